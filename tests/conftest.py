@@ -1,0 +1,172 @@
+"""What every test may ask for: what this machine can do, loop devices, fake /proc and /sys trees, seeds.
+
+A test says with a marker what it needs (`root`, `fio`, `browser`; `slow` says that it takes its time). Where
+the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated list of
+markers, turns a skip of a test that bears one of them into a failure, so that continuous integration cannot go
+green by running nothing; `all` does so for every skip. A test that uses `loop_device` bears `loop` by itself.
+
+It deliberately holds no fixture about one subject: those belong beside their tests.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+REQUIRED = frozenset(
+    name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip()
+)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+# A slow machine is not a wrong answer (no deadline), and a failure must say how to run it again (print_blob).
+hypothesis.settings.register_profile("ioassay", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("ioassay")
+
+
+def find_browser() -> str | None:
+    """The path of the first Chromium-like browser on PATH, or None."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def unmet_needs() -> dict[str, str]:
+    """Marker name to the reason why tests that bear it cannot run on this machine."""
+    unmet = {}
+    if os.geteuid() != 0:
+        unmet["root"] = "needs root: run as root or with sudo"
+    if shutil.which("fio") is None:
+        unmet["fio"] = "needs fio on PATH: apt-get install fio"
+    if find_browser() is None:
+        unmet["browser"] = "needs Chromium on PATH: apt-get install chromium"
+    return unmet
+
+
+def needs_of(item: pytest.Item) -> set[str]:
+    """The markers a test bears, its own and those of its fixtures."""
+    needs = {marker.name for marker in item.iter_markers()}
+    if "loop_device" in getattr(item, "fixturenames", ()):
+        needs.add("loop")
+    return needs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    unmet = unmet_needs()
+    for item in items:
+        for need in sorted(needs_of(item) & unmet.keys()):
+            item.add_marker(pytest.mark.skip(reason=unmet[need]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    missed = needs_of(item) & REQUIRED if "all" not in REQUIRED else {"all"}
+    if report.skipped and missed and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = (
+            f"IOASSAY_REQUIRE names {', '.join(sorted(missed))}, so this may not be skipped: {reason}"
+        )
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A whole file skipped while it is collected bears no marker: only `all` turns that into a failure."""
+    report = yield
+    if report.skipped and "all" in REQUIRED:
+        report.outcome = "failed"
+        report.longrepr = f"IOASSAY_REQUIRE names all, so this may not be skipped: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser. Ask for the marker `browser` as well."""
+    return find_browser() or pytest.skip("needs Chromium on PATH: apt-get install chromium")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A fresh seed, printed where the test fails; IOASSAY_SEED=<n> runs the same case again."""
+    value = int(os.environ.get("IOASSAY_SEED") or random.SystemRandom().randrange(2**32))
+    request.node.add_report_section("setup", "seed", f"run it again with IOASSAY_SEED={value}")
+    return value
+
+
+@pytest.fixture
+def fake_root(tmp_path: Path) -> Callable[[Mapping[str, str | bytes | Path | None]], Path]:
+    """A function that writes a small fake / and returns it.
+
+    It takes path to content: text or bytes become a file, None an empty folder, a `Path` a symbolic link to
+    that path, written verbatim (so that sysfs's relative links can be given as they are). Calls add to one tree.
+    """
+    root = tmp_path / "fake_root"
+
+    def build(tree: Mapping[str, str | bytes | Path | None]) -> Path:
+        root.mkdir(exist_ok=True)
+        for name, content in tree.items():
+            write_entry(root / name.lstrip("/"), content)
+        return root
+
+    return build
+
+
+def write_entry(path: Path, content: str | bytes | Path | None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if content is None:
+        path.mkdir(exist_ok=True)
+    elif isinstance(content, Path):
+        path.symlink_to(content)
+    else:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.fixture
+def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """A function that makes a loop device over a new file and returns its path, such as /dev/loop0.
+
+    `loop_device(64 << 20)` takes the size in bytes; `partitions=True` lets the kernel look for a partition
+    table; `loop_device(backing=PATH)` uses a file that is there. All devices are detached after the test, which
+    is marked `root`.
+    """
+    made: list[Path] = []
+
+    def attach(size_bytes: int = 64 << 20, *, backing: Path | None = None, partitions: bool = False) -> Path:
+        if backing is None:
+            backing = tmp_path / f"backing-{len(made)}.img"
+            with backing.open("wb") as file:
+                file.truncate(size_bytes)
+        flags = ["--partscan"] if partitions else []
+        command = ["losetup", "--find", "--show", *flags, str(backing)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"needs loop devices: {done.stderr.strip()}")
+        made.append(Path(done.stdout.strip()))
+        return made[-1]
+
+    yield attach
+    for device in made:
+        detach(device)
+
+
+def detach(device: Path, patience_s: float = 5.0) -> None:
+    """Ends a loop device; one that something still holds after `patience_s` (a mount, say) is the test's error.
+
+    The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells.
+    """
+    subprocess.run(["losetup", "--detach", str(device)], capture_output=True, check=False)
+    backing = Path("/sys/block", device.name, "loop/backing_file")
+    give_up = time.monotonic() + patience_s
+    while backing.exists():
+        if time.monotonic() > give_up:
+            raise RuntimeError(
+                f"{device} is still in use {patience_s} s after the test; unmount it there first"
+            )
+        time.sleep(0.02)
