@@ -1,9 +1,10 @@
 """What every test may ask for: what this machine can do, loop devices, fake /proc and /sys trees, seeds.
 
-A test says with a marker what it needs (`root`, `fio`, `browser`; `slow` says that it takes its time). Where
-the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated list of
-markers, turns a skip of a test that bears one of them into a failure, so that continuous integration cannot go
-green by running nothing; `all` does so for every skip. A test that uses `loop_device` bears `loop` by itself.
+A test says with a marker what it needs (`root`, `fio`, `browser`; `slow` says that it takes its time).
+Where the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated
+list of markers, turns a skip of a test that bears one of them into a failure, so that continuous integration
+cannot go green by running nothing; `all` does so for every skip. A test that uses `loop_device` bears `loop`
+by itself.
 
 It deliberately holds no fixture about one subject: those belong beside their tests.
 """
@@ -105,7 +106,8 @@ def fake_root(tmp_path: Path) -> Callable[[Mapping[str, str | bytes | Path | Non
     """A function that writes a small fake / and returns it.
 
     It takes path to content: text or bytes become a file, None an empty folder, a `Path` a symbolic link to
-    that path, written verbatim (so that sysfs's relative links can be given as they are). Calls add to one tree.
+    that path, written verbatim (so that sysfs's relative links can be given as they are). Calls add to one
+    tree.
     """
     root = tmp_path / "fake_root"
 
@@ -133,8 +135,8 @@ def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """A function that makes a loop device over a new file and returns its path, such as /dev/loop0.
 
     `loop_device(64 << 20)` takes the size in bytes; `partitions=True` lets the kernel look for a partition
-    table; `loop_device(backing=PATH)` uses a file that is there. All devices are detached after the test, which
-    is marked `root`.
+    table; `loop_device(backing=PATH)` uses a file that is there. All devices are detached after the test,
+    which is marked `root`.
     """
     made: list[Path] = []
 
@@ -157,7 +159,7 @@ def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 
 
 def detach(device: Path, patience_s: float = 5.0) -> None:
-    """Ends a loop device; one that something still holds after `patience_s` (a mount, say) is the test's error.
+    """Ends a loop device; one that something still holds after `patience_s` (a mount) is the test's error.
 
     The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells.
     """
