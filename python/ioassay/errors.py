@@ -1,0 +1,72 @@
+"""The one tree of errors. Each class carries the exit code that the command line ends with.
+
+    IoassayError          1   the work failed
+    ├── UsageError        2   an option, a name or a combination of them is wrong
+    │   ├── StudyError    2   a study cannot be used: names file, key, value and remedy
+    │   └── InputError    2   a file given as input cannot be read or makes no sense
+    ├── ToolError         1   an outside tool is missing, too old, refused or crashed
+    ├── RunError          1   a run folder cannot be used or a run cannot go on
+    ├── SafetyRefusal     3   going on could destroy something that is not ours
+    ├── Contradicted      4   the kernel contradicts the claim
+    └── Interrupted     130   stopped by the user; the run can be resumed
+
+A message names the thing, the value seen, the value wanted and, where one exists, the option that mends it.
+Only `ioassay.cli` catches these to print them and to exit.
+"""
+
+from __future__ import annotations
+
+
+class IoassayError(Exception):
+    """Root of all errors that ioassay raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(IoassayError):
+    """The user asked for something that cannot be."""
+
+    exit_code = 2
+
+
+class StudyError(UsageError):
+    """A study (or suite, or job file) is wrong.
+
+    `source` is the file or name of the study, `key` the dotted key inside it.
+    """
+
+    def __init__(self, message: str, *, source: str = "", key: str = "") -> None:
+        self.source = source
+        self.key = key
+        place = ": ".join(part for part in (source, key) if part)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class InputError(UsageError):
+    """An input file is unreadable, corrupted or implausible."""
+
+
+class ToolError(IoassayError):
+    """An outside tool is missing, too old, refused or crashed."""
+
+
+class RunError(IoassayError):
+    """A run folder is unusable, or a run cannot go on."""
+
+
+class SafetyRefusal(IoassayError):
+    """Refused, because going on could destroy something that is not ours."""
+
+    exit_code = 3
+
+
+class Contradicted(IoassayError):
+    """What the kernel counted contradicts what the benchmark claims."""
+
+    exit_code = 4
+
+
+class Interrupted(IoassayError):
+    """Stopped by a signal; everything recorded so far is kept."""
+
+    exit_code = 130

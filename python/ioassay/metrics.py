@@ -1,0 +1,97 @@
+"""The registry of metrics: unit, direction of better, label and formatter of every public number.
+
+Names are `<direction>.<quantity>[.<statistic>]`, for example `read.bw`, `write.clat.p99`, `cpu.usr`.
+A name that no rule knows is still usable: it has no unit and no better direction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ioassay import units
+
+DIRECTIONS = ("read", "write", "trim")
+LATENCY_KINDS = ("slat", "clat", "lat")
+_DIRECTION_LABEL = {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}
+_LATENCY_LABEL = {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}
+_STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a metric is. `better` is 'higher', 'lower' or 'none'; `unit` is the unit of the stored number."""
+
+    name: str
+    unit: str
+    better: str
+    label: str
+    format: Callable[[float], str]
+
+
+def _plain(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.3g} %"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    unit: str
+    better: str
+    label: Callable[[re.Match[str]], str]
+    format: Callable[[float], str]
+
+
+def _direction(match: re.Match[str]) -> str:
+    return _DIRECTION_LABEL[match["dir"]]
+
+
+def _latency_label(match: re.Match[str]) -> str:
+    statistic = match["stat"]
+    shown = _STATISTIC_LABEL.get(statistic, f"{statistic[1:]}th percentile of")
+    joint = "" if statistic.startswith("p") else " of"
+    return f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}, {shown}{joint}".removesuffix(" of")
+
+
+_DIR = r"(?P<dir>read|write|trim|total)"
+_RULES: tuple[_Rule, ...] = (
+    _Rule(re.compile(rf"^{_DIR}\.bw$"), "bytes/s", "higher", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
+    _Rule(re.compile(rf"^{_DIR}\.iops$"), "IOPS", "higher", lambda m: f"{_direction(m)} IOPS", units.format_count),
+    _Rule(re.compile(rf"^{_DIR}\.ios$"), "requests", "none", lambda m: f"{_direction(m)} requests", units.format_count),
+    _Rule(re.compile(rf"^{_DIR}\.bytes$"), "bytes", "none", lambda m: f"{_direction(m)} volume", units.format_size),
+    _Rule(re.compile(rf"^{_DIR}\.runtime$"), "s", "none", lambda m: f"{_direction(m)} run time", units.format_duration),
+    _Rule(
+        re.compile(rf"^{_DIR}\.(?P<kind>slat|clat|lat)\.(?P<stat>mean|stddev|min|max|p\d+(?:\.\d+)?)$"),
+        "ns",
+        "lower",
+        _latency_label,
+        units.format_ns,
+    ),
+    _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
+    _Rule(re.compile(r"^bogo_ops_rate$"), "bogo ops/s", "higher", lambda _: "Bogo operations per second", units.format_count),
+    _Rule(re.compile(r"^bogo_ops$"), "bogo ops", "higher", lambda _: "Bogo operations", units.format_count),
+    _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
+)  # fmt: skip
+
+
+def metric(name: str) -> Metric:
+    """The metric called `name`; an unknown name has unit '' and better 'none'."""
+    for rule in _RULES:
+        if match := rule.pattern.match(name):
+            return Metric(name, rule.unit, rule.better, rule.label(match), rule.format)
+    return Metric(name, "", "none", name, _plain)
+
+
+def known(name: str) -> bool:
+    """Whether a rule of the registry describes `name`."""
+    return any(rule.pattern.match(name) for rule in _RULES)
+
+
+def format_metric(name: str, value: float) -> str:
+    """`value` of the metric `name` with its unit, for people."""
+    return metric(name).format(value)

@@ -1,0 +1,116 @@
+"""What one trial left behind, and the set of records that an analysis reads.
+
+A record stores what was seen; whatever can be computed from records is not stored in one.
+Deliberately not here: reading and writing files (`ioassay.store`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA = 1
+
+Scalar = str | int | float | bool
+
+OK = "ok"
+FAILED = "failed"
+SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """A suspicion, stored with the record. `code` is stable; `remedy` is the next step, ready to be typed."""
+
+    code: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """One latency distribution of one trial: `counts[i]` requests took about `values_ns[i]`."""
+
+    direction: str
+    kind: str
+    values_ns: Sequence[int]
+    counts: Sequence[int]
+    job: int = -1
+    """Number of the job inside the trial, -1 for all jobs merged."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One time series of one trial, in the unit of its metric (`read.bw`: bytes/s; `read.lat.mean`: ns)."""
+
+    metric: str
+    time_s: Sequence[float]
+    value: Sequence[float]
+    job: int = -1
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw readings of one monitor during one trial, time relative to the start of the load.
+
+    `counter` fields only ever grow (rates are derived); gauges are levels. Rows are long: one value each.
+    """
+
+    monitor: str
+    time_s: Sequence[float]
+    name: Sequence[str]
+    value: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial's result as stored in `record.json`; distributions and series lie in Parquet files beside it."""
+
+    trial: Mapping[str, Any]
+    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0)."""
+    status: str
+    reason: str = ""
+    started_unix_s: float = 0.0
+    duration_s: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    parts: Sequence[Mapping[str, Any]] = ()
+    """Per-job results: {"name": …, "metrics": {…}}."""
+    warnings: Sequence[Warning_] = ()
+    command: Sequence[str] = ()
+    exit_code: int | None = None
+    monitor_cost: Mapping[str, float] = field(default_factory=dict)
+    """cpu_s: processor time the monitors used; samples: readings taken; interval_s: asked interval."""
+    raw: Sequence[str] = ()
+    """Names of the files in the trial's raw folder."""
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class RecordSet:
+    """All records of one run, as frames; what every analysis and figure reads.
+
+    trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
+        one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
+    hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
+    series: study, trial, metric, job, time_s, value.
+    samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
+    warnings: study, trial, code, text, remedy.
+    Frames without rows keep these columns. `studies` are the resolved studies as plain dictionaries (TOML shape),
+    in order, each with `name`; `host` is host.json; `root` the run's folder.
+    """
+
+    root: Path
+    studies: Sequence[Mapping[str, Any]]
+    host: Mapping[str, Any]
+    trials: pl.DataFrame
+    hist: pl.DataFrame
+    series: pl.DataFrame
+    samples: pl.DataFrame
+    warnings: pl.DataFrame
+    planned: Mapping[str, int]
+    """Number of planned trials by study name."""

@@ -1,0 +1,187 @@
+"""The three roles and what they exchange: a Driver makes the load, a Target is loaded, a Monitor watches.
+
+`ioassay.run` gets the roles as objects. Drivers only describe commands and parse output; they start nothing.
+Each role ships a null implementation, which tests the lab and measures its own overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ioassay.record import Buckets, Scalar, Series, Warning_
+
+READ = "read"
+WRITE = "write"
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One frozen point of a study and one repetition. `id` is a hash of the content, without `order`."""
+
+    id: str
+    study: str
+    driver: str
+    point: Mapping[str, Scalar]
+    """Factor name -> level, as the study wrote them."""
+    params: Mapping[str, Any]
+    """The driver's parameters at this point (fixed ones, case and factors merged)."""
+    target: Mapping[str, Any]
+    """The target's settings at this point."""
+    run: Mapping[str, Any]
+    """Conditions of the run at this point (timeout, scheduler, …)."""
+    repetition: int
+    seed: int
+    """Fresh for each repetition and point, derived from the study's seed."""
+    order: int
+    """Position in the plan of the whole run, from 0."""
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A path that a driver's own parameters name (a job file's `filename`), beside the study's target."""
+
+    path: Path
+    access: str
+    """READ or WRITE."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """The program behind a driver. `probes` are extra commands whose output the driver wants once a run."""
+
+    executable: str
+    version_argv: Sequence[str]
+    minimum: tuple[int, ...]
+    package: str
+    """Debian package that has it."""
+    probes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a trial is expected to cost."""
+
+    seconds: float
+    written_bytes: int | None
+    """None when it cannot be known beforehand (time-based writes)."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a target yields to be loaded. `path` is None for a load without storage."""
+
+    kind: str
+    path: Path | None
+    size_bytes: int
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a driver wants to be run. `files` (name -> text) are written to the trial's raw folder first."""
+
+    argv: Sequence[str]
+    timeout_s: float
+    files: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a process ended. Output was streamed to `stdout` and `stderr` files; times are wall clock."""
+
+    exit_code: int | None
+    """None when it was ended by a signal."""
+    signal: int | None
+    timed_out: bool
+    started_unix_s: float
+    duration_s: float
+    stdout: Path
+    stderr: Path
+    leftovers: Sequence[int] = ()
+    """Ids of processes of its group that were still alive at its end, and were ended."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a driver read from a tool's output. `status` is record.OK, FAILED or SKIPPED."""
+
+    status: str
+    reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    buckets: Sequence[Buckets] = ()
+    series: Sequence[Series] = ()
+    parts: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[Warning_] = ()
+
+
+class Driver(Protocol):
+    """Makes the load. Pure: describes a command and parses output."""
+
+    name: str
+    measures: bool
+    """True: trials run one at a time on this machine. False: they are pure and may run in parallel."""
+
+    def tool(self) -> Tool | None:
+        """The program needed, or None."""
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Take the tool's version line and the output of its probes (once a run, before any trial)."""
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """Check one point without running anything; StudyError with `key` when it is impossible."""
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """READ, WRITE or NOTHING: what the load does to the target."""
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Paths that the parameters name themselves; the safety check sees each before anything runs."""
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """Expected cost of one trial."""
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        """The command of one trial; None when the driver needs no process (null)."""
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Read the tool's output; never raises for bad output, but says `failed` with the reason."""
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What the user allowed to be destroyed: the by-id name or serial given with --destroy-data."""
+
+    names: Sequence[str] = ()
+
+
+class Target(Protocol):
+    """Is loaded."""
+
+    kind: str
+
+    def inspect(self, access: str) -> Sequence[Warning_]:
+        """Everything that can be said before touching it; SafetyRefusal or StudyError ends the run here."""
+
+    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
+        """Create and fill (idempotent). `progress(text, share)` with share from 0 to 1."""
+
+    def load(self, trial: Trial) -> AbstractContextManager[Load]:
+        """What to load during one trial."""
+
+    def close(self) -> None:
+        """Give back what was taken."""
+
+
+class Monitor(Protocol):
+    """Watches. Reads raw counters and gauges; computes nothing."""
+
+    name: str
+
+    def read(self) -> Mapping[str, float]:
+        """One reading: field name -> raw value."""

@@ -1,0 +1,101 @@
+"""Sizes and durations: how users write them, and how they are shown. Knows nothing of metrics.
+
+Sizes: k, K, KiB, M, MiB, … are powers of 1024; kB, MB, … are powers of 1000; a bare number is bytes.
+(fio reads `4KiB` as 4000 bytes with its default kb_base, which is why ioassay emits plain byte counts.)
+Durations: ns, us, ms, s, m, h, d; a bare number is seconds.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
+_SIZE = re.compile(rf"^\s*{_NUMBER}\s*(?P<unit>[A-Za-z]*)\s*$")
+_PREFIXES = "kmgtpe"
+
+_DURATION_S = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes of a size such as `4k`, `4KiB`, `4kB`, `1.5GiB` or `4096`; ValueError says what is wrong."""
+    if isinstance(text, int):
+        return _whole(text, text)
+    match = _SIZE.match(text)
+    factor = _size_factor(match["unit"]) if match else None
+    if match is None or factor is None:
+        raise ValueError(
+            f"'{text}' is not a size; wanted a number with k, KiB, M, MiB, G, GiB, T, TiB (powers of 1024) "
+            "or kB, MB, GB, TB (powers of 1000)"
+        )
+    return _whole(float(match["number"]) * factor, text)
+
+
+def _size_factor(unit: str) -> int | None:
+    lower = unit.lower()
+    if lower in ("", "b"):
+        return 1
+    power = _PREFIXES.find(lower[0]) + 1
+    if power == 0:
+        return None
+    if lower[1:] in ("", "ib"):
+        return int(1024**power)
+    return int(1000**power) if lower[1:] == "b" else None
+
+
+def _whole(number: float, text: object) -> int:
+    if number < 0 or number != int(number):
+        raise ValueError(f"'{text}' is not a whole number of bytes")
+    return int(number)
+
+
+def parse_duration_s(text: str | float) -> float:
+    """Seconds of a duration such as `10s`, `500ms`, `2m` or `10`; ValueError says what is wrong."""
+    if isinstance(text, int | float):
+        if text < 0:
+            raise ValueError(f"'{text}' is not a duration; wanted a positive number of seconds")
+        return float(text)
+    match = _SIZE.match(text)
+    factor = _DURATION_S.get(match["unit"]) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"'{text}' is not a duration; wanted a number with ns, us, ms, s, m, h or d")
+    return float(match["number"]) * factor
+
+
+def format_size(size_bytes: float) -> str:
+    """`4096` -> `4 KiB`: powers of 1024, three significant digits."""
+    return _scaled(size_bytes, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+
+
+def format_rate(rate_bytes_per_s: float) -> str:
+    """Bytes per second in powers of 1000, as drives are sold: `524288000` -> `524 MB/s`."""
+    return _scaled(rate_bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"))
+
+
+def format_ns(time_ns: float) -> str:
+    """A latency: `1500` -> `1.5 µs`."""
+    return _scaled(time_ns, 1000.0, ("ns", "µs", "ms", "s"))
+
+
+def format_count(number: float) -> str:
+    """A plain number: `12345` -> `12.3 k`."""
+    return _scaled(number, 1000.0, ("", "k", "M", "G", "T")).strip()
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time for people: `75` -> `1 min 15 s`."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest_s = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest_s} s"
+
+
+def _scaled(number: float, base: float, units: tuple[str, ...]) -> str:
+    size = abs(number)
+    step = 0
+    # 999.5 would be shown as 1000 (or 1e+03): that belongs to the next unit.
+    while step < len(units) - 1 and size >= min(base, 999.5):
+        size /= base
+        step += 1
+    digits = f"{size:.4g}" if size >= 1000 else f"{size:.3g}"
+    return f"{'-' if number < 0 else ''}{digits} {units[step]}"
