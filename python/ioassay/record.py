@@ -114,3 +114,22 @@ class RecordSet:
     warnings: pl.DataFrame
     planned: Mapping[str, int]
     """Number of planned trials by study name."""
+
+
+def level_number(level: Scalar | None) -> float | None:
+    """The number behind a factor's level: 4096.0 for '4KiB', 0.5 for '500ms', 12.0 for 12, None for a word.
+
+    Sizes come first: '4m' is 4 MiB, not four minutes.
+    """
+    from ioassay import units
+
+    if level is None or isinstance(level, bool):
+        return None
+    if isinstance(level, int | float):
+        return float(level)
+    for parse in (units.parse_size, units.parse_duration_s):
+        try:
+            return float(parse(level))
+        except ValueError:
+            continue
+    return None
