@@ -1,0 +1,119 @@
+# shellcheck shell=sh disable=SC2154
+# The system packages: what is looked for, what it is called in Debian, and how it gets installed.
+#
+# Only what is missing is installed, nothing is ever removed or upgraded for its own sake, and where all is there
+# neither root nor sudo is asked for.
+
+# Each line: what shows that it is there (a command, or a path with a slash), the package, what it is for.
+run_packages='
+fio                                 fio              the tool that makes the load
+losetup                             mount            to find what lies under a loop device
+/etc/ssl/certs/ca-certificates.crt  ca-certificates  so that cargo can fetch crates
+'
+# ./check installs these if it can; a test that misses one is skipped with the reason.
+check_packages='
+chromium    chromium     tests that open the report
+shellcheck  shellcheck   linter of the shell scripts
+mkfs.ext4   e2fsprogs    tests that mount a file system on a loop device
+mkfs.btrfs  btrfs-progs  a file system over several devices
+mkfs.xfs    xfsprogs     another file system
+sfdisk      fdisk        partition tables
+mdadm       mdadm        signatures of RAID members
+dmsetup     dmsetup      device mapper holders
+'
+
+PATH=$PATH:/usr/sbin:/sbin # where Debian keeps mkfs, losetup and mdadm, and where a user's PATH does not look
+
+# install_packages GOAL   where something is missing; stops unless all that ./ioassay needs is there afterwards
+install_packages() {
+    missing=$(missing_packages "$run_packages")
+    can_link || missing="$missing gcc libc6-dev"
+    [ -z "$missing" ] || apt_install_or_fail "$missing"
+    [ "$1" = check ] || return 0
+    wanted=$(missing_packages "$check_packages")
+    [ -z "$wanted" ] || apt_install_if_possible "$wanted"
+}
+
+# missing_packages TABLE   the packages of the lines whose command or path is not there
+missing_packages() {
+    printf '%s' "$1" | while read -r sign package _; do
+        case $sign in
+        '') continue ;;
+        /*) [ -e "$sign" ] && continue ;;
+        *) command -v "$sign" >/dev/null && continue ;;
+        esac
+        printf ' %s' "$package"
+    done
+}
+
+# A compiler without the C library's start files cannot link, which is all that cargo asks of it.
+can_link() {
+    case $(cc -print-file-name=Scrt1.o 2>/dev/null) in
+    /*) true ;;
+    *) false ;;
+    esac
+}
+
+apt_install_or_fail() {
+    command -v apt-get >/dev/null ||
+        fail "missing:$1 (these are Debian's names, and there is no apt-get here):" \
+            "install what corresponds to them and start again"
+    become_root || fail "missing:$1. Installing needs root, and sudo $sudo_trouble." \
+        "Run as root: apt-get install$1"
+    # shellcheck disable=SC2086 # a list of words
+    step "installing system packages, once:$1" apt_install $1
+}
+
+# For what only some tests need: says what could not be had, and goes on.
+apt_install_if_possible() {
+    if ! can_install; then
+        say "not installed, tests that need them will be skipped:$1"
+        return
+    fi
+    say "installing system packages for the tests, once:$1"
+    # shellcheck disable=SC2086 # a list of words
+    quietly apt_install $1 || for package in $1; do
+        quietly apt_install "$package" || say "could not install $package (see $log); tests that need it will be skipped"
+    done
+}
+
+# Lists of packages are fetched only where the ones that are there do not serve.
+apt_install() {
+    apt_get install "$@" && return
+    as_root dpkg --configure -a # an installation that was interrupted blocks all others
+    apt_update && apt_get install "$@"
+}
+
+apt_update() {
+    for pause_s in 5 15 30 0; do # just after boot, Debian's own timer may hold the lock of the lists
+        as_root apt-get -q update && return
+        sleep "$pause_s"
+    done
+    return 1
+}
+
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -y --no-install-recommends \
+        --no-remove -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_install() {
+    command -v apt-get >/dev/null && become_root
+}
+
+# become_root   true where commands can be run as root; asks for the password only at a terminal
+become_root() {
+    [ "$(id -u)" -ne 0 ] || return 0
+    sudo_trouble='is not installed'
+    command -v sudo >/dev/null || return 1
+    sudo_trouble='wants a password, which only a terminal can be asked for'
+    sudo -n true 2>/dev/null && return 0
+    [ -t 0 ] && [ -t 2 ] || return 1
+    sudo_trouble='refused'
+    say "sudo is needed to install system packages"
+    sudo -v
+}

@@ -1,0 +1,68 @@
+# shellcheck shell=sh disable=SC2154
+# The virtual environment .venv, the Python packages in it, and the compiled module.
+
+# find_python   sets $python to the system's Python where it will do, by its full name: after an upgrade of the
+# system /usr/bin/python3 is another Python, with which an old environment must not be used
+find_python() {
+    python_wanted=$(sed -n 's/^requires-python = ">=\(.*\)"/\1/p' pyproject.toml)
+    look_for_python /usr/bin/python3 && return
+    ! can_install || step "installing system packages, once: python3 python3-venv" apt_install python3 python3-venv
+    look_for_python /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11 || fail "no Python of version $python_wanted or newer with the modules venv and ensurepip found:" \
+        "install one and start again"
+}
+
+# look_for_python NAME…   sets $python to the first that is new enough and can make an environment
+look_for_python() {
+    for python in "$@"; do
+        python=$("$python" -c 'import ensurepip, os, sys, venv
+wanted = tuple(map(int, sys.argv[1].split(".")))
+print(os.path.realpath(sys.executable)) if sys.version_info >= wanted else sys.exit(1)' "$python_wanted" 2>/dev/null) &&
+            return
+    done
+    return 1
+}
+
+# make_venv   unless one is there that works, is of this Python and was not moved
+make_venv() {
+    venv_key="$root $python $("$python" --version)"
+    if [ -d .venv ] && .venv/bin/python -c 'import pip' 2>/dev/null; then
+        [ -e "$state/venv" ] || printf '%s\n' "$venv_key" >"$state/venv" # made by hand: taken as it is
+        [ "$(cat "$state/venv")" != "$venv_key" ] || return 0
+    fi
+    rm -f "$state/run" "$state/check" "$state/installed-run" "$state/installed-check" "$state/built"
+    step "making a virtual environment of $python in .venv, once" "$python" -m venv --clear .venv
+    printf '%s\n' "$venv_key" >"$state/venv"
+}
+
+# install_python_packages GOAL   as pyproject.toml names and constraints.txt pins them; ./ioassay needs no test tools
+install_python_packages() {
+    .venv/bin/python setup/requirements.py "$1" >"$state/requirements.txt"
+    installed_key=$(cat constraints.txt "$state/requirements.txt" "$state/venv" | sha256sum)
+    [ "$(cat "$state/installed-$1" 2>/dev/null)" != "$installed_key" ] || return 0
+    step "installing Python packages into .venv, once (a minute or two)" .venv/bin/python -m pip install --disable-pip-version-check --no-input \
+        --progress-bar off --constraint constraints.txt --requirement "$state/requirements.txt"
+    printf '%s\n' "$installed_key" >"$state/installed-$1"
+}
+
+# build_core   where the sources' contents differ from those of the last build
+build_core() {
+    built_key=$(find crates Cargo.toml Cargo.lock pyproject.toml "$state/venv" -type f ! -name '.*' -exec sha256sum {} + |
+        LC_ALL=C sort | { cat && rustc --version; } | sha256sum)
+    [ "$(cat "$state/built" 2>/dev/null)" != "$built_key" ] || ! core_imports || return 0
+    spare_running_programs
+    step "building the compiled module, once for each change of crates/ (a minute or two)" env VIRTUAL_ENV="$root/.venv" PIP_CONSTRAINT="$root/constraints.txt" \
+        .venv/bin/maturin develop --release --locked --quiet
+    quietly core_imports || fail_with_log "importing the compiled module"
+    printf '%s\n' "$built_key" >"$state/built"
+}
+
+core_imports() {
+    .venv/bin/python -I -c 'import ioassay._core'
+}
+
+# The build writes into the file that programs which are running have mapped; they keep the old file instead.
+spare_running_programs() {
+    for module in python/ioassay/_core*.so; do
+        [ ! -e "$module" ] || { cp -p "$module" "$module.old" && mv "$module.old" "$module"; }
+    done
+}

@@ -1,0 +1,17 @@
+# shellcheck shell=sh
+# Is the set-up of a checkout complete and newer than all that it was made from? Sourced by `ioassay` and `check`.
+#
+# It is asked at every start, so it starts one process only (find). It errs on the side of "no": setup.sh then
+# compares contents, does nothing where nothing changed, and is quick about it.
+
+# ready ROOT GOAL   true when .setup/GOAL says so; GOAL is `run` (./ioassay) or `check` (./check)
+ready() {
+    # The stamp holds the path it was made at: a virtual environment does not survive being moved.
+    [ -f "$1/.setup/$2" ] && IFS= read -r ready_at <"$1/.setup/$2" && [ "$ready_at" = "$1" ] || return 1
+    [ -x "$1/.venv/bin/python" ] && command -v fio >/dev/null || return 1
+    set -- "$1" "$2" "$1"/python/ioassay/_core*.so
+    [ -e "$3" ] || return 1
+    # Folders count too: a file that was removed leaves its folder newer.
+    [ -z "$(find "$1/crates" "$1/setup" "$1/Cargo.toml" "$1/Cargo.lock" "$1/pyproject.toml" "$1/constraints.txt" \
+        -newer "$1/.setup/$2" -print -quit 2>&1)" ]
+}
