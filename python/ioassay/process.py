@@ -1,0 +1,252 @@
+"""The only place that starts processes: argument lists, own group, timeout, whole group ended.
+
+A child can be held before its first instruction (`on_held`), so that monitors attach first and see everything.
+A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends, and carries
+`IOASSAY_TRIAL` in its environment, so that what a killed runner left behind can be found and ended by a later one.
+Nothing here goes through a shell, and nothing that was not started here is ever signalled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from ioassay.errors import ToolError
+from ioassay.roles import Outcome
+
+TRIAL_VARIABLE = "IOASSAY_TRIAL"
+GRACE_S = 5.0
+"""How long a group may take to end after SIGTERM before SIGKILL: fio writes its results within it."""
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_EXEC_FAILED = 127
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A short command's result. `exit_code` is negative for a signal, None when it timed out."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+
+
+def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | None = None) -> Captured:
+    """Run a short command and keep its output; ToolError when the program does not exist."""
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE if input_text is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
+    try:
+        stdout, stderr = child.communicate(input_text, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _end_group(child.pid)
+        stdout, stderr = child.communicate()
+        return Captured(None, stdout, stderr, True)
+    except BaseException:
+        _end_group(child.pid)
+        child.wait()
+        raise
+    return Captured(child.returncode, stdout, stderr, False)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdout: Path,
+    stderr: Path,
+    timeout_s: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    on_held: Callable[[int], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
+
+    `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
+    Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
+    """
+    child = _Held.start(argv, stdout, stderr, cwd, {**os.environ, **(env or {})})
+    try:
+        if on_held is not None:
+            on_held(child.pid)
+        started_unix_s, started_s = time.time(), clock()
+        child.release(argv[0])
+        status = _wait(child.pid, timeout_s)
+        duration_s = clock() - started_s
+    except BaseException:
+        _end_group(child.pid)
+        _reap(child.pid)
+        raise
+    finally:
+        child.close()
+    timed_out = status is None
+    if status is None:
+        _end_group(child.pid)
+        status = _reap(child.pid)
+    leftovers = _end_leftovers(child.pid)
+    return Outcome(
+        exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+        signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        timed_out=timed_out,
+        started_unix_s=started_unix_s,
+        duration_s=duration_s,
+        stdout=stdout,
+        stderr=stderr,
+        leftovers=leftovers,
+    )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A child between fork and exec: it waits for one byte on `go`, and says on `failure` why exec failed."""
+
+    pid: int
+    go: int
+    failure: int
+
+    @classmethod
+    def start(cls, argv: Sequence[str], stdout: Path, stderr: Path, cwd: Path | None, env: Mapping[str, str]) -> _Held:
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        wait_end, go = os.pipe()
+        failure, failure_end = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setpgid(0, 0)
+                prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+                if os.getppid() != parent:
+                    os._exit(_EXEC_FAILED)
+                os.close(go)
+                _become(argv, stdout, stderr, cwd, env, wait_end)
+            except OSError as error:
+                os.write(failure_end, f"{error.errno}".encode())
+            finally:
+                os._exit(_EXEC_FAILED)
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # in both processes: whichever comes first wins
+        os.close(wait_end)
+        os.close(failure_end)
+        return cls(pid, go, failure)
+
+    def release(self, program: str) -> None:
+        """Let the child go; ToolError when the program could not be started."""
+        os.write(self.go, b"g")
+        if reason := os.read(self.failure, 16):
+            raise ToolError(f"cannot start '{program}': {os.strerror(int(reason))}")
+
+    def close(self) -> None:
+        os.close(self.go)
+        os.close(self.failure)
+
+
+def _become(
+    argv: Sequence[str], stdout: Path, stderr: Path, cwd: Path | None, env: Mapping[str, str], wait_end: int
+) -> NoReturn:
+    """In the child: redirect, wait for the word, become the program. Every other descriptor is close-on-exec."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    os.dup2(os.open(stdout, flags, 0o644), 1)
+    os.dup2(os.open(stderr, flags, 0o644), 2)
+    if cwd is not None:
+        os.chdir(cwd)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    if not os.read(wait_end, 1):
+        os._exit(_EXEC_FAILED)  # the runner is gone
+    os.execvpe(argv[0], list(argv), dict(env))
+
+
+def _wait(pid: int, timeout_s: float) -> int | None:
+    """The wait status of `pid`, or None when it is still alive after `timeout_s`."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        ready, _, _ = select.select([pidfd], [], [], timeout_s)
+    finally:
+        os.close(pidfd)
+    return _reap(pid) if ready else None
+
+
+def _reap(pid: int) -> int:
+    return os.waitpid(pid, 0)[1]
+
+
+def _end_group(group: int) -> None:
+    """SIGTERM, a while of grace, then SIGKILL, for every process of a group that was started here."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
+    deadline_s = time.monotonic() + GRACE_S
+    while time.monotonic() < deadline_s and _members(group):
+        time.sleep(0.02)
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _end_leftovers(group: int) -> Sequence[int]:
+    """End what the main process left behind in its group; its ids, for the record."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return ()
+    members = _members(group)
+    if members:
+        _end_group(group)
+    return members
+
+
+def _members(group: int) -> tuple[int, ...]:
+    """Ids of the living (not zombie) processes of a group."""
+    return tuple(pid for pid in _processes() if _stat(pid) == group)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _stat(pid: int) -> int | None:
+    """Process group of a living process, None for a zombie or one that is gone (proc(5), /proc/pid/stat)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    state, _, group = text.rpartition(")")[2].split()[:3]
+    return None if state in "ZX" else int(group)
+
+
+def end_orphans(trial_tag: str) -> list[int]:
+    """End processes that an earlier, killed runner left behind: those whose environment carries its tag."""
+    wanted = f"{TRIAL_VARIABLE}={trial_tag}".encode()
+    found = [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + GRACE_S
+    while time.monotonic() < deadline_s and any(_stat(pid) is not None for pid in found):
+        time.sleep(0.01)
+    return found
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

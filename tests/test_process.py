@@ -1,0 +1,113 @@
+"""process.py against real processes: exit codes, holding, timeouts, groups and orphans."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ioassay import process
+from ioassay.errors import ToolError
+
+
+def run(tmp_path: Path, *argv: str, timeout_s: float = 20.0, **options: object):
+    return process.run(argv, stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=timeout_s, **options)
+
+
+def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
+    outcome = run(tmp_path, "sh", "-c", "echo said; echo wrong >&2; exit 3")
+    assert (outcome.exit_code, outcome.signal, outcome.timed_out) == (3, None, False)
+    assert outcome.stdout.read_text() == "said\n"
+    assert outcome.stderr.read_text() == "wrong\n"
+
+
+def test_a_missing_program_is_a_tool_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no-such-program.*No such file"):
+        run(tmp_path, "no-such-program")
+    with pytest.raises(ToolError, match="no-such-program"):
+        process.capture(["no-such-program"])
+
+
+def test_a_held_child_has_done_nothing_yet(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    seen = []
+
+    def on_held(pid: int) -> None:
+        time.sleep(0.1)
+        seen.append((pid, mark.exists(), Path(f"/proc/{pid}").exists()))
+
+    outcome = run(tmp_path, "touch", str(mark), on_held=on_held)
+    assert outcome.exit_code == 0
+    assert mark.exists()
+    assert [entry[1:] for entry in seen] == [(False, True)]
+
+
+def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None:
+    script = f"sleep 300 & echo $! > {tmp_path}/child; trap '' TERM; sleep 300"
+    process_grace, process.GRACE_S = process.GRACE_S, 0.3
+    try:
+        outcome = run(tmp_path, "sh", "-c", script, timeout_s=0.5)
+    finally:
+        process.GRACE_S = process_grace
+    assert outcome.timed_out
+    assert outcome.signal == signal.SIGKILL
+    assert process._stat(int((tmp_path / "child").read_text())) is None
+
+
+def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
+    outcome = run(tmp_path, "sh", "-c", f"sleep 300 & echo $! > {tmp_path}/child")
+    child = int((tmp_path / "child").read_text())
+    assert outcome.exit_code == 0
+    assert list(outcome.leftovers) == [child]
+    assert process._stat(child) is None
+
+
+def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, signal, threading, os\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "process.run(['sh', '-c', f'echo $$ > {root}/child; exec sleep 300'],"
+        " stdout=root / 'o', stderr=root / 'e', timeout_s=60)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "KeyboardInterrupt" in ended.stderr
+    assert process._stat(int((tmp_path / "child").read_text())) is None
+
+
+def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp_path: Path) -> None:
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    script = (
+        "import pathlib\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        "process.run(['sh', '-c', f'sleep 300 & echo $! > {root}/grandchild; echo $$ > {root}/child; wait'],"
+        f" stdout=root / 'o', stderr=root / 'e', timeout_s=60, env={{process.TRIAL_VARIABLE: {tag!r}}})\n"
+    )
+    runner = subprocess.Popen([sys.executable, "-c", script])
+    child = tmp_path / "child"
+    while not (child.exists() and child.read_text().strip()):
+        time.sleep(0.01)
+    runner.kill()
+    runner.wait()
+    while process._stat(int(child.read_text())) is not None:
+        time.sleep(0.01)
+    grandchild = int((tmp_path / "grandchild").read_text())
+    assert process.end_orphans(tag) == [grandchild]
+    assert process._stat(grandchild) is None
+
+
+def test_arguments_reach_the_program_as_they_are(tmp_path: Path) -> None:
+    words = ["$HOME", "a b", "*", "'", "; exit 1"]
+    outcome = run(tmp_path, "printf", "%s\n", *words)
+    assert outcome.stdout.read_text().splitlines() == words
+
+
+def test_capture_times_out(tmp_path: Path) -> None:
+    captured = process.capture(["sleep", "300"], timeout_s=0.2)
+    assert captured.timed_out
+    assert captured.exit_code is None
