@@ -208,10 +208,10 @@ def make_study(table: Mapping[str, Any], source: str) -> Study:
     try:
         return Study.model_validate(dict(table))
     except ValidationError as error:
-        raise _as_study_error(error, source) from None
+        raise study_error(error, source) from None
 
 
-def _as_study_error(error: ValidationError, source: str) -> StudyError:
+def study_error(error: ValidationError, source: str) -> StudyError:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":

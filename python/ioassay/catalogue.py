@@ -1,0 +1,125 @@
+"""Finds studies and reads their files: built-in ones by name, TOML files, suites, plain fio job files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ioassay.errors import StudyError
+from ioassay.study import Study, Suite, study_error, make_study
+
+Change = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def builtin() -> dict[str, Path]:
+    """Name -> file of the built-in studies and suites, sorted by name."""
+    folder = Path(str(resources.files("ioassay") / "studies"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load(name: str, change: Change = dict) -> Suite:
+    """The suite behind a built-in name, a `.toml` or a `.fio` file; `change` adjusts each study's table first."""
+    path = _find(name)
+    if path.suffix == ".fio":
+        return _job_suite(path, change)
+    return from_table(_read(path), path, change)
+
+
+def from_table(table: Mapping[str, Any], path: Path, change: Change = dict) -> Suite:
+    """The suite of a parsed TOML document; `path` gives its name and the place that relative names start from."""
+    name = str(table.get("name", path.stem))
+    if "suite" not in table and "study" not in table:
+        study = _study(table, name, path, change)
+        return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
+    if unknown := sorted(set(table) - {"name", "title", "description", "suite", "study"}):
+        raise StudyError(
+            "unknown key in a suite; it has name, title, description, suite, study", source=str(path), key=unknown[0]
+        )
+    studies = [_member(member, path, change) for member in _list(table, "suite", str, path)]
+    studies += [_study(inline, None, path, change) for inline in _list(table, "study", dict, path)]
+    try:
+        return Suite(
+            name=name,
+            title=table.get("title", name),
+            description=table.get("description", ""),
+            studies=studies,
+        )
+    except ValidationError as error:
+        raise study_error(error, str(path)) from None
+
+
+def to_table(suite: Suite) -> dict[str, Any]:
+    """The resolved suite as a TOML document that `from_table` reads back to an equal suite."""
+    studies = [_plain(study) for study in suite.studies]
+    return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies}
+
+
+def _plain(study: Study) -> dict[str, Any]:
+    return study.model_dump(exclude_none=True, exclude={"scale"})
+
+
+def _study(table: Mapping[str, Any], name: str | None, path: Path, change: Change) -> Study:
+    named = {**({"name": name} if name else {}), **table}
+    return make_study(change(named), str(path))
+
+
+def _member(name: str, suite_path: Path, change: Change) -> Study:
+    beside = suite_path.parent / name
+    members = load(str(beside) if beside.is_file() else name, change).studies
+    if len(members) != 1:
+        raise StudyError(f"'{name}' is a suite; wanted studies", source=str(suite_path), key="suite")
+    return members[0]
+
+
+def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[Any]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
+        wanted = "a list of names" if kind is str else "[[study]] tables"
+        raise StudyError(f"is {found!r}; wanted {wanted}", source=str(path), key=key)
+    return found
+
+
+def _find(name: str) -> Path:
+    known = builtin()
+    path = Path(name)
+    if path.suffix in (".toml", ".fio") or "/" in name:
+        if not path.is_file():
+            raise StudyError(f"'{name}': no such study file")
+        return path
+    if name in known:
+        return known[name]
+    if path.is_file():
+        raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
+    raise StudyError(f"no study called '{name}'; {_suggestion(name, list(known))}")
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}, or a .toml or .fio file"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StudyError(f"is not TOML: {error}", source=str(path)) from None
+
+
+def _job_suite(path: Path, change: Change) -> Suite:
+    from ioassay.drivers.fio.jobfile import job_study
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"cannot be read: {error}", source=str(path)) from None
+    table = job_study(text, path)
+    return from_table(table, path, change)

@@ -1,0 +1,112 @@
+"""From a run's files to the frames of a RecordSet. Knows their columns; computes nothing from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ioassay.errors import InputError
+from ioassay.record import Record, RecordSet, Scalar
+from ioassay.store import RunStore
+
+_KEY = {"study": pl.String(), "trial": pl.String()}
+SCHEMAS: dict[str, dict[str, pl.DataType]] = {
+    "hist": {
+        **_KEY,
+        "direction": pl.String(),
+        "kind": pl.String(),
+        "job": pl.Int64(),
+        "value_ns": pl.Int64(),
+        "count": pl.Int64(),
+    },
+    "series": {**_KEY, "metric": pl.String(), "job": pl.Int64(), "time_s": pl.Float64(), "value": pl.Float64()},
+    "samples": {**_KEY, "monitor": pl.String(), "name": pl.String(), "time_s": pl.Float64(), "value": pl.Float64()},
+}
+TRIALS: dict[str, pl.DataType] = {
+    **_KEY,
+    "status": pl.String(),
+    "reason": pl.String(),
+    "repetition": pl.Int64(),
+    "order": pl.Int64(),
+    "started_unix_s": pl.Float64(),
+    "duration_s": pl.Float64(),
+}
+WARNINGS: dict[str, pl.DataType] = {**_KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
+
+
+def load(store: RunStore) -> RecordSet:
+    """Every record of a run as a RecordSet."""
+    records = list(store.records())
+    suite = store.suite()
+    return RecordSet(
+        root=store.root,
+        studies=[study.model_dump(exclude={"scale"}) for study in suite.studies],
+        host=store.host(),
+        trials=trials_frame(records),
+        warnings=warnings_frame(records),
+        planned=store.planned(),
+        **{name: _parquet(store, records, name) for name in SCHEMAS},
+    )
+
+
+def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
+    """One row a record: its identity, its factors' levels, its metrics."""
+    factors = list(dict.fromkeys(name for record in records for name in record.trial["point"]))
+    metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
+    columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
+    columns += [_levels(name, [record.trial["point"].get(name) for record in records]) for name in factors]
+    columns += [pl.Series(name, [record.metrics.get(name) for record in records], pl.Float64()) for name in metrics]
+    return pl.DataFrame(columns)
+
+
+def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
+    """One row a warning of a record."""
+    rows = [
+        {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
+        for record in records
+        for warning in record.warnings
+    ]
+    return pl.DataFrame(rows, schema=WARNINGS)
+
+
+def _identity(record: Record, name: str) -> Any:
+    if name == "trial":
+        return record.trial["id"]
+    return record.trial[name] if name in ("study", "repetition", "order") else getattr(record, name)
+
+
+def _levels(name: str, levels: Sequence[Scalar | None]) -> pl.Series:
+    """Numbers stay numbers when all levels are numbers; otherwise all are text, as the study wrote them."""
+    present = [level for level in levels if level is not None]
+    if all(isinstance(level, int) and not isinstance(level, bool) for level in present):
+        return pl.Series(name, levels, pl.Int64())
+    if all(isinstance(level, int | float) and not isinstance(level, bool) for level in present):
+        return pl.Series(name, levels, pl.Float64())
+    return pl.Series(name, [None if level is None else _text(level) for level in levels], pl.String())
+
+
+def _text(level: Scalar) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _parquet(store: RunStore, records: Sequence[Record], name: str) -> pl.DataFrame:
+    """The Parquet files of the trials that have a record, one below the other, in the plan's order."""
+    paths = [path for record in records if (path := store.folder(record.trial["id"]) / f"{name}.parquet").exists()]
+    if not paths:
+        return pl.DataFrame(schema=SCHEMAS[name])
+    try:
+        return pl.scan_parquet(paths).select(list(SCHEMAS[name])).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(_broken(paths, error)) from None
+
+
+def _broken(paths: Sequence[Path], error: Exception) -> str:
+    for path in paths:
+        try:
+            pl.read_parquet(path)
+        except (pl.exceptions.PolarsError, OSError) as found:
+            return f"{path}: is corrupted ({found}); remove its trial's folder and run again with --resume"
+    return f"{paths[0].parent.parent}: {error}"

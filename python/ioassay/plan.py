@@ -1,0 +1,103 @@
+"""From a study to its trials: points, order, seeds and ids. Runs nothing and reads nothing.
+
+Order is shuffled in blocks: each repetition runs every point once, in an order of its own, so that drift of the
+machine hits all levels alike (randomised complete block design; Montgomery, Design and Analysis of Experiments).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ioassay.record import Scalar
+from ioassay.roles import Trial
+from ioassay.study import Study, Suite
+
+CASE = "case"
+Point = Mapping[str, Scalar]
+
+
+def points(study: Study) -> list[dict[str, Scalar]]:
+    """Every combination of the cases and the factors' levels, in the order that the study lists them."""
+    axes: list[tuple[str, list[Scalar]]] = []
+    if study.case:
+        axes.append((CASE, [case["name"] for case in study.case]))
+    axes += [(name, list(levels)) for name, levels in study.factors.items()]
+    names = [name for name, _ in axes]
+    return [dict(zip(names, levels, strict=True)) for levels in itertools.product(*(levels for _, levels in axes))]
+
+
+def trials(suite: Suite) -> Iterator[Trial]:
+    """All trials of a suite in the order to run them; a generator, since there may be very many."""
+    order = 0
+    for study in suite.studies:
+        for repetition in range(study.max_repetitions):
+            for point in _block(study, repetition):
+                yield make_trial(study, point, repetition, order)
+                order += 1
+
+
+def count(suite: Suite) -> dict[str, int]:
+    """Number of trials by study name; the cap where repetition is adaptive."""
+    return {study.name: len(points(study)) * study.max_repetitions for study in suite.studies}
+
+
+def _block(study: Study, repetition: int) -> list[dict[str, Scalar]]:
+    block = points(study)
+    random.Random(f"{study.seed}/{study.name}/{repetition}").shuffle(block)
+    return block
+
+
+def make_trial(study: Study, point: Point, repetition: int, order: int) -> Trial:
+    """One frozen trial; its id and seed depend on its content only."""
+    parts: dict[str, dict[str, Any]] = {
+        "params": dict(study.params),
+        "target": study.target.model_dump(),
+        "run": study.run.model_dump(),
+    }
+    for key, value in _settings(study, point).items():
+        part, _, name = key.partition(".")
+        if name:
+            parts[part][name] = value
+        else:
+            parts["params"][key] = value
+    seed = _digest([study.seed, study.name, dict(point), repetition])
+    content = {"study": study.name, "driver": study.driver, "point": dict(point), "repetition": repetition, **parts}
+    return Trial(
+        id=_digest({**content, "seed": study.seed})[:16],
+        study=study.name,
+        driver=study.driver,
+        point=dict(point),
+        params=parts["params"],
+        target=parts["target"],
+        run=parts["run"],
+        repetition=repetition,
+        seed=int(seed[:12], 16),
+        order=order,
+    )
+
+
+def _settings(study: Study, point: Point) -> dict[str, Any]:
+    """What a point sets: the case's own keys, then the factors."""
+    settings: dict[str, Any] = {}
+    for name, level in point.items():
+        if name == CASE:
+            case = next(case for case in study.case if case["name"] == level)
+            settings.update({key: value for key, value in case.items() if key != "name"})
+        else:
+            settings[name] = level
+    return settings
+
+
+def _digest(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def describe(point: Point) -> str:
+    """A point in words for people: `bs=4KiB rw=randread`."""
+    return " ".join(f"{name}={level}" for name, level in point.items()) or "(one point)"

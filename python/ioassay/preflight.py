@@ -1,0 +1,165 @@
+"""Everything that can be said before the first trial: tools, points, targets, space, safety. Loads nothing.
+
+Assembles a study's roles into a Bench. A problem is an error here, and not a failed trial an hour later.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ioassay import metrics, plan, process
+from ioassay.drivers import driver as make_driver
+from ioassay.errors import StudyError, ToolError
+from ioassay.monitors import MONITORS
+from ioassay.record import Warning_
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Trial
+from ioassay.study import Study, Suite
+from ioassay.targets import target as make_target
+
+_STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
+
+
+@dataclass
+class Bench:
+    """One study's roles, assembled. Targets are made once for each distinct setting of the points."""
+
+    study: Study
+    driver: Driver
+    consent: Consent
+    version: str = ""
+    targets: dict[str, Target] = field(default_factory=dict)
+
+    def target(self, trial: Trial) -> Target:
+        """The target of a trial; the same settings give the same object."""
+        key = json.dumps(trial.target, sort_keys=True)
+        if key not in self.targets:
+            self.targets[key] = make_target(trial.target, self.consent)
+        return self.targets[key]
+
+    def points(self) -> Iterable[Trial]:
+        """The first repetition of each point."""
+        return (plan.make_trial(self.study, point, 0, 0) for point in plan.points(self.study))
+
+    def access(self) -> str:
+        """The strongest thing that any point does to the target."""
+        found = (self.driver.access(trial.params) for trial in self.points())
+        return max(found, key=_STRENGTH.__getitem__, default=NOTHING)
+
+    def close(self) -> None:
+        """Give back what the targets took."""
+        for target in self.targets.values():
+            target.close()
+
+
+def assemble(suite: Suite, consent: Consent) -> list[Bench]:
+    """The benches of a suite's studies; StudyError names an unknown driver or monitor."""
+    return [_assemble(study, consent) for study in suite.studies]
+
+
+def _assemble(study: Study, consent: Consent) -> Bench:
+    for name in study.watch.monitors:
+        if name not in MONITORS:
+            known = ", ".join(MONITORS)
+            raise StudyError(f"no monitor called '{name}'; known: {known}", source=study.name, key="watch.monitors")
+    return Bench(study, make_driver(study.driver), consent)
+
+
+def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
+    """Find each driver's tool and tell the driver its version; tool -> version line. ToolError when one is missing."""
+    versions: dict[str, str] = {}
+    answers: dict[str, dict[str, str]] = {}
+    for bench in benches:
+        tool = bench.driver.tool()
+        if tool is None:
+            continue
+        if tool.executable not in versions:
+            versions[tool.executable] = tool_version(tool)
+            answers[tool.executable] = {name: _answer(argv) for name, argv in tool.probes.items()}
+        bench.version = versions[tool.executable]
+        bench.driver.configure(bench.version, answers[tool.executable])
+    return versions
+
+
+def tool_version(tool: Tool) -> str:
+    """The tool's version line; ToolError with the remedy when it is not here."""
+    if shutil.which(tool.executable) is None:
+        raise ToolError(f"{tool.executable}: not found; install it, on Debian with: apt-get install {tool.package}")
+    return _answer(tool.version_argv).strip()
+
+
+def _answer(argv: Sequence[str]) -> str:
+    captured = process.capture(argv, timeout_s=30)
+    if captured.timed_out:
+        raise ToolError(f"'{' '.join(argv)}' did not answer within 30 s")
+    return captured.stdout or captured.stderr
+
+
+def examine(benches: Sequence[Bench]) -> list[Warning_]:
+    """Check each point, each path and each target of all studies, before anything is touched.
+
+    StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious.
+    """
+    found: dict[Warning_, None] = {}
+    for bench in benches:
+        for warning in (*_examine_points(bench), *_examine_paths(bench), *_examine_targets(bench)):
+            found.setdefault(warning)
+    return list(found)
+
+
+def _examine_points(bench: Bench) -> list[Warning_]:
+    warnings: list[Warning_] = []
+    for trial in bench.points():
+        try:
+            warnings += bench.driver.validate(trial.params, trial.target)
+        except StudyError as error:
+            if not error.source:
+                raise StudyError(str(error), source=f"{bench.study.name} at {plan.describe(trial.point)}") from None
+            raise
+    until = bench.study.until
+    if until is not None and not metrics.known(until.metric):
+        text = f"{bench.study.name}: until.metric '{until.metric}' is in no registry, so points may run to the cap"
+        warnings.append(Warning_("until-metric-unknown", text, "use a metric such as read.bw"))
+    return warnings
+
+
+def _examine_paths(bench: Bench) -> list[Warning_]:
+    from ioassay.targets import safety
+
+    seen: dict[tuple[Path, str], None] = {}
+    for trial in bench.points():
+        for touch in bench.driver.touches(trial.params):
+            seen.setdefault((touch.path, touch.access))
+    return [warning for path, access in seen for warning in safety.inspect_path(path, access, bench.consent)]
+
+
+def _examine_targets(bench: Bench) -> list[Warning_]:
+    access = bench.access()
+    targets = {id(target): target for target in map(bench.target, bench.points())}
+    return [warning for target in targets.values() for warning in target.inspect(access)]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a suite is expected to cost."""
+
+    trials: int
+    seconds: float
+    written_bytes: int
+    unknown_writes: bool
+    """True when some trials write for a time rather than a size, so that the volume is a lower bound."""
+
+
+def forecast(bench: Bench) -> Forecast:
+    """Cost of one study, from its driver's estimates at each point (adaptive repetition: at the cap)."""
+    repetitions = bench.study.max_repetitions
+    estimates = [bench.driver.estimate(trial.params, trial.target) for trial in bench.points()]
+    return Forecast(
+        trials=len(estimates) * repetitions,
+        seconds=sum(estimate.seconds + bench.study.run.cooldown for estimate in estimates) * repetitions,
+        written_bytes=sum(estimate.written_bytes or 0 for estimate in estimates) * repetitions,
+        unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
+    )

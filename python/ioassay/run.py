@@ -1,0 +1,209 @@
+"""Runs the trials of a run that have no record yet, one after the other, and makes each durable.
+
+Gets the three roles as objects. Prints nothing: what happens is told to a Progress.
+A failed trial is a record, not an exception; what ends a run is safety, a full disk, or the user.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ioassay import process
+from ioassay.errors import RunError, ToolError
+from ioassay.monitors.sampler import Sampler
+from ioassay.preflight import Bench
+from ioassay.record import FAILED, OK, Record, Samples, Warning_
+from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
+from ioassay.store import RunStore
+
+if TYPE_CHECKING:
+    from ioassay.study import Until
+
+_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order")
+
+
+class Progress(Protocol):
+    """Is told what happens."""
+
+    def preparing(self, text: str, share: float) -> None:
+        """A target is being made; `share` from 0 to 1."""
+
+    def started(self, trial: Trial) -> None:
+        """A trial begins."""
+
+    def ended(self, trial: Trial, status: str) -> None:
+        """A trial ended: ok, failed, skipped, `unneeded` (its point is precise enough) or `kept` (has a record)."""
+
+
+@dataclass
+class Tally:
+    """How the trials of a run ended. `unneeded`: left out, because adaptive repetition was satisfied."""
+
+    planned: int = 0
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0
+    unneeded: int = 0
+
+    def add(self, status: str) -> None:
+        """Count one trial."""
+        self.planned += 1
+        setattr(self, status, getattr(self, status) + 1)
+
+
+@dataclass
+class _Patience:
+    """Adaptive repetition of one study: which points have been measured precisely enough.
+
+    A decision about a repetition uses only earlier ones, so a resumed run decides as the first one did.
+    """
+
+    until: Until | None
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def note(self, record: Record) -> None:
+        if self.until is not None and record.status == OK:
+            value = record.metrics.get(self.until.metric)
+            self.values.setdefault(_key(record.trial["point"]), []).extend([] if value is None else [value])
+
+    def enough(self, trial: Trial) -> bool:
+        if self.until is None or trial.repetition < self.until.min:
+            return False
+        from ioassay.analysis.describe import relative_half_width
+
+        values = self.values.get(_key(trial.point), [])
+        return len(values) >= 2 and relative_half_width(values) <= self.until.ci
+
+
+def _key(point: object) -> str:
+    return json.dumps(point, sort_keys=True)
+
+
+def execute(store: RunStore, benches: Sequence[Bench], progress: Progress) -> Tally:
+    """Run what has no record yet; the tally counts every planned trial, earlier records included."""
+    with ExitStack() as stack:
+        stack.enter_context(store.locked())
+        process.end_orphans(_tag(store))
+        for bench in benches:
+            stack.callback(bench.close)
+        return _execute(store, {bench.study.name: bench for bench in benches}, progress)
+
+
+def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress) -> Tally:
+    tally = Tally()
+    prepared: dict[str, Sequence[Warning_]] = {}
+    patience = {name: _Patience(bench.study.until) for name, bench in benches.items()}
+    for trial in store.trials():
+        if store.has(trial.id):
+            record = store.record(trial.id)
+            progress.ended(trial, "kept")
+        elif patience[trial.study].enough(trial):
+            progress.ended(trial, "unneeded")
+            tally.add("unneeded")
+            continue
+        else:
+            bench = benches[trial.study]
+            if trial.study not in prepared:
+                prepared[trial.study] = _prepare(bench, progress)
+            progress.started(trial)
+            record = run_trial(store, bench, trial, prepared[trial.study])
+            progress.ended(trial, record.status)
+        patience[trial.study].note(record)
+        tally.add(record.status)
+    return tally
+
+
+def _prepare(bench: Bench, progress: Progress) -> list[Warning_]:
+    """Make and fill the study's targets, right before its first trial."""
+    access = bench.access()
+    targets = {id(target): target for target in map(bench.target, bench.points())}
+    return [warning for target in targets.values() for warning in target.prepare(access, progress.preparing)]
+
+
+def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
+    """Run one trial to its durable record."""
+    raw = store.begin(trial.id)
+    if trial.run.get("cooldown"):
+        time.sleep(trial.run["cooldown"])
+    watched = _Watched(bench, trial)
+    started_unix_s, started_s = time.time(), time.monotonic()
+    try:
+        with bench.target(trial).load(trial) as load:
+            command = bench.driver.command(trial, load, raw)
+            outcome = watched.run(command, load, raw, _tag(store))
+        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome)
+    except ToolError as error:
+        command, outcome, parsed = None, None, Parsed(FAILED, str(error))
+    record = Record(
+        trial={key: value for key, value in dataclasses.asdict(trial).items() if key in _KEPT},
+        status=parsed.status,
+        reason=parsed.reason,
+        started_unix_s=outcome.started_unix_s if outcome else started_unix_s,
+        duration_s=outcome.duration_s if outcome else time.monotonic() - started_s,
+        metrics=dict(parsed.metrics),
+        parts=list(parsed.parts),
+        warnings=tuple(dict.fromkeys((*warnings, *parsed.warnings))),
+        command=list(command.argv) if command else [],
+        exit_code=outcome.exit_code if outcome else None,
+        monitor_cost=watched.cost,
+        raw=sorted(path.name for path in raw.iterdir()),
+    )
+    store.write(record, parsed.buckets, parsed.series, watched.samples)
+    return record
+
+
+@dataclass
+class _Watched:
+    """One trial under its monitors: they start while the child is held, and stop when it has ended."""
+
+    bench: Bench
+    trial: Trial
+    samples: Sequence[Samples] = ()
+    cost: dict[str, float] = field(default_factory=dict)
+
+    def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
+        sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
+        if command is None:
+            return None
+        for name, text in command.files.items():
+            (raw / name).write_text(text)
+        try:
+            return process.run(
+                command.argv,
+                stdout=raw / "stdout",
+                stderr=raw / "stderr",
+                timeout_s=self.trial.run.get("timeout") or command.timeout_s,
+                cwd=command.cwd,
+                env={**command.env, process.TRIAL_VARIABLE: tag},
+                on_held=lambda _: sampler.start(),
+            )
+        except OSError as error:
+            raise RunError(f"{raw}: {error.strerror}; everything recorded before is kept") from error
+        finally:
+            self.samples, self.cost = sampler.stop()
+
+
+def _monitors(bench: Bench, load: Load) -> list[Monitor]:
+    from ioassay.monitors import monitor
+
+    return [monitor(name, load) for name in bench.study.watch.monitors]
+
+
+def _judged(parsed: Parsed, outcome: Outcome | None) -> Parsed:
+    """The driver's reading, with what only the runner saw: processes that the tool left behind."""
+    if outcome is None or not outcome.leftovers:
+        return parsed
+    text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
+    return dataclasses.replace(parsed, warnings=(*parsed.warnings, Warning_("processes-left-behind", text)))
+
+
+def _tag(store: RunStore) -> str:
+    """What marks the processes of this run, whoever runs it."""
+    return str(store.root.resolve())
