@@ -92,9 +92,10 @@ apt_update() {
     return 1
 }
 
+# Without the lock (file descriptor 9): a daemon that some package starts would keep it for ever.
 apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -y --no-install-recommends \
-        --no-remove -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@"
+        --no-remove -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@" 9>&-
 }
 
 as_root() {

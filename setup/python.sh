@@ -48,10 +48,11 @@ install_python_packages() {
 build_core() {
     built_key=$(find crates Cargo.toml Cargo.lock pyproject.toml "$state/venv" -type f ! -name '.*' -exec sha256sum {} + |
         LC_ALL=C sort | { cat && rustc --version; } | sha256sum)
-    [ "$(cat "$state/built" 2>/dev/null)" != "$built_key" ] || ! core_imports || return 0
+    [ "$(cat "$state/built" 2>/dev/null)" != "$built_key" ] || ! core_imports 2>/dev/null || return 0
     spare_running_programs
-    step "building the compiled module, once for each change of crates/ (a minute or two)" env VIRTUAL_ENV="$root/.venv" PIP_CONSTRAINT="$root/constraints.txt" \
-        .venv/bin/maturin develop --release --locked --quiet
+    # No index: all that pip may find missing here should have come through constraints.txt above.
+    step "building the compiled module, once for each change of crates/ (a minute or two)" \
+        env VIRTUAL_ENV="$root/.venv" PIP_NO_INDEX=1 .venv/bin/maturin develop --release --locked --quiet
     quietly core_imports || fail_with_log "importing the compiled module"
     printf '%s\n' "$built_key" >"$state/built"
 }

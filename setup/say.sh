@@ -10,11 +10,11 @@ fail() {
     exit 1
 }
 
-# quietly COMMAND…   with its output in the log; without standard input, and without the lock (file descriptor 9),
-# which a daemon started by some package would keep for ever
+# quietly COMMAND…   without standard input and with its output in the log. It inherits the lock (file descriptor
+# 9), so that a pip that outlives a killed set-up still keeps the next one waiting.
 quietly() {
     printf '\n$ %s\n' "$*" >>"$log"
-    "$@" >>"$log" 2>&1 </dev/null 9>&-
+    "$@" >>"$log" 2>&1 </dev/null
 }
 
 # step TITLE COMMAND…   says the title (and when it happens again: a set-up must not look like a habit), runs the command, ends the set-up with the end of the log where it fails

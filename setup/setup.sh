@@ -44,7 +44,7 @@ main() {
 # Two first uses at once: the second waits for the first. The lock ends with this process, however it ends.
 take_lock() {
     [ "$(uname -s)" = Linux ] || fail "this is $(uname -s), and ioassay measures Linux: use a Linux machine"
-    { mkdir -p "$state" && : >>"$state/lock"; } 2>/dev/null ||
+    { mkdir -p "$state" && true >>"$state/lock"; } 2>/dev/null ||
         fail "cannot write to $state as $(id -un): run as the owner of the checkout, or give it to yourself" \
             "with: sudo chown -R $(id -un) '$root'"
     exec 9>"$state/lock"
