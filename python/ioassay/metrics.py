@@ -16,7 +16,7 @@ DIRECTIONS = ("read", "write", "trim")
 LATENCY_KINDS = ("slat", "clat", "lat")
 _DIRECTION_LABEL = {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}
 _LATENCY_LABEL = {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}
-_STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum"}
+_STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def _plain(value: float) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{value:.3g} %"
+    return f"{value:.1f} %"
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,8 @@ def _direction(match: re.Match[str]) -> str:
 
 
 def _latency_label(match: re.Match[str]) -> str:
-    statistic = match["stat"]
-    shown = _STATISTIC_LABEL.get(statistic, f"{statistic[1:]}th percentile of")
-    joint = "" if statistic.startswith("p") else " of"
-    return f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}, {shown}{joint}".removesuffix(" of")
+    statistic = _STATISTIC_LABEL.get(match["stat"], f"{match['stat'][1:]}th percentile")
+    return f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}, {statistic}"
 
 
 _DIR = r"(?P<dir>read|write|trim|total)"
@@ -73,8 +71,6 @@ _RULES: tuple[_Rule, ...] = (
         units.format_ns,
     ),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
-    _Rule(re.compile(r"^bogo_ops_rate$"), "bogo ops/s", "higher", lambda _: "Bogo operations per second", units.format_count),
-    _Rule(re.compile(r"^bogo_ops$"), "bogo ops", "higher", lambda _: "Bogo operations", units.format_count),
     _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
 )  # fmt: skip
 

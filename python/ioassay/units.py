@@ -93,9 +93,9 @@ def format_duration(seconds: float) -> str:
 def _scaled(number: float, base: float, units: tuple[str, ...]) -> str:
     size = abs(number)
     step = 0
-    # 999.5 would be shown as 1000 (or 1e+03): that belongs to the next unit.
-    while step < len(units) - 1 and size >= min(base, 999.5):
+    # What would be rounded to the base itself, such as 999.6, belongs to the next unit.
+    while step < len(units) - 1 and size >= base - 0.5:
         size /= base
         step += 1
-    digits = f"{size:.4g}" if size >= 1000 else f"{size:.3g}"
+    digits = f"{size:.0f}" if size >= 999.5 else f"{size:.3g}"
     return f"{'-' if number < 0 else ''}{digits} {units[step]}"

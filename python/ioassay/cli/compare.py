@@ -1,0 +1,55 @@
+"""ioassay compare: is B faster than A, slower, the same, or can it not be told?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ioassay.cli import console, options
+from ioassay.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("compare")(compare)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with (the baseline).")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The run that is judged.")],
+    margin: Annotated[str, typer.Option(help="Differences below this share count as the same.")] = "5%",
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Confidence of the intervals.")] = 0.95,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Compare two runs statistically; exit 1 when B is slower somewhere."""
+    from ioassay import frames
+    from ioassay.analysis import compare as comparison
+    from ioassay.store import RunStore
+
+    console.use_json(json)
+    before, after = (frames.load(RunStore.open(root)) for root in (a, b))
+    result = comparison.compare(before, after, margin=_share(margin), confidence=confidence)
+    if junit is not None:
+        from ioassay.junit import junit_xml
+
+        junit.write_text(junit_xml(result), encoding="utf-8")
+    console.emit(result.as_dict()) if json else _say(result)
+    if result.regression:
+        raise typer.Exit(1)
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 1:
+        raise UsageError(f"--margin {text}: wanted a share such as 5% or 0.05")
+    return number
+
+
+def _say(result: object) -> None:
+    raise NotImplementedError

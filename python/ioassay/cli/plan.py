@@ -1,0 +1,134 @@
+"""ioassay plan: what a study would do, without doing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ioassay.cli import console, options
+
+if TYPE_CHECKING:
+    from ioassay.preflight import Bench
+    from ioassay.record import Warning_
+    from ioassay.study import Suite
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("plan")(plan)
+
+
+def plan(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
+    ],
+    setting: options.Set = None,
+    factor: options.Factor = None,
+    repetitions: options.Repetitions = None,
+    scale: options.Scale = "full",
+    trials: Annotated[bool, typer.Option("--trials", help="List every trial in its order.")] = False,
+    destroy_data: options.DestroyData = None,
+    json: options.Json = False,
+) -> None:
+    """Show trials, order, time and bytes written; run nothing."""
+    from functools import partial
+
+    from ioassay import adjust, catalogue
+    from ioassay.roles import Consent
+
+    console.use_json(json)
+    change = partial(
+        adjust.adjusted, scale=scale, settings=setting or (), factors=factor or (), repetitions=repetitions
+    )
+    suite = catalogue.load(study, change)
+    benches, warnings = _checked(suite, Consent(tuple(destroy_data or ())))
+    result = _result(suite, benches, warnings)
+    if json:
+        console.emit({**result, "order": _order(suite)})
+    else:
+        _say(result, warnings, _order(suite) if trials else [])
+
+
+def _checked(suite: Suite, consent: Any) -> tuple[list[Bench], list[Warning_]]:
+    """As a run would check it; where the tool is missing the plan is shown all the same, and says so."""
+    from ioassay import preflight
+    from ioassay.errors import ToolError
+    from ioassay.record import Warning_
+
+    benches = preflight.assemble(suite, consent)
+    try:
+        preflight.ready_tools(benches)
+    except ToolError as error:
+        return benches, [Warning_("tool-missing", f"the parameters were not checked: {error}")]
+    return benches, preflight.examine(benches)
+
+
+def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dict[str, Any]:
+    from ioassay import plan, preflight
+
+    studies = []
+    for bench in benches:
+        forecast = preflight.forecast(bench)
+        studies.append(
+            {
+                "study": bench.study.name,
+                "title": bench.study.title,
+                "points": len(plan.points(bench.study)),
+                "repetitions": bench.study.max_repetitions,
+                "adaptive": bench.study.until is not None,
+                "trials": forecast.trials,
+                "seconds": forecast.seconds,
+                "written_bytes": forecast.written_bytes,
+                "written_is_lower_bound": forecast.unknown_writes,
+            }
+        )
+    return {
+        "suite": suite.name,
+        "title": suite.title,
+        "studies": studies,
+        "trials": sum(study["trials"] for study in studies),
+        "seconds": sum(study["seconds"] for study in studies),
+        "warnings": [vars(warning) for warning in warnings],
+    }
+
+
+def _order(suite: Suite) -> list[dict[str, Any]]:
+    from ioassay import plan
+
+    return [
+        {"order": trial.order, "id": trial.id, "study": trial.study, "repetition": trial.repetition, **trial.point}
+        for trial in plan.trials(suite)
+    ]
+
+
+def _say(result: dict[str, Any], warnings: list[Warning_], order: list[dict[str, Any]]) -> None:
+    from ioassay import units
+
+    console.warnings(warnings)
+    console.line(result["title"])
+    rows = [
+        [
+            study["study"],
+            str(study["points"]),
+            ("up to " if study["adaptive"] else "") + str(study["repetitions"]),
+            str(study["trials"]),
+            units.format_duration(study["seconds"]),
+            _volume(study),
+        ]
+        for study in result["studies"]
+    ]
+    console.table(["study", "points", "repetitions", "trials", "time", "written"], rows)
+    console.line(f"{result['trials']} trials, about {units.format_duration(result['seconds'])}")
+    for trial in order:
+        point = " ".join(f"{key}={value}" for key, value in trial.items() if key not in ("order", "id", "study"))
+        console.line(f"{trial['order']:6d}  {trial['id']}  {trial['study']}  {point}")
+
+
+def _volume(study: dict[str, Any]) -> str:
+    from ioassay import units
+
+    known = units.format_size(study["written_bytes"])
+    if not study["written_is_lower_bound"]:
+        return known
+    return f"> {known}" if study["written_bytes"] else "as fast as the disk takes it"

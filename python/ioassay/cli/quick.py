@@ -1,0 +1,104 @@
+"""ioassay quick: about a minute to an honest answer for the disk under a folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ioassay.cli import console, options, session
+from ioassay.errors import StudyError
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    from ioassay.study import Suite
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("quick")(quick)
+
+
+def quick(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
+    budget: Annotated[str, typer.Option(help="Time for everything, the report included.")] = "60s",
+    output: options.Output = None,
+    json: options.Json = False,
+) -> None:
+    """Measure the disk under PATH: random and sequential reads and writes, repeated, with a report."""
+    from ioassay.store import new_folder
+
+    console.use_json(json)
+    began_s = time.monotonic()
+    suite = _suite(path, _budget_s(budget))
+    store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
+    tally = session.execute(store, benches)
+    published = session.publish(store)
+    rows = _rows(published)
+    if json:
+        console.emit(
+            {
+                **session.result(store, tally, published, warnings),
+                "target": _target(path, published),
+                "rows": rows,
+                "seconds": time.monotonic() - began_s,
+            }
+        )
+    else:
+        _say(rows, path)
+        session.say_how_it_went(store, tally, published, warnings)
+    session.end(tally)
+
+
+def _budget_s(text: str) -> float:
+    from ioassay import units
+    from ioassay.errors import UsageError
+
+    try:
+        return units.parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"--budget: {error}") from None
+
+
+def _suite(path: Path, budget_s: float) -> Suite:
+    from ioassay import catalogue, quick
+
+    if not path.is_dir():
+        raise StudyError(f"{path}: no such folder; wanted a folder on the disk to measure")
+    speed, free_bytes = quick.write_speed(path)
+    workloads = len(catalogue.load("quick").studies[0].case)
+    fit = quick.fit(budget_s, speed, free_bytes, workloads)
+    return catalogue.load("quick", lambda table: quick.fitted(dict(table), path.resolve(), fit))
+
+
+def _rows(published: session.Published) -> list[dict[str, Any]]:
+    from ioassay.analysis.headline import headline
+
+    return headline(published.records, published.records.studies)
+
+
+def _target(path: Path, published: session.Published) -> dict[str, Any]:
+    study = published.records.studies[0]
+    return {"path": str(path.resolve()), **study["target"], "disk": published.records.host.get("disk", {})}
+
+
+def _say(rows: list[dict[str, Any]], path: Path) -> None:
+    from ioassay import metrics
+
+    console.line(f"The disk under {path.resolve()}:\n")
+    shown = []
+    for row in rows:
+        low, high = row["ci95"] if row["ci95"] else (None, None)
+        interval = "" if low is None else f"{_format(row, low)} … {_format(row, high)}"
+        label = metrics.metric(row["metric"]).label
+        shown.append([row["workload"], label, _format(row, row["mean"]), interval, str(row["repetitions"])])
+    console.table(["workload", "metric", "mean", "95 % interval", "n"], shown)
+    console.line()
+
+
+def _format(row: dict[str, Any], value: float) -> str:
+    from ioassay import metrics
+
+    return metrics.format_metric(row["metric"], value)

@@ -1,0 +1,36 @@
+"""ioassay report: findings, figures and page, made anew from the records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ioassay.cli import console, options, session
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("report")(report)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    json: options.Json = False,
+) -> None:
+    """Rebuild findings, figures and page from the records of a run."""
+    from ioassay.run import Tally
+    from ioassay.store import RunStore
+
+    console.use_json(json)
+    store = RunStore.open(run)
+    published = session.publish(store)
+    tally = Tally()
+    for status in published.records.trials["status"]:
+        tally.add(status)
+    tally.planned = sum(published.records.planned.values())
+    if json:
+        console.emit(session.result(store, tally, published, ()))
+    else:
+        session.say_how_it_went(store, tally, published, ())

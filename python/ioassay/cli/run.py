@@ -1,0 +1,91 @@
+"""ioassay run: a study, a suite or a fio job file, from plan to report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ioassay.cli import console, options, session
+from ioassay.errors import UsageError
+from ioassay.roles import Consent
+
+if TYPE_CHECKING:
+    from ioassay.preflight import Bench
+    from ioassay.record import Warning_
+    from ioassay.store import RunStore
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("run")(run)
+
+
+def run(
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
+    ] = None,
+    output: options.Output = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    setting: options.Set = None,
+    factor: options.Factor = None,
+    repetitions: options.Repetitions = None,
+    scale: options.Scale = "full",
+    destroy_data: options.DestroyData = None,
+    json: options.Json = False,
+) -> None:
+    """Run a study and write its report.
+
+    Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
+    """
+    console.use_json(json)
+    consent = Consent(tuple(destroy_data or ()))
+    if resume is not None:
+        _refuse_changes(study, output, setting, factor, repetitions, scale)
+        store, benches, warnings = _resumed(resume, consent)
+    else:
+        store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
+    tally = session.execute(store, benches)
+    published = session.publish(store)
+    if json:
+        console.emit(session.result(store, tally, published, warnings))
+    else:
+        session.say_how_it_went(store, tally, published, warnings)
+    session.end(tally)
+
+
+def _new(
+    study: str | None,
+    output: Path | None,
+    consent: Consent,
+    setting: list[str] | None,
+    factor: list[str] | None,
+    repetitions: int | None,
+    scale: str,
+) -> tuple[RunStore, list[Bench], list[Warning_]]:
+    from functools import partial
+
+    from ioassay import adjust, catalogue
+    from ioassay.store import new_folder
+
+    if study is None:
+        raise UsageError("no study given; wanted a name from 'ioassay studies', a .toml or a .fio file")
+    change = partial(
+        adjust.adjusted, scale=scale, settings=setting or (), factors=factor or (), repetitions=repetitions
+    )
+    suite = catalogue.load(study, change)
+    return session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
+
+
+def _resumed(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
+    from ioassay.store import RunStore
+
+    store = RunStore.open(root)
+    benches, warnings = session.checked(store.suite(), consent)
+    return store, benches, warnings
+
+
+def _refuse_changes(study: str | None, *changes: object) -> None:
+    if study is not None or any(change not in (None, "full") for change in changes):
+        raise UsageError("--resume goes on with a run as it was planned; wanted no study and no other change with it")

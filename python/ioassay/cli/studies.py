@@ -1,0 +1,43 @@
+"""ioassay studies: the built-in studies, and the JSON Schema of a study for editors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ioassay.cli import console, options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("studies")(studies)
+
+
+def studies(
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a study file.")] = False,
+    json: options.Json = False,
+) -> None:
+    """List the built-in studies."""
+    from ioassay import catalogue, plan
+
+    console.use_json(json)
+    if schema:
+        from ioassay.study import Study
+
+        console.emit(Study.model_json_schema())
+        return
+    suites = [catalogue.load(name) for name in catalogue.builtin()]
+    rows = [
+        {
+            "name": suite.name,
+            "title": suite.title,
+            "trials": sum(plan.count(suite).values()),
+            "about": suite.description,
+        }
+        for suite in suites
+    ]
+    if json:
+        console.emit({"studies": rows})
+        return
+    console.table(["name", "trials", "title"], [[str(row[key]) for key in ("name", "trials", "title")] for row in rows])

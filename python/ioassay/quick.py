@@ -1,0 +1,102 @@
+"""Fits the built-in study `quick` into a budget of time: size of the file, run time of a trial, repetitions.
+
+The disk's write speed is sampled first, because writing the test file is part of the budget.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioassay.errors import StudyError, UsageError
+
+MINIMUM_BUDGET_S = 15.0
+_SAMPLE_BYTES = 16 * 2**20
+_SAMPLE_LIMIT_S = 1.0
+_FILL_SHARE = 0.15
+"""Share of the budget for writing the test file."""
+_REPORT_S = 5.0
+_TRIAL_OVERHEAD_S = 0.45
+"""What a trial costs beside its run time: fio's start and end, and the durable record."""
+_SIZES_BYTES = (64 * 2**20, 2**30)
+_RUN_S = (0.5, 3.0)
+_REPETITIONS = (3, 10)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the study was cut to its budget."""
+
+    size_bytes: int
+    run_s: float
+    repetitions: int
+
+
+def fit(budget_s: float, write_bytes_per_s: float, free_bytes: int, workloads: int) -> Fit:
+    """The largest file and the longest trials that fit; UsageError when the budget is too short."""
+    if budget_s < MINIMUM_BUDGET_S:
+        raise UsageError(
+            f"--budget {budget_s:g}: too short for three repetitions; wanted {MINIMUM_BUDGET_S:g} s or more"
+        )
+    size_bytes = _size(budget_s, write_bytes_per_s, free_bytes)
+    left_s = budget_s - size_bytes / write_bytes_per_s - _REPORT_S
+    repetitions = _REPETITIONS[0]
+    while repetitions < _REPETITIONS[1] and _run_s(left_s, workloads, repetitions + 1) >= _RUN_S[1]:
+        repetitions += 1
+    run_s = min(max(_run_s(left_s, workloads, repetitions), _RUN_S[0]), _RUN_S[1])
+    return Fit(size_bytes, round(run_s, 1), repetitions)
+
+
+def _size(budget_s: float, write_bytes_per_s: float, free_bytes: int) -> int:
+    wanted = min(write_bytes_per_s * budget_s * _FILL_SHARE, free_bytes / 4)
+    clamped = min(max(wanted, _SIZES_BYTES[0]), _SIZES_BYTES[1])
+    return int(clamped) // 2**20 * 2**20
+
+
+def _run_s(left_s: float, workloads: int, repetitions: int) -> float:
+    return left_s / (workloads * repetitions) - _TRIAL_OVERHEAD_S
+
+
+def write_speed(folder: Path) -> tuple[float, int]:
+    """(bytes/s, free bytes) of the disk under `folder`, from a second or less of synchronous writes to a new file."""
+    path = folder / f".ioassay-sample-{os.getpid()}"
+    block = mmap.mmap(-1, 2**20)
+    block.write(os.urandom(2**20))
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    try:
+        with suppress(OSError):  # some filesystems know no direct I/O; the sync below is slower, but as honest
+            import fcntl
+
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_DIRECT)
+        speed = _sample(descriptor, block)
+    except OSError as error:
+        raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    finally:
+        os.close(descriptor)
+        path.unlink()
+    space = os.statvfs(folder)
+    return speed, space.f_bavail * space.f_frsize
+
+
+def _sample(descriptor: int, block: mmap.mmap) -> float:
+    began_s = time.monotonic()
+    written = 0
+    while written < _SAMPLE_BYTES and time.monotonic() - began_s < _SAMPLE_LIMIT_S:
+        written += os.write(descriptor, block)
+        os.fdatasync(descriptor)
+    return written / max(time.monotonic() - began_s, 1e-9)
+
+
+def fitted(table: dict[str, Any], folder: Path, fit: Fit) -> dict[str, Any]:
+    """The study's table with a fit applied, its file in `folder`."""
+    target = {**table["target"], "path": str(folder / f"ioassay-quick-{os.getpid()}"), "size": fit.size_bytes}
+    params = {**table["params"], "runtime": f"{round(fit.run_s * 1000)}ms"}
+    return {**table, "target": target, "params": params, "repetitions": fit.repetitions}
