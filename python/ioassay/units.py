@@ -8,6 +8,7 @@ Durations: ns, us, ms, s, m, h, d; a bare number is seconds.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
 _SIZE = re.compile(rf"^\s*{_NUMBER}\s*(?P<unit>[A-Za-z]*)\s*$")
@@ -27,7 +28,7 @@ def parse_size(text: str | int) -> int:
             f"'{text}' is not a size; wanted a number with k, KiB, M, MiB, G, GiB, T, TiB (powers of 1024) "
             "or kB, MB, GB, TB (powers of 1000)"
         )
-    return _whole(float(match["number"]) * factor, text)
+    return _whole(Fraction(match["number"]) * factor, text)
 
 
 def _size_factor(unit: str) -> int | None:
@@ -42,7 +43,7 @@ def _size_factor(unit: str) -> int | None:
     return int(1000**power) if lower[1:] == "b" else None
 
 
-def _whole(number: float, text: object) -> int:
+def _whole(number: int | Fraction, text: object) -> int:
     if number < 0 or number != int(number):
         raise ValueError(f"'{text}' is not a whole number of bytes")
     return int(number)

@@ -1,0 +1,68 @@
+"""What the command line changes in a study."""
+
+import pytest
+
+from ioassay import adjust
+from ioassay.errors import StudyError, UsageError
+
+TABLE = {
+    "name": "s",
+    "until": {"metric": "read.bw"},
+    "params": {"bs": "4k", "runtime": "10s"},
+    "factors": {"rw": ["read"]},
+    "scale": {"quick": {"repetitions": 3, "params": {"runtime": "1s"}, "target": {"size": "1M"}}},
+}
+
+
+def test_a_scale_changes_what_it_names_and_keeps_the_rest() -> None:
+    quick = adjust.scaled(TABLE, "quick")
+    assert quick["params"] == {"bs": "4k", "runtime": "1s"}
+    assert quick["target"] == {"size": "1M"}
+    assert quick["repetitions"] == 3
+    assert "until" not in quick
+    assert "scale" not in quick
+
+
+def test_full_and_unknown_scales_leave_a_study_as_it_is() -> None:
+    for scale in ("full", "huge"):
+        assert adjust.scaled(TABLE, scale) == {key: value for key, value in TABLE.items() if key != "scale"}
+
+
+def test_a_scale_with_an_unknown_key_is_named() -> None:
+    with pytest.raises(StudyError, match="scale.quick.repeat: unknown key"):
+        adjust.scaled({"name": "s", "scale": {"quick": {"repeat": 1}}}, "quick")
+
+
+def test_settings_reach_their_part() -> None:
+    for assignment in ("runtime=5s", "params.runtime=5s"):
+        assert adjust.with_setting(TABLE, assignment)["params"] == {"bs": "4k", "runtime": "5s"}
+    assert adjust.with_setting(TABLE, "target.size=2M")["target"] == {"size": "2M"}
+    assert adjust.with_setting(TABLE, "seed=7")["seed"] == 7
+    assert adjust.with_setting(TABLE, "direct=0")["params"]["direct"] == 0
+    assert adjust.with_setting(TABLE, "bs=4096")["params"]["bs"] == 4096
+
+
+@pytest.mark.parametrize("assignment", ["bs", "=4k", "machine.bs=4k"])
+def test_a_setting_that_is_none_is_told_so(assignment: str) -> None:
+    with pytest.raises(UsageError, match=f"--set {assignment}"):
+        adjust.with_setting(TABLE, assignment)
+
+
+def test_a_factor_is_added_or_replaced() -> None:
+    table = adjust.with_factor(adjust.with_factor(TABLE, "bs=4k,16k"), "rw=write,read")
+    assert table["factors"] == {"rw": ["write", "read"], "bs": ["4k", "16k"]}
+    assert adjust.with_factor(TABLE, "iodepth=1,32")["factors"]["iodepth"] == [1, 32]
+    with pytest.raises(UsageError, match="has no levels"):
+        adjust.with_factor(TABLE, "bs=")
+
+
+def test_what_the_user_names_wins_over_the_scale() -> None:
+    table = adjust.adjusted(TABLE, scale="quick", settings=["runtime=2s"], repetitions=7)
+    assert (table["params"]["runtime"], table["repetitions"]) == ("2s", 7)
+    assert "until" not in table
+
+
+def test_the_table_itself_is_not_changed() -> None:
+    before = repr(TABLE)
+    adjust.adjusted(TABLE, scale="quick", settings=["runtime=2s"], factors=["bs=1,2"], repetitions=7)
+    assert repr(TABLE) == before

@@ -1,0 +1,85 @@
+"""Finding and reading studies: built-in names, files, suites."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from ioassay import catalogue, plan
+from ioassay.errors import StudyError
+
+STUDY = 'title = "T"\ndriver = "null"\nrepetitions = 2\n'
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_suite_of_study_a_has_its_trials() -> None:
+    counts = plan.count(catalogue.load("block-io"))
+    assert counts == {"write-share": 180, "block-size": 110, "mixed-sizes": 80, "jobs": 50}
+
+
+@pytest.mark.parametrize("name", list(catalogue.builtin()))
+def test_a_resolved_suite_reads_back_as_itself(name: str) -> None:
+    from ioassay import adjust
+
+    suite = catalogue.load(name, lambda table: adjust.scaled(table, "quick"))
+    table = tomllib.loads(tomli_w.dumps(catalogue.to_table(suite)))
+    assert catalogue.from_table(table, Path("study.toml")) == suite
+
+
+def test_a_study_file_is_named_after_itself(tmp_path: Path) -> None:
+    suite = catalogue.load(write(tmp_path / "mine.toml", STUDY))
+    assert (suite.name, [study.name for study in suite.studies]) == ("mine", ["mine"])
+
+
+def test_a_suite_takes_names_files_beside_it_and_inline_studies(tmp_path: Path) -> None:
+    write(tmp_path / "mine.toml", STUDY)
+    text = 'title = "All"\nsuite = ["mine.toml", "jobs"]\n[[study]]\nname = "inline"\n' + STUDY
+    suite = catalogue.load(write(tmp_path / "all.toml", text))
+    assert [study.name for study in suite.studies] == ["mine", "jobs", "inline"]
+
+
+def test_changes_reach_every_study_of_a_suite() -> None:
+    suite = catalogue.load("block-io", lambda table: {**table, "repetitions": 2})
+    assert {study.repetitions for study in suite.studies} == {2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title =", "is not TOML"),
+        (STUDY + "colour = 1", "colour: unknown key"),
+        ('suite = "jobs"', "suite: is 'jobs'; wanted a list of names"),
+        ("suite = []", "has no studies"),
+        ('suite = ["jobs", "jobs"]', "study 'jobs' is listed twice"),
+        ('suite = ["block-io"]', "'block-io' is a suite; wanted studies"),
+        ('suite = ["nothing"]', "no study called 'nothing'"),
+        ('suite = ["jobs"]\nseed = 1', "seed: unknown key in a suite"),
+        ("study = 1", "wanted \\[\\[study\\]\\] tables"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        catalogue.load(write(tmp_path / "bad.toml", text))
+
+
+def test_an_unknown_name_gets_a_suggestion_or_the_list() -> None:
+    with pytest.raises(StudyError, match="no study called 'jobz'; did you mean 'jobs'"):
+        catalogue.load("jobz")
+    with pytest.raises(StudyError, match="known: .*write-share"):
+        catalogue.load("xyzzy")
+    with pytest.raises(StudyError, match="no such study file"):
+        catalogue.load("./none.toml")
+
+
+def test_an_unreadable_file_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").mkdir()
+    with pytest.raises(StudyError, match="no such study file"):
+        catalogue.load(str(tmp_path / "study.toml"))
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(StudyError, match="is not TOML"):
+        catalogue.load(str(tmp_path / "binary.toml"))

@@ -1,0 +1,86 @@
+"""From study to trials: points, blocks, seeds and ids."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioassay import plan
+from ioassay.study import Study, Suite, make_study
+
+
+def study(**changes: Any) -> Study:
+    return make_study({"name": "s", "title": "S", "driver": "null", "repetitions": 3, **changes}, "s.toml")
+
+
+def suite(*studies: Study) -> Suite:
+    return Suite(name="suite", title="Suite", studies=list(studies))
+
+
+def test_factors_give_their_cross_product_in_the_studys_order() -> None:
+    found = plan.points(study(factors={"rw": ["read", "write"], "bs": ["4k", "8k"]}))
+    assert found == [
+        {"rw": "read", "bs": "4k"},
+        {"rw": "read", "bs": "8k"},
+        {"rw": "write", "bs": "4k"},
+        {"rw": "write", "bs": "8k"},
+    ]
+
+
+def test_cases_are_a_factor_that_sets_several_parameters() -> None:
+    made = study(case=[{"name": "a", "bs": "4k", "target.size": "1M"}, {"name": "b"}], factors={"rw": ["read"]})
+    assert plan.points(made) == [{"case": "a", "rw": "read"}, {"case": "b", "rw": "read"}]
+    trial = plan.make_trial(made, {"case": "a", "rw": "read"}, 0, 0)
+    assert trial.params == {"bs": "4k", "rw": "read"}
+    assert trial.target["size"] == "1M"
+
+
+def test_a_study_without_factors_has_one_point() -> None:
+    assert plan.points(study()) == [{}]
+
+
+def test_dotted_factors_reach_target_and_run() -> None:
+    made = study(factors={"target.size": ["1M"], "run.cooldown": [2]}, params={"a": 1})
+    trial = next(plan.trials(suite(made)))
+    assert (trial.target["size"], trial.run["cooldown"], trial.params) == ("1M", 2, {"a": 1})
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(1, 5), st.integers(1, 12))
+def test_each_repetition_runs_every_point_once(seed: int, repetitions: int, levels: int) -> None:
+    made = study(seed=seed, repetitions=repetitions, factors={"x": list(range(levels))})
+    trials = list(plan.trials(suite(made)))
+    assert [trial.order for trial in trials] == list(range(repetitions * levels))
+    for repetition in range(repetitions):
+        block = trials[repetition * levels : (repetition + 1) * levels]
+        assert {trial.repetition for trial in block} == {repetition}
+        assert sorted(trial.point["x"] for trial in block) == list(range(levels))
+
+
+def test_the_order_is_shuffled_and_differs_between_blocks() -> None:
+    trials = list(plan.trials(suite(study(factors={"x": list(range(20))}))))
+    blocks = [[trial.point["x"] for trial in trials if trial.repetition == number] for number in range(3)]
+    assert blocks[0] != sorted(blocks[0])
+    assert blocks[0] != blocks[1] != blocks[2]
+
+
+def test_the_same_study_gives_the_same_plan_and_another_seed_another_one() -> None:
+    made, same = (list(plan.trials(suite(study(factors={"x": [1, 2, 3]})))) for _ in range(2))
+    assert made == same
+    other = list(plan.trials(suite(study(factors={"x": [1, 2, 3]}, seed=2))))
+    assert not {trial.id for trial in made} & {trial.id for trial in other}
+
+
+def test_seeds_and_ids_are_fresh_for_each_point_and_repetition() -> None:
+    trials = list(plan.trials(suite(study(factors={"x": list(range(50))}, repetitions=10))))
+    assert len({trial.id for trial in trials}) == len({trial.seed for trial in trials}) == 500
+
+
+def test_an_id_does_not_depend_on_the_order() -> None:
+    made = study()
+    assert plan.make_trial(made, {}, 0, 0).id == plan.make_trial(made, {}, 0, 7).id
+
+
+def test_counts_are_those_of_the_plan() -> None:
+    made = suite(study(factors={"x": [1, 2]}), study(name="t"))
+    assert plan.count(made) == {"s": 6, "t": 3}
+    assert sum(plan.count(made).values()) == len(list(plan.trials(made)))

@@ -1,0 +1,67 @@
+"""A study's table: what is accepted, and what each mistake is told."""
+
+from typing import Any
+
+import pytest
+
+from ioassay.errors import StudyError
+from ioassay.study import Study, make_study
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    return {"name": "s", "title": "S", "driver": "null", "repetitions": 2, **changes}
+
+
+def make(**changes: Any) -> Study:
+    return make_study(table(**changes), "s.toml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"repetition": 3}, "s.toml: repetition: unknown key; did you mean 'repetitions'?"),
+        ({"watch": {"monitor": ["cpu"]}}, "s.toml: watch.monitor: unknown key; did you mean 'monitors'?"),
+        ({"repetitions": "many"}, "repetitions: .*found 'many'"),
+        ({"repetitions": 0}, "repetitions: .*greater than 0; found 0"),
+        ({"factors": {"bs": []}}, "factors.bs: has no levels"),
+        ({"factors": {"bs": ["4k", "4k"]}}, "factors.bs: level '4k' is listed twice"),
+        ({"factors": {"host.x": [1]}}, "a dotted factor starts with target or run"),
+        ({"factors": {"b s": [1]}}, "factors.b s: not a factor name"),
+        ({"factors": {"bs": 4}}, "factors.bs: .*list"),
+        ({"factors": {"case": [1]}}, "'case' is the factor made by"),
+        ({"case": [{"bs": 1}]}, "case 1: has no 'name'"),
+        ({"case": [{"name": "a"}, {"name": "a"}]}, "name 'a' is used twice"),
+        ({"case": [{"name": "a", "bs": 1}], "factors": {"bs": [1]}}, "case 'a': 'bs' is also a factor"),
+        ({"until": {"metric": "read.bw"}}, "has both 'repetitions' and 'until'"),
+        ({"repetitions": None, "until": {"metric": "x", "min": 9, "max": 3}}, "min is 9, which is more than max = 3"),
+        ({"repetitions": None, "until": {"metric": "x", "ci": "500%"}}, "until.ci: .*less than 1; found '500%'"),
+        ({"run": {"timeout": "soon"}}, "run.timeout: 'soon' is not a duration"),
+        ({"run": {"timeout": True}}, "run.timeout: not a duration"),
+        ({"name": "a b"}, "name: .*pattern.*found 'a b'"),
+        ({"figures": [{"kind": "bar", "name": "f"}, {"kind": "cdf", "name": "f"}]}, "name 'f' is used twice"),
+        ({"seed": -1}, "seed: .*found -1"),
+    ],
+)
+def test_a_mistake_is_named_with_file_key_and_value(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        make(**changes)
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(StudyError, match="s.toml: title: is missing"):
+        make_study({"name": "s", "driver": "null"}, "s.toml")
+
+
+def test_units_are_understood() -> None:
+    study = make(repetitions=None, until={"metric": "read.bw", "ci": "5%"}, run={"timeout": "2m"})
+    assert study.until is not None
+    assert (study.until.ci, study.until.max, study.max_repetitions) == (0.05, 30, 30)
+    assert study.run.timeout == 120
+
+
+def test_the_published_schema_is_the_models() -> None:
+    import json
+    from pathlib import Path
+
+    published = json.loads((Path(__file__).parent.parent / "docs" / "study.schema.json").read_text())
+    assert published == Study.model_json_schema(), "renew it: ./ioassay studies --schema > docs/study.schema.json"
