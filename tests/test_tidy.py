@@ -1,0 +1,413 @@
+"""The architecture as a test: who may import whom, what must stay pure, what nobody writes.
+
+The tables at the top are the map of docs/ARCHITECTURE.md; a change that needs another map edits both. Every message
+says what to do instead. Only text is read here (and one interpreter is started, to see what a light module drags in).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "ioassay"
+
+CONTRACTS = {"errors", "units", "metrics", "record"}
+ROLES = CONTRACTS | {"roles", "_core"}
+
+# A room is a module or a package directly below python/ioassay; on the right stands what it may import.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "units": {"errors"},
+    "metrics": {"errors", "units"},
+    "record": {"errors", "units", "metrics"},
+    "roles": CONTRACTS,
+    "study": CONTRACTS,
+    "process": {"errors", "roles"},
+    "drivers": ROLES | {"study"},
+    "monitors": ROLES,
+    "blockdev": ROLES | {"process"},
+    "targets": ROLES | {"process", "blockdev"},
+    "settings": ROLES | {"process"},
+    "host": ROLES | {"process", "settings", "blockdev"},
+    "doctor": ROLES | {"process", "settings", "blockdev", "host", "targets"},
+    "catalogue": CONTRACTS | {"study", "drivers"},
+    "adjust": CONTRACTS | {"study"},
+    "plan": ROLES | {"study"},
+    "quick": ROLES | {"study", "plan"},
+    "store": ROLES | {"study", "plan", "catalogue", "frames"},
+    "frames": ROLES | {"store"},
+    "intake": ROLES | {"study", "plan", "store", "drivers"},
+    "preflight": ROLES | {"study", "plan", "process", "drivers", "targets", "monitors"},
+    "run": ROLES | {"study", "plan", "process", "store", "preflight", "monitors", "analysis"},
+    "analysis": CONTRACTS | {"_core"},
+    "junit": CONTRACTS | {"analysis"},
+    "report": CONTRACTS | {"_core", "analysis", "study"},
+}
+MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
+MAY_IMPORT["__main__"] = {"cli"}
+MAY_IMPORT["__init__"] = set()
+
+# A room and its literal list, whose entries never import each other.
+LISTS = {"drivers": "DRIVERS", "targets": "TARGETS", "monitors": "MONITORS"}
+STARTS_PROCESSES = {"process"}
+PRINTS_AND_EXITS = {"cli", "__main__"}
+
+# A crate and the crates of ours that it may use.
+CRATES: dict[str, set[str]] = {
+    "stats": set(),
+    "block": set(),
+    "sim": {"block", "stats"},
+    "fiolog": {"stats"},
+    "filesuite": {"stats"},
+    "device": {"sim", "block"},
+    "witness": {"block", "stats"},
+    "py": {"stats", "block", "sim", "fiolog", "filesuite", "device", "witness"},
+}
+PURE_CRATES = {"stats", "block", "sim", "fiolog"}
+IMPURE = {
+    r"\bstd::(fs|net|process|env)\b": "take a reader, bytes or a value as argument; crates/py opens files",
+    r"\bstd::thread\b|\brayon\b": "leave threads to the caller",
+    r"\b(Instant|SystemTime)\b": "take the time as an argument",
+    r"\bthread_rng\b|\brand::rng\b|\bgetrandom\b|\bOsRng\b|\bfrom_entropy\b": "take a seed as an argument",
+    r"\bHash(Map|Set)\b": "use BTreeMap, BTreeSet or a Vec: their order is the same in every run",
+    r"\be?print(ln)?!|\bdbg!": "return the value; python/ioassay/cli alone prints",
+}
+
+LIGHT = ("cli", "study", "plan", "record", "store", "run", "errors", "units", "metrics", "roles", "process")
+HEAVY = {
+    *("polars", "duckdb", "pandas", "pyarrow", "numpy", "scipy", "statsmodels"),
+    *("altair", "vl_convert", "jinja2", "playwright"),
+}
+MEANINGLESS_NAMES = {"util", "utils", "common", "helper", "helpers", "misc"}
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 500, 70
+
+# Written in pieces, so that this file does not contain what it looks for.
+FORBIDDEN_TEXT = {
+    "/wor" + r"k/(main|shared)\b|/tmp/ba" + "sh_": "a path of one machine: write it relative to the repository",
+    r"\.\./sha" + "red": "users have only this repository: say it here",
+    r"\bfacts/[a-z-]+" + r"\.md": "users have only this repository: cite the measurement or the source itself",
+    r"\b(py" + r"pi\.org|pythonho" + r"sted\.org|crat" + r"es\.io|npm" + r"js\.(org|com)|deb\.deb"
+    r"ian\.org|rubyg" + r"ems\.org|proxy\.gol" + r"ang\.org)\b": "leave the package index to the user's configuration",
+}
+MAY_CONTAIN = {"Cargo.lock": "crat" + "es.io"}  # cargo writes it
+
+
+# What is there
+
+
+@cache
+def our_files() -> list[Path]:
+    """Every file that is tracked or could be: of a checkout what git does not ignore."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [path for name in sorted(filter(None, listed)) if (path := ROOT / name).is_file()]
+
+
+def ours(*suffixes: str, below: Path = ROOT) -> list[Path]:
+    return [path for path in our_files() if path.suffix in suffixes and path.is_relative_to(below)]
+
+
+def name_of(path: Path) -> str:
+    """A path below python/ioassay as a dotted name without `ioassay.`: `drivers.fio.job`, `drivers`."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def at(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+def imported_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and absolute dotted name of each thing imported, names of a `from` included: `ioassay.drivers.DRIVERS`."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = node.module if node.level == 0 else f"<relative>.{node.module or ''}"
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+
+
+def is_room(name: str) -> bool:
+    return name == "_core" or (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+
+
+def own_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name, without `ioassay.`, of what is imported from this package (`__version__` is no room)."""
+    for line, name in imported_names(path):
+        inside = name.removeprefix("ioassay.")
+        if name != inside and is_room(inside.split(".")[0]):
+            yield line, inside
+
+
+def none_of(problems: list[str]) -> None:
+    if problems:
+        pytest.fail("\n" + "\n".join(sorted(set(problems))), pytrace=False)
+
+
+PYTHON_FILES = ours(".py", below=PACKAGE)
+
+
+# Python
+
+
+def test_every_room_is_on_the_map() -> None:
+    rooms = {name_of(path).split(".")[0] for path in PYTHON_FILES}
+    unknown = rooms - MAY_IMPORT.keys()
+    none_of([f"ioassay.{room}: add it to the map: MAY_IMPORT in tests/test_tidy.py" for room in unknown])
+
+
+def test_rooms_import_only_what_the_map_allows() -> None:
+    problems = []
+    for path in PYTHON_FILES:
+        room = name_of(path).split(".")[0]
+        for line, name in own_imports(path):
+            wanted = name.split(".")[0]
+            if wanted not in MAY_IMPORT.get(room, set()) | {room}:
+                allowed = ", ".join(sorted(MAY_IMPORT.get(room, set()))) or "nothing of ours"
+                advice = f"it may import {allowed}; take what you need as an argument, or move it to a room below both"
+                problems.append(f"{at(path, line)}: {room} imports {wanted}; {advice}")
+    none_of(problems)
+
+
+def test_imports_are_absolute() -> None:
+    none_of(
+        [
+            f"{at(path, line)}: relative import; write the full name, ioassay.…"
+            for path in PYTHON_FILES
+            for line, name in imported_names(path)
+            if name.startswith("<relative>")
+        ]
+    )
+
+
+def entries_of(room: str) -> set[str]:
+    """The keys of the room's literal list."""
+    listing = PACKAGE / room / "__init__.py"
+    for node in parsed(listing).body if listing.exists() else ():
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(keys=keys))
+                | ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys))
+            ) if name == LISTS[room]:
+                return {ast.literal_eval(key) for key in keys if key}
+    return set()
+
+
+@pytest.mark.parametrize("room", LISTS)
+def test_entries_of_a_list_do_not_import_each_other(room: str) -> None:
+    entries = entries_of(room)
+    if not entries:
+        pytest.skip(f"ioassay.{room} has no literal {LISTS[room]}: dict[str, str] = {{…}} yet")
+    problems = []
+    for path in ours(".py", below=PACKAGE / room):
+        own = [*name_of(path).split("."), ""][1]
+        for line, name in own_imports(path):
+            other = [*name.split("."), ""][1] if name.startswith(f"{room}.") else ""
+            if own != other and {own, other} <= entries:
+                advice = f"move what both need to a file of ioassay.{room} that is in no list, or to a room below"
+                problems.append(f"{at(path, line)}: {room}.{own} imports {room}.{other}; {advice}")
+    none_of(problems)
+
+
+STARTERS = re.compile(r"(fork|forkpty|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?|system|popen|kill|killpg)$")
+
+
+def test_only_process_starts_and_signals_processes() -> None:
+    advice = "describe the command (roles.Command), or call ioassay.process"
+    problems = []
+    for path in PYTHON_FILES:
+        if name_of(path).split(".")[0] in STARTS_PROCESSES:
+            continue
+        for line, name in imported_names(path):
+            if re.match(r"(subprocess|pty|multiprocessing)\b", name) or re.match(r"os\." + STARTERS.pattern, name):
+                problems.append(f"{at(path, line)}: imports {name}; {advice}")
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "os" and STARTERS.match(node.attr):
+                problems.append(f"{at(path, node.lineno)}: os.{node.attr}; {advice}")
+    none_of(problems)
+
+
+def test_nothing_goes_through_a_shell() -> None:
+    none_of(
+        [
+            f"{at(path, node.lineno)}: shell=True; give a list of arguments"
+            for path in ours(".py")
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) != "False"
+        ]
+    )
+
+
+EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "input", "SystemExit", "typer.echo", "typer.Exit"}
+STREAMS = {"sys.stdout", "sys.stderr", "sys.stdin"}
+
+
+def test_only_the_command_line_prints_and_exits() -> None:
+    problems = []
+    for path in PYTHON_FILES:
+        room = name_of(path).split(".")[0]
+        if room in PRINTS_AND_EXITS:
+            continue
+        for line, name in imported_names(path):
+            if name.split(".")[0] in {"typer", "rich"}:
+                problems.append(f"{at(path, line)}: imports {name}; return values, ioassay.cli shows them")
+        for node in ast.walk(parsed(path)):
+            said = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+            # A forked child that cannot start its program has no other way out than os._exit.
+            if said in (EXITS | STREAMS) - ({"os._exit"} if room in STARTS_PROCESSES else set()):
+                advice = "return a value or raise an error of ioassay.errors; ioassay.cli prints and exits"
+                problems.append(f"{at(path, node.lineno)}: {said}; {advice}")
+    none_of(problems)
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_light_modules_start_without_heavy_libraries(module: str) -> None:
+    if not is_room(module):
+        pytest.skip(f"there is no ioassay.{module} yet")
+    code = f"import sys, ioassay.{module}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    dragged = HEAVY & set(done.stdout.split())
+    advice = "import it inside the function that needs it; find the way with: python -X importtime -c"
+    assert not dragged, (
+        f"import ioassay.{module} imports {', '.join(sorted(dragged))}; {advice} 'import ioassay.{module}'"
+    )
+
+
+# Rust
+
+
+def manifests() -> dict[str, dict]:
+    found = ours(".toml", below=ROOT / "crates")
+    return {path.parent.name: tomllib.loads(path.read_text()) for path in found if path.name == "Cargo.toml"}
+
+
+def test_every_crate_is_on_the_map() -> None:
+    unknown = manifests().keys() - CRATES.keys()
+    none_of([f"crates/{crate}: add it to the map: CRATES in tests/test_tidy.py" for crate in unknown])
+
+
+def test_crates_use_only_what_the_map_allows() -> None:
+    problems = []
+    for crate, manifest in manifests().items():
+        for name, value in manifest.get("dependencies", {}).items():
+            used = Path(value["path"]).name if isinstance(value, dict) and "path" in value else None
+            if used and used not in CRATES.get(crate, set()):
+                allowed = ", ".join(sorted(CRATES.get(crate, set()))) or "no crate of ours"
+                problems.append(f"crates/{crate} uses {used}; it may use {allowed}: take a value or a trait instead")
+            if name.startswith("pyo3") and crate != "py":
+                problems.append(f"crates/{crate} uses {name}; only crates/py knows Python: convert there")
+    none_of(problems)
+
+
+def test_pure_crates_read_no_clock_no_disk_and_no_chance() -> None:
+    problems = []
+    for crate in sorted(PURE_CRATES):
+        for path in ours(".rs", below=ROOT / "crates" / crate / "src"):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                code = line.split("//")[0]
+                for pattern, advice in IMPURE.items():
+                    if seen := re.search(pattern, code):
+                        problems.append(f"{at(path, number)}: {seen[0]} in a pure crate; {advice}")
+    none_of(problems)
+
+
+# Names, sizes, words
+
+
+def test_no_module_has_a_meaningless_name() -> None:
+    none_of(
+        [
+            f"{path.relative_to(ROOT)}: name it after what it is about, not '{word}'"
+            for path in ours(".py", ".rs", ".sh")
+            for word in MEANINGLESS_NAMES & {*path.relative_to(ROOT).with_suffix("").parts}
+        ]
+    )
+
+
+def test_files_are_short() -> None:
+    problems = []
+    for path in ours(".py", ".rs", ".sh", ".js", ".css", ".html", ".j2"):
+        if "golden" not in path.parts and (lines := len(path.read_text().splitlines())) > MAX_FILE_LINES:
+            advice = f"at most {MAX_FILE_LINES}: what is the second thing it does? Give that a file of its own"
+            problems.append(f"{path.relative_to(ROOT)}: {lines} lines; {advice}")
+    none_of(problems)
+
+
+def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, first line and number of lines."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+RUST_FUNCTION = re.compile(r"^( *)(?:pub(?:\([a-z]+\))? )?(?:const |unsafe |async |extern \"C\" )*fn (\w+)", re.M)
+
+
+def rust_functions(path: Path) -> Iterator[tuple[str, int, int]]:
+    """As rustfmt sets them: a body ends at the first brace that is indented as far as the function's beginning."""
+    text = path.read_text()
+    for start in RUST_FUNCTION.finditer(text):
+        opening = re.compile(r"[;{}]\n").search(text, start.end())
+        if opening and opening[0] == "{\n":
+            closing = re.compile(rf"^{start[1]}\}}", re.M).search(text, opening.end())
+            assert closing, f"{path}: {start[2]} has no end; has cargo fmt seen this file?"
+            lines = text.count("\n", start.start(), closing.start()) + 1
+            yield start[2], text.count("\n", 0, start.start()) + 1, lines
+
+
+def test_functions_are_short() -> None:
+    problems = []
+    sized = [(ours(".py"), python_functions), (ours(".rs"), rust_functions)]
+    for paths, functions in sized:
+        for path in paths:
+            for name, line, lines in functions(path):
+                if lines > MAX_FUNCTION_LINES:
+                    advice = f"at most {MAX_FUNCTION_LINES}: give its parts names"
+                    problems.append(f"{at(path, line)}: {name} has {lines} lines; {advice}")
+    none_of(problems)
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    for path in our_files():
+        data = path.read_bytes()
+        if b"\0" not in data:
+            yield path, data.decode(errors="replace")
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN_TEXT)
+def test_no_text_names_a_machine_or_a_package_host(pattern: str) -> None:
+    problems = []
+    for path, text in texts():
+        for seen in re.finditer(pattern, text):
+            if seen[0] != MAY_CONTAIN.get(path.name):
+                line = text.count("\n", 0, seen.start()) + 1
+                problems.append(f"{at(path, line)}: '{seen[0]}': {FORBIDDEN_TEXT[pattern]}")
+    none_of(problems[:50])
+
+
+def test_every_document_that_is_named_exists() -> None:
+    known = {path.name for path in our_files()}
+    problems = []
+    for path, text in texts():
+        if path.suffix not in {".py", ".rs", ".sh", ".toml", ".md"}:
+            continue
+        for seen in re.finditer(r"(?<![\w/:.-])[\w./-]*?([\w-]+\.md)\b", text):
+            if seen[1] not in known:
+                line = text.count("\n", 0, seen.start()) + 1
+                problems.append(f"{at(path, line)}: names {seen[0]}, which does not exist; write it or name another")
+    none_of(problems)
