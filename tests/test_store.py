@@ -1,0 +1,199 @@
+"""A run on disk: what is written, what is read back, what a broken file is told."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ioassay import frames, store
+from ioassay.errors import InputError, RunError
+from ioassay.record import FAILED, OK, Buckets, Record, Samples, Series, Warning_
+from ioassay.roles import Trial
+from ioassay.store import RunStore
+from ioassay.study import Suite, make_study
+
+
+def suite(**changes: object) -> Suite:
+    table = {"title": "S", "driver": "null", "repetitions": 2, "factors": {"bs": ["4k", "8k"], "n": [1, 2]}}
+    return Suite(name="s", title="S", studies=[make_study({"name": "s", **table, **changes}, "s.toml")])
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunStore:
+    return RunStore.create(tmp_path / "run", suite(), {"cpu": {"model": "a cpu"}})
+
+
+def record(trial: Trial, **changes: object) -> Record:
+    identity = {key: getattr(trial, key) for key in ("id", "study", "driver", "point", "repetition", "seed", "order")}
+    return Record(**{"trial": identity, "status": OK, **changes})  # type: ignore[arg-type]
+
+
+def write(run: RunStore, trial: Trial, **changes: object) -> None:
+    run.begin(trial.id)
+    run.write(record(trial, **changes))
+
+
+def test_a_plan_reads_back_as_it_was_made(run: RunStore) -> None:
+    from ioassay import plan
+
+    assert list(run.trials()) == list(plan.trials(run.suite()))
+    assert run.planned() == {"s": 8}
+    assert run.host() == {"cpu": {"model": "a cpu"}}
+
+
+def test_records_read_back_as_frames(run: RunStore) -> None:
+    first, second, *_ = run.trials()
+    run.begin(first.id)
+    run.write(
+        record(first, metrics={"read.bw": 5.0}, warnings=(Warning_("w", "text", "remedy"),)),
+        [Buckets("read", "lat", [10, 20], [1, 2])],
+        [Series("read.bw", [0.1, 0.2], [1.0, 2.0])],
+        [Samples("cpu", [0.0, 0.0], ["user", "sys"], [1.0, 2.0])],
+    )
+    write(run, second, status=FAILED, reason="broken")
+    found = frames.load(run)
+    assert found.trials["status"].to_list() == [OK, FAILED]
+    assert found.trials["read.bw"].to_list() == [5.0, None]
+    assert found.trials["bs"].to_list() == [first.point["bs"], second.point["bs"]]
+    assert found.trials["n"].dtype.is_integer()
+    assert found.hist.rows() == [("s", first.id, "read", "lat", -1, 10, 1), ("s", first.id, "read", "lat", -1, 20, 2)]
+    assert found.series["value"].to_list() == [1.0, 2.0]
+    assert found.samples["name"].to_list() == ["user", "sys"]
+    assert found.warnings.rows() == [("s", first.id, "w", "text", "remedy")]
+    assert found.planned == {"s": 8}
+
+
+def test_an_empty_run_has_frames_with_their_columns(run: RunStore) -> None:
+    found = frames.load(run)
+    assert {"study", "trial", "status", "order"} <= set(found.trials.columns)
+    assert found.hist.columns == list(frames.SCHEMAS["hist"])
+    assert found.warnings.columns == list(frames.WARNINGS)
+
+
+def test_a_trial_without_record_never_happened(run: RunStore) -> None:
+    trial = next(run.trials())
+    raw = run.begin(trial.id)
+    (raw / "fio.json").write_text("half")
+    assert not run.has(trial.id)
+    assert list(run.records()) == []
+    assert list(run.begin(trial.id).iterdir()) == []
+
+
+def test_the_record_is_the_last_thing_written(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda descriptor: (order.append(str(Path(f"/proc/self/fd/{descriptor}").readlink())), real(descriptor)),
+    )
+    trial = next(run.trials())
+    (run.begin(trial.id) / "fio.json").write_text("{}")
+    run.write(record(trial), [Buckets("read", "lat", [1], [1])])
+    folder = run.folder(trial.id)
+    names = [Path(name).name for name in order]
+    assert names == ["hist.parquet", "fio.json", ".record.json.tmp", folder.name, "trials"]
+
+
+def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = next(run.trials())
+    run.begin(trial.id)
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "write_durably", full)
+    with pytest.raises(RunError, match=f"No space left on device.*--resume {run.root}"):
+        run.write(record(trial))
+
+
+def test_a_corrupted_record_is_named_with_its_remedy(run: RunStore) -> None:
+    trial = next(run.trials())
+    write(run, trial)
+    path = run.folder(trial.id) / "record.json"
+    for content in ("{half", "[]", '{"schema": 1}', '{"schema": 1, "trial": {}, "status": "ok", "colour": 1}'):
+        path.write_text(content)
+        with pytest.raises(InputError, match=str(path)):
+            run.record(trial.id)
+
+
+def test_a_corrupted_frame_is_named(run: RunStore) -> None:
+    trial = next(run.trials())
+    run.begin(trial.id)
+    run.write(record(trial), [Buckets("read", "lat", [1], [1])])
+    path = run.folder(trial.id) / "hist.parquet"
+    path.write_bytes(b"PAR1 rubbish")
+    with pytest.raises(InputError, match=str(path)):
+        frames.load(run)
+
+
+def test_a_corrupted_plan_is_named_with_its_line(run: RunStore) -> None:
+    with (run.root / "plan.jsonl").open("a") as plan:
+        plan.write("{half\n")
+    with pytest.raises(InputError, match="plan.jsonl: line 9 is corrupted"):
+        run.planned()
+
+
+def test_a_record_of_a_newer_schema_is_refused(run: RunStore) -> None:
+    trial = next(run.trials())
+    write(run, trial)
+    path = run.folder(trial.id) / "record.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+    with pytest.raises(InputError, match="schema 99 is newer"):
+        run.record(trial.id)
+
+
+def test_old_records_load_for_ever() -> None:
+    folders = sorted((Path(__file__).parent / "records").glob("v*"))
+    assert [folder.name for folder in folders] == [f"v{number}" for number in range(1, store.SCHEMA + 1)]
+    for folder in folders:
+        for path in folder.glob("*.json"):
+            found = store.read_record(json.loads(path.read_text()), path)
+            assert found.schema == store.SCHEMA
+            assert found.status in (OK, FAILED)
+
+
+def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no such folder"):
+        RunStore.open(tmp_path / "none")
+    with pytest.raises(RunError, match="has no plan.jsonl"):
+        RunStore.open(tmp_path)
+
+
+def test_a_run_is_not_written_over(run: RunStore) -> None:
+    with pytest.raises(RunError, match="exists already"):
+        RunStore.create(run.root, suite(), {})
+
+
+def test_a_run_is_held_by_one_process(run: RunStore) -> None:
+    with run.locked(), pytest.raises(RunError, match="another ioassay"), run.locked():
+        pass
+
+
+def test_new_folders_never_collide(tmp_path: Path) -> None:
+    paths = []
+    for _ in range(3):
+        paths.append(store.new_folder(tmp_path, "s", now=0))
+        paths[-1].mkdir()
+    assert len(set(paths)) == 3
+
+
+def test_a_record_holds_only_what_was_seen() -> None:
+    """Guards the file format: a changed field needs a new schema number and a migration."""
+    assert [field.name for field in dataclasses.fields(Record)] == [
+        "trial",
+        "status",
+        "reason",
+        "started_unix_s",
+        "duration_s",
+        "metrics",
+        "parts",
+        "warnings",
+        "command",
+        "exit_code",
+        "monitor_cost",
+        "raw",
+        "schema",
+    ]
