@@ -1,0 +1,117 @@
+"""The set-up's question at every start (setup/ready.sh), and its tables of packages. Installs nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+WATCHED = ["Cargo.toml", "Cargo.lock", "pyproject.toml", "constraints.txt", "crates/stats/src/lib.rs", "setup/setup.sh"]
+
+
+def shell(script: str, *arguments: str | Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs POSIX shell text with `arguments` as $1, $2 …"""
+    environment = {**os.environ, "PATH": path} if path is not None else None
+    command = ["/bin/sh", "-eu", "-c", script, "sh", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What a set-up leaves, with sources older than its stamp; in a folder whose name has a space and a quote."""
+    root = tmp_path / "a check'out"
+    for name in [*WATCHED, ".venv/bin/python", "python/ioassay/_core.abi3.so", "bin/fio"]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    for name in ["bin/fio", ".venv/bin/python"]:
+        (root / name).chmod(0o755)
+    for path in [root, *root.rglob("*")]:
+        os.utime(path, (1_000_000, 1_000_000))
+    (root / ".setup").mkdir()
+    (root / ".setup/run").write_text(f"{root}\n")
+    return root
+
+
+def is_ready(root: Path, goal: str = "run") -> bool:
+    path = f"{root / 'bin'}:/usr/bin:/bin"
+    done = shell(
+        '. "$1"; if ready "$2" "$3"; then echo yes; else echo no; fi', ROOT / "setup/ready.sh", root, goal, path=path
+    )
+    assert done.stderr == "" and done.stdout in ("yes\n", "no\n"), done
+    return done.stdout == "yes\n"
+
+
+def test_a_checkout_that_nobody_touched_is_ready(checkout: Path) -> None:
+    assert is_ready(checkout)
+
+
+def test_what_suffices_to_run_does_not_suffice_to_check(checkout: Path) -> None:
+    assert not is_ready(checkout, "check")
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_an_edited_source_asks_for_set_up(checkout: Path, name: str) -> None:
+    stamp_s = (checkout / ".setup/run").stat().st_mtime
+    os.utime(checkout / name, (stamp_s + 1, stamp_s + 1))
+    assert not is_ready(checkout)
+
+
+def test_a_removed_source_asks_for_set_up(checkout: Path) -> None:
+    os.utime(checkout / ".setup/run", (2_000_000, 2_000_000))
+    assert is_ready(checkout)
+    (checkout / "crates/stats/src/lib.rs").unlink()
+    assert not is_ready(checkout)
+
+
+@pytest.mark.parametrize("name", [".setup/run", ".venv/bin/python", "python/ioassay/_core.abi3.so", "Cargo.lock"])
+def test_a_missing_part_asks_for_set_up(checkout: Path, name: str) -> None:
+    (checkout / name).unlink()
+    assert not is_ready(checkout)
+
+
+def test_a_moved_checkout_asks_for_set_up(checkout: Path) -> None:
+    moved = checkout.with_name("moved")
+    shutil.move(checkout, moved)
+    assert not is_ready(moved)
+
+
+def missing(table: str) -> list[str]:
+    return shell('. "$1"; missing_packages "$2"', ROOT / "setup/packages.sh", table).stdout.split()
+
+
+def test_packages_are_missing_only_where_their_sign_is_not_there() -> None:
+    table = "\nsh a shell\n/no/such/file b a path\n/bin/sh c\nno-such-command d\n"
+    assert missing(table) == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen", "enough"),
+    [
+        ("1.85", "1.85.0", True),
+        ("1.85", "1.96.0+dfsg1-1~deb12u2", True),
+        ("1.85", "1.63.0", False),
+        ("3.11", "3.9", False),
+    ],
+)
+def test_versions_are_compared_as_numbers(wanted: str, seen: str, enough: bool) -> None:
+    done = shell('. "$1"; version_is_at_least "$2" "$3"', ROOT / "setup/say.sh", wanted, seen)
+    assert (done.returncode == 0) == enough
+
+
+def test_every_requirement_is_pinned() -> None:
+    listed = subprocess.run(
+        [sys.executable, str(ROOT / "setup/requirements.py"), "check"], capture_output=True, text=True, check=True
+    ).stdout
+    pins = {normal(line.split("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+    wanted = {normal(line.split(">")[0].split("[")[0]) for line in listed.split()}
+    assert wanted and wanted <= pins, f"pin these in constraints.txt: {sorted(wanted - pins)}"
+
+
+def normal(name: str) -> str:
+    """The comparable form of a distribution's name (PEP 503)."""
+    return name.strip().lower().replace("_", "-").replace(".", "-")
