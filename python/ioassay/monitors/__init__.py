@@ -1,0 +1,65 @@
+"""Monitors watch the machine while a trial runs: one file each, one literal list here.
+
+A monitor reads raw counters and gauges and computes nothing: rates and shares are derived by analyses from the stored
+samples, so a better formula improves old data. `field` says which is which, and in what unit.
+
+To add one: `monitors/<name>.py` with `FIELDS` (last part of a field's name -> Field) and `make(root, devices)`, its
+line in `MONITORS`, its tests, its section in docs/monitors.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from ioassay.errors import UsageError
+from ioassay.monitors.field import COUNTER, GAUGE, Field
+from ioassay.roles import Monitor
+
+__all__ = ["COUNTER", "GAUGE", "MONITORS", "Field", "field", "fields", "monitor"]
+
+MONITORS: dict[str, str] = {
+    "cpu": "ioassay.monitors.cpu",
+    "disk": "ioassay.monitors.disk",
+    "memory": "ioassay.monitors.memory",
+    "net": "ioassay.monitors.net",
+    "pressure": "ioassay.monitors.pressure",
+    "null": "ioassay.monitors.null",
+}
+"""Name -> module. The order is the order of the documentation."""
+
+
+def monitor(name: str, *, devices: Sequence[str] = (), root: Path = Path("/")) -> Monitor:
+    """The monitor called `name`, reading below `root`; UsageError when there is none.
+
+    `devices` are kernel names ('nvme0n1', 'dm-0') of the block devices that the disk monitor watches; with none it
+    watches all that do anything. The other monitors ignore it.
+    """
+    made: Monitor = import_module(_module(name)).make(root, devices)
+    return made
+
+
+def fields(name: str) -> Mapping[str, Field]:
+    """What the monitor called `name` reads: last part of a field's name -> Field (`user` for `cpu0.user`)."""
+    known: Mapping[str, Field] = import_module(_module(name)).FIELDS
+    return known
+
+
+def field(name: str, field_name: str) -> Field | None:
+    """What `field_name` of the monitor called `name` is, or None when neither is known (an older ioassay's records).
+
+    The part before the last dot says which one of several it belongs to: `cpu0.user`, `eth0.100.rx_bytes`.
+    """
+    if name not in MONITORS:
+        return None
+    return fields(name).get(field_name.rpartition(".")[2])
+
+
+def _module(name: str) -> str:
+    if name in MONITORS:
+        return MONITORS[name]
+    close = difflib.get_close_matches(name, MONITORS, 1)
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(MONITORS)}"
+    raise UsageError(f"no monitor is called '{name}'; {hint}")
