@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import stat
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ioassay import process
+from ioassay import blockdev, process
 from ioassay.errors import RunError, ToolError
 from ioassay.monitors.sampler import Sampler
 from ioassay.preflight import Bench
@@ -193,7 +195,16 @@ class _Watched:
 def _monitors(bench: Bench, load: Load) -> list[Monitor]:
     from ioassay.monitors import monitor
 
-    return [monitor(name, load) for name in bench.study.watch.monitors]
+    devices = _devices(load.path) if load.path else ()
+    return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
+
+
+def _devices(path: Path) -> list[str]:
+    """Kernel names of the block device behind a path and of its disk; none for a filesystem without one."""
+    status = path.stat()
+    number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
+    found = blockdev.device(blockdev.Number(os.major(number), os.minor(number)))
+    return [] if found is None else list(dict.fromkeys((found.name, blockdev.disk_of(found).name)))
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None) -> Parsed:
