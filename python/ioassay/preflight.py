@@ -30,6 +30,8 @@ class Bench:
     study: Study
     driver: Driver
     consent: Consent
+    folder: Path = Path()
+    """Where relative paths of the study start from."""
     version: str = ""
     targets: dict[str, Target] = field(default_factory=dict)
 
@@ -37,7 +39,7 @@ class Bench:
         """The target of a trial; the same settings give the same object."""
         key = json.dumps(trial.target, sort_keys=True)
         if key not in self.targets:
-            self.targets[key] = make_target(trial.target, self.consent)
+            self.targets[key] = make_target(trial.target, self.consent, study_folder=self.folder)
         return self.targets[key]
 
     def points(self) -> Iterable[Trial]:
@@ -55,17 +57,20 @@ class Bench:
             target.close()
 
 
-def assemble(suite: Suite, consent: Consent) -> list[Bench]:
-    """The benches of a suite's studies; StudyError names an unknown driver or monitor."""
-    return [_assemble(study, consent) for study in suite.studies]
+def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list[Bench]:
+    """The benches of a suite's studies; StudyError names an unknown driver or monitor.
+
+    Relative paths start from `folder`, by default the working directory.
+    """
+    return [_assemble(study, consent, (folder or Path()).absolute()) for study in suite.studies]
 
 
-def _assemble(study: Study, consent: Consent) -> Bench:
+def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
     for name in study.watch.monitors:
         if name not in MONITORS:
             known = ", ".join(MONITORS)
             raise StudyError(f"no monitor called '{name}'; known: {known}", source=study.name, key="watch.monitors")
-    return Bench(study, make_driver(study.driver), consent)
+    return Bench(study, make_driver(study.driver), consent, folder)
 
 
 def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:

@@ -43,7 +43,7 @@ def run(
     consent = Consent(tuple(destroy_data or ()))
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
-        store, benches, warnings = _resumed(resume, consent)
+        store, benches, warnings = session.resume(resume, consent)
     else:
         store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
     tally = session.execute(store, benches)
@@ -76,14 +76,6 @@ def _new(
     )
     suite = catalogue.load(study, change)
     return session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
-
-
-def _resumed(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
-    from ioassay.store import RunStore
-
-    store = RunStore.open(root)
-    benches, warnings = session.checked(store.suite(), consent)
-    return store, benches, warnings
 
 
 def _refuse_changes(study: str | None, *changes: object) -> None:

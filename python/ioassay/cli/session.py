@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
+FOLDER = "working_directory"
+"""Key of host.json: where relative paths of the run's studies start from."""
+
+
 @dataclass(frozen=True)
 class Published:
     """What a run came to: its records, what they mean, where the page is."""
@@ -38,15 +42,25 @@ def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Be
     from ioassay.store import RunStore
 
     benches, warnings = checked(suite, consent)
-    facts = host.facts(_measured_path(benches))
+    facts = {**host.facts(_measured_path(benches)), FOLDER: str(Path().absolute())}
     return RunStore.create(root, suite, facts), benches, warnings
 
 
-def checked(suite: Suite, consent: Consent) -> tuple[list[Bench], list[Warning_]]:
+def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
+    """An existing run, checked as a new one is; relative paths mean what they meant when it began."""
+    from ioassay.store import RunStore
+
+    store = RunStore.open(root)
+    folder = store.host().get(FOLDER)
+    benches, warnings = checked(store.suite(), consent, Path(folder) if folder else None)
+    return store, benches, warnings
+
+
+def checked(suite: Suite, consent: Consent, folder: Path | None = None) -> tuple[list[Bench], list[Warning_]]:
     """A suite's benches, everything about them examined; nothing has been touched."""
     from ioassay import preflight
 
-    benches = preflight.assemble(suite, consent)
+    benches = preflight.assemble(suite, consent, folder)
     preflight.ready_tools(benches)
     return benches, preflight.examine(benches)
 

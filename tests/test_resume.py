@@ -1,0 +1,141 @@
+"""A run that is killed at any instant goes on with no trial lost and none repeated."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ioassay.store import RunStore
+
+KILLS = 50
+NULL = 'title = "Null"\ndriver = "null"\nrepetitions = 40\n[params]\nsleep = "5ms"\n[factors]\nx = [1, 2, 3, 4, 5]\n'
+FIO = """
+title = "fio"
+driver = "fio"
+repetitions = 6
+[target]
+kind = "file"
+path = "{path}"
+size = "4MiB"
+[params]
+ioengine = "psync"
+rw = "randread"
+bs = "4KiB"
+runtime = "100ms"
+[factors]
+iodepth = [1]
+direct = [0, 1]
+"""
+
+
+def start(*argv: str, cwd: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "ioassay", "run", *argv]
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(root: Path) -> dict[str, tuple[int, int]]:
+    """Trial -> what identifies its record file: a record that is written again would change it."""
+    found = root.glob("trials/*/record.json")
+    return {path.parent.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
+
+
+def kill_until_done(root: Path, first: "subprocess.Popen[str]", chance: random.Random, longest_s: float) -> int:
+    """Kill and resume until the run is done; number of kills that hit a running process. Checks each step."""
+    kills, process, before = 0, first, finished(root)
+    for _ in range(1000):
+        time.sleep(chance.uniform(0, longest_s))
+        if process.poll() is None:
+            process.kill()
+            kills += 1
+        _, errors = process.communicate()
+        assert process.returncode in (0, -9), errors
+        after = finished(root)
+        assert before.items() <= after.items(), "a record that existed was lost or written again"
+        if process.returncode == 0:
+            return kills
+        before = after
+        if not (root / "plan.jsonl").exists():
+            pytest.fail("the run was killed before its plan existed; the first kill comes too early")
+        process = start("--resume", str(root), cwd=root.parent)
+    raise AssertionError("the run never ended")
+
+
+def wait_for_plan(root: Path, process: "subprocess.Popen[str]") -> None:
+    while not (root / "plan.jsonl").exists():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.005)
+
+
+def check_whole(root: Path) -> None:
+    store = RunStore.open(root)
+    planned = [trial.id for trial in store.trials()]
+    assert sorted(planned) == sorted(finished(root))
+    assert [record.trial["id"] for record in store.records()] == planned
+    assert {record.status for record in store.records()} == {"ok"}
+
+
+@pytest.mark.slow
+def test_fifty_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    seed = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
+    print(f"IOASSAY_SEED={seed}")
+    chance = random.Random(seed)
+    (tmp_path / "null.toml").write_text(NULL)
+    kills = 0
+    while kills < KILLS:
+        root = tmp_path / f"run-{kills}"
+        process = start("null.toml", "--output", str(root), cwd=tmp_path)
+        wait_for_plan(root, process)
+        kills += kill_until_done(root, process, chance, 1.6)
+        check_whole(root)
+
+
+@pytest.mark.slow
+@pytest.mark.fio
+def test_killed_fio_runs_resume_and_leave_no_fio_behind(tmp_path: Path) -> None:
+    seed = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
+    print(f"IOASSAY_SEED={seed}")
+    (tmp_path / "fio.toml").write_text(FIO.format(path=tmp_path / "file"))
+    root = tmp_path / "run"
+    process = start("fio.toml", "--output", str(root), cwd=tmp_path)
+    wait_for_plan(root, process)
+    assert kill_until_done(root, process, random.Random(seed), 3.0) > 0
+    check_whole(root)
+    assert tagged(str(root.resolve())) == []
+
+
+def tagged(root: str) -> list[int]:
+    """Processes that still carry the run's tag."""
+    wanted = f"IOASSAY_TRIAL={root}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                environment = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if wanted in environment.split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def test_a_terminated_run_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "null.toml").write_text(NULL.replace("5ms", "1s"))
+    root = tmp_path / "run"
+    process = start("null.toml", "--output", str(root), cwd=tmp_path)
+    wait_for_plan(root, process)
+    time.sleep(0.3)
+    process.terminate()
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert f"ioassay run --resume {root}" in errors
+
+
+def test_resume_takes_no_other_change(tmp_path: Path) -> None:
+    process = start("null", "--resume", str(tmp_path), cwd=tmp_path)
+    _, errors = process.communicate()
+    assert process.returncode == 2
+    assert "--resume goes on with a run as it was planned" in errors

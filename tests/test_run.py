@@ -1,0 +1,181 @@
+"""Running trials: what becomes a record, what ends a run, when repetition is enough. Uses the null driver."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import frames, preflight, run
+from ioassay.cli.progress import Silent
+from ioassay.errors import StudyError, ToolError
+from ioassay.record import FAILED, Record
+from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Tool, Trial
+from ioassay.run import Tally
+from ioassay.store import RunStore
+from ioassay.study import Suite, make_study
+
+
+class Told(Silent):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def ended(self, trial: Trial, status: str) -> None:
+        self.ends.append(status)
+
+
+def suite(**changes: Any) -> Suite:
+    table = {"name": "s", "title": "S", "driver": "null", "repetitions": 3, "watch": {"monitors": []}, **changes}
+    return Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
+
+
+def execute(root: Path, made: Suite, told: Told | None = None) -> Tally:
+    benches = preflight.assemble(made, Consent())
+    preflight.ready_tools(benches)
+    preflight.examine(benches)
+    store = RunStore.open(root) if root.exists() else RunStore.create(root, made, {})
+    return run.execute(store, benches, told or Told())
+
+
+def test_every_planned_trial_leaves_its_record(tmp_path: Path) -> None:
+    tally = execute(tmp_path / "run", suite(factors={"x": [1, 2, 3]}))
+    found = frames.load(RunStore.open(tmp_path / "run")).trials
+    assert (tally.planned, tally.ok) == (9, 9)
+    assert found["order"].to_list() == list(range(9))
+    assert found["value"].null_count() == 0
+
+
+def test_a_failed_trial_is_a_record_and_the_run_goes_on(tmp_path: Path) -> None:
+    tally = execute(tmp_path / "run", suite(repetitions=40, params={"fail_share": 0.5, "skip_share": 0.2}))
+    assert tally.planned == tally.ok + tally.failed + tally.skipped == 40
+    assert tally.failed > 0
+    assert tally.skipped > 0
+    failed = frames.load(RunStore.open(tmp_path / "run")).trials.filter(status=FAILED)
+    assert failed["reason"].str.contains("fail_share").all()
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    execute(tmp_path / "run", suite())
+    told = Told()
+    tally = execute(tmp_path / "run", suite(), told)
+    assert told.ends == ["kept"] * 3
+    assert tally.ok == 3
+
+
+def test_adaptive_repetition_stops_where_the_mean_is_known(tmp_path: Path) -> None:
+    until = {"metric": "value", "ci": "2%", "min": 3, "max": 30}
+    factors = {"x": ["steady", "noisy"]}
+    params = {"noise": 0.001}
+    steady = execute(tmp_path / "steady", suite(repetitions=None, until=until, factors=factors, params=params))
+    assert (steady.ok, steady.unneeded) == (6, 54)
+    noisy = execute(tmp_path / "noisy", suite(repetitions=None, until=until, params={"noise": 0.5}))
+    assert (noisy.ok, noisy.unneeded) == (30, 0)
+
+
+def test_adaptive_repetition_decides_the_same_when_resumed(tmp_path: Path) -> None:
+    made = suite(repetitions=None, until={"metric": "value", "ci": "1%", "max": 30}, factors={"x": [1, 2]})
+    first = execute(tmp_path / "run", made)
+    told = Told()
+    assert execute(tmp_path / "run", made, told) == first
+    assert set(told.ends) == {"kept", "unneeded"}
+
+
+def test_an_adaptive_metric_that_nobody_measures_ends_at_the_cap(tmp_path: Path) -> None:
+    made = suite(repetitions=None, until={"metric": "typo", "max": 4})
+    benches = preflight.assemble(made, Consent())
+    assert [warning.code for warning in preflight.examine(benches)] == ["until-metric-unknown"]
+    assert execute(tmp_path / "run", made).ok == 4
+
+
+class Stub:
+    """A driver that runs a shell line, to break what a real tool rarely breaks."""
+
+    name = "stub"
+    measures = True
+
+    def __init__(self, line: str, timeout_s: float = 20.0) -> None:
+        self.line, self.timeout_s = line, timeout_s
+        self.outcomes: list[Outcome | None] = []
+
+    def tool(self) -> Tool | None:
+        return None
+
+    def access(self, params: Any) -> str:
+        return "nothing"
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        return Command(["sh", "-c", self.line], self.timeout_s, files={"job": "text"})
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        self.outcomes.append(outcome)
+        assert outcome is not None
+        return Parsed(FAILED if outcome.exit_code else "ok", reason=(raw / "stderr").read_text())
+
+
+def run_stub(tmp_path: Path, stub: Stub, **changes: Any) -> Record:
+    made = suite(repetitions=1, **changes)
+    store = RunStore.create(tmp_path / "run", made, {})
+    bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
+    run.execute(store, [bench], Told())
+    return next(store.records())
+
+
+def test_a_record_keeps_command_output_and_exit_code(tmp_path: Path) -> None:
+    record = run_stub(tmp_path, Stub("echo out; echo err >&2; exit 7"))
+    assert (record.status, record.reason, record.exit_code) == (FAILED, "err\n", 7)
+    assert list(record.command)[:2] == ["sh", "-c"]
+    assert list(record.raw) == ["job", "stderr", "stdout"]
+
+
+def test_a_hanging_tool_is_ended_at_the_studys_timeout(tmp_path: Path) -> None:
+    stub = Stub("exec sleep 300")
+    run_stub(tmp_path, stub, run={"timeout": "300ms"})
+    assert stub.outcomes[0] is not None
+    assert stub.outcomes[0].timed_out
+    assert stub.outcomes[0].duration_s < 60
+
+
+def test_what_a_tool_leaves_behind_is_said(tmp_path: Path) -> None:
+    record = run_stub(tmp_path, Stub("sleep 300 & exit 0"))
+    assert [warning.code for warning in record.warnings] == ["processes-left-behind"]
+
+
+def test_monitors_watch_from_before_the_load_to_after_it(tmp_path: Path) -> None:
+    run_stub(tmp_path, Stub("sleep 0.3"), watch={"monitors": ["cpu", "pressure"], "interval": "50ms"})
+    samples = frames.load(RunStore.open(tmp_path / "run")).samples
+    times_s = samples.filter(monitor="cpu")["time_s"].unique().sort()
+    assert len(times_s) >= 4
+    assert times_s[0] <= 0.05
+    assert times_s[-1] >= 0.3
+    record = next(RunStore.open(tmp_path / "run").records())
+    assert record.monitor_cost["interval_s"] == 0.05
+    assert record.monitor_cost["cpu_s"] > 0
+
+
+def test_a_tool_that_cannot_start_is_a_failed_trial(tmp_path: Path) -> None:
+    class Missing(Stub):
+        def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+            return Command(["no-such-tool"], 5)
+
+    record = run_stub(tmp_path, Missing(""))
+    assert record.status == FAILED
+    assert "no-such-tool" in record.reason
+
+
+def test_an_unknown_driver_or_monitor_is_named_before_anything_runs() -> None:
+    with pytest.raises(StudyError, match="no driver is called 'fioo'; did you mean 'fio'"):
+        preflight.assemble(suite(driver="fioo"), Consent())
+    with pytest.raises(StudyError, match="s: watch.monitors: no monitor called 'gpu'"):
+        preflight.assemble(suite(watch={"monitors": ["gpu"]}), Consent())
+
+
+def test_an_impossible_point_is_named() -> None:
+    benches = preflight.assemble(suite(factors={"fail_share": [0.5, 7]}), Consent())
+    with pytest.raises(StudyError, match=r"s at fail_share=7: .*wanted a share"):
+        preflight.examine(benches)
+
+
+def test_a_missing_tool_is_named_with_its_package() -> None:
+    with pytest.raises(ToolError, match="no-such-tool: not found.*apt-get install the-package"):
+        preflight.tool_version(Tool("no-such-tool", ["no-such-tool", "--version"], (1,), "the-package"))
