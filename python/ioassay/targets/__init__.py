@@ -1,0 +1,39 @@
+"""The targets: what is loaded. One file each, one literal list here; `safety` decides what may be written.
+
+`TARGETS` names module and class; a target is imported when a study asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from ioassay.errors import StudyError
+from ioassay.roles import Consent, Target
+
+TARGETS: dict[str, str] = {
+    "null": "ioassay.targets.null:NullTarget",
+    "file": "ioassay.targets.file:FileTarget",
+    "device": "ioassay.targets.device:DeviceTarget",
+}
+
+
+def target(
+    spec: Mapping[str, Any], consent: Consent, *, study_folder: Path | None = None, root: Path = Path("/")
+) -> Target:
+    """The target that a study's `[target]` table describes; StudyError names the key that is wrong.
+
+    Paths in it are relative to the working directory, or to `study_folder` where one is given.
+    `root` is where /proc, /sys and /dev are looked for.
+    """
+    kind = str(spec.get("kind", "null"))
+    if kind not in TARGETS:
+        known = ", ".join(TARGETS)
+        raise StudyError(f"no target called '{kind}'; known: {known}", key="target.kind")
+    module, _, name = TARGETS[kind].partition(":")
+    placed = dict(spec)
+    if study_folder is not None and isinstance(spec.get("path"), str) and spec["path"].strip():
+        placed["path"] = str(study_folder / Path(spec["path"]).expanduser())
+    return cast(Target, getattr(importlib.import_module(module), name)(placed, consent, root=root))

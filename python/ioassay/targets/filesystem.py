@@ -1,0 +1,133 @@
+"""What the file system under a path does to a measurement, and how much room it has. Makes no file with a name.
+
+Each suspicion is a warning with the next step in it; no room is a StudyError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioassay import units
+from ioassay.blockdev import ROOT
+from ioassay.errors import StudyError
+from ioassay.record import Warning_
+from ioassay.targets import mounts
+from ioassay.targets.mounts import Mount
+
+MARGIN_SHARE = 0.05
+MARGIN_LEAST_BYTES = 64 << 20
+"""Kept free: 5 % of the file system, at least 64 MiB. A full file system slows down and breaks other programs."""
+
+_MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
+_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "afs", "beegfs", "fuse.sshfs", "fuse.s3fs")
+_HOST = ("9p", "virtiofs", "vboxsf", "fuse.vmhgfs-fuse")
+_COMPRESSION = ("compress", "compress-force", "compression", "compress_algorithm")
+_NO_PLACE_FOR_FILES = ("/dev", "/proc", "/sys")
+_ELSEWHERE = "give a path on the disk that you want to measure"
+
+
+@dataclass(frozen=True)
+class Room:
+    """Space of one file system, in bytes, as an unprivileged writer sees it."""
+
+    free_bytes: int
+    margin_bytes: int
+
+
+def warnings(path: Path, root: Path = ROOT) -> list[Warning_]:
+    """What is suspicious about measuring a file here. `path` is resolved; it need not exist yet."""
+    mount = mounts.mount_of(path, root)
+    found = [] if mount is None else list(_suspicions(path, mount))
+    if direct_io(path) is False:
+        text = f"{path}: its file system refuses direct I/O, so a load with direct=1 will fail"
+        found.append(Warning_("no-direct-io", text, f"set direct = 0 and mind the page cache, or {_ELSEWHERE}"))
+    return found
+
+
+def _suspicions(path: Path, mount: Mount) -> Iterator[Warning_]:
+    where = f"{path} lies on {mount.point} ({mount.kind})"
+    if mount.kind in _MEMORY:
+        yield Warning_("memory-filesystem", f"{where}, which is memory: no disk is measured", _ELSEWHERE)
+    elif mount.kind in _NETWORK:
+        text = f"{where}, a network file system: network and server are measured with the disk"
+        yield Warning_("network-filesystem", text, _ELSEWHERE)
+    elif mount.kind in _HOST:
+        text = f"{where}, shared by the host of this virtual machine: the host's cache takes part"
+        yield Warning_("host-filesystem", text, _ELSEWHERE)
+    elif mount.kind == "overlay":
+        text = f"{where}, a container's layers: the file system beneath is measured through them"
+        yield Warning_("overlay-filesystem", text, "give a path on a volume, or on the host")
+    elif mount.kind == "fuse" or mount.kind.startswith("fuse."):
+        yield Warning_("fuse-filesystem", f"{where}: a process in user space takes part in each request", _ELSEWHERE)
+    if why := _compression(mount):
+        text = f"{where}, which {why}: data that compresses is not written in full, and reads may come from its cache"
+        yield Warning_("compressed-filesystem", text, f"keep the load's data incompressible, or {_ELSEWHERE}")
+
+
+def _compression(mount: Mount) -> str:
+    if mount.kind == "zfs":
+        return "may compress, and caches in its own ARC"
+    active = [option for option in mount.options if option.partition("=")[0] in _COMPRESSION]
+    active = [option for option in active if option.partition("=")[2] not in ("no", "none")]
+    return f"compresses ({active[0]})" if active else ""
+
+
+def require_real(path: Path, root: Path = ROOT) -> None:
+    """StudyError for a new file in /dev, /proc or /sys: there it would be a mistyped device, made in memory."""
+    mount = mounts.mount_of(path, root)
+    if mount is not None and mount.point in _NO_PLACE_FOR_FILES and not path.exists():
+        raise StudyError(
+            f"{path} does not exist, and {mount.point} is no place for new files; wanted a device that is there, or "
+            "the path of a file on a disk",
+            key="target.path",
+        )
+
+
+def direct_io(path: Path) -> bool | None:
+    """Whether files here take direct I/O; None when that cannot be told without making a file with a name."""
+    try:
+        if path.is_file():
+            os.close(os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | os.O_NONBLOCK))
+        else:
+            os.close(os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        return False if error.errno == errno.EINVAL else None
+    return True
+
+
+def room(folder: Path, root: Path = ROOT) -> Room:
+    """Room in the file system of a folder; on a memory file system no more than the memory that is available."""
+    facts = os.statvfs(folder)
+    free_bytes = facts.f_bavail * facts.f_frsize
+    mount = mounts.mount_of(folder, root)
+    if mount is not None and mount.kind in _MEMORY:
+        free_bytes = min(free_bytes, _available_memory_bytes(root))
+    margin_bytes = max(int(facts.f_blocks * facts.f_frsize * MARGIN_SHARE), MARGIN_LEAST_BYTES)
+    return Room(free_bytes, margin_bytes)
+
+
+def require_room(path: Path, size_bytes: int, root: Path = ROOT) -> None:
+    """StudyError unless a file of this size fits here with the margin left; what it has already counts as free."""
+    here = room(path.parent, root)
+    held_bytes = path.stat().st_blocks * 512 if path.is_file() else 0
+    usable_bytes = here.free_bytes + held_bytes - here.margin_bytes
+    if size_bytes <= usable_bytes:
+        return
+    shown = units.format_size
+    raise StudyError(
+        f"{path} of {shown(size_bytes)} does not fit: {shown(here.free_bytes + held_bytes)} are free and "
+        f"{shown(here.margin_bytes)} of them are left alone; wanted at most {shown(max(usable_bytes, 0))} "
+        "(--set target.size=…), or a path with more room (--set target.path=…)",
+        key="target.size",
+    )
+
+
+def _available_memory_bytes(root: Path) -> int:
+    for line in (root / "proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    raise LookupError("/proc/meminfo has no MemAvailable")

@@ -1,0 +1,79 @@
+"""Writes a file or device full of data that no drive or file system can compress or find twice.
+
+A base of random bytes is combined (exclusive or) with a fresh random word for each chunk: as incompressible as the
+base, different in every block, and made at memory speed, so that the disk is the limit. Written with direct I/O where
+that goes, so that the page cache stays clean. Knows nothing of safety: its callers have asked.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import random
+from collections.abc import Callable, Iterator
+
+CHUNK_BYTES = 8 << 20
+_ALIGNMENT_BYTES = 4096
+
+
+def fill(handle: int, start_bytes: int, end_bytes: int, progress: Callable[[float], None]) -> None:
+    """Write from start to end, flush to the medium and drop from the cache. OSError as the kernel says it.
+
+    `progress` gets the share from 0 to 1. The descriptor's direct flag is set while it goes and is off at the end.
+    """
+    offset = start_bytes
+    try:
+        for chunk in chunks(end_bytes - start_bytes):
+            _set_direct(handle, wanted=(offset | len(chunk)) % _ALIGNMENT_BYTES == 0)
+            _write(handle, chunk, offset)
+            offset += len(chunk)
+            progress((offset - start_bytes) / (end_bytes - start_bytes))
+    finally:
+        _set_direct(handle, wanted=False)
+    os.fsync(handle)
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def chunks(size_bytes: int, seed: int | None = None) -> Iterator[memoryview]:
+    """Page-aligned chunks of incompressible data, `size_bytes` in all; each is valid until the next is asked for."""
+    import numpy as np
+
+    words = random.Random(seed)
+    base = np.frombuffer(words.randbytes(CHUNK_BYTES), dtype=np.uint64)
+    memory = mmap.mmap(-1, CHUNK_BYTES)
+    chunk = np.frombuffer(memory, dtype=np.uint64)
+    view = memoryview(memory)
+    for offset in range(0, size_bytes, CHUNK_BYTES):
+        np.bitwise_xor(base, np.uint64(words.getrandbits(64)), out=chunk)
+        yield view[: min(CHUNK_BYTES, size_bytes - offset)]
+
+
+def _write(handle: int, chunk: memoryview, offset: int) -> None:
+    done = 0
+    while done < len(chunk):
+        try:
+            done += os.pwrite(handle, chunk[done:], offset + done)
+        except OSError as error:
+            # A file system may accept the flag and refuse the write, or want a larger alignment after a short write.
+            if error.errno != errno.EINVAL or not _is_direct(handle):
+                raise
+            _set_direct(handle, wanted=False)
+
+
+def _is_direct(handle: int) -> bool:
+    return bool(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_DIRECT)
+
+
+def _set_direct(handle: int, *, wanted: bool) -> None:
+    """Turn direct I/O on or off; where the file system has none, the cache is used."""
+    flags = fcntl.fcntl(handle, fcntl.F_GETFL)
+    new = flags | os.O_DIRECT if wanted else flags & ~os.O_DIRECT
+    if new == flags:
+        return
+    try:
+        fcntl.fcntl(handle, fcntl.F_SETFL, new)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise

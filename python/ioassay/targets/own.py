@@ -1,0 +1,147 @@
+"""How ioassay knows the files that it made, so that it overwrites and removes no others.
+
+A file of ours carries the extended attribute `user.ioassay`, which dies with the file. It names the file's inode, so
+a copy does not inherit it. Where a file system keeps no such attributes, a hidden file `.<name>.ioassay` beside it
+names inode and time of birth instead, so that another file of the same name is not taken for ours.
+A file that a tool is about to make is announced beforehand (`expect`): a kill cannot leave it unknown.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import stat
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ATTRIBUTE = "user.ioassay"
+_NOT_KEPT = (errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, errno.ENOSYS)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_CLOCK_REALTIME_COARSE = 5  # linux/time.h
+# statx(2) and struct statx of linux/stat.h
+_AT_FDCWD = -100
+_STATX_BTIME = 0x800
+_STATX_BYTES = 256
+_BTIME_OFFSET = 80
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What we know of a file of ours. `written_bytes` from its start have been filled and flushed."""
+
+    written_bytes: int = 0
+
+
+def read(path: Path) -> Mark | None:
+    """The mark of a file of ours; None when ioassay did not make it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    attribute, note = _attribute(path), _sidecar(path)
+    if attribute.get("inode") == status.st_ino:
+        return Mark(int(attribute["written_bytes"]))
+    if note.get("inode") == status.st_ino and _same_age(path, note, status):
+        return Mark(int(note["written_bytes"]))
+    return Mark() if _was_expected(path, note) else None
+
+
+def write(path: Path, mark: Mark) -> None:
+    """Make a file ours. The data it speaks of must have been flushed before."""
+    note = {"inode": path.lstat().st_ino, "written_bytes": mark.written_bytes}
+    try:
+        os.setxattr(path, ATTRIBUTE, json.dumps(note).encode(), follow_symlinks=False)
+        _sidecar_of(path).unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno not in _NOT_KEPT:
+            raise
+        birth_ns = _birth_ns(path)
+        age = {"change_ns": path.lstat().st_mtime_ns} if birth_ns is None else {"birth_ns": birth_ns}
+        _write_sidecar(path, {**note, **age})
+
+
+def expect(path: Path) -> None:
+    """Announce that a tool of ours is about to make (or make anew) this file."""
+    # The clock that file systems stamp files with lags behind time.time() by up to a tick.
+    since_ns = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    _write_sidecar(path, {**_sidecar(path), "expected_since_ns": since_ns, "boot_id": _boot_id()})
+
+
+def forget(path: Path) -> None:
+    """Remove what is noted beside a file, after the file itself has gone."""
+    _sidecar_of(path).unlink(missing_ok=True)
+
+
+def _same_age(path: Path, note: Mapping[str, Any], status: os.stat_result) -> bool:
+    """An inode's number is given to another file as soon as it is free; its time of birth is not."""
+    if "birth_ns" in note:
+        return bool(note["birth_ns"] == _birth_ns(path))
+    return bool(note["change_ns"] == status.st_mtime_ns)
+
+
+def _was_expected(path: Path, note: Mapping[str, Any]) -> bool:
+    """True for a file born after its announcement and in the same run of the machine."""
+    since_ns, birth_ns = note.get("expected_since_ns"), _birth_ns(path)
+    return since_ns is not None and birth_ns is not None and birth_ns >= since_ns and note["boot_id"] == _boot_id()
+
+
+def _attribute(path: Path) -> dict[str, Any]:
+    try:
+        return _note(os.getxattr(path, ATTRIBUTE, follow_symlinks=False))
+    except OSError:
+        return {}
+
+
+def _sidecar(path: Path) -> dict[str, Any]:
+    try:
+        return _note(_sidecar_of(path).read_bytes())
+    except OSError:
+        return {}
+
+
+def _note(text: bytes) -> dict[str, Any]:
+    with suppress(ValueError):
+        note = json.loads(text)
+        if isinstance(note, dict):
+            return note
+    return {}
+
+
+def _sidecar_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.ioassay")
+
+
+def _write_sidecar(path: Path, note: Mapping[str, Any]) -> None:
+    sidecar = _sidecar_of(path)
+    draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}")
+    with draft.open("w") as file:
+        json.dump(note, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(sidecar)
+
+
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip()
+
+
+def _birth_ns(path: Path) -> int | None:
+    """When the file was made; None where the file system does not know. Python's stat does not tell on Linux."""
+    statx = getattr(ctypes.CDLL(None), "statx", None)
+    if statx is None:
+        return None
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    if statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, answer) != 0:
+        return None
+    (mask,) = struct.unpack_from("=I", answer.raw)
+    seconds, nanoseconds = struct.unpack_from("=qI", answer.raw, _BTIME_OFFSET)
+    return int(seconds * 1_000_000_000 + nanoseconds) if mask & _STATX_BTIME else None

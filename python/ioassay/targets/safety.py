@@ -1,0 +1,246 @@
+"""Decides whether a path may be loaded: the last word before anything is written to a device or a file.
+
+What is asked, and what each answer leads to, is in docs/safety.md. The rule is to refuse whatever is not known to be
+harmless: a device whose content cannot be read is refused like one that holds data. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ioassay import blockdev, units
+from ioassay.blockdev import ROOT, Device, FileId
+from ioassay.errors import SafetyRefusal, StudyError, ToolError
+from ioassay.record import Warning_
+from ioassay.roles import NOTHING, WRITE, Consent
+from ioassay.targets import claims, filesystem, identity, mounts, own, refusal, signatures, uses
+from ioassay.targets.refusal import Finding
+
+_HARMLESS = {(1, 3), (1, 5), (1, 7)}
+"""/dev/null, /dev/zero and /dev/full (Linux Documentation/admin-guide/devices.txt)."""
+_MEMORY_DEVICES = ("zram", "ram", "brd", "pmem")
+
+
+def inspect_path(path: Path, access: str, consent: Consent, root: Path = ROOT) -> list[Warning_]:
+    """Check any path that a load names, there or not yet there. Relative paths start at the working directory.
+
+    Returns what is suspicious. SafetyRefusal when loading it could destroy something.
+    """
+    if access == NOTHING:
+        return []
+    resolved = resolve(path)
+    if resolved.is_block_device():
+        return inspect_device(resolved, access, consent, root)
+    if resolved.is_char_device():
+        return _inspect_character_device(resolved, access)
+    if resolved.is_dir():
+        return filesystem.warnings(resolved / "file", root)
+    if resolved.is_file():
+        return inspect_file(resolved, access, consent, root)
+    if resolved.exists():
+        raise SafetyRefusal(f"{resolved}: refused, nothing was written: a pipe or socket, neither file nor device")
+    filesystem.require_real(resolved, root)
+    return filesystem.warnings(resolved, root) if resolved.parent.is_dir() else []
+
+
+def resolve(path: Path) -> Path:
+    """The path itself: absolute, with all links followed, also where the last part is not there yet."""
+    try:
+        return path.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise StudyError(f"{path}: cannot be resolved: {error}", key="target.path") from None
+
+
+def _inspect_character_device(path: Path, access: str) -> list[Warning_]:
+    number = path.stat().st_rdev
+    if access == WRITE and (os.major(number), os.minor(number)) not in _HARMLESS:
+        raise SafetyRefusal(
+            f"{path}: refused, nothing was written: a character device ({os.major(number)}:{os.minor(number)}), and "
+            "what is written to it cannot be checked; give the block device (such as /dev/nvme0n1 for /dev/ng0n1)"
+        )
+    return []
+
+
+def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT) -> list[Warning_]:
+    """Check a block device with its whole family. SafetyRefusal names everything that was found."""
+    device = require_device(path, root)
+    family = uses.family(device, path, root)
+    warnings = list(_about_device(device))
+    if access != WRITE:
+        return warnings + _about_reading(family)
+    findings = device_findings(family)
+    names = identity.consent_names(device, root)
+    refusal.refuse_unless_consented(_describe(path, device), findings, names, consent)
+    return warnings + [Warning_("device-shared", finding.text) for finding in findings if "beside" in finding.text]
+
+
+def require_device(path: Path, root: Path = ROOT) -> Device:
+    """What the kernel knows of a block device; SafetyRefusal when it tells nothing, for then nothing can be checked."""
+    number = blockdev.number_of(path)
+    if number is None:
+        raise StudyError(f"{path} is no block device", key="target.path")
+    device = blockdev.device(number, root)
+    if device is None:
+        raise SafetyRefusal(f"{path}: refused: /sys knows no block device {number}, so who uses it cannot be checked")
+    return device
+
+
+def device_findings(family: uses.Family) -> list[Finding]:
+    """All reasons not to write to a device. What it holds while this process claims it is this process's own work."""
+    found = uses.uses(family)
+    if family.target.number in claims.held():
+        return [finding for finding in found if finding.in_use]
+    if not any(finding.in_use for finding in found):
+        found += uses.claimed(family, claims.held())
+    if family.target.read_only:
+        found.append(Finding(f"/dev/{family.target.name} is read-only", True, (f"blockdev --setrw {family.path}",)))
+    return found + list(_data(family))
+
+
+def _data(family: uses.Family) -> Iterator[Finding]:
+    """What the target holds. That it cannot be read is no consent: it is a finding that consent does not cover."""
+    name = f"/dev/{family.target.name}"
+    try:
+        known = signatures.signatures(family.path)
+        sample = signatures.content(family.path)
+    except (OSError, ToolError) as error:
+        yield Finding(f"{name} cannot be read, so what it holds is not known: {error}", True, ("run as root",))
+        return
+    for signature in known:
+        where = "" if signature.offset_bytes is None else f" at byte {signature.offset_bytes}"
+        yield Finding(f"{name} holds {signature}{where}", False)
+    if not known and sample.first_data_bytes is not None:
+        text = f"{name} holds data of no known format, the first at byte {sample.first_data_bytes}"
+        yield Finding(f"{text} (it may be left from an earlier run)", False)
+
+
+def _describe(path: Path, device: Device) -> str:
+    return f"{path} (block device {device.number}, {device.name}, {units.format_size(device.size_bytes)})"
+
+
+def _about_device(device: Device) -> Iterator[Warning_]:
+    if device.name.startswith(_MEMORY_DEVICES):
+        text = f"/dev/{device.name} is memory: no disk is measured"
+        yield Warning_("memory-device", text, "give the disk that you want to measure")
+    if device.name.startswith("loop"):
+        text = f"/dev/{device.name} is a loop device: the file system under it and the page cache are measured with it"
+        yield Warning_("loop-device", text, "give the disk itself")
+
+
+def _about_reading(family: uses.Family) -> list[Warning_]:
+    found = []
+    for finding in uses.uses(family):
+        if finding.in_use:
+            text = f"{finding.text}: other requests may disturb the measurement"
+            found.append(Warning_("device-in-use", text, "; ".join(finding.remedies)))
+    try:
+        sample = signatures.content(family.path)
+    except OSError as error:
+        raise StudyError(f"{family.path} cannot be read: {error.strerror}; run as root", key="target.path") from None
+    if sample.blank:
+        text = (
+            f"/dev/{family.target.name}: {sample.blank} of {sample.places} places looked at hold nothing but zeros or "
+            "ones: a drive answers reads of what was never written without reading its medium"
+        )
+        found.append(Warning_("unwritten-device", text, "write it in full first, or read only what was written"))
+    return found
+
+
+def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -> list[Warning_]:
+    """Check a regular file that exists; `path` is resolved.
+
+    Writing: SafetyRefusal for a loop device's backing file, active swap, or data that ioassay did not make.
+    Reading: a warning when parts of it were never written.
+    """
+    if access == WRITE:
+        findings = file_findings(path, root)
+        refusal.refuse_unless_consented(str(path), findings, [str(path)], consent)
+    found = filesystem.warnings(path, root)
+    if access != WRITE and (text := unwritten(path)):
+        found.append(unwritten_warning(path, text))
+    return found
+
+
+def unwritten_warning(path: Path, what: str) -> Warning_:
+    """Reads of holes measure nothing."""
+    text = f"{path}: {what}: the file system answers reads of holes itself, so no disk is measured"
+    return Warning_("unwritten-file", text, "write it in full first, or let a file target make one")
+
+
+def file_findings(path: Path, root: Path = ROOT) -> list[Finding]:
+    """All reasons not to write to an existing regular file."""
+    identity_of_file = blockdev.file_id(path)
+    if identity_of_file is None:
+        return []
+    return [*_used_as_device(path, identity_of_file, root), *_held_data(path)]
+
+
+def _used_as_device(path: Path, wanted: FileId, root: Path) -> Iterator[Finding]:
+    for loop in blockdev.loops(root):
+        if loop.file == wanted or (loop.file is None and loop.block is None and loop.backing == str(path)):
+            family = uses.family(loop.device, root / "dev" / loop.device.name, root)
+            in_use = [finding for finding in uses.uses(family) if finding.in_use]
+            steps = [step for finding in in_use for step in finding.remedies]
+            text = f"{path} is the backing file of the loop device {family.title(family.members[0])}"
+            yield Finding(text, True, (*steps, f"losetup -d /dev/{loop.device.name}"))
+            yield from (Finding(finding.text, True) for finding in in_use)
+    for swap in mounts.swaps(root):
+        if swap.file == wanted:
+            yield Finding(f"{path} is an active swap file ({swap.path})", True, (f"swapoff {swap.path}",))
+
+
+def _held_data(path: Path) -> Iterator[Finding]:
+    """Data that is not ours. An empty file holds none; a file of ours that was formatted since is not ours any more."""
+    size_bytes = path.stat().st_size
+    if size_bytes == 0:
+        return
+    try:
+        known = signatures.signatures(path)
+    except ToolError as error:
+        yield Finding(f"{path} cannot be read, so what it holds is not known: {error}", True)
+        return
+    for signature in known:
+        yield Finding(f"{path} holds {signature}", False)
+    if own.read(path) is None:
+        what = unwritten(path) or f"{units.format_size(size_bytes)} of data"
+        yield Finding(f"{path} exists and was not made by ioassay ({what})", False)
+
+
+def unwritten(path: Path, first_bytes: int | None = None) -> str:
+    """What is unwritten (holes, unwritten extents) in the first bytes of a file, by default all; empty when nothing.
+
+    SEEK_HOLE finds both (lseek(2)): file systems report unwritten extents as holes unless dirty pages lie over them.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size_bytes = os.fstat(handle).st_size
+        hole_bytes = os.lseek(handle, 0, os.SEEK_HOLE) if size_bytes else 0
+    finally:
+        os.close(handle)
+    if hole_bytes >= (size_bytes if first_bytes is None else min(first_bytes, size_bytes)):
+        return ""
+    return f"of its {units.format_size(size_bytes)}, byte {hole_bytes} and perhaps more were never written"
+
+
+def expect_own(path: Path) -> None:
+    """Say, before a job runs, that it makes this file, so that a killed run finds it to be ours.
+
+    Only for a path that has passed `inspect_path` for writing. Devices and folders are left alone.
+    """
+    resolved = resolve(path)
+    if resolved.parent.is_dir() and (resolved.is_file() or not resolved.exists()):
+        own.expect(resolved)
+
+
+def mark_own(path: Path) -> None:
+    """Mark a file that a job made as ours, so that the job can run again.
+
+    Only for a path that had passed `inspect_path` for writing before the job ran.
+    """
+    resolved = resolve(path)
+    if resolved.is_file():
+        own.write(resolved, own.Mark())
+    elif resolved.parent.is_dir():
+        own.forget(resolved)
