@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "blockdev": ROLES | {"process"},
     "targets": ROLES | {"study", "process", "blockdev"},
     "settings": ROLES | {"process"},
-    "host": ROLES | {"process", "settings", "blockdev"},
+    "host": ROLES | {"process", "settings", "blockdev", "targets"},  # targets.mounts: what a path lies on
     "doctor": ROLES | {"process", "settings", "blockdev", "host", "targets"},
     "catalogue": CONTRACTS | {"study", "drivers"},
     "adjust": CONTRACTS | {"study"},

@@ -1,0 +1,219 @@
+"""Everything in a list is complete: its file, its contract, its golden outputs, its document, its tests.
+
+The lists are the literal dictionaries of docs/ADDING.md. A new entry is finished when these tests are green; each
+message says what is still to be written. What an entry does is tested beside it, not here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import catalogue, metrics, plan, record, roles
+from ioassay.report.figures.spec import read_spec
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "ioassay"
+STUDIES = sorted((PACKAGE / "studies").glob("*.toml"))
+MAX_TRIALS = 10_000
+
+
+@dataclass(frozen=True)
+class List:
+    """One of the literal lists, and what its entries have to be."""
+
+    module: str
+    name: str
+    document: str
+    members: frozenset[str]
+    """What a file of the room defines when it is meant to be an entry: of the module, or of one of its classes."""
+    role: type | None = None
+
+    @property
+    def folder(self) -> Path:
+        return PACKAGE.joinpath(*self.module.split(".")[1:])
+
+    @property
+    def tests(self) -> Path:
+        """The folder below tests/ that mirrors the room."""
+        return ROOT / "tests" / self.module.split(".")[1]
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """Name -> `module` or `module:Class`."""
+        found: dict[str, str] = getattr(importlib.import_module(self.module), self.name)
+        return found
+
+
+LISTS = [
+    List(
+        "ioassay.drivers",
+        "DRIVERS",
+        "docs/drivers.md",
+        frozenset({"command", "parse", "access", "estimate"}),
+        roles.Driver,
+    ),
+    List(
+        "ioassay.targets",
+        "TARGETS",
+        "docs/targets.md",
+        frozenset({"inspect", "prepare", "load", "close"}),
+        roles.Target,
+    ),
+    List("ioassay.monitors", "MONITORS", "docs/monitors.md", frozenset({"FIELDS", "make"})),
+    List("ioassay.analysis", "ANALYSES", "docs/METHOD.md", frozenset({"analyse"})),
+    List("ioassay.report.figures", "FIGURES", "docs/figures.md", frozenset({"Spec", "draw"})),
+]
+EVERY_LIST = pytest.mark.parametrize("of", LISTS, ids=lambda of: of.name)
+EVERY_ENTRY = pytest.mark.parametrize(
+    ("of", "name"), [(of, name) for of in LISTS for name in of.entries], ids=lambda value: getattr(value, "name", value)
+)
+
+
+def thing(of: List, name: str) -> Any:
+    """The module or class behind an entry."""
+    module, _, attribute = of.entries[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def defined(body: list[ast.stmt]) -> set[str]:
+    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for node in body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def meant_as_entries(of: List) -> Iterator[str]:
+    """The modules of the room that define, at the top or in one class, all that an entry needs."""
+    for path in sorted(of.folder.rglob("*.py")):
+        body = ast.parse(path.read_text()).body
+        scopes = [body, *(node.body for node in body if isinstance(node, ast.ClassDef))]
+        if any(of.members <= defined(scope) for scope in scopes) and path != of.folder / "__init__.py":
+            dotted = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+            yield f"ioassay.{dotted}".removesuffix(".__init__")
+
+
+@EVERY_LIST
+def test_every_file_that_is_meant_as_an_entry_is_in_its_list(of: List) -> None:
+    listed = {target.partition(":")[0] for target in of.entries.values()}
+    missing = [module for module in meant_as_entries(of) if module not in listed and not is_part_of(module, listed)]
+    assert of.entries, f"{of.module}.{of.name} is empty"
+    assert not missing, f"add to {of.module}.{of.name}: {missing}"
+
+
+def is_part_of(module: str, listed: set[str]) -> bool:
+    """A file of a package that is itself listed: drivers.fio.driver of drivers.fio."""
+    return any(module.startswith(f"{entry}.") for entry in listed)
+
+
+@EVERY_ENTRY
+def test_an_entry_can_be_imported_and_is_of_its_room(of: List, name: str) -> None:
+    target = of.entries[name]
+    assert re.fullmatch(r"[a-z][a-z0-9_]*", name), f"'{name}' is no name: lower case, digits and underscores"
+    assert target.startswith(f"{of.module}."), f"{name}: {target} lies outside {of.module}"
+    assert inspect.getdoc(thing(of, name)), f"{target} has no docstring"
+
+
+@EVERY_ENTRY
+def test_an_entry_keeps_the_contract_of_its_role(of: List, name: str) -> None:
+    found = thing(of, name)
+    for member in of.members:
+        assert hasattr(found, member), f"{of.entries[name]} has no {member}: see docs/ADDING.md"
+    for method, wanted in inspect.getmembers(of.role, inspect.isfunction) if of.role else ():
+        if method.startswith("_"):
+            continue
+        assert hasattr(found, method), f"{of.entries[name]} has no {method}(): see roles.{of.role.__name__}"
+        seen = list(inspect.signature(getattr(found, method)).parameters)
+        promised = list(inspect.signature(wanted).parameters)
+        assert seen[: len(promised)] == promised, f"{of.entries[name]}.{method} takes {seen}; wanted {promised}"
+
+
+@EVERY_ENTRY
+def test_an_entry_has_its_section_in_the_documents(of: List, name: str) -> None:
+    document = ROOT / of.document
+    headings = [line for line in document.read_text().splitlines() if line.startswith("#")]
+    named = [line for line in headings if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line)]
+    assert named, f"{of.document} has no heading that names `{name}`: say there what it is and what it takes"
+
+
+@EVERY_ENTRY
+def test_an_entry_has_tests_of_its_own(of: List, name: str) -> None:
+    module = of.entries[name].partition(":")[0]
+    naming = re.compile(rf"""["'`]{re.escape(name)}["'`]|\b{re.escape(module)}\b|import .*\b{re.escape(name)}\b""")
+    tests = [path for path in of.tests.rglob("test_*.py") if naming.search(path.read_text()) or name in path.stem]
+    assert tests, f"no file tests/{of.tests.name}/test_*.py names `{name}`: test its contract and its hard cases there"
+
+
+@pytest.mark.parametrize("name", LISTS[0].entries)
+def test_a_driver_of_an_outside_tool_has_golden_outputs_by_version(name: str) -> None:
+    if thing(LISTS[0], name)().tool() is None:
+        return  # it has no outputs that another program made
+    folder = ROOT / "tests" / "golden" / name
+    versions = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    assert versions, f"capture real outputs of {name} in tests/golden/{name}/<version>/"
+    for version in versions:
+        assert re.match(r"\d", version.name), f"{version}: name it after the tool's version, such as 3.33"
+        assert any(path.stat().st_size for path in version.rglob("*") if path.is_file()), f"{version} is empty"
+    read = [
+        path for path in (ROOT / "tests").rglob("test_*.py") if "golden" in path.read_text() and path != Path(__file__)
+    ]
+    assert read, f"no test reads tests/golden/{name}"
+
+
+def test_a_driver_and_a_target_of_each_list_do_nothing() -> None:
+    for of in LISTS[:3]:
+        assert "null" in of.entries, f"{of.name} has no null implementation, which measures the laboratory itself"
+
+
+# Studies
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_a_built_in_study_loads_and_its_plan_is_finite(path: Path) -> None:
+    suite = catalogue.load(path.stem)
+    assert suite.title and suite.description, f"{path.name}: give it a title and a description"
+    planned = sum(plan.count(suite).values())
+    assert 0 < planned <= MAX_TRIALS, f"{path.name}: {planned} trials; wanted 1 to {MAX_TRIALS}"
+    trials = list(plan.trials(suite))
+    assert len({trial.id for trial in trials}) == len(trials) == planned, f"{path.name}: two trials are the same"
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_a_built_in_study_names_only_what_there_is(path: Path) -> None:
+    drivers, targets, monitors, analyses, figures = LISTS
+    for study in catalogue.load(path.stem).studies:
+        assert study.driver in drivers.entries
+        assert study.target.kind in targets.entries
+        assert set(study.watch.monitors) <= monitors.entries.keys()
+        assert set(study.analysis.questions) <= analyses.entries.keys()
+        for response in study.analysis.responses:
+            assert metrics.metric(response), f"{study.name}: {response}"
+        for figure in study.figures:
+            assert figure.kind in figures.entries, f"{study.name}: {figure}"
+            read_spec(thing(figures, figure.kind).Spec, study.model_dump(), figure.model_dump())
+
+
+def test_there_are_built_in_studies() -> None:
+    assert {path.stem for path in STUDIES} == set(catalogue.builtin())
+    assert "quick" in catalogue.builtin()
+
+
+# Records
+
+
+def test_every_schema_of_records_that_ever_was_is_kept() -> None:
+    for schema in range(1, record.SCHEMA + 1):
+        kept = ROOT / "tests" / "records" / f"v{schema}"
+        assert any(kept.rglob("record.json")), f"keep a real run of schema {schema} in tests/records/v{schema}"
