@@ -1,0 +1,129 @@
+"""What every driver, target and monitor promises, whichever it is: one set of tests over the lists.
+
+What a single one does with its own tool or device is tested beside it; tests/test_complete.py sees that it is.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from ioassay import monitors, record, roles
+from ioassay.drivers import DRIVERS, driver
+from ioassay.errors import StudyError, UsageError
+from ioassay.monitors import MONITORS, monitor
+from ioassay.roles import Consent, Load, Outcome, Trial
+from ioassay.targets import TARGETS, target
+
+EVERY_DRIVER = pytest.mark.parametrize("name", DRIVERS)
+EVERY_MONITOR = pytest.mark.parametrize("name", MONITORS)
+
+# What a tool may leave when it was killed, when the disk was full, or when it is another tool.
+GARBAGE = {
+    "nothing": b"",
+    "a line": b"error: no such engine\n",
+    "half of it": b'{"fio version" : "fio-3.33", "jobs" : [ { "jobname" : "a", "read" : {',
+    "an empty object": b"{}",
+    "another object": b'{"jobs": [], "fio version": 3, "timestamp": null}',
+    "a list": b"[1, 2, 3]",
+    "no text": bytes(range(256)) * 16,
+}
+
+
+def trial(name: str) -> Trial:
+    return Trial(
+        id="0" * 16,
+        study="contract",
+        driver=name,
+        point={},
+        params={},
+        target={},
+        run={},
+        repetition=0,
+        seed=1,
+        order=0,
+    )
+
+
+@EVERY_DRIVER
+def test_a_driver_says_who_it_is_and_what_it_needs(name: str) -> None:
+    made = driver(name)
+    assert made.name == name
+    assert isinstance(made.measures, bool)
+    tool = made.tool()
+    assert tool is None or (tool.executable and tool.package and tool.minimum and tool.version_argv)
+
+
+@EVERY_DRIVER
+@pytest.mark.parametrize("left", GARBAGE)
+@pytest.mark.parametrize("exit_code", [0, 1, None])
+def test_output_that_cannot_be_believed_is_a_failed_trial_with_a_reason(
+    name: str, left: str, exit_code: int | None, tmp_path: Path
+) -> None:
+    made = driver(name)
+    if made.tool() is None:
+        return  # it reads no output
+    command = made.command(trial(name), Load("file", tmp_path / "data", 1 << 20, False), tmp_path)
+    assert command is not None and command.argv and command.timeout_s > 0
+    stdout, stderr = tmp_path / "stdout", tmp_path / "stderr"
+    stdout.write_bytes(GARBAGE[left])
+    stderr.write_bytes(b"")
+    outcome = Outcome(exit_code, 9 if exit_code is None else None, False, 0.0, 1.0, stdout, stderr)
+    parsed = made.parse(trial(name), outcome, tmp_path)
+    assert parsed.status == record.FAILED
+    assert parsed.reason
+
+
+@EVERY_DRIVER
+def test_a_driver_names_nothing_outside_the_trial_unless_it_is_asked_to(name: str) -> None:
+    made = driver(name)
+    assert made.access({}) in (roles.READ, roles.WRITE, roles.NOTHING)
+    assert list(made.touches({})) == []
+
+
+def settings(kind: str, folder: Path) -> dict[str, object]:
+    """The least that a study says of a target of this kind."""
+    least = {"null": {}, "file": {"path": str(folder / "data"), "size": "1MiB"}}
+    return {"kind": kind, **least.get(kind, {"path": str(folder / "data")})}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_target_refuses_a_setting_that_it_does_not_know(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no_such_setting"):
+        target({**settings(kind, tmp_path), "no_such_setting": 1}, Consent())
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_target_that_was_only_made_has_touched_nothing(kind: str, tmp_path: Path) -> None:
+    made = target(settings(kind, tmp_path), Consent())
+    assert made.kind == kind
+    made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@EVERY_MONITOR
+def test_a_monitor_reads_numbers_of_fields_that_are_documented(name: str) -> None:
+    made = monitor(name)
+    assert made.name == name
+    for field_name, value in made.read().items():
+        assert monitors.field(name, field_name) is not None, f"{field_name} is not in FIELDS"
+        assert math.isfinite(value)
+
+
+@EVERY_MONITOR
+def test_the_counters_of_a_monitor_never_fall(name: str) -> None:
+    made = monitor(name)
+    before, after = made.read(), made.read()
+    for field_name in before.keys() & after.keys():
+        known = monitors.field(name, field_name)
+        # Idle time is an estimate of the kernel's and may shrink a little (proc_stat(5)).
+        if known is not None and known.kind == monitors.COUNTER and not field_name.endswith(("iowait", "idle")):
+            assert after[field_name] >= before[field_name], field_name
+
+
+@pytest.mark.parametrize(("ask", "error"), [(driver, StudyError), (monitor, UsageError)])
+def test_a_name_that_nobody_has_is_answered_with_the_nearest(ask: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="'null'"):
+        ask("nul")  # type: ignore[operator]
