@@ -1,0 +1,83 @@
+"""One file a kind of figure; each turns records into one chart declaration. Starts nothing and writes nothing.
+
+`FIGURES` is the literal list: kind -> module with a model `Spec` (the kind's keys in a study's `[[figures]]`) and
+`draw(records, study, spec)`, which returns an Altair chart or raises `NoData` with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.errors import StudyError
+from ioassay.record import RecordSet
+from ioassay.report.figures.spec import FigureSpec, NoData, read_spec
+
+FIGURES: dict[str, str] = {
+    "bar": "ioassay.report.figures.bar",
+    "box": "ioassay.report.figures.box",
+    "cdf": "ioassay.report.figures.cdf",
+    "latency_bar": "ioassay.report.figures.latency_bar",
+    "monitors": "ioassay.report.figures.monitors",
+    "order": "ioassay.report.figures.order",
+    "series": "ioassay.report.figures.series",
+    "trend": "ioassay.report.figures.trend",
+}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One figure as a Vega-Lite declaration. `problem` says why it is a placeholder, '' where it is none."""
+
+    study: str
+    name: str
+    kind: str
+    title: str
+    description: str
+    """The figure in words, for those who cannot see it."""
+    spec: Mapping[str, Any]
+    problem: str = ""
+
+
+def check(study: Mapping[str, Any]) -> None:
+    """Read every `[[figures]]` table of a study; StudyError names the figure, the key and the value."""
+    for table in study.get("figures") or ():
+        read(study, table)
+
+
+def read(study: Mapping[str, Any], table: Mapping[str, Any]) -> FigureSpec:
+    """One table as the model of its kind; StudyError when the kind is unknown or a key is wrong."""
+    kind = str(table.get("kind"))
+    if kind not in FIGURES:
+        place = f"figures.{table.get('name', '?')}.kind"
+        known = ", ".join(FIGURES)
+        raise StudyError(f"unknown kind '{kind}'; known: {known}", source=str(study.get("name", "")), key=place)
+    model: type[FigureSpec] = importlib.import_module(FIGURES[kind]).Spec
+    return read_spec(model, study, table)
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any]) -> Drawn:
+    """One figure; a placeholder with the reason where its data is missing."""
+    from ioassay.report.figures import placeholder
+
+    spec = read(study, table)
+    problem = ""
+    try:
+        chart = importlib.import_module(FIGURES[spec.kind]).draw(records, study, spec)
+    except NoData as missing:
+        problem = str(missing)
+        chart = placeholder.draw(spec, problem)
+    declared: dict[str, Any] = chart.to_dict()
+    declared.pop("config", None)  # the theme's, not altair's, decides how charts look
+    title = declared["title"]["text"]
+    return Drawn(
+        study=str(study["name"]),
+        name=spec.name,
+        kind=spec.kind,
+        title=title if isinstance(title, str) else " ".join(title),
+        description=str(declared.get("description", "")),
+        spec=declared,
+        problem=problem,
+    )

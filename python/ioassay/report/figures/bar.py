@@ -1,0 +1,67 @@
+"""A metric by case or level: bars from zero, error bars, every repetition as a dot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ioassay.record import RecordSet
+from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
+from ioassay.report.figures.layers import Rows
+from ioassay.report.figures.spec import ErrorBar, FigureSpec
+
+
+class Spec(FigureSpec):
+    """Keys of a bar chart."""
+
+    y: str
+    x: str | None = None
+    color: str | None = None
+    error: ErrorBar = "ci"
+    repetitions: bool = True
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """The layered chart."""
+    import altair as alt
+
+    factor = selection.main_factor(study, spec.x, spec.where)
+    found = conditions.of(
+        selection.measured(records, study, spec.where, spec.y, factor, spec.color), study, factor, spec.color
+    )
+    axis = axes.category_axis(factor, conditions.levels_of(found))
+    unit = scales.unit_for(spec.y, conditions.values_of(found))
+    ask = conditions.Ask(spec.y, spec.color, spec.error, summary.confidence(study))
+    points = conditions.point_rows(found, axis, ask, unit)
+    channels = {"x": axis.encoding(spec.width), **layers.group_channel(spec.color, found)}
+    if spec.color is not None:
+        channels["xOffset"] = layers.group_offset(channels["color"])
+    y = axes.metric_axis(spec.y, unit, conditions.values_of(found))
+    dots = conditions.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
+    title = f"{selection.metric_label(spec.y)} by {selection.plain_factor(factor)}"
+    notes = [
+        summary.error_text(spec.error, ask.confidence),
+        "○ one repetition" if dots else "",
+        selection.repetitions_text([row["n"] for row in points]),
+        selection.pooled(study, spec, factor, spec.color),
+    ]
+    return alt.layer(*_layers(points, dots, channels, y, spec, layers.beside(spec.width, found, 0.15))).properties(
+        width=spec.width,
+        height=spec.height,
+        title=titles.head(spec, study, title, notes),
+        description=titles.description(spec.title or title, points, selection.conditions(study, spec)),
+    )
+
+
+def _layers(points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, spec: Spec, beside_px: float) -> list[Any]:
+    import altair as alt
+
+    places = {key: channel for key, channel in channels.items() if key != "color"}
+    tooltip = layers.point_tooltip(spec.color, spec.error)
+    width = alt.RelativeBandSize(0.62 if spec.color is None else 0.9)
+    bars = alt.Chart(layers.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
+    drawn = [bars, *layers.error_bars(points, y, **places)]
+    if dots:
+        base = alt.Chart(layers.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=beside_px)
+        drawn.append(base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places))
+    return drawn

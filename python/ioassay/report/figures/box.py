@@ -1,0 +1,115 @@
+"""How the repetitions of each level are distributed: Tukey's boxes, every repetition beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.metrics import format_metric
+from ioassay.record import RecordSet
+from ioassay.report.figures import axes, conditions, layers, scales, selection, titles
+from ioassay.report.figures.conditions import Ask, Condition
+from ioassay.report.figures.layers import Rows
+from ioassay.report.figures.spec import FigureSpec
+
+FEWEST_FOR_A_BOX = 5
+"""Quartiles of fewer repetitions say less than the repetitions themselves."""
+_WIDE, _NARROW = 0.9, 0.5
+_REACH = 1.5
+"""Whiskers reach the furthest value within this many interquartile ranges of the box (Tukey 1977)."""
+
+
+class Spec(FigureSpec):
+    """Keys of a box plot."""
+
+    y: str
+    x: str | None = None
+    color: str | None = None
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """The layered chart."""
+    import altair as alt
+
+    factor = selection.main_factor(study, spec.x, spec.where)
+    found = conditions.of(
+        selection.measured(records, study, spec.where, spec.y, factor, spec.color), study, factor, spec.color
+    )
+    axis = axes.category_axis(factor, conditions.levels_of(found))
+    unit = scales.unit_for(spec.y, conditions.values_of(found))
+    ask = Ask(spec.y, spec.color)
+    places = {"x": axis.encoding(spec.width)}
+    color = layers.group_channel(spec.color, found)
+    if color:
+        places["xOffset"] = layers.group_offset(color["color"])
+    y = axes.metric_axis(spec.y, unit, conditions.values_of(found), zero=False)
+    boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.values) >= FEWEST_FOR_A_BOX]
+    points = conditions.point_rows(found, axis, ask, unit)
+    dots = conditions.repetition_rows(found, axis, ask, unit)
+    title = f"Repetitions of {selection.metric_label(spec.y).lower()} by {selection.plain_factor(factor)}"
+    notes = [
+        "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
+        "○ one repetition",
+        selection.repetitions_text([row["n"] for row in points]),
+        selection.pooled(study, spec, factor, spec.color),
+    ]
+    drawn = [
+        *_boxes(boxes, y, places, color),
+        *_medians(points, y, places, _WIDE if color else _NARROW),
+        *_dots(dots, y, places, layers.beside(spec.width, found, 0.2 if color else 0.32)),
+    ]
+    return alt.layer(*drawn).properties(
+        width=spec.width,
+        height=spec.height,
+        title=titles.head(spec, study, title, notes),
+        description=titles.description(spec.title or title, points, selection.conditions(study, spec)),
+    )
+
+
+def _box(condition: Condition, axis: axes.LevelAxis, ask: Ask, unit: scales.Unit) -> dict[str, Any]:
+    """Quartiles (type 7, as everywhere) and whisker ends of one condition."""
+    lower, upper = quartiles(condition.values)
+    reach = _REACH * (upper - lower)
+    inside = [value for value in condition.values if lower - reach <= value <= upper + reach]
+    ends = {"low": min(inside), "y": lower, "upper": upper, "high": max(inside)}
+    shown = f"{format_metric(ask.metric, lower)} to {format_metric(ask.metric, upper)}"
+    row = conditions.place(condition, axis, ask.color)
+    return {**row, **{name: unit.scale(value) for name, value in ends.items()}, "quartiles": shown}
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """The first and the third."""
+    from ioassay._core import percentile
+
+    return percentile(list(values), 0.25), percentile(list(values), 0.75)
+
+
+def _boxes(rows: Rows, y: Any, places: Mapping[str, Any], color: Mapping[str, Any]) -> list[Any]:
+    import altair as alt
+
+    if not rows:
+        return []
+    whisker = alt.Chart(layers.data(rows)).mark_rule(style="deviation", strokeWidth=1.2)
+    width = alt.RelativeBandSize(_WIDE if color else _NARROW)
+    box = alt.Chart(layers.data(rows)).mark_bar(style="bar", width=width, fillOpacity=0.45, stroke=None)
+    tooltip = [alt.Tooltip("level:N"), alt.Tooltip("quartiles:N", title="half of the repetitions")]
+    return [
+        whisker.encode(y=layers.on(y, "low"), y2="high:Q", **places),
+        box.encode(y=y, y2="upper:Q", tooltip=tooltip, **places, **color),
+    ]
+
+
+def _medians(rows: Rows, y: Any, places: Mapping[str, Any], width: float) -> list[Any]:
+    import altair as alt
+
+    tick = alt.Chart(layers.data(rows)).mark_tick(
+        style="deviation", orient="horizontal", width=alt.RelativeBandSize(width), thickness=2
+    )
+    return [tick.encode(y=layers.on(y, "median"), tooltip=layers.point_tooltip(None, "none"), **places)]
+
+
+def _dots(rows: Rows, y: Any, places: Mapping[str, Any], beside_px: float) -> list[Any]:
+    import altair as alt
+
+    dots = alt.Chart(layers.data(rows)).mark_point(style="dot", filled=True, size=18, xOffset=beside_px)
+    return [dots.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]

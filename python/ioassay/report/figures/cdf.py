@@ -1,0 +1,164 @@
+"""Cumulative distribution of a latency: one curve a level, percentiles marked on the curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from ioassay.record import RecordSet, Scalar
+from ioassay.report.figures import curve, layers, scales, selection, titles
+from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData
+from ioassay.units import format_count, format_ns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay._core import Histogram
+
+Percentage = Annotated[float, Field(gt=0, lt=100)]
+_KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
+
+
+class Spec(FigureSpec):
+    """Keys of a cumulative distribution."""
+
+    direction: Direction
+    latency: Latency
+    color: str | None = None
+    marks: tuple[Percentage, ...] = (10, 25, 50, 75, 90, 99)
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """Curves and marks over a logarithmic time axis."""
+    import altair as alt
+
+    trials = selection.select(records, study, spec.where)
+    factor = _factor(study, spec)
+    merged = _merged(records, study, trials, spec, factor)
+    name = f"{spec.direction.capitalize()} {_KINDS[spec.latency]} latency"
+    levels = [level for level in merged if level is not None]
+    color = layers.level_channel(factor, levels) if factor else {}
+    drawn = _layers(spec, factor, merged, name, color)
+    requests = format_count(sum(found.count for found in merged.values()))
+    trial_count = len(set(_rows(records, trials, spec)["trial"].to_list()))
+    notes = [
+        f"{requests} requests of {trial_count} trials",
+        f"○ {', '.join(f'{share:g}' for share in sorted(spec.marks))} % of the requests took at most this long"
+        if spec.marks
+        else "",
+        selection.pooled(study, spec, factor, "rw"),
+    ]
+    title = f"{name}, cumulative distribution"
+    return alt.layer(*drawn).properties(
+        width=spec.width,
+        height=spec.height,
+        title=titles.head(spec, study, title, notes),
+        description=_description(spec.title or title, spec, factor, merged),
+    )
+
+
+def _factor(study: Mapping[str, Any], spec: Spec) -> str | None:
+    """The factor of the curves; none where the study has one point only."""
+    free = [name for name in selection.factors(study) if name not in spec.where]
+    return spec.color or (free[0] if free else None)
+
+
+def _rows(records: RecordSet, trials: pl.DataFrame, spec: Spec) -> pl.DataFrame:
+    import polars as pl
+
+    wanted = {"direction": spec.direction, "kind": spec.latency, "job": -1}
+    conditions = [pl.col(name) == value for name, value in wanted.items()]
+    return records.hist.filter(*conditions, pl.col("trial").is_in(trials["trial"].implode()))
+
+
+def _merged(
+    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, spec: Spec, factor: str | None
+) -> dict[Scalar | None, Histogram]:
+    """One histogram a level, all its trials merged."""
+    from ioassay._core import Histogram
+
+    if factor is not None:
+        selection.require_factor(study, factor)
+    rows = _rows(records, trials, spec)
+    if rows.is_empty():
+        raise NoData(f"no {spec.direction} {spec.latency} histogram was recorded")
+    if factor is None:
+        return {None: Histogram.from_buckets(rows["value_ns"].to_list(), rows["count"].to_list())}
+    rows = rows.join(trials.select("trial", factor), on="trial").drop_nulls(factor)
+    found: dict[Scalar | None, Histogram] = {}
+    for level in selection.in_order(study, factor, rows[factor].unique().to_list()):
+        members = rows.filter(rows[factor] == level)
+        found[level] = Histogram.from_buckets(members["value_ns"].to_list(), members["count"].to_list())
+    return found
+
+
+def _layers(
+    spec: Spec, factor: str | None, merged: Mapping[Scalar | None, Histogram], name: str, color: Mapping[str, Any]
+) -> list[Any]:
+    import altair as alt
+
+    lines, marks = _point_rows(spec, factor, merged, curve.curve), _point_rows(spec, factor, merged, curve.marks)
+    marks = [{**row, "text": format_ns(row["x"])} for row in marks]
+    x, y = _time_axis(lines, name), _percent_axis(spec)
+    line = alt.Chart(layers.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
+    drawn = [line.encode(x=x, y=y, **color).add_params(layers.zoom())]
+    if marks:
+        tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]
+        if factor:
+            tooltip.insert(0, alt.Tooltip("group:N", title=selection.plain_factor(factor)))
+        points = alt.Chart(layers.data(marks)).mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
+        drawn.append(points.encode(x=x, y=y, tooltip=tooltip, **color))
+    if marks and len(merged) == 1:
+        text = alt.Chart(layers.data(marks)).mark_text(style="value", align="left", dx=9, dy=6)
+        drawn.append(text.encode(x=x, y=y, text="text:N"))
+    return drawn
+
+
+def _point_rows(
+    spec: Spec,
+    factor: str | None,
+    merged: Mapping[Scalar | None, Histogram],
+    points_of: Callable[[Histogram, Sequence[float]], Sequence[curve.Point]],
+) -> list[dict[str, Any]]:
+    """Rows of curves or of marks: x (ns), y (percent), ascending."""
+    rows = []
+    for level, histogram in merged.items():
+        group = {} if factor is None or level is None else {"group": selection.level_label(factor, level)}
+        for time_ns, share in points_of(histogram, spec.marks):
+            rows.append({"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.7g}"), **group})
+    return rows
+
+
+def _time_axis(lines: layers.Rows, name: str) -> Any:
+    import altair as alt
+
+    low, high = min(row["x"] for row in lines), max(row["x"] for row in lines)
+    if high < 2 * low:
+        low, high = low / 1.5, high * 1.5
+    ticks = scales.time_labels(scales.log_ticks(low, high))
+    axis = alt.Axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
+    scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    return alt.X("x:Q", title=f"{name} (logarithmic)", axis=axis, scale=scale)
+
+
+def _percent_axis(spec: Spec) -> Any:
+    import altair as alt
+
+    ticks = [0, *sorted(spec.marks)] if spec.marks else [0, 25, 50, 75, 100]
+    if max(ticks) < 95:
+        ticks.append(100)
+    axis = alt.Axis(values=ticks, labelOverlap="greedy")
+    return alt.Y("y:Q", title="Share of requests (%)", axis=axis, scale=alt.Scale(domain=[0, 100], nice=False))
+
+
+def _description(title: str, spec: Spec, factor: str | None, merged: Mapping[Scalar | None, Histogram]) -> str:
+    """The percentiles in words."""
+    told = []
+    for level, histogram in merged.items():
+        name = "" if factor is None or level is None else f"{selection.level_label(factor, level)}: "
+        told.append(
+            name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in curve.marks(histogram, spec.marks))
+        )
+    return f"{title}. {'; '.join(told)}."

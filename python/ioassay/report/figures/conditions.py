@@ -1,0 +1,107 @@
+"""The repetitions of each condition of a figure, and the rows that charts are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioassay.metrics import format_metric
+from ioassay.record import Scalar
+from ioassay.report.figures import scales, selection, summary
+from ioassay.report.figures.axes import LevelAxis
+from ioassay.report.figures.spec import ErrorBar
+
+if TYPE_CHECKING:
+    from ioassay.analysis.cells import Cell
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Which metric is shown, by which colour factor, with which error bar and level of confidence."""
+
+    metric: str
+    color: str | None = None
+    error: ErrorBar = "none"
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One level of the x factor (and of the colour factor), with its repetitions' values in run order."""
+
+    level: Scalar
+    group: Scalar | None
+    values: Sequence[float]
+
+
+def of(cells: Sequence[Cell], study: Mapping[str, Any], x: str, color: str | None = None) -> list[Condition]:
+    """The conditions that occur, by colour and then by level, each in the order of its factor.
+
+    Cells that differ only in other factors are put together; `selection.pooled` says so on the figure.
+    """
+    found: dict[tuple[Scalar | None, Scalar], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.point[color] if color else None, cell.point[x]), []).append(cell)
+    groups: list[Scalar | None] = [None]
+    if color is not None:
+        groups = [*selection.in_order(study, color, [group for group, _ in found])]
+    levels = selection.in_order(study, x, [level for _, level in found])
+    return [
+        Condition(level, group, [float(value) for cell in found[group, level] for value in cell.values])
+        for group in groups
+        for level in levels
+        if (group, level) in found
+    ]
+
+
+def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:
+    """The levels of x, each once."""
+    return list(dict.fromkeys(condition.level for condition in conditions))
+
+
+def values_of(conditions: Sequence[Condition]) -> list[float]:
+    """Every repetition's value."""
+    return [value for condition in conditions for value in condition.values]
+
+
+def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[dict[str, Any]]:
+    """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
+    rows = []
+    for condition in conditions:
+        found = summary.summarise(condition.values, ask.error, ask.confidence)
+        rows.append({**place(condition, axis, ask.color), **_numbers(found, unit), **_texts(found, ask.metric)})
+    return rows
+
+
+def repetition_rows(
+    conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit
+) -> list[dict[str, Any]]:
+    """One row a repetition."""
+    return [
+        {**place(condition, axis, ask.color), "y": unit.scale(value), "value": format_metric(ask.metric, value)}
+        for condition in conditions
+        for value in condition.values
+    ]
+
+
+def place(condition: Condition, axis: LevelAxis, color: str | None) -> dict[str, Any]:
+    """Where a condition is: x, level and, with a colour factor, group."""
+    row = {"x": axis.position(condition.level), "level": selection.level_label(axis.factor, condition.level)}
+    if color is not None and condition.group is not None:
+        row["group"] = selection.level_label(color, condition.group)
+    return row
+
+
+def _numbers(found: summary.Summary, unit: scales.Unit) -> dict[str, Any]:
+    row = {"n": found.n, "y": unit.scale(found.mean), "median": unit.scale(found.median)}
+    if found.low is None or found.high is None:
+        return row
+    return {**row, "low": unit.scale(found.low), "high": unit.scale(found.high)}
+
+
+def _texts(found: summary.Summary, metric: str) -> dict[str, str]:
+    row = {"mean_text": format_metric(metric, found.mean), "median_text": format_metric(metric, found.median)}
+    if found.low is not None and found.high is not None:
+        row["error_text"] = f"{format_metric(metric, found.low)} to {format_metric(metric, found.high)}"
+    return row

@@ -1,0 +1,107 @@
+"""Total, completion and submission latency side by side for each case or level, one panel a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ioassay.record import RecordSet
+from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
+from ioassay.report.figures.layers import Rows
+from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
+
+NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
+_DIRECTIONAL = ("rw",)
+"""Factors that the panels tell apart already: a pattern of reads has no write latency."""
+_LABEL_PX = 33
+"""Room that a value needs over its bar; narrower bars stay without."""
+
+
+class Spec(FigureSpec):
+    """Keys of a latency bar chart. `height` is that of one panel."""
+
+    x: str | None = None
+    directions: Annotated[tuple[Direction, ...], Field(min_length=1)] = ("read", "write")
+    latencies: Annotated[tuple[Latency, ...], Field(min_length=1)] = ("lat", "clat", "slat")
+    error: ErrorBar = "sd"
+    height: Annotated[int, Field(ge=80, le=2000)] = 210
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """Panels below each other, each with its own axis: reads and writes may differ by orders of magnitude."""
+    import altair as alt
+
+    factor = selection.main_factor(study, spec.x, spec.where)
+    panels = [_Panel.of(records, study, spec, factor, direction) for direction in spec.directions]
+    drawn = [panel for panel in panels if panel.rows]
+    if not drawn:
+        trials = selection.select(records, study, spec.where)
+        raise NoData(f"none of the {trials.height} trials that went well has a mean latency")
+    rows = [row for panel in drawn for row in panel.rows]
+    title = (
+        f"{' and '.join(panel.direction for panel in drawn).capitalize()} latency by {selection.plain_factor(factor)}"
+    )
+    notes = [
+        summary.error_text(spec.error, summary.confidence(study)),
+        selection.repetitions_text([row["n"] for row in rows]),
+        *(f"no {panel.direction} latency was recorded" for panel in panels if not panel.rows),
+        selection.pooled(study, spec, factor, *_DIRECTIONAL),
+    ]
+    return alt.vconcat(*(_chart(panel, spec) for panel in drawn), spacing=18).properties(
+        title=titles.head(spec, study, title, notes),
+        description=titles.description(spec.title or title, rows, selection.conditions(study, spec)),
+    )
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One direction: a row for each bar, none where no trial has such a latency."""
+
+    direction: str
+    rows: Rows
+    axis: axes.LevelAxis
+    unit: scales.Unit
+
+    @classmethod
+    def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec, factor: str, direction: str) -> _Panel:
+        """Collect the panel's bars."""
+        found = {}
+        for kind in spec.latencies:
+            name = f"{direction}.{kind}.mean"
+            with suppress(NoData):  # a kind or a direction that does not occur; draw() says what is missing
+                cells = selection.measured(records, study, spec.where, name, factor)
+                found[name] = conditions.of(cells, study, factor)
+        everything = [condition for members in found.values() for condition in members]
+        axis = axes.category_axis(factor, selection.in_order(study, factor, conditions.levels_of(everything)))
+        unit = scales.unit_for(f"{direction}.lat.mean", conditions.values_of(everything))
+        rows = []
+        for name, members in found.items():
+            ask = conditions.Ask(name, error=spec.error, confidence=summary.confidence(study))
+            points = conditions.point_rows(members, axis, ask, unit)
+            bar = NAMES[name.split(".")[1]]
+            rows += [{**row, "group": bar, "top": row.get("high", row["y"])} for row in points]
+        return cls(direction, rows, axis, unit)
+
+
+def _chart(panel: _Panel, spec: Spec) -> Any:
+    import altair as alt
+
+    names = [NAMES[kind] for kind in spec.latencies]
+    color = alt.Color("group:N", title=None, sort=names)
+    x = panel.axis.encoding(spec.width).scale(paddingInner=0.14, paddingOuter=0.07)
+    places = {"x": x, "xOffset": alt.XOffset("group:N", sort=names)}
+    title = panel.unit.titled(f"{panel.direction.capitalize()} latency")
+    y = alt.Y("y:Q", title=title, scale=alt.Scale(domainMin=0, nice=5), axis=alt.Axis(tickCount=5))
+    bars = alt.Chart(layers.data(panel.rows)).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
+    drawn = [
+        bars.encode(y=y, color=color, tooltip=layers.point_tooltip("latency", spec.error), **places),
+        *layers.error_bars(panel.rows, y, cap_px=7, **places),
+    ]
+    if spec.width / max(len(panel.axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
+        values = alt.Chart(layers.data(panel.rows)).mark_text(style="value", fontSize=9.5, dy=-7)
+        drawn.append(values.encode(y=layers.on(y, "top"), text="mean_text:N", **places))
+    return alt.layer(*drawn).properties(width=spec.width, height=spec.height)

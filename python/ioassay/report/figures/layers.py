@@ -1,0 +1,120 @@
+"""Marks that several kinds of figure share. Colours come from the theme's styles, or from a colour factor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.record import Scalar
+from ioassay.report.figures import selection
+from ioassay.report.figures.conditions import Condition
+from ioassay.report.figures.spec import ErrorBar
+
+DASH = "M-2,0L2,0"
+"""A legend symbol for lines, wide enough to show dashes."""
+
+Rows = Sequence[dict[str, Any]]
+
+
+def data(rows: Rows) -> Any:
+    """Rows as the inline data of a layer."""
+    import altair as alt
+
+    return alt.Data(values=list(rows))
+
+
+def with_role(rows: Rows, role: str) -> Any:
+    """Rows whose field `role` says what they are, for a legend of symbols."""
+    return data([{**row, "role": role} for row in rows])
+
+
+def on(channel: Any, field: str) -> Any:
+    """The same channel (axis, scale, title) over another quantitative field."""
+    other = channel.copy()
+    other.shorthand = f"{field}:Q"
+    return other
+
+
+def group_channel(factor: str | None, conditions: Sequence[Condition]) -> dict[str, Any]:
+    """The colour channel of the conditions' groups; empty without a colour factor, to be passed on as keywords."""
+    if factor is None:
+        return {}
+    levels = list(dict.fromkeys(found.group for found in conditions if found.group is not None))
+    return level_channel(factor, levels)
+
+
+def level_channel(factor: str, levels: Sequence[Scalar]) -> dict[str, Any]:
+    """The colour channel over the field `group`: ordered colours for many numbers, distinct ones otherwise."""
+    import altair as alt
+
+    from ioassay.analysis import asked
+
+    labels = [selection.level_label(factor, level) for level in levels]
+    ordered = len(levels) > 8 or (len(levels) > 4 and asked.numbers(tuple(levels)) is not None)
+    legend = alt.Legend(columns=_columns(labels), labelLimit=560)
+    title = selection.factor_label(factor)
+    return {"color": alt.Color(f"group:{'O' if ordered else 'N'}", title=title, sort=labels, legend=legend)}
+
+
+def _columns(labels: Sequence[str], width_px: int = 600) -> int:
+    longest = max((len(label) for label in labels), default=1)
+    return max(1, min(len(labels), int(width_px / (longest * 6.2 + 36))))
+
+
+def group_offset(color: Any) -> Any:
+    """The channel that puts the levels of a colour channel side by side, in its order."""
+    import altair as alt
+
+    return alt.XOffset("group:N", sort=color.to_dict()["sort"])
+
+
+def error_bars(rows: Rows, y: Any, cap_px: float = 9, **places: Any) -> list[Any]:
+    """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels."""
+    import altair as alt
+
+    bars = [row for row in rows if "low" in row]
+    if not bars:
+        return []
+    base = alt.Chart(data(bars)).encode(**places)
+    cap = base.mark_tick(style="deviation", orient="horizontal", size=cap_px, thickness=1.4, clip=True)
+    rule = base.mark_rule(style="deviation", strokeWidth=1.4, clip=True).encode(y=on(y, "low"), y2="high:Q")
+    return [rule, *(cap.encode(y=on(y, end)) for end in ("low", "high"))]
+
+
+def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:
+    """What hovering over a mean tells."""
+    import altair as alt
+
+    shown = [alt.Tooltip("level:N", title="level")]
+    if color is not None:
+        shown.append(alt.Tooltip("group:N", title=selection.plain_factor(color)))
+    shown += [alt.Tooltip("mean_text:N", title="mean"), alt.Tooltip("median_text:N", title="median")]
+    if error != "none":
+        shown.append(alt.Tooltip("error_text:N", title="mean ± deviation" if error == "sd" else "interval"))
+    return [*shown, alt.Tooltip("n:Q", title="repetitions")]
+
+
+def beside(width_px: int, conditions: Sequence[Condition], share: float) -> float:
+    """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
+    levels = len({condition.level for condition in conditions})
+    groups = len({condition.group for condition in conditions})
+    return round(width_px / max(levels * groups, 1) * share, 1)
+
+
+def highlight() -> Any:
+    """Clicking a legend entry brings its level to the front."""
+    import altair as alt
+
+    return alt.selection_point(fields=["group"], bind="legend", name="highlighted")
+
+
+def zoom() -> Any:
+    """Shift and wheel zooms, shift and drag moves, so that the page still scrolls."""
+    import altair as alt
+
+    return alt.selection_interval(
+        bind="scales",
+        name="zoomed",
+        zoom="wheel![event.shiftKey]",
+        translate="[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!",
+    )

@@ -1,0 +1,61 @@
+"""What a figure's table in a study may say: the keys common to all kinds, checked with messages that name them.
+
+Each kind adds its own keys in its own module. Light on purpose, so that a study can be checked without altair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ioassay.errors import IoassayError, StudyError
+from ioassay.study import Level
+
+ErrorBar = Literal["sd", "ci", "none"]
+Direction = Literal["read", "write", "trim"]
+Latency = Literal["lat", "clat", "slat"]
+
+
+class NoData(IoassayError):
+    """Nothing to draw, and why; the figure becomes a placeholder that says so."""
+
+
+class FigureSpec(BaseModel):
+    """Keys of every figure. `where` keeps the trials whose factors have these levels."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: str
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+    title: str = ""
+    where: dict[str, Level] = Field(default_factory=dict)
+    width: Annotated[int, Field(ge=200, le=2000)] = 640
+    height: Annotated[int, Field(ge=120, le=2000)] = 360
+
+
+Spec = TypeVar("Spec", bound=FigureSpec)
+
+
+def read_spec(model: type[Spec], study: Mapping[str, Any], table: Mapping[str, Any]) -> Spec:
+    """The table as `model`; StudyError names study, figure, key and value."""
+    try:
+        return model.model_validate(dict(table))
+    except ValidationError as error:
+        raise _study_error(error, model, study, table) from None
+
+
+def _study_error(
+    error: ValidationError, model: type[FigureSpec], study: Mapping[str, Any], table: Mapping[str, Any]
+) -> StudyError:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(name for name in model.model_fields if name not in ("kind", "name"))
+        message = f"unknown key of a figure of kind '{table.get('kind')}'; known: {known}"
+    elif first["type"] == "missing":
+        message = f"is missing; a figure of kind '{table.get('kind')}' needs it"
+    else:
+        message = f"{first['msg'].removeprefix('Value error, ')}; found {first['input']!r}"
+    place = f"figures.{table.get('name', '?')}.{key}"
+    return StudyError(message, source=str(study.get("name", "")), key=place)

@@ -1,0 +1,38 @@
+"""What stands over and behind a chart: title, subtitle with n and conditions, description for screen readers."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.report.figures import selection
+from ioassay.report.figures.spec import FigureSpec
+
+_CHARACTER_PX = 5.6
+"""Mean width of a character of the subtitle's font, for breaking lines."""
+
+
+def head(spec: FigureSpec, study: Mapping[str, Any], title: str, notes: Sequence[str]) -> dict[str, Any]:
+    """The chart's title object: the study's own title if it gave one; notes, then conditions, as subtitle."""
+    parts = [note for note in notes if note]
+    if shared := selection.conditions(study, spec):
+        parts.append(shared)
+    return {"text": broken(spec.title or title, spec.width, 8.2), "subtitle": broken(" · ".join(parts), spec.width)}
+
+
+def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> list[str]:
+    """Lines that fit over a plot of the given width."""
+    unbroken = text.replace(" = ", "\u00a0=\u00a0")
+    return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]
+
+
+def description(title: str, points: Sequence[Mapping[str, Any]], shared: str) -> str:
+    """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
+    told = [_told(point) for point in points]
+    return ". ".join(part for part in (title, shared, "; ".join(told[:24])) if part) + "."
+
+
+def _told(point: Mapping[str, Any]) -> str:
+    group = f" ({point['group']})" if "group" in point else ""
+    return f"{point['level']}{group}: {point['mean_text']}"

@@ -1,0 +1,133 @@
+"""A metric against a factor: mean with error bars, medians, every repetition, regression line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.record import RecordSet
+from ioassay.report.figures import axes, conditions, layers, regression, scales, selection, summary, titles
+from ioassay.report.figures.layers import Rows
+from ioassay.report.figures.spec import ErrorBar, FigureSpec
+
+MEDIAN = "median"
+REPETITION = "one repetition"
+FIT = "regression"
+
+
+class Spec(FigureSpec):
+    """Keys of a trend."""
+
+    x: str
+    y: str
+    color: str | None = None
+    log_x: bool = False
+    log_y: bool = False
+    error: ErrorBar = "sd"
+    regression: bool | None = None
+    repetitions: bool = True
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """The layered chart."""
+    import altair as alt
+
+    cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
+    found = conditions.of(cells, study, spec.x, spec.color)
+    axis = axes.level_axis(spec.x, conditions.levels_of(found), spec.log_x)
+    look = _Look(spec, axis, found, summary.confidence(study))
+    points = conditions.point_rows(found, axis, look.ask, look.unit)
+    fits = regression.fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
+    drawn = [
+        *look.repetitions(conditions.repetition_rows(found, axis, look.ask, look.unit)),
+        *look.fits(regression.rows(fits, axis, look.unit, spec.color, look.log)),
+        *look.means(points),
+    ]
+    title = f"{selection.metric_label(spec.y)} against {selection.plain_factor(spec.x)}"
+    notes = [
+        selection.repetitions_text([row["n"] for row in points]),
+        regression.text(fits, axis, spec.y),
+        axis.note,
+        look.note,
+        selection.pooled(study, spec, spec.x, spec.color),
+    ]
+    return alt.layer(*drawn).properties(
+        width=spec.width,
+        height=spec.height,
+        title=titles.head(spec, study, title, notes),
+        description=titles.description(spec.title or title, points, selection.conditions(study, spec)),
+    )
+
+
+def _wants_regression(spec: Spec) -> bool:
+    return spec.regression if spec.regression is not None else spec.color is None
+
+
+class _Look:
+    """The layers of one trend, with the channels that they share."""
+
+    def __init__(
+        self, spec: Spec, axis: axes.LevelAxis, found: Sequence[conditions.Condition], confidence: float
+    ) -> None:
+        values = conditions.values_of(found)
+        self.spec = spec
+        self.ask = conditions.Ask(spec.y, spec.color, spec.error, confidence)
+        self.unit = scales.unit_for(spec.y, values)
+        self.log = spec.log_y and min(values) > 0
+        self.note = "linear metric axis: a value is not positive" if spec.log_y and not self.log else ""
+        self.mean_name = summary.error_text(spec.error, confidence)
+        # A line between words would suggest an order; between colours it shows the interaction.
+        self.joined = axis.numbers is not None or spec.color is not None
+        self.floor = self.unit.scale(axes.log_floor(values))
+        self.x = axis.encoding(spec.width)
+        self.y = (axes.log_metric_axis if self.log else axes.metric_axis)(spec.y, self.unit, values)
+        self.color = layers.group_channel(spec.color, found)
+
+    def repetitions(self, rows: Rows) -> list[Any]:
+        import altair as alt
+
+        if not self.spec.repetitions:
+            return []
+        data, shape = self._role(rows, REPETITION)
+        marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3)
+        tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
+        return [marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip, **self.color)]
+
+    def fits(self, rows: Rows) -> list[Any]:
+        import altair as alt
+
+        if not rows:
+            return []
+        scale = alt.Scale(domain=[FIT], range=[[6, 4]])
+        legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
+        dash = alt.StrokeDash("role:N", scale=scale, title=None, legend=legend)
+        marks = alt.Chart(layers.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8, clip=True)
+        return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
+
+    def means(self, points: Rows) -> list[Any]:
+        import altair as alt
+
+        if self.log:
+            points = [{**row, "low": max(row["low"], self.floor)} if "low" in row else row for row in points]
+        channels = {"x": self.x, "tooltip": layers.point_tooltip(self.spec.color, self.spec.error)}
+        means, mean_shape = self._role(points, self.mean_name)
+        medians, median_shape = self._role(points, MEDIAN)
+        mean = alt.Chart(means).encode(y=self.y, **channels, **self.color)
+        median = alt.Chart(medians).encode(y=layers.on(self.y, "median"), **channels)
+        line = [mean.mark_line(style="mean", strokeWidth=1.6)] if self.joined else []
+        return [
+            *line,
+            *layers.error_bars(points, self.y, x=self.x),
+            mean.mark_point(style="mean", filled=True, size=34).encode(shape=mean_shape),
+            median.mark_point(style="median", filled=False, size=95).encode(shape=median_shape),
+        ]
+
+    def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
+        """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
+        import altair as alt
+
+        shapes = {self.mean_name: "circle", MEDIAN: "diamond", REPETITION: "stroke"}
+        if not self.spec.repetitions:
+            del shapes[REPETITION]
+        scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
+        return layers.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)

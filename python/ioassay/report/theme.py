@@ -1,0 +1,141 @@
+"""How all charts look, in light and in dark: Vega-Lite configurations, and nothing about any one chart.
+
+Charts name colours by role (mark styles such as `mean` or `repetition`), so that the page can draw the same chart
+in both schemes. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any of the
+common colour vision deficiencies can tell apart; the dark scheme uses lighter ones of the same hues.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# The fonts that vl-convert has built in are metric twins of Arial, so PNG, SVG and page are laid out alike.
+FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
+
+_LIGHT = {
+    "paper": "#ffffff",
+    "ink": "#1f2328",
+    "soft": "#57606a",
+    "grid": "#e4e8ec",
+    "line": "#8c959f",
+    "faint": "#0072b2",
+    "fit": "#d55e00",
+    "median": "#1f2328",
+    "shade": "#009e73",
+}
+_DARK = {
+    "paper": "#171b21",
+    "ink": "#e6e9ed",
+    "soft": "#a3adb8",
+    "grid": "#2b323b",
+    "line": "#6e7884",
+    "faint": "#56b4e9",
+    "fit": "#f59a5b",
+    "median": "#f2f4f7",
+    "shade": "#2bc59b",
+}
+_LIGHT_CATEGORIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6f4e37", "#5c6670"]
+_DARK_CATEGORIES = ["#56b4e9", "#f5874f", "#2bc59b", "#e39ac4", "#f2b632", "#a9c7ff", "#c69c7b", "#aab4bf"]
+# Without the end that would vanish in the paper.
+_LIGHT_ORDERED = {"scheme": "viridis", "extent": [0.0, 0.87]}
+_DARK_ORDERED = {"scheme": "viridis", "extent": [0.25, 1.0]}
+
+
+def config(dark: bool = False) -> dict[str, Any]:
+    """The Vega-Lite configuration of one scheme."""
+    color = _DARK if dark else _LIGHT
+    return {
+        "background": color["paper"],
+        "font": FONT,
+        "padding": 12,
+        "view": {"stroke": None},
+        "title": _title(color),
+        "axis": _axis(color),
+        "axisY": {"titlePadding": 10, "domain": False, "ticks": False, "labelPadding": 6},
+        "axisX": {"titlePadding": 8, "grid": False},
+        "header": {
+            "labelColor": color["ink"],
+            "labelFontSize": 12.5,
+            "labelFontWeight": "bold",
+            "labelAnchor": "start",
+            "titleColor": color["soft"],
+        },
+        "legend": _legend(color),
+        "mark": {"color": color["faint"]},
+        "text": {"color": color["ink"], "fontSize": 11},
+        "range": {
+            "category": _DARK_CATEGORIES if dark else _LIGHT_CATEGORIES,
+            "ordinal": _DARK_ORDERED if dark else _LIGHT_ORDERED,
+            "ramp": _DARK_ORDERED if dark else _LIGHT_ORDERED,
+        },
+        "style": _styles(color),
+    }
+
+
+def _title(color: dict[str, str]) -> dict[str, Any]:
+    return {
+        "anchor": "start",
+        "band": {"opacity": 1},
+        "frame": "group",
+        "color": color["ink"],
+        "fontSize": 15,
+        "fontWeight": "bold",
+        "subtitleColor": color["soft"],
+        "subtitleFontSize": 11.5,
+        "subtitleLineHeight": 15,
+        "subtitlePadding": 5,
+        "offset": 12,
+    }
+
+
+def _axis(color: dict[str, str]) -> dict[str, Any]:
+    return {
+        "labelColor": color["soft"],
+        "labelFontSize": 11,
+        "titleColor": color["ink"],
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "gridColor": color["grid"],
+        "domainColor": color["line"],
+        "tickColor": color["line"],
+    }
+
+
+def _legend(color: dict[str, str]) -> dict[str, Any]:
+    return {
+        "labelColor": color["ink"],
+        "labelFontSize": 11,
+        "titleColor": color["soft"],
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "orient": "top",
+        "direction": "horizontal",
+        "symbolType": "circle",
+        "symbolSize": 70,
+        "symbolStrokeWidth": 2,
+        "columnPadding": 14,
+        "labelLimit": 220,
+        "titleOrient": "left",
+        "titlePadding": 10,
+        "offset": 6,
+    }
+
+
+def _styles(color: dict[str, str]) -> dict[str, Any]:
+    return {
+        "repetition": {"color": color["faint"], "opacity": 0.4},
+        "mean": {"color": color["faint"], "opacity": 1},
+        "deviation": {"color": color["ink"], "opacity": 0.9},
+        "median": {"color": color["median"], "strokeWidth": 1.3, "opacity": 1},
+        "fit": {"color": color["fit"], "opacity": 0.95},
+        "curve": {"color": color["faint"]},
+        "mark": {"color": color["faint"], "opacity": 1},
+        "bar": {"color": color["faint"]},
+        "dot": {"color": color["paper"], "stroke": color["ink"], "strokeWidth": 1, "opacity": 0.85},
+        "value": {"color": color["ink"], "fontSize": 10.5},
+        "whisper": {"color": color["soft"], "fontSize": 12},
+        "band": {"opacity": 1},
+        "frame": {"color": color["grid"], "opacity": 0.5},
+        "window": {"color": color["shade"], "opacity": 0.14},
+        "reference": {"color": color["line"], "opacity": 1},
+    }

@@ -1,0 +1,246 @@
+"""A made-up run of the block I/O suite, in memory: numbers with noise, drift and warnings, from a seed.
+
+Shapes are those that real drives show; no number means anything. Used by the report's tests and its benchmark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ioassay import frames
+from ioassay.record import RecordSet
+
+SHARES = [0, 12, 25, 38, 50, 63, 75, 88, 100]
+SIZES = [f"{2**power}KiB" for power in range(11)]
+CASES = ["mixed", "4k", "16k", "64k"]
+DIRECTIONS = ("read", "write")
+JOBS = [1, 2, 4, 6, 8]
+PARAMS = {"ioengine": "libaio", "iodepth": 16, "direct": 1, "runtime": 10}
+
+
+def block_io(root: Path, repetitions: int = 10, seed: int = 1, failed_share: float = 0.0) -> RecordSet:
+    """The four studies of the suite: 420 trials with ten repetitions."""
+    studies = [write_share(), block_size(), mixed_sizes(), jobs()]
+    return run(root, studies, repetitions, seed, failed_share)
+
+
+def write_share() -> dict[str, Any]:
+    return study(
+        "write-share",
+        "Bandwidth against write share",
+        {"rw": ["rw", "randrw"], "rwmixwrite": SHARES},
+        [
+            trend(f"task1_{short}_bw_{d[0]}", "rwmixwrite", f"{d}.bw", where={"rw": rw})
+            for short, rw in (("rw", "rw"), ("rand_rw", "randrw"))
+            for d in ("read", "write")
+        ],
+    )
+
+
+def block_size() -> dict[str, Any]:
+    figures = [trend(f"task2_bw_req_size_{d[0]}", "bs", f"{d}.bw", log_x=True) for d in ("read", "write")]
+    return study("block-size", "Bandwidth against block size", {"bs": SIZES}, figures, rw="randrw")
+
+
+def mixed_sizes() -> dict[str, Any]:
+    figures: list[dict[str, Any]] = [
+        {"kind": "bar", "name": f"task3_bw_{d[0]}", "y": f"{d}.bw"} for d in ("read", "write")
+    ]
+    figures.append({"kind": "latency_bar", "name": "task3_latency_bar"})
+    figures += [
+        {"kind": "cdf", "name": f"task3_{kind}_{d[0]}_cdf_perc", "direction": d, "latency": kind}
+        for kind in ("lat", "clat", "slat")
+        for d in ("read", "write")
+    ]
+    table = study("mixed-sizes", "Mixed against fixed sizes", {"rw": ["randread", "randwrite"]}, figures)
+    return {**table, "case": [{"name": name} for name in CASES]}
+
+
+def jobs() -> dict[str, Any]:
+    figures = [trend(f"task4_numjobs_bw_{d[0]}", "numjobs", f"{d}.bw") for d in ("read", "write")]
+    return study("jobs", "Bandwidth against parallel jobs", {"numjobs": JOBS}, figures, rw="randrw")
+
+
+def trend(name: str, x: str, y: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "trend", "name": name, "x": x, "y": y, **more}
+
+
+def study(
+    name: str, title: str, factors: Mapping[str, list[Any]], figures: list[dict[str, Any]], **params: Any
+) -> dict[str, Any]:
+    """A resolved study as RecordSet.studies holds it."""
+    return {
+        "name": name,
+        "title": title,
+        "description": f"How {title[:1].lower()}{title[1:]} behaves.",
+        "driver": "fio",
+        "seed": 1,
+        "target": {"kind": "file", "path": "testfile", "size": "1GiB"},
+        "params": {**PARAMS, **params},
+        "factors": dict(factors),
+        "case": [],
+        "analysis": {"responses": ["read.bw", "write.bw"], "questions": [], "confidence": 0.95},
+        "figures": figures,
+    }
+
+
+def run(
+    root: Path, studies: list[dict[str, Any]], repetitions: int = 10, seed: int = 1, failed_share: float = 0.0
+) -> RecordSet:
+    """The records of the studies: every point `repetitions` times, in blocks."""
+    random_ = random.Random(seed)
+    trials: list[dict[str, Any]] = []
+    hist: list[pl.DataFrame] = []
+    for table in studies:
+        for repetition in range(repetitions):
+            for point in points(table):
+                row = trial(table, point, repetition, len(trials), random_, failed_share)
+                if row["status"] == "ok":
+                    hist += histograms(row, point, random_)
+                trials.append(row)
+    return RecordSet(
+        root=root,
+        studies=studies,
+        host={"hostname": "lab", "cpu": {"model": "Example CPU", "cores": 8}, "kernel": "6.1.0"},
+        trials=pl.DataFrame(trials, infer_schema_length=None),
+        hist=pl.concat(hist) if hist else pl.DataFrame(schema=frames.SCHEMAS["hist"]),
+        series=series(trials, random_),
+        samples=samples(trials, seed),
+        warnings=warnings(trials),
+        planned={table["name"]: len(points(table)) * repetitions for table in studies},
+    )
+
+
+def points(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{"case": case["name"]} for case in table["case"]] or [{}]
+    for factor, levels in table["factors"].items():
+        found = [{**point, factor: level} for point in found for level in levels]
+    return found
+
+
+def trial(
+    table: Mapping[str, Any], point: Mapping[str, Any], repetition: int, order: int, random_: random.Random, bad: float
+) -> dict[str, Any]:
+    name = table["name"]
+    identity = hashlib.sha256(f"{name}{point}{repetition}".encode()).hexdigest()[:16]
+    row: dict[str, Any] = {"study": name, "trial": identity, "status": "ok", "reason": ""}
+    row |= {"repetition": repetition, "order": order, "started_unix_s": 1.7e9 + 11 * order, "duration_s": 10.4}
+    row |= point
+    if random_.random() < bad:
+        return {**row, "status": "failed", "reason": "fio did no I/O: file:io_setup failed, error=Resource busy"}
+    return row | metrics(table, point, order, random_)
+
+
+def metrics(table: Mapping[str, Any], point: Mapping[str, Any], order: int, random_: random.Random) -> dict[str, float]:
+    """Bandwidths and mean latencies of one trial, with 2 % noise and a slow drift."""
+    rw = point.get("rw") or table["params"].get("rw", "randrw")
+    share = {"randread": 0.0, "randwrite": 1.0}.get(rw, point.get("rwmixwrite", 50) / 100)
+    size = block_bytes(point)
+    per_io_s = 60e-6 + size / 1.6e9
+    total = min(16 * point.get("numjobs", 1), 64) / 16 * size / per_io_s * (0.7 + 0.3 * share)
+    if rw == "rw":
+        total *= 2.2 - share
+    found = {}
+    for direction, part in (("read", 1 - share), ("write", share)):
+        if part > 0:
+            bw = total * part * random_.gauss(1, 0.02) * (1 - 1e-4 * order)
+            found |= {f"{direction}.bw": bw, f"{direction}.iops": bw / size}
+            lat = 16 * size / bw * 1e9 * part
+            found |= {f"{direction}.lat.mean": lat, f"{direction}.clat.mean": lat * 0.94}
+            found[f"{direction}.slat.mean"] = lat * 0.06
+    return found
+
+
+def block_bytes(point: Mapping[str, Any]) -> int:
+    if "bs" in point:
+        return int(str(point["bs"]).removesuffix("KiB")) * 1024
+    return {"mixed": 14, "4k": 4, "16k": 16, "64k": 64}.get(str(point.get("case")), 4) * 1024
+
+
+def histograms(row: Mapping[str, Any], point: Mapping[str, Any], random_: random.Random) -> list[pl.DataFrame]:
+    """Latency bins as fio keeps them (64 a power of two), of 2000 requests around each mean latency."""
+    found = []
+    for key, mean_ns in row.items():
+        if key.endswith("lat.mean"):
+            direction, kind, _ = key.split(".")
+            values = pl.Series([bucket(random_.lognormvariate(0, 0.5) * mean_ns * 0.88) for _ in range(500)])
+            counted = values.value_counts().sort(values.name)
+            columns = {"value_ns": counted[:, 0].cast(pl.Int64), "count": counted["count"].cast(pl.Int64) * 4}
+            head = {"study": row["study"], "trial": row["trial"], "direction": direction, "kind": kind}
+            frame = pl.DataFrame(columns).with_columns(pl.lit(-1, pl.Int64).alias("job"))
+            frame = frame.with_columns(pl.lit(value).alias(name) for name, value in head.items())
+            found.append(frame.select(list(frames.SCHEMAS["hist"])))
+    return found
+
+
+def bucket(value_ns: float) -> int:
+    whole = max(int(value_ns), 1)
+    shift = max(whole.bit_length() - 7, 0)
+    return ((whole >> shift) << shift) + ((1 << shift) >> 1)
+
+
+def series(trials: list[dict[str, Any]], random_: random.Random, every_s: float = 0.5) -> pl.DataFrame:
+    """Read bandwidth of each trial every half second, with a slow start."""
+    rows = []
+    for row in trials:
+        if row["status"] == "ok" and "read.bw" in row:
+            for step in range(1, int(10 / every_s) + 1):
+                value = row["read.bw"] * random_.gauss(1, 0.03) * (1.4 if step < 4 else 1.0)
+                rows.append((row["study"], row["trial"], "read.bw", -1, step * every_s, value))
+    return pl.DataFrame(rows, schema=frames.SCHEMAS["series"], orient="row")
+
+
+def samples(trials: list[dict[str, Any]], seed: int, every_s: float = 0.5) -> pl.DataFrame:
+    """Raw counters of processor and disk: ticks of eight cores, a disk and its partition."""
+    random_ = np.random.default_rng(seed)
+    time_s = np.arange(-every_s, 10.1, every_s)
+    found = []
+    for row in trials:
+        if row["status"] == "ok":
+            fields = counters(row, time_s.size, every_s, random_)
+            for monitor, names in fields.items():
+                for name, growth in names.items():
+                    value = np.cumsum(growth) + 1e6
+                    columns = {"time_s": time_s, "value": np.round(value)}
+                    head = {"study": row["study"], "trial": row["trial"], "monitor": monitor, "name": name}
+                    found.append((head, columns))
+    if not found:
+        return pl.DataFrame(schema=frames.SCHEMAS["samples"])
+    size = time_s.size
+    texts = {key: np.repeat([head[key] for head, _ in found], size) for key in found[0][0]}
+    numbers = {key: np.concatenate([columns[key] for _, columns in found]) for key in ("time_s", "value")}
+    return pl.DataFrame({**texts, **numbers}).select(list(frames.SCHEMAS["samples"]))
+
+
+def counters(
+    row: Mapping[str, Any], size: int, every_s: float, random_: np.random.Generator
+) -> dict[str, dict[str, Any]]:
+    """Growth of each counter in each interval."""
+    ticks = 8 * 100 * every_s
+    user, system, iowait = (
+        ticks * part * random_.uniform(0.8, 1.2, size) for part in (0.08, 0.15, 0.05 * row.get("numjobs", 1))
+    )
+    idle = np.maximum(ticks - user - system - iowait, 0)
+    cpu = {"all.user": user, "all.system": system, "all.iowait": iowait, "all.idle": idle, "all.softirq": user / 9}
+    read, written = (row.get(f"{way}.bw", 0.0) / 512 * every_s * random_.uniform(0.9, 1.1, size) for way in DIRECTIONS)
+    disk = {f"{name}.{field}": growth for name in ("sda", "sda1") for field, growth in (
+        ("read_sectors", read), ("write_sectors", written), ("reads", read / 8), ("writes", written / 8),
+        ("read_ms", read / 70), ("write_ms", written / 50), ("io_ms", np.full(size, 900 * every_s)),
+        ("weighted_io_ms", np.full(size, 9000 * every_s)),
+    )}  # fmt: skip
+    return {"cpu": cpu, "disk": disk}
+
+
+def warnings(trials: list[dict[str, Any]]) -> pl.DataFrame:
+    rows = [
+        (row["study"], row["trial"], "short", "the trial ran 9.1 s instead of 10 s", "ioassay run --set runtime=20s")
+        for row in trials[:3]
+    ]
+    return pl.DataFrame(rows, schema=frames.WARNINGS, orient="row")
