@@ -71,9 +71,11 @@ def write(path: Path, mark: Mark) -> None:
 
 def expect(path: Path) -> None:
     """Announce that a tool of ours is about to make (or make anew) this file."""
-    # The clock that file systems stamp files with lags behind time.time() by up to a tick.
-    since_ns = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
+    since_ns = time.time_ns()
     _write_sidecar(path, {**_sidecar(path), "expected_since_ns": since_ns, "boot_id": _boot_id()})
+    # File systems stamp new files with a clock that lags by up to a tick: what is made from now on is stamped later.
+    while time.clock_gettime_ns(_CLOCK_REALTIME_COARSE) <= since_ns:
+        time.sleep(0.001)
 
 
 def forget(path: Path) -> None:
@@ -91,7 +93,7 @@ def _same_age(path: Path, note: Mapping[str, Any], status: os.stat_result) -> bo
 def _was_expected(path: Path, note: Mapping[str, Any]) -> bool:
     """True for a file born after its announcement and in the same run of the machine."""
     since_ns, birth_ns = note.get("expected_since_ns"), _birth_ns(path)
-    return since_ns is not None and birth_ns is not None and birth_ns >= since_ns and note["boot_id"] == _boot_id()
+    return since_ns is not None and birth_ns is not None and birth_ns > since_ns and note["boot_id"] == _boot_id()
 
 
 def _attribute(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ioassay.blockdev import ROOT, Device, FileId
 from ioassay.errors import SafetyRefusal, StudyError, ToolError
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent
-from ioassay.targets import claims, filesystem, identity, mounts, own, refusal, signatures, uses
+from ioassay.targets import claims, extents, filesystem, identity, mounts, own, refusal, signatures, uses
 from ioassay.targets.refusal import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
@@ -208,20 +208,13 @@ def _held_data(path: Path) -> Iterator[Finding]:
         yield Finding(f"{path} exists and was not made by ioassay ({what})", False)
 
 
-def unwritten(path: Path, first_bytes: int | None = None) -> str:
-    """What is unwritten (holes, unwritten extents) in the first bytes of a file, by default all; empty when nothing.
-
-    SEEK_HOLE finds both (lseek(2)): file systems report unwritten extents as holes unless dirty pages lie over them.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size_bytes = os.fstat(handle).st_size
-        hole_bytes = os.lseek(handle, 0, os.SEEK_HOLE) if size_bytes else 0
-    finally:
-        os.close(handle)
-    if hole_bytes >= (size_bytes if first_bytes is None else min(first_bytes, size_bytes)):
+def unwritten(path: Path, end_bytes: int | None = None) -> str:
+    """What was never written in the first `end_bytes` of a file, for a message; empty when nothing."""
+    first_bytes = extents.first_unwritten_bytes(path, end_bytes)
+    if first_bytes is None:
         return ""
-    return f"of its {units.format_size(size_bytes)}, byte {hole_bytes} and perhaps more were never written"
+    size = units.format_size(path.stat().st_size)
+    return f"of its {size}, byte {first_bytes} and perhaps more were never written"
 
 
 def expect_own(path: Path) -> None:

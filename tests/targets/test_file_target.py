@@ -1,0 +1,296 @@
+"""The file target: made once, full of data before it is read, never past the free space, never another's."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ioassay.errors import RunError, SafetyRefusal, StudyError
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Load, Target
+from ioassay.targets import extents, filesystem, fill, own, target
+
+from .conftest import MIB, command, digest
+
+TRIAL: Any = None
+"""Targets look at nothing of a trial."""
+
+
+def make(path: Path | str, size: str | int | None = "1MiB", **settings: Any) -> Target:
+    sized = {} if size is None else {"size": size}
+    return target({"kind": "file", "path": str(path), **sized, **settings}, Consent())
+
+
+def ignore(text: str, share: float) -> None:
+    pass
+
+
+def loaded(made: Target) -> Load:
+    with made.load(TRIAL) as load:
+        return load
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "testfile"
+
+
+@pytest.mark.parametrize("size_bytes", [1, 4096, 1000000, fill.CHUNK_BYTES + 4096, 2 * fill.CHUNK_BYTES + 5])
+def test_the_file_is_written_in_full_before_it_is_loaded(path: Path, size_bytes: int) -> None:
+    told: list[float] = []
+    made = make(path, size_bytes)
+    made.inspect(READ)
+    assert not path.exists(), "inspecting makes nothing"
+    made.prepare(READ, lambda text, share: told.append(share))
+    assert path.stat().st_size == size_bytes
+    assert extents.first_unwritten_bytes(path) is None
+    assert own.read(path) == own.Mark(size_bytes)
+    assert told == sorted(told) and told[-1] == 1.0
+    assert loaded(made) == Load("file", path, size_bytes, read_only=True)
+
+
+def test_a_complete_file_of_ours_is_used_again(path: Path) -> None:
+    make(path).prepare(WRITE, ignore)
+    before = digest(path), path.stat().st_ino
+    again = make(path)
+    again.inspect(WRITE)
+    again.prepare(WRITE, ignore)
+    assert (digest(path), path.stat().st_ino) == before
+    assert loaded(again).read_only is False
+
+
+def test_a_larger_file_of_ours_is_used_as_it_is(path: Path) -> None:
+    make(path, "2MiB").prepare(WRITE, ignore)
+    before = digest(path)
+    made = make(path, "1MiB")
+    made.prepare(READ, ignore)
+    assert digest(path) == before
+    assert loaded(made).size_bytes == MIB
+
+
+def test_a_smaller_file_of_ours_is_made_longer(path: Path) -> None:
+    make(path, "1MiB").prepare(WRITE, ignore)
+    head = path.read_bytes()
+    make(path, "3MiB").prepare(WRITE, ignore)
+    assert path.stat().st_size == 3 * MIB and path.read_bytes()[:MIB] == head
+    assert extents.first_unwritten_bytes(path) is None
+
+
+def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(share: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(path, 3 * fill.CHUNK_BYTES).prepare(READ, lambda text, share: stop(share))
+    assert own.read(path) == own.Mark(0) and 0 < path.stat().st_size < 3 * fill.CHUNK_BYTES
+    made = make(path, 3 * fill.CHUNK_BYTES)
+    made.prepare(READ, ignore)
+    assert own.read(path) == own.Mark(3 * fill.CHUNK_BYTES)
+
+
+def test_holes_that_a_load_has_made_are_filled_again(path: Path) -> None:
+    make(path, "2MiB").prepare(WRITE, ignore)
+    command("fallocate", "--punch-hole", "--offset", "8192", "--length", "65536", path)
+    assert extents.first_unwritten_bytes(path) == 8192
+    make(path, "2MiB").prepare(READ, ignore)
+    assert extents.first_unwritten_bytes(path) is None
+
+
+def test_a_full_disk_in_the_middle_removes_the_partial_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+
+    def pwrite(handle: int, data: memoryview, offset: int) -> int:
+        if offset >= fill.CHUNK_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(handle, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with pytest.raises(RunError, match=r"No space left on device while it was filled to 32 MiB.*target\.size"):
+        make(path, "32MiB").prepare(WRITE, ignore)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_study_that_cannot_fit_says_size_room_and_remedy(path: Path) -> None:
+    with pytest.raises(StudyError, match=r"target\.size: .* of 8 EiB does not fit: .* are free.*--set target\.size"):
+        make(path, (1 << 63) - 1).inspect(WRITE)
+    assert not path.exists()
+
+
+@pytest.fixture
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system of 1000 MiB with 200 MiB free, of which 64 MiB are the margin."""
+    facts = SimpleNamespace(f_bavail=200, f_blocks=1000, f_frsize=MIB)
+    monkeypatch.setattr(filesystem.os, "statvfs", lambda folder: facts)
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_the_margin_is_left_free(path: Path) -> None:
+    make(path, "136MiB").inspect(WRITE)
+    with pytest.raises(StudyError, match="200 MiB are free and 64 MiB of them are left alone; wanted at most 136 MiB"):
+        make(path, 136 * MIB + 1).inspect(WRITE)
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_what_our_file_holds_already_counts_as_free(path: Path) -> None:
+    made = make(path, "8MiB")
+    made.prepare(WRITE, ignore)
+    make(path, "144MiB").inspect(WRITE)
+    with pytest.raises(StudyError, match="208 MiB are free"):
+        make(path, 144 * MIB + 4096).inspect(WRITE)
+
+
+@pytest.mark.root
+def test_a_real_small_file_system_is_never_filled_up(loop_device: Callable, tmp_path: Path) -> None:
+    disk, point = loop_device(160 * MIB), tmp_path / "mnt"
+    command("mkfs.ext4", "-q", "-E", "nodiscard", disk)
+    point.mkdir()
+    command("mount", disk, point)
+    try:
+        with pytest.raises(StudyError, match="does not fit"):
+            make(point / "testfile", "150MiB").prepare(WRITE, ignore)
+        room = filesystem.room(point)
+        most = room.free_bytes - room.margin_bytes
+        made = make(point / "testfile", most, keep=False)
+        made.prepare(WRITE, ignore)
+        assert filesystem.room(point).free_bytes >= room.margin_bytes * 0.95
+        made.close()
+        assert not (point / "testfile").exists()
+    finally:
+        command("umount", point)
+
+
+def test_a_path_is_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = make("testfile")
+    made.prepare(WRITE, ignore)
+    monkeypatch.chdir("/")
+    assert loaded(made).path == tmp_path / "testfile"
+    placed = target({"kind": "file", "path": "x", "size": 1}, Consent(), study_folder=tmp_path)
+    placed.prepare(WRITE, ignore)
+    assert (tmp_path / "x").stat().st_size == 1
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"target\.path: .*/nowhere does not exist"):
+        make(tmp_path / "nowhere/testfile").inspect(WRITE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": "x", "sise": "1GiB"}, r"target\.sise: unknown key; did you mean 'size'"),
+        ({"size": "1GiB"}, r"target\.path: is missing"),
+        ({"path": "x", "size": "1Gx"}, r"target\.size: '1Gx' is not a size"),
+        ({"path": "x", "size": 0}, r"target\.size: .*greater than 0; found 0"),
+        ({"path": "", "size": 1}, r"target\.path: not a path"),
+        ({"path": "x", "size": 1, "prepare": "twice"}, r"target\.prepare: .*'fill' or 'none'; found 'twice'"),
+        ({"path": "x", "size": 1, "keep": "perhaps"}, r"target\.keep: .*found 'perhaps'"),
+    ],
+)
+def test_wrong_settings_name_key_value_and_remedy(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        target({"kind": "file", **settings}, Consent())
+
+
+def test_a_file_to_be_made_needs_a_size(path: Path) -> None:
+    with pytest.raises(StudyError, match=r"target\.size: is missing"):
+        make(path, None).inspect(WRITE)
+
+
+def test_a_users_file_is_not_made_longer_to_be_read(path: Path) -> None:
+    path.write_bytes(b"x" * 4096)
+    with pytest.raises(StudyError, match=r"target\.size: .* has 4 KiB and was not made by ioassay"):
+        make(path, "1MiB").inspect(READ)
+    made = make(path, None)
+    made.prepare(READ, ignore)
+    assert loaded(made) == Load("file", path, 4096, read_only=True)
+
+
+def test_keep_decides_whether_the_file_stays(path: Path) -> None:
+    for keep in (True, False):
+        made = make(path, keep=keep)
+        made.prepare(WRITE, ignore)
+        made.close()
+        made.close()
+        assert path.exists() is keep
+
+
+def test_a_users_file_is_never_removed(path: Path) -> None:
+    path.write_bytes(b"x" * 4096)
+    made = make(path, None, keep=False)
+    made.prepare(READ, ignore)
+    made.close()
+    assert path.read_bytes() == b"x" * 4096
+
+
+def test_consent_overwrites_a_users_file(path: Path) -> None:
+    path.write_bytes(b"x" * 3 * MIB)
+    made = target({"kind": "file", "path": str(path), "size": "1MiB"}, Consent((str(path),)))
+    made.prepare(WRITE, ignore)
+    assert path.stat().st_size == MIB and own.read(path) == own.Mark(MIB)
+
+
+def test_a_file_that_was_replaced_ends_the_run(path: Path) -> None:
+    made = make(path)
+    made.prepare(WRITE, ignore)
+    content = path.read_bytes()
+    path.rename(path.with_name("moved"))
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="removed, replaced or cut short"):
+        loaded(made)
+
+
+def test_a_file_that_was_cut_short_ends_the_run(path: Path) -> None:
+    made = make(path)
+    made.prepare(WRITE, ignore)
+    os.truncate(path, 4096)
+    with pytest.raises(RunError, match="cut short"):
+        loaded(made)
+    path.unlink()
+    with pytest.raises(RunError, match="removed"):
+        loaded(made)
+
+
+def test_a_file_swapped_between_look_and_write_is_not_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    letter = path.with_name("letter")
+    letter.write_text("Dear sister,")
+    real = filesystem.require_room
+
+    def swap(*arguments: Any) -> None:
+        real(*arguments)
+        path.symlink_to(letter)
+
+    monkeypatch.setattr(filesystem, "require_room", swap)
+    with pytest.raises((RunError, SafetyRefusal)):
+        make(path).prepare(WRITE, ignore)
+    assert letter.read_text() == "Dear sister,"
+
+
+def test_prepare_none_makes_an_unwritten_file_and_says_so(path: Path) -> None:
+    made = make(path, prepare="none")
+    assert "unwritten-file" in [warning.code for warning in made.prepare(READ, ignore)]
+    assert path.stat().st_size == MIB and path.stat().st_blocks == 0
+    made.prepare(WRITE, ignore)
+    make(path).prepare(READ, ignore)
+    assert extents.first_unwritten_bytes(path) is None
+
+
+def test_a_load_that_touches_nothing_makes_nothing(path: Path) -> None:
+    made = make(path)
+    assert list(made.inspect(NOTHING)) == [] == list(made.prepare(NOTHING, ignore))
+    assert not path.exists() and loaded(made).read_only
+
+
+def test_null_and_unknown_targets() -> None:
+    nothing = target({"kind": "null"}, Consent())
+    nothing.inspect(WRITE)
+    nothing.prepare(WRITE, ignore)
+    assert loaded(nothing).path is None
+    nothing.close()
+    with pytest.raises(StudyError, match=r"target\.kind: no target called 'disk'; known: null, file, device"):
+        target({"kind": "disk"}, Consent())

@@ -1,0 +1,100 @@
+"""A mark stays with the file that it was made for, and with no other."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ioassay.targets import own
+from ioassay.targets.own import Mark
+
+
+@pytest.fixture(params=["attribute", "sidecar", "sidecar without time of birth"])
+def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A marked file, on a file system with extended attributes or as if on one without."""
+    if request.param != "attribute":
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOTSUP, "not kept")
+
+        monkeypatch.setattr(os, "setxattr", refuse)
+    if request.param == "sidecar without time of birth":
+        monkeypatch.setattr(own, "_birth_ns", lambda path: None)
+    path = tmp_path / "testfile"
+    path.write_bytes(b"x" * 4096)
+    own.write(path, Mark(4096))
+    return path
+
+
+def test_a_marked_file_is_ours(file: Path) -> None:
+    assert own.read(file) == Mark(4096)
+
+
+def test_another_file_of_the_same_name_is_not_ours(file: Path) -> None:
+    for _ in range(3):  # a file system gives a free inode number to the next file
+        file.unlink()
+        file.write_bytes(b"a letter")
+        assert own.read(file) is None
+
+
+def test_a_copy_is_not_ours(file: Path) -> None:
+    copy = file.with_name("copy")
+    shutil.copy2(file, copy)
+    assert own.read(copy) is None
+
+
+def test_a_file_renamed_over_ours_is_not_ours(file: Path) -> None:
+    (file.parent / "letter").write_bytes(b"a letter")
+    (file.parent / "letter").replace(file)
+    assert own.read(file) is None
+
+
+def test_a_file_that_is_not_there_is_not_ours(file: Path) -> None:
+    file.unlink()
+    assert own.read(file) is None
+    own.forget(file)
+    assert list(file.parent.iterdir()) == []
+
+
+def test_writing_to_our_file_keeps_it_ours(tmp_path: Path) -> None:
+    path = tmp_path / "testfile"
+    path.write_bytes(b"x" * 4096)
+    own.write(path, Mark(4096))
+    path.write_bytes(b"y" * 8192)
+    assert own.read(path) == Mark(4096)
+
+
+def test_a_garbled_note_is_no_mark(tmp_path: Path) -> None:
+    path = tmp_path / "testfile"
+    path.write_bytes(b"x")
+    for text in (b"", b"[]", b"{", b'{"inode": 1}'):
+        os.setxattr(path, own.ATTRIBUTE, text)
+        (tmp_path / ".testfile.ioassay").write_bytes(text)
+        assert own.read(path) is None
+
+
+def test_a_file_that_was_there_before_the_announcement_is_not_ours(tmp_path: Path) -> None:
+    path = tmp_path / "job.0.0"
+    path.write_bytes(b"a letter")
+    own.expect(path)
+    assert own.read(path) is None
+
+
+def test_an_announcement_does_not_outlive_a_restart_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "job.0.0"
+    own.expect(path)
+    path.write_bytes(b"x")
+    assert own.read(path) == Mark()
+    monkeypatch.setattr(own, "_boot_id", lambda: "another")
+    assert own.read(path) is None
+
+
+def test_an_announcement_keeps_an_earlier_mark(file: Path) -> None:
+    own.expect(file)
+    assert own.read(file) == Mark(4096)
