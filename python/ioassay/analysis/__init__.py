@@ -1,8 +1,18 @@
 """One file a question; each turns records into findings. Draws nothing and starts nothing.
 
-`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings.
+`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings. All of them
+together: `everything.analyse_all`. Two runs against each other: `compare.compare`.
 """
 
 from __future__ import annotations
 
-ANALYSES: dict[str, str] = {}
+ANALYSES: dict[str, str] = {
+    "conclude": "ioassay.analysis.conclude",
+    "describe": "ioassay.analysis.describe",
+    "stability": "ioassay.analysis.stability",
+    "effect": "ioassay.analysis.effect",
+    "regression": "ioassay.analysis.regression",
+    "latency": "ioassay.analysis.latency",
+    "caveats": "ioassay.analysis.caveats",
+}
+"""In report order: what it comes to first, what speaks against it last."""

@@ -1,0 +1,185 @@
+"""What a study comes to, in three paragraphs of plain English: observation, statistics, conclusion. All computed.
+
+The statement is the conclusion; `statistics` holds the three paragraphs and the facts that they were made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ioassay.analysis import asked, caveats, mix, one_factor, regression, shape, wording
+from ioassay.analysis.cells import Cells, cells
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.one_factor import Effect
+from ioassay.analysis.sentences import (
+    average_sentence,
+    best_sentence,
+    mix_sentences,
+    quiet_sentence,
+    shape_sentence,
+    single_sentence,
+)
+from ioassay.analysis.statistics.anova import OneWay, Welch
+from ioassay.analysis.statistics.ratio import Ratio
+from ioassay.analysis.statistics.result import plain
+from ioassay.record import RecordSet
+
+
+@dataclass
+class Paragraphs:
+    """Sentences as they are found; `facts` in the order of `conclusion`."""
+
+    observation: list[str] = field(default_factory=list)
+    statistics: list[str] = field(default_factory=list)
+    conclusion: list[str] = field(default_factory=list)
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    quiet: list[tuple[Cells, str]] = field(default_factory=list)
+    """Where nothing was seen: cells and the factor that varies in them."""
+
+    def conclude(self, sentence: str, **fact: Any) -> None:
+        """Add one sentence and what it rests on."""
+        self.conclusion.append(sentence)
+        self.facts.append(plain(fact))
+
+
+def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
+    """One finding for the study; none when nothing was measured."""
+    confidence, told = asked.confidence(study), Paragraphs()
+    for response in asked.responses(records, study):
+        found = cells(records, study, response)
+        if found.cells:
+            _response(told, found, study, confidence)
+    if told.quiet:
+        told.conclude(quiet_sentence(told.quiet), quiet=[part.response for part, _ in told.quiet])
+    if not told.conclusion:
+        return []
+    doubts = [doubt for doubt in caveats.doubts(records, study) if doubt.severity == "warning"]
+    return [
+        Finding(
+            study=str(study["name"]),
+            question="conclude",
+            response="",
+            title=str(study.get("title") or study["name"]),
+            statement=" ".join(told.conclusion),
+            statistics={
+                "observation": " ".join(told.observation),
+                "statistics": " ".join(told.statistics),
+                "conclusion": " ".join(told.conclusion),
+                "facts": told.facts,
+            },
+            caveats=[f"{doubt.title}. {doubt.text}" for doubt in doubts],
+        )
+    ]
+
+
+def _response(told: Paragraphs, found: Cells, study: asked.Study, confidence: float) -> None:
+    if len(found.cells) == 1:
+        sentence, fact = single_sentence(found, confidence)
+        told.observation.append(sentence)
+        told.conclude(sentence, **fact)
+        return
+    for factor in found.varying():
+        numeric = asked.numbers(found.factors[factor]) is not None and len(found.factors[factor]) > 2
+        parts = [part for part in found.slices(factor) if len(part.cells) > 1]
+        if numeric:
+            for part in parts:
+                _ordered(told, part, factor, confidence)
+        elif len(found.factors[factor]) == 2 and len(parts) > 1:
+            _two_levels(told, found, factor, confidence)
+        elif factor != asked.CASE or not _mixed(told, found, study, confidence):
+            for part in parts:
+                _unordered(told, part, factor, confidence)
+
+
+def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> None:
+    """A numeric factor where all others are fixed: its shape, its test, its line."""
+    curve = shape.shape(part, factor, confidence)
+    effect = one_factor.effect(part, factor, confidence)
+    told.observation.append(one_factor.range_sentence(effect))
+    told.statistics.append(_tested(effect))
+    line = regression.fit(part, factor, confidence)
+    if line is not None:
+        told.statistics.append(
+            f"The {line.preferred.kind} regression has the slope {regression.slope_text(line, line.preferred)}, "
+            f"R² = {line.preferred.line.r2:.3f}."
+        )
+    if curve is not None and curve.kind == shape.UNCLEAR:
+        told.quiet.append((part, factor))
+    elif curve is not None:
+        told.conclude(
+            shape_sentence(part, curve),
+            response=part.response,
+            where=part.where(),
+            factor=factor,
+            shape=curve.kind,
+            change=curve.change,
+            interval=curve.interval,
+            best=effect.extremes.best.point[factor],
+            plateau=curve.plateau.point[factor] if curve.plateau else None,
+        )
+
+
+def _two_levels(told: Paragraphs, found: Cells, factor: str, confidence: float) -> None:
+    """A factor with two words, such as sequential and random: one ratio over all places where both have values."""
+    ratio = shape.average_change(found, factor, confidence)
+    first, second = found.factors[factor]
+    if isinstance(ratio, Ratio):
+        told.statistics.append(
+            f"{wording.name(found.response)} at {wording.level_of(factor, second)} over that at "
+            f"{wording.level_of(factor, first)} is {wording.ratio(ratio.ratio, ratio.interval)} on average "
+            f"({wording.p(ratio.p)})."
+        )
+        told.conclude(
+            average_sentence(found, factor, ratio),
+            response=found.response,
+            factor=factor,
+            levels=[first, second],
+            ratio=ratio,
+        )
+
+
+def _mixed(told: Paragraphs, found: Cells, study: asked.Study, confidence: float) -> bool:
+    measured = mix.mixes(found, study, confidence)
+    for one in measured:
+        seen, tested, concluded = mix_sentences(found, one)
+        told.observation.append(seen)
+        told.statistics.append(tested)
+        told.conclude(
+            concluded,
+            response=found.response,
+            point=one.cell.point,
+            against=dict(one.against),
+            predicted=one.predicted,
+        )
+    return bool(measured)
+
+
+def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> None:
+    effect = one_factor.effect(part, factor, confidence)
+    told.observation.append(one_factor.range_sentence(effect))
+    told.statistics.append(_tested(effect))
+    if effect.decisive_p is not None and effect.decisive_p >= 1 - confidence:
+        told.quiet.append((part, factor))
+        return
+    told.conclude(
+        best_sentence(effect),
+        response=part.response,
+        where=part.where(),
+        factor=factor,
+        best=effect.extremes.best.point[factor],
+        worst=effect.extremes.worst.point[factor],
+        ratio=effect.extremes.ratio,
+        interval=effect.extremes.interval,
+    )
+
+
+def _tested(effect: Effect) -> str:
+    head = wording.place(effect.cells.where())
+    name = f"{head}{wording.name(effect.cells.response)} by {wording.factor(effect.factor)}"
+    if effect.decisive_p is None:
+        reason = effect.classic.reason if not isinstance(effect.classic, OneWay) else ""
+        return f"{name}: no test is possible ({reason})."
+    share = f", omega² = {effect.classic.omega2:.2f}" if isinstance(effect.classic, OneWay) else ""
+    kind = "over repetitions" if isinstance(effect.welch, Welch) else "over repetitions, equal variances supposed"
+    return f"{name}: {one_factor.test_text(effect)} {kind}{share}."

@@ -1,0 +1,43 @@
+"""All findings of a run: every study, every question that it asks, in report order.
+
+A question that has nothing to say of a study returns no findings. An error in an analysis is an error: nothing is
+caught here, because analyses answer degenerate data in words.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.analysis import ANALYSES, asked
+from ioassay.analysis.finding import Finding
+from ioassay.errors import StudyError
+from ioassay.record import RecordSet
+
+
+def analyse_all(records: RecordSet) -> list[Finding]:
+    """Findings of all studies in their order; StudyError for a question that does not exist."""
+    return [finding for study in records.studies for finding in analyse_study(records, study)]
+
+
+def analyse_study(records: RecordSet, study: asked.Study) -> list[Finding]:
+    """Findings of one study."""
+    return [finding for question in questions(study) for finding in _module(question).analyse(records, study)]
+
+
+def questions(study: asked.Study) -> Sequence[str]:
+    """The questions of a study in report order; all where it names none."""
+    listed = (study.get("analysis") or {}).get("questions") or list(ANALYSES)
+    for question in listed:
+        if question not in ANALYSES:
+            raise StudyError(
+                f"no question is called '{question}'; known: {', '.join(ANALYSES)}",
+                source=str(study["name"]),
+                key="analysis.questions",
+            )
+    return [question for question in ANALYSES if question in listed]
+
+
+def _module(question: str) -> Any:
+    return importlib.import_module(ANALYSES[question])

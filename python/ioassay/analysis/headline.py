@@ -1,0 +1,50 @@
+"""The rows that a person wants to see first: each condition's mean with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay import metrics
+from ioassay.analysis import asked
+from ioassay.analysis.cells import Cell, Cells, cells
+from ioassay.analysis.statistics.result import Interval
+from ioassay.analysis.statistics.sample import moments, t_interval
+from ioassay.record import RecordSet
+
+
+def headline(records: RecordSet, studies: Sequence[asked.Study]) -> list[dict[str, Any]]:
+    """One row for each study, condition and response, conditions outermost.
+
+    Keys: study, workload (the condition in words), point, metric, unit, mean, median, ci95 ([low, high], Student's,
+    always 95 %; None for one repetition), repetitions.
+    """
+    return [row for study in studies for row in _rows(records, study)]
+
+
+def _rows(records: RecordSet, study: asked.Study) -> list[dict[str, Any]]:
+    found = [cells(records, study, response) for response in asked.responses(records, study)]
+    rows = [(cell, _row(part, cell)) for part in found for cell in part.cells]
+    places = {name: [asked.level_key(level) for level in levels] for name, levels in asked.factors(study).items()}
+
+    def place(item: tuple[Cell, dict[str, Any]]) -> list[int]:
+        keys = {name: asked.level_key(level) for name, level in item[0].point.items()}
+        return [known.index(keys[name]) if keys[name] in known else len(known) for name, known in places.items()]
+
+    return [row for _, row in sorted(rows, key=place)]
+
+
+def _row(found: Cells, cell: Cell) -> dict[str, Any]:
+    described = moments(cell.values)
+    interval = t_interval(cell.values, 0.95)
+    return {
+        "study": found.study,
+        "workload": cell.label,
+        "point": dict(cell.point),
+        "metric": found.response,
+        "unit": metrics.metric(found.response).unit,
+        "mean": described.mean,
+        "median": described.median,
+        "ci95": [interval.low, interval.high] if isinstance(interval, Interval) else None,
+        "repetitions": described.n,
+    }

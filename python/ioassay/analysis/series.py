@@ -1,0 +1,99 @@
+"""The log samples of every trial for one response. They are many and dependent: never the unit of a conclusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ioassay.analysis import asked
+from ioassay.analysis.cells import Cell
+from ioassay.analysis.remember import remembered
+from ioassay.analysis.statistics.result import Floats
+from ioassay.record import RecordSet
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MERGED = -1
+_SUMMED = ("bw", "iops")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Log samples of one trial, in order of time: `time_s` since its start and `value` in the response's unit."""
+
+    time_s: Floats
+    value: Floats
+
+
+@remembered
+def samples(records: RecordSet, study: asked.Study, response: str) -> dict[str, Samples]:
+    """Trial id -> its log samples of `response`; trials without such a log are absent.
+
+    Where only the jobs were logged, they are put together window by window: rates are added, latencies averaged.
+    """
+    import polars as pl
+
+    rows = records.series.filter((pl.col("study") == study["name"]) & (pl.col("metric") == response))
+    if rows.is_empty():
+        return {}
+    merged = rows.filter(pl.col("job") == MERGED)
+    apart = rows.filter((pl.col("job") != MERGED) & ~pl.col("trial").is_in(merged["trial"].unique().to_list()))
+    found = {**_by_trial(merged), **_by_trial(_together(apart, response))}
+    return {trial: kept for trial, all_ in found.items() if (kept := _finite(all_)).value.size}
+
+
+def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
+    import polars as pl
+
+    if apart.is_empty():
+        return apart
+    # Jobs log on one grid but a millisecond or two beside it: the usual distance is the width of a window.
+    step = pl.col("time_s").sort().diff().median().over("trial", "job")
+    window = (pl.col("time_s") / pl.col("step").median().over("trial")).round()
+    joined = pl.col("value").sum() if response.rpartition(".")[2] in _SUMMED else pl.col("value").mean()
+    return (
+        apart.with_columns(step=step)
+        .with_columns(window=window)
+        .group_by("trial", "window")
+        .agg(pl.col("time_s").mean(), joined, pl.col("job").n_unique().alias("jobs"))
+        # The first and last windows of some jobs may be missing; a sum of fewer jobs would look like a dip.
+        .filter(pl.col("jobs") == pl.col("jobs").max().over("trial"))
+    )
+
+
+def _by_trial(rows: pl.DataFrame) -> dict[str, Samples]:
+    return {
+        str(trial): Samples(part["time_s"].to_numpy(), part["value"].to_numpy())
+        for (trial,), part in rows.sort("trial", "time_s").partition_by("trial", as_dict=True).items()
+    }
+
+
+def _finite(found: Samples) -> Samples:
+    kept = np.isfinite(found.value) & np.isfinite(found.time_s)
+    return Samples(np.asarray(found.time_s[kept], np.float64), np.asarray(found.value[kept], np.float64))
+
+
+def of_cell(cell: Cell, found: Mapping[str, Samples]) -> list[Floats]:
+    """The samples of each repetition of one condition that was logged."""
+    return [found[trial].value for trial in cell.trials if trial in found]
+
+
+def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Floats:
+    """Averages over equal spans of one trial, in order of time: the rounds over which its steady state is judged.
+
+    A round lasts `least_s` seconds or more, and there are at most `most` (SNIA's PTS ends after 25 rounds); a trial
+    shorter than five such rounds is cut into five, where it has that many samples.
+    """
+    span_s = float(found.time_s[-1] - found.time_s[0]) if found.time_s.size else 0.0
+    count = min(most, found.value.size, max(5, int(span_s / least_s)))
+    if count < 5 or span_s <= 0:
+        return np.empty(0)
+    edge = np.minimum((found.time_s - found.time_s[0]) / span_s * count, count - 1).astype(np.int64)
+    filled = np.bincount(edge, minlength=count)
+    if not filled.all():
+        return np.empty(0)
+    return np.bincount(edge, weights=found.value, minlength=count) / filled

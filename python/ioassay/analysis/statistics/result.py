@@ -1,0 +1,83 @@
+"""What a statistic returns: numbers with a name, or the reason why there are none.
+
+Deliberately without NaN: a number that does not exist is `Undefined` with a reason that a reader understands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """A statistic that does not exist for these data. `reason` completes the sentence 'not computed: …'."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval in the unit of its data. `method` names how it was made ('t', 'BCa', …)."""
+
+    low: float
+    high: float
+    confidence: float
+    method: str
+
+    def scaled(self, factor: float) -> Interval:
+        """The interval of `factor` times the quantity (`factor` > 0)."""
+        return Interval(self.low * factor, self.high * factor, self.confidence, self.method)
+
+    def inverse(self) -> Interval:
+        """The interval of one divided by the quantity, which must be positive."""
+        return Interval(1 / self.high, 1 / self.low, self.confidence, self.method)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON-able data: dataclasses become dictionaries, arrays lists, non-finite numbers None."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value.tolist()]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_floats(values: npt.ArrayLike) -> Floats:
+    """`values` as a one-dimensional array of finite float64; ValueError otherwise (a missing value is no number)."""
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if not np.isfinite(array).all():
+        raise ValueError("values hold NaN or infinity; wanted finite numbers (drop missing ones and say so)")
+    return array
+
+
+def mean_of(values: Floats) -> float:
+    """Mean by differences from the first value: exact for equal values, and safe for a large common offset."""
+    return float(values[0] + np.mean(values - values[0]))
+
+
+def sum_of_squares(values: Floats) -> float:
+    """Sum of squared deviations from the mean, two passes; exactly 0 for equal values.
+
+    The correction term is that of Chan, Golub and LeVeque, "Algorithms for computing the sample variance"
+    (The American Statistician 37, 1983), equation 1.7.
+    """
+    shifted = values - values[0]
+    deviations = shifted - np.mean(shifted)
+    return float(max(np.sum(deviations**2) - np.sum(deviations) ** 2 / deviations.size, 0.0))
