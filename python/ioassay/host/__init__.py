@@ -1,0 +1,91 @@
+"""Facts about the machine that measures, as a run's host.json stores them. Judges nothing: `ioassay.doctor` does.
+
+Everything is read below an injected root; what a machine does not tell is an absent key, never an error. Sections:
+
+    cpu             model, cpus, cores, sockets, numa_nodes, governors, frequency_driver, turbo, idle, mitigations, …
+    kernel          release, version, cmdline, hostname       distribution    id, version, name
+    memory          total_bytes, available_bytes, swap_…, huge_pages, dirty_…
+    virtualisation  vm, container, vendor, product            limits          cpus, memory_bytes, io, affinity
+    clock           source, available, ticks_per_s            power           on_battery
+    activity        load, uptime_s, steal_share, busy, disk_requests, background
+    tools           tool -> version line                      ioassay         version, commit, python
+    user            root                                      leftovers       restore files of killed runs
+    disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
+                    name, number, kind, size_bytes, model, serial, queue, link, health, …
+
+Serial numbers, the host's name and the kernel's command line are kept; `redacted` leaves them out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ioassay import process, settings
+from ioassay.host import activity, disk, processor, system, tools
+from ioassay.host.machine import Capture, Machine
+
+__all__ = ["devices", "facts", "redacted"]
+
+SCHEMA = 1
+_REDACTED = ("serial", "wwid", "hostname", "cmdline")
+
+
+def facts(
+    path: Path | None,
+    root: Path = Path("/"),
+    *,
+    capture: Capture | None = None,
+    observe_s: float = activity.OBSERVE_S,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """All facts, ready for JSON; with those of the disk under `path`, which need not exist yet.
+
+    Takes `observe_s` seconds to see what else the machine is doing. Commands (lscpu, smartctl, fio, git, …) run on
+    the real machine only: below another root `capture` stands in for them.
+    """
+    if capture is None and root == Path("/"):
+        capture = process.capture
+    machine = Machine(root, capture)
+    cpu = processor.facts(machine)
+    under = disk.facts(machine, path.absolute()) if path is not None else {}
+    names = [device["name"] for device in under.get("devices", ())]
+    sections = {
+        "cpu": cpu,
+        "kernel": system.kernel(machine),
+        "distribution": system.distribution(machine),
+        "memory": system.memory(machine),
+        "virtualisation": system.virtualisation(machine, cpu.pop("hypervisor_flag", False)),
+        "limits": system.limits(machine),
+        "clock": system.clock(machine),
+        "power": system.power(machine),
+        "activity": activity.facts(machine, names, observe_s, sleep),
+        "tools": tools.versions(machine),
+        "ioassay": tools.ioassay_facts(machine),
+        "user": {"root": os.geteuid() == 0},
+        "leftovers": [str(file) for file in settings.leftovers(root)],
+        "disk": under,
+    }
+    known = {name: section for name, section in sections.items() if section}
+    return {"schema": SCHEMA, "gathered_unix_s": time.time(), **known}
+
+
+def devices(path: Path | None, root: Path = Path("/")) -> list[str]:
+    """Kernel names of the block devices under `path`, from the mounted one down to the drives, for the disk monitor."""
+    if path is None:
+        return []
+    return [device.name for device in disk.chain(Machine(root), path.absolute())]
+
+
+def redacted(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same facts without what identifies this very machine: serial numbers, its name, its command line."""
+    return {name: _without(value) for name, value in facts.items()}
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(inner) for name, inner in value.items() if name not in _REDACTED}
+    return [_without(inner) for inner in value] if isinstance(value, list) else value

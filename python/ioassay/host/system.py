@@ -1,0 +1,149 @@
+"""The machine as a whole: kernel, distribution, memory, virtualisation, limits of its control group, clock, power."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ioassay.host.machine import Machine, known, selected, whole
+
+_NO_LIMIT_BYTES = 1 << 60
+"""Control groups of version 1 say "no limit" with a number near 2^63, rounded down to a page."""
+
+
+def kernel(machine: Machine) -> dict[str, Any]:
+    """Section `kernel`."""
+    return known(
+        name=machine.text("proc/sys/kernel/ostype"),
+        release=machine.text("proc/sys/kernel/osrelease"),
+        version=machine.text("proc/sys/kernel/version"),
+        cmdline=machine.text("proc/cmdline"),
+        hostname=machine.text("proc/sys/kernel/hostname"),
+    )
+
+
+def distribution(machine: Machine) -> dict[str, Any]:
+    """Section `distribution`, from os-release(5)."""
+    pairs = (line.partition("=") for line in machine.lines("etc/os-release") or machine.lines("usr/lib/os-release"))
+    said = {name: value.strip("\"'") for name, _, value in pairs}
+    return known(id=said.get("ID"), version=said.get("VERSION_ID"), name=said.get("PRETTY_NAME"))
+
+
+def memory(machine: Machine) -> dict[str, Any]:
+    """Section `memory`; sizes in bytes."""
+    said = {}
+    for line in machine.lines("proc/meminfo"):
+        name, _, value = line.partition(":")
+        kib = whole(value.removesuffix("kB").strip())
+        said[name] = kib * 1024 if kib is not None else None
+    pages = "sys/kernel/mm/transparent_hugepage"
+    return known(
+        total_bytes=said.get("MemTotal"),
+        available_bytes=said.get("MemAvailable"),
+        swap_total_bytes=said.get("SwapTotal"),
+        swap_free_bytes=said.get("SwapFree"),
+        huge_pages=selected(machine.text(f"{pages}/enabled")),
+        huge_pages_defrag=selected(machine.text(f"{pages}/defrag")),
+        swappiness=machine.number("proc/sys/vm/swappiness"),
+        dirty_ratio=machine.number("proc/sys/vm/dirty_ratio"),
+        dirty_background_ratio=machine.number("proc/sys/vm/dirty_background_ratio"),
+        dirty_bytes=machine.number("proc/sys/vm/dirty_bytes"),
+    )
+
+
+def virtualisation(machine: Machine, hypervisor_flag: bool) -> dict[str, Any]:
+    """Section `virtualisation`: `vm` and `container` are absent on bare metal and outside of containers."""
+    vm = machine.output("systemd-detect-virt", "--vm") or machine.text("sys/hypervisor/type")
+    container = machine.output("systemd-detect-virt", "--container")
+    if vm in (None, "none") and hypervisor_flag:
+        vm = "unknown"
+    return known(
+        vm=None if vm == "none" else vm,
+        container=None if container == "none" else container,
+        vendor=machine.text("sys/class/dmi/id/sys_vendor"),
+        product=machine.text("sys/class/dmi/id/product_name"),
+    )
+
+
+def limits(machine: Machine) -> dict[str, Any]:
+    """Section `limits`: what control groups and affinity leave of the machine; the tightest of all levels."""
+    unified = machine.path("sys/fs/cgroup/cgroup.controllers").exists()
+    groups = _groups(machine)
+    found = _limits_v2(machine, groups.get("", "/")) if unified else _limits_v1(machine, groups)
+    affinity = next((line for line in machine.lines("proc/self/status") if line.startswith("Cpus_allowed_list:")), "")
+    return known(
+        version=2 if unified else 1 if groups else None, affinity=affinity.partition(":")[2].strip() or None
+    ) | (known(**found))
+
+
+def _groups(machine: Machine) -> dict[str, str]:
+    """Controller -> path of our group; '' is the unified hierarchy (cgroups(7))."""
+    found: dict[str, str] = {}
+    for line in machine.lines("proc/self/cgroup"):
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        found |= dict.fromkeys(controllers.split(","), path or "/")
+    return found
+
+
+def _levels(base: str, group: str) -> Iterator[str]:
+    """The folders of a group and of all groups above it."""
+    inside = PurePosixPath(group.lstrip("/"))
+    for level in (inside, *inside.parents):
+        yield str(PurePosixPath(base) / level)
+
+
+def _limits_v2(machine: Machine, group: str) -> dict[str, Any]:
+    cpus, memory_bytes, io = [], [], []
+    for folder in _levels("sys/fs/cgroup", group):
+        quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
+        if quota.isdigit():
+            cpus.append(int(quota) / int(period or 100_000))
+        memory_bytes.append(machine.number(f"{folder}/memory.max"))
+        io += machine.lines(f"{folder}/io.max")
+    return {"cpus": min(cpus, default=None), "memory_bytes": _least(memory_bytes), "io": io}
+
+
+def _limits_v1(machine: Machine, groups: dict[str, str]) -> dict[str, Any]:
+    cpus, memory_bytes, io = [], [], []
+    for folder in _levels("sys/fs/cgroup/cpu", groups.get("cpu", "/")):
+        quota, period = machine.number(f"{folder}/cpu.cfs_quota_us"), machine.number(f"{folder}/cpu.cfs_period_us")
+        if quota is not None and quota > 0 and period:
+            cpus.append(quota / period)
+    for folder in _levels("sys/fs/cgroup/memory", groups.get("memory", "/")):
+        memory_bytes.append(machine.number(f"{folder}/memory.limit_in_bytes"))
+    for folder in _levels("sys/fs/cgroup/blkio", groups.get("blkio", "/")):
+        for file in machine.paths(f"{folder}/blkio.throttle.*_device"):
+            what = re.sub(r"blkio\.throttle\.(.*)_device", r"\1", file.name)
+            io += [f"{line} ({what})" for line in machine.lines(file)]
+    return {"cpus": min(cpus, default=None), "memory_bytes": _least(memory_bytes), "io": io}
+
+
+def _least(sizes_bytes: list[int | None]) -> int | None:
+    return min((size for size in sizes_bytes if size is not None and size < _NO_LIMIT_BYTES), default=None)
+
+
+def clock(machine: Machine) -> dict[str, Any]:
+    """Section `clock`."""
+    folder = "sys/devices/system/clocksource/clocksource0"
+    return known(
+        source=machine.text(f"{folder}/current_clocksource"),
+        available=(machine.text(f"{folder}/available_clocksource") or "").split(),
+        ticks_per_s=os.sysconf("SC_CLK_TCK"),
+    )
+
+
+def power(machine: Machine) -> dict[str, Any]:
+    """Section `power`: `on_battery` is absent where there is no battery."""
+    supplies = [(machine.text(path / "type"), path) for path in machine.paths("sys/class/power_supply/*")]
+    batteries = [
+        machine.text(path / "status") for kind, path in supplies if kind == "Battery" and _is_ours(machine, path)
+    ]
+    return known(on_battery="Discharging" in batteries if batteries else None)
+
+
+def _is_ours(machine: Machine, supply: Path) -> bool:
+    """Not the battery of a mouse or a headset (sysfs-class-power: scope)."""
+    return machine.text(supply / "scope") != "Device"
