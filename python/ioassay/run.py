@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import stat
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ioassay import blockdev, process
+from ioassay import host, process
 from ioassay.errors import RunError, ToolError
 from ioassay.monitors.sampler import Sampler
 from ioassay.preflight import Bench
 from ioassay.record import FAILED, OK, Record, Samples, Warning_
 from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
+from ioassay.settings import KEEP, HostSettings, drop_caches
 from ioassay.store import RunStore
 
 if TYPE_CHECKING:
@@ -95,10 +94,17 @@ def execute(store: RunStore, benches: Sequence[Bench], progress: Progress) -> Ta
         process.end_orphans(_tag(store))
         for bench in benches:
             stack.callback(bench.close)
-        return _execute(store, {bench.study.name: bench for bench in benches}, progress)
+        settings = stack.enter_context(HostSettings(_governor(benches)))
+        return _execute(store, {bench.study.name: bench for bench in benches}, progress, settings.warnings)
 
 
-def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress) -> Tally:
+def _governor(benches: Sequence[Bench]) -> str:
+    """The governor for the whole run: changing it between studies would change the machine between them."""
+    wanted = {bench.study.run.governor for bench in benches if bench.driver.tool() is not None}
+    return "performance" if "performance" in wanted else KEEP
+
+
+def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress, of_host: Sequence[Warning_]) -> Tally:
     tally = Tally()
     prepared: dict[str, Sequence[Warning_]] = {}
     patience = {name: _Patience(bench.study.until) for name, bench in benches.items()}
@@ -113,7 +119,7 @@ def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress) -> 
         else:
             bench = benches[trial.study]
             if trial.study not in prepared:
-                prepared[trial.study] = _prepare(bench, progress)
+                prepared[trial.study] = [*of_host, *_prepare(bench, progress)]
             progress.started(trial)
             record = run_trial(store, bench, trial, prepared[trial.study])
             progress.ended(trial, record.status)
@@ -132,8 +138,7 @@ def _prepare(bench: Bench, progress: Progress) -> list[Warning_]:
 def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
     """Run one trial to its durable record."""
     raw = store.begin(trial.id)
-    if trial.run.get("cooldown"):
-        time.sleep(trial.run["cooldown"])
+    warnings = [*warnings, *_settle(trial)]
     watched = _Watched(bench, trial)
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
@@ -151,7 +156,7 @@ def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Wa
         duration_s=outcome.duration_s if outcome else time.monotonic() - started_s,
         metrics=dict(parsed.metrics),
         parts=list(parsed.parts),
-        warnings=tuple(dict.fromkeys((*warnings, *parsed.warnings))),
+        warnings=tuple(dict.fromkeys((*warnings, *parsed.warnings, *watched.warnings))),
         command=list(command.argv) if command else [],
         exit_code=outcome.exit_code if outcome else None,
         monitor_cost=watched.cost,
@@ -159,6 +164,14 @@ def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Wa
     )
     store.write(record, parsed.buckets, parsed.series, watched.samples)
     return record
+
+
+def _settle(trial: Trial) -> list[Warning_]:
+    """What the study wants to have happened right before a trial."""
+    if trial.run.get("cooldown"):
+        time.sleep(trial.run["cooldown"])
+    dropped = drop_caches() if trial.run.get("drop_caches") else None
+    return [dropped] if dropped else []
 
 
 @dataclass
@@ -169,6 +182,7 @@ class _Watched:
     trial: Trial
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
+    warnings: Sequence[Warning_] = ()
 
     def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
         sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
@@ -190,21 +204,14 @@ class _Watched:
             raise RunError(f"{raw}: {error.strerror}; everything recorded before is kept") from error
         finally:
             self.samples, self.cost = sampler.stop()
+            self.warnings = sampler.warnings
 
 
 def _monitors(bench: Bench, load: Load) -> list[Monitor]:
     from ioassay.monitors import monitor
 
-    devices = _devices(load.path) if load.path else ()
+    devices = host.devices(load.path) if load.path else ()
     return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
-
-
-def _devices(path: Path) -> list[str]:
-    """Kernel names of the block device behind a path and of its disk; none for a filesystem without one."""
-    status = path.stat()
-    number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
-    found = blockdev.device(blockdev.Number(os.major(number), os.minor(number)))
-    return [] if found is None else list(dict.fromkeys((found.name, blockdev.disk_of(found).name)))
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None) -> Parsed:
