@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
+import shutil
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,6 +95,34 @@ def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatc
     made = make(path, 3 * fill.CHUNK_BYTES)
     made.prepare(READ, ignore)
     assert own.read(path) == own.Mark(3 * fill.CHUNK_BYTES)
+
+
+def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: Path, seed: int) -> None:
+    size_bytes, chance = 4 * fill.CHUNK_BYTES, random.Random(seed)
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            try:
+                make(path, size_bytes).prepare(READ, ignore)
+            finally:
+                os._exit(0)
+        time.sleep(chance.uniform(0, 0.08))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        mark = own.read(path)
+        if mark is not None and mark.written_bytes:
+            assert mark.written_bytes == size_bytes == path.stat().st_size
+            assert extents.first_unwritten_bytes(path) is None
+            path.unlink()
+    make(path, size_bytes).prepare(READ, ignore)
+    assert own.read(path) == own.Mark(size_bytes)
+
+
+def test_a_fill_leaves_the_page_cache_clean(path: Path) -> None:
+    if shutil.which("fincore") is None or filesystem.direct_io(path) is not True:
+        pytest.skip("needs fincore and a file system with direct I/O")
+    make(path, "16MiB").prepare(READ, ignore)
+    assert int(command("fincore", "--bytes", "--noheadings", "--output", "RES", path)) < MIB
 
 
 def test_holes_that_a_load_has_made_are_filled_again(path: Path) -> None:

@@ -165,6 +165,13 @@ def test_a_jobs_own_file_can_be_written_again(tmp_path: Path) -> None:
     assert "was not made by ioassay" in refusal(path)
 
 
+def test_an_unusable_path_is_a_mistake_in_the_study(tmp_path: Path) -> None:
+    (tmp_path / "round").symlink_to("round")
+    for path in (tmp_path / "round", tmp_path / ("x" * 300), Path("nul\0l")):
+        with pytest.raises(StudyError, match="cannot be looked at"):
+            safety.inspect_path(path, WRITE, Consent())
+
+
 @pytest.mark.root
 def test_a_block_device_is_no_file_target(loop_device: Callable) -> None:
     disk = loop_device(4 * MIB)

@@ -165,6 +165,15 @@ def test_a_refusal_names_holder_remedy_and_serial(fake_root: Build, tmp_path: Pa
 
 
 @pytest.mark.root
+def test_a_device_that_is_served_to_other_machines_is_found(fake_root: Build) -> None:
+    space = "sys/kernel/config/nvmet/subsystems/nqn.x/namespaces/1"
+    plain = {key: value for key, value in MACHINE.items() if "btrfs/uuid" not in key}
+    root = fake_root({**plain, f"{space}/device_path": "/dev/sdf\n", f"{space}/enable": "1\n", "dev": None})
+    os.mknod(root / "dev/sdf", stat.S_IFBLK | 0o600, os.makedev(8, 80))
+    assert texts(root, "sdf") == [("/dev/sdf is served to other machines as nqn.x (NVMe over Fabrics)", True)]
+
+
+@pytest.mark.root
 def test_a_device_that_sysfs_does_not_know_is_refused(fake_root: Build, tmp_path: Path) -> None:
     node = tmp_path / "node"
     os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(8, 4080))

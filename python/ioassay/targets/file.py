@@ -98,8 +98,8 @@ class FileTarget:
         """The asked size; by default that of the file that is there."""
         if self._settings.size is not None:
             return self._settings.size
-        if self._path.is_file():
-            return self._path.stat().st_size
+        if self._path.is_file() and (size_bytes := self._path.stat().st_size) > 0:
+            return size_bytes
         raise StudyError("is missing; wanted the size of the file to make, such as '1GiB'", key="target.size")
 
     def _refuse_other_kinds(self) -> None:
@@ -161,7 +161,7 @@ class FileTarget:
             os.close(handle)
 
     def _open(self) -> int:
-        """Open our file, or make it and mark it as ours. Never opens what was not inspected."""
+        """Open our file, or make a new one. Never opens anything but what was inspected."""
         inspected = file_id(self._path)
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
@@ -172,13 +172,13 @@ class FileTarget:
         if inspected is not None and (status.st_dev, status.st_ino) != inspected:
             os.close(handle)
             raise SafetyRefusal(f"{self._path}: refused, nothing was written: it was replaced just now")
-        if not self._ours():
-            os.ftruncate(handle, 0)
-            own.write(self._path, Mark())
         return handle
 
     def _write(self, handle: int, progress: Callable[[float], None]) -> None:
         wanted_bytes = self._size_bytes()
+        if not self._ours():
+            os.ftruncate(handle, 0)
+            own.write(self._path, Mark())
         if self._settings.prepare == "none":
             os.ftruncate(handle, wanted_bytes)
             return

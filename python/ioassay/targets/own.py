@@ -80,7 +80,8 @@ def expect(path: Path) -> None:
 
 def forget(path: Path) -> None:
     """Remove what is noted beside a file, after the file itself has gone."""
-    _sidecar_of(path).unlink(missing_ok=True)
+    with suppress(NotADirectoryError):
+        _sidecar_of(path).unlink(missing_ok=True)
 
 
 def _same_age(path: Path, note: Mapping[str, Any], status: os.stat_result) -> bool:

@@ -26,6 +26,8 @@ class Finding:
     """True: consent does not cover it."""
     remedies: tuple[str, ...] = ()
     """The commands that end the use, in their order."""
+    beside: bool = False
+    """True: not the target itself is in use, but something beside it on the same disk."""
 
 
 def refuse_unless_consented(subject: str, findings: Sequence[Finding], names: Sequence[str], consent: Consent) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ioassay import blockdev, units
@@ -48,9 +49,16 @@ def inspect_path(path: Path, access: str, consent: Consent, root: Path = ROOT) -
 def resolve(path: Path) -> Path:
     """The path itself: absolute, with all links followed, also where the last part is not there yet."""
     try:
+        resolved = path.expanduser().resolve()
+        resolved.stat()
+    except (FileNotFoundError, NotADirectoryError):
         return path.expanduser().resolve()
-    except (OSError, RuntimeError) as error:
-        raise StudyError(f"{path}: cannot be resolved: {error}", key="target.path") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise StudyError(
+            f"{str(path)!r} cannot be looked at: {why}; wanted a path you may use", key="target.path"
+        ) from None
+    return resolved
 
 
 def _inspect_character_device(path: Path, access: str) -> list[Warning_]:
@@ -73,7 +81,7 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     findings = device_findings(family)
     names = identity.consent_names(device, root)
     refusal.refuse_unless_consented(_describe(path, device), findings, names, consent)
-    return warnings + [Warning_("device-shared", finding.text) for finding in findings if "beside" in finding.text]
+    return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 
 
 def require_device(path: Path, root: Path = ROOT) -> Device:
@@ -154,6 +162,8 @@ def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -
     Writing: SafetyRefusal for a loop device's backing file, active swap, or data that ioassay did not make.
     Reading: a warning when parts of it were never written.
     """
+    if not os.access(path, os.R_OK):
+        raise StudyError(f"{path}: no permission to read it; choose another path or another user", key="target.path")
     if access == WRITE:
         findings = file_findings(path, root)
         refusal.refuse_unless_consented(str(path), findings, [str(path)], consent)
@@ -223,7 +233,8 @@ def expect_own(path: Path) -> None:
     Only for a path that has passed `inspect_path` for writing. Devices and folders are left alone.
     """
     resolved = resolve(path)
-    if resolved.parent.is_dir() and (resolved.is_file() or not resolved.exists()):
+    # Where no file can be made, none needs to be announced.
+    if os.access(resolved.parent, os.W_OK) and (resolved.is_file() or not resolved.exists()):
         own.expect(resolved)
 
 
@@ -233,7 +244,9 @@ def mark_own(path: Path) -> None:
     Only for a path that had passed `inspect_path` for writing before the job ran.
     """
     resolved = resolve(path)
-    if resolved.is_file():
-        own.write(resolved, own.Mark())
-    elif resolved.parent.is_dir():
-        own.forget(resolved)
+    # A file that may not be marked stays unknown, so that the next run asks: the safe side.
+    with suppress(PermissionError):
+        if resolved.is_file():
+            own.write(resolved, own.Mark())
+        elif not resolved.exists():
+            own.forget(resolved)

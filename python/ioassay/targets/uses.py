@@ -69,7 +69,7 @@ def family(target: Device, path: Path, root: Path) -> Family:
 
 def uses(of: Family) -> list[Finding]:
     """All uses that can be seen. What lies beside the target is a finding that consent covers."""
-    return [*_mounted(of), *_swapped(of), *_built_on(of), *_programs(of)]
+    return [*_mounted(of), *_swapped(of), *_built_on(of), *_programs(of), *_exported(of)]
 
 
 def _mounted(of: Family) -> Iterator[Finding]:
@@ -143,6 +143,17 @@ def _programs(of: Family) -> Iterator[Finding]:
             yield _use(of, members[number], what, f"end process {pid}")
 
 
+def _exported(of: Family) -> Iterator[Finding]:
+    """Devices that this machine serves to others by NVMe over Fabrics: the kernel's target claims none of them."""
+    for space in sorted((of.root / "sys/kernel/config/nvmet/subsystems").glob("*/namespaces/*")):
+        path = (space / "device_path").read_text().strip()
+        number = blockdev.number_of(of.root / path.lstrip("/"))
+        for member in of.members:
+            if member.device.number == number and (space / "enable").read_text().strip() == "1":
+                what = f"is served to other machines as {space.parent.parent.name} (NVMe over Fabrics)"
+                yield _use(of, member, what, f"echo 0 > {space}/enable")
+
+
 def _writers(root: Path) -> Iterator[tuple[int, Number]]:
     for process in (root / "proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():
@@ -197,4 +208,4 @@ def _use(of: Family, member: Member, what: str, remedy: str) -> Finding:
 def _beside_or_in_use(member: Member, text: str, remedy: str) -> Finding:
     if member.overlaps:
         return Finding(text, True, (remedy,) if remedy else ())
-    return Finding(f"{text} (beside the target, on the same disk)", False)
+    return Finding(f"{text} (beside the target, on the same disk)", False, beside=True)

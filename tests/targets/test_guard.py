@@ -1,0 +1,74 @@
+"""A job's own paths are safe while it runs and known afterwards, however it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ioassay.errors import SafetyRefusal
+from ioassay.roles import READ, WRITE, Consent, Touch
+from ioassay.targets import claims, safety
+from ioassay.targets.guard import guarded
+
+from .conftest import MIB, digest
+
+
+def test_files_that_a_job_makes_are_known_afterwards(tmp_path: Path) -> None:
+    made, read = tmp_path / "made", tmp_path / "letter"
+    read.write_text("Dear sister,")
+    touches = [Touch(made, WRITE), Touch(read, READ), Touch(made, WRITE)]
+    for _ in range(2):
+        with guarded(touches, Consent()):
+            made.unlink(missing_ok=True)
+            made.write_bytes(os.urandom(4096))
+    assert sorted(tmp_path.iterdir()) == [read, made]
+    with pytest.raises(SafetyRefusal, match="letter exists"):
+        safety.inspect_path(read, WRITE, Consent())
+
+
+def test_a_failed_job_leaves_its_files_known(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    with pytest.raises(KeyboardInterrupt), guarded([Touch(path, WRITE)], Consent()):
+        path.write_bytes(b"x")
+        raise KeyboardInterrupt
+    safety.inspect_path(path, WRITE, Consent())
+
+
+def test_a_killed_job_leaves_its_files_known(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    child = os.fork()
+    if child == 0:
+        try:
+            with guarded([Touch(path, WRITE)], Consent()):
+                path.write_bytes(b"x")
+                os._exit(0)
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    safety.inspect_path(path, WRITE, Consent())
+
+
+def test_one_bad_path_stops_all(tmp_path: Path) -> None:
+    letter = tmp_path / "letter"
+    letter.write_text("Dear sister,")
+    touches = [Touch(tmp_path / "made", WRITE), Touch(letter, WRITE)]
+    with pytest.raises(SafetyRefusal), guarded(touches, Consent()):
+        pytest.fail("entered")
+    assert list(tmp_path.iterdir()) == [letter]
+
+
+@pytest.mark.root
+def test_a_device_that_a_job_writes_is_claimed_and_stays_its_own(loop_device: Callable) -> None:
+    disk = loop_device(4 * MIB)
+    with guarded([Touch(disk, WRITE)], Consent()):
+        assert len(claims.held()) == 1
+        disk.write_bytes(os.urandom(4 * MIB))
+        safety.inspect_path(disk, WRITE, Consent())
+    assert claims.held() == []
+    before = digest(disk)
+    with pytest.raises(SafetyRefusal, match="no known format"), guarded([Touch(disk, WRITE)], Consent()):
+        pytest.fail("entered")
+    assert digest(disk) == before
