@@ -26,6 +26,8 @@ _TRIAL_OVERHEAD_S = 0.45
 _SIZES_BYTES = (64 * 2**20, 2**30)
 _RUN_S = (0.5, 3.0)
 _REPETITIONS = (3, 10)
+_USUAL_REPETITIONS = 5
+"""Up to here time goes into repetitions (the interval's t factor falls from 4.3 to 2.8), then into longer trials."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def fit(budget_s: float, write_bytes_per_s: float, free_bytes: int, workloads: i
     size_bytes = _size(budget_s, write_bytes_per_s, free_bytes)
     left_s = budget_s - size_bytes / write_bytes_per_s - _REPORT_S
     repetitions = _REPETITIONS[0]
-    while repetitions < _REPETITIONS[1] and _run_s(left_s, workloads, repetitions + 1) >= _RUN_S[1]:
+    while repetitions < _REPETITIONS[1] and _run_s(left_s, workloads, repetitions + 1) >= _wanted_run_s(repetitions):
         repetitions += 1
     run_s = min(max(_run_s(left_s, workloads, repetitions), _RUN_S[0]), _RUN_S[1])
     return Fit(size_bytes, round(run_s, 1), repetitions)
@@ -56,6 +58,11 @@ def _size(budget_s: float, write_bytes_per_s: float, free_bytes: int) -> int:
     wanted = min(write_bytes_per_s * budget_s * _FILL_SHARE, free_bytes / 4)
     clamped = min(max(wanted, _SIZES_BYTES[0]), _SIZES_BYTES[1])
     return int(clamped) // 2**20 * 2**20
+
+
+def _wanted_run_s(repetitions: int) -> float:
+    """How long a trial should last before one more repetition is worth it."""
+    return 0.7 if repetitions < _USUAL_REPETITIONS else 2.0
 
 
 def _run_s(left_s: float, workloads: int, repetitions: int) -> float:

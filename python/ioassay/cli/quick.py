@@ -88,14 +88,33 @@ def _say(rows: list[dict[str, Any]], path: Path) -> None:
     from ioassay import metrics
 
     console.line(f"The disk under {path.resolve()}:\n")
-    shown = []
-    for row in rows:
-        low, high = row["ci95"] if row["ci95"] else (None, None)
-        interval = "" if low is None else f"{_format(row, low)} … {_format(row, high)}"
-        label = metrics.metric(row["metric"]).label
-        shown.append([row["workload"], label, _format(row, row["mean"]), interval, str(row["repetitions"])])
+    shown = [
+        [
+            row["workload"],
+            metrics.metric(row["metric"]).label,
+            _format(row, row["mean"]),
+            _interval(row),
+            str(row["repetitions"]),
+        ]
+        for row in rows
+        if _tells(row)
+    ]
     console.table(["workload", "metric", "mean", "95 % interval", "n"], shown)
     console.line()
+
+
+def _tells(row: dict[str, Any]) -> bool:
+    """Small random requests are told by rate and latency, large sequential ones by bandwidth; JSON has all."""
+    quantity = row["metric"].partition(".")[2]
+    return bool((quantity == "bw") == row["workload"].startswith("sequential"))
+
+
+def _interval(row: dict[str, Any]) -> str:
+    """The interval of the mean; with few repetitions it can reach below zero, where none of these can be."""
+    if row["ci95"] is None:
+        return ""
+    low, high = row["ci95"]
+    return f"{_format(row, max(low, 0.0))} … {_format(row, high)}"
 
 
 def _format(row: dict[str, Any], value: float) -> str:

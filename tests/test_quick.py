@@ -1,0 +1,53 @@
+"""Fitting the quick study into its budget, and the sample of the disk's speed."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioassay import quick
+from ioassay.errors import StudyError, UsageError
+
+WORKLOADS = 6
+
+
+@given(st.floats(20, 600), st.floats(5e6, 2e10), st.integers(2**28, 2**42))
+def test_a_fit_keeps_to_its_budget_or_to_its_minimum(budget_s: float, speed: float, free_bytes: int) -> None:
+    fit = quick.fit(budget_s, speed, free_bytes, WORKLOADS)
+    assert fit.repetitions >= 3
+    assert 0.5 <= fit.run_s <= 3
+    assert 2**26 <= fit.size_bytes <= 2**30
+    needed_s = fit.size_bytes / speed + WORKLOADS * fit.repetitions * (fit.run_s + 0.45) + 5
+    smallest = fit.repetitions == 3 and fit.run_s == 0.5
+    assert smallest or needed_s <= budget_s + WORKLOADS * fit.repetitions * 0.05
+
+
+def test_more_time_gives_more_evidence() -> None:
+    fits = [quick.fit(budget_s, 1e9, 2**40, WORKLOADS) for budget_s in (20, 30, 60, 120, 600)]
+    evidence = [fit.repetitions * fit.run_s for fit in fits]
+    assert evidence == sorted(evidence)
+    assert fits[0].repetitions == 3
+    assert fits[-1] == quick.Fit(2**30, 3.0, 10)
+
+
+def test_a_slow_disk_gets_a_small_file() -> None:
+    assert quick.fit(60, 2e7, 2**40, WORKLOADS).size_bytes <= 2e7 * 60 * 0.16
+    assert quick.fit(60, 1e6, 2**40, WORKLOADS).size_bytes == 2**26
+
+
+def test_a_budget_that_is_too_short_is_refused() -> None:
+    with pytest.raises(UsageError, match="--budget 5: too short"):
+        quick.fit(5, 1e9, 2**40, WORKLOADS)
+
+
+def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
+    speed, free_bytes = quick.write_speed(tmp_path)
+    assert speed > 0
+    assert free_bytes > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=f"{tmp_path}/none: cannot be written"):
+        quick.write_speed(tmp_path / "none")
