@@ -76,7 +76,14 @@ _RULES: tuple[_Rule, ...] = (
 
 
 def metric(name: str) -> Metric:
-    """The metric called `name`; an unknown name has unit '' and better 'none'."""
+    """The metric called `name`; an unknown name has unit '' and better 'none'.
+
+    `<job>/<metric>` is that metric of one job of a load that has several.
+    """
+    scope, slash, inner = name.rpartition("/")
+    if slash:
+        whole = metric(inner)
+        return Metric(name, whole.unit, whole.better, f"{scope}: {whole.label}", whole.format)
     for rule in _RULES:
         if match := rule.pattern.match(name):
             return Metric(name, rule.unit, rule.better, rule.label(match), rule.format)
@@ -84,8 +91,8 @@ def metric(name: str) -> Metric:
 
 
 def known(name: str) -> bool:
-    """Whether a rule of the registry describes `name`."""
-    return any(rule.pattern.match(name) for rule in _RULES)
+    """Whether a rule of the registry describes `name`, or what stands after the job's name in it."""
+    return any(rule.pattern.match(name.rpartition("/")[2]) for rule in _RULES)
 
 
 def format_metric(name: str, value: float) -> str:

@@ -1,0 +1,34 @@
+"""Drivers make the load: one file or package each, one literal list here.
+
+A driver is pure: it describes a command and reads what the tool left; `ioassay.process` alone starts anything.
+
+To add one: `drivers/<tool>.py` with a class that implements `roles.Driver`, its line in `DRIVERS`, its tests with real
+captured outputs in `tests/golden/<tool>/<version>/`, its section in docs/drivers.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+
+from ioassay.errors import StudyError
+from ioassay.roles import Driver
+
+__all__ = ["DRIVERS", "driver"]
+
+DRIVERS: dict[str, str] = {
+    "fio": "ioassay.drivers.fio:Fio",
+    "null": "ioassay.drivers.null:Null",
+}
+"""Name -> module:class, imported when asked for."""
+
+
+def driver(name: str) -> Driver:
+    """A new driver called `name`; StudyError (key `driver`) when there is none."""
+    if name not in DRIVERS:
+        close = difflib.get_close_matches(name, DRIVERS, 1)
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(DRIVERS)}"
+        raise StudyError(f"no driver is called '{name}'; {hint}", key="driver")
+    module, _, attribute = DRIVERS[name].partition(":")
+    made: Driver = getattr(import_module(module), attribute)()
+    return made

@@ -1,0 +1,202 @@
+"""The fio driver: describes fio's command for a trial and reads what fio left.
+
+Parameters are fio's own options (docs/drivers.md), or `job` and `job_path` for a user's job file, whose other
+parameters then are options that factors set in it. What fio is told beside them is in `job.defaults` and
+`command_line` here. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths
+from ioassay.drivers.fio.options import Names, canonical
+from ioassay.drivers.fio.output import Results, parse_json
+from ioassay.drivers.fio.section import ELSEWHERE, Section
+from ioassay.drivers.fio.verdict import judge
+from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.record import FAILED, OK, Warning_
+from ioassay.roles import NOTHING, READ, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+
+MINIMUM = (3, 18)
+"""The percentiles, and with them the bins, of all three latencies came with 3.18."""
+RESULTS = "fio.json"
+JOB = "job.fio"
+_PROBED_ENGINES = ("io_uring", "libaio")
+
+
+@dataclass(frozen=True)
+class _View:
+    """One point as fio will see it: its jobs, and for a job file the text and the folder of relative names."""
+
+    jobs: Sequence[Section]
+    stages: Sequence[Sequence[Section]]
+    file: jobfile.JobFile | None = None
+    text: str = ""
+    folder: Path = Path()
+
+
+def _view(params: Mapping[str, Any], name: str = "") -> _View:
+    if "job" not in params:
+        alone = [job.section(params, name)]
+        return _View(alone, [alone])
+    text, place = str(params["job"]), Path(str(params.get("job_path", "job.fio")))
+    folder = place.absolute().parent
+    original = jobfile.parse(text, folder, os.environ, str(place))
+    changes = _changes(params)
+    if changes:
+        text = jobfile.rewrite(text, original, changes)
+        original = jobfile.parse(text, folder, os.environ, str(place))
+    return _View(original.sections, original.stages(), original, text, folder)
+
+
+def _changes(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What factors set in a job file."""
+    return {canonical(name): value for name, value in params.items() if name not in job.OURS | {"job", "job_path"}}
+
+
+class Fio:
+    """Runs fio. Implements `roles.Driver`."""
+
+    name = "fio"
+    measures = True
+
+    def __init__(self) -> None:
+        self._names = Names()
+
+    def tool(self) -> Tool:
+        """fio, with its lists of engines and options."""
+        engines = {f"engine:{engine}": ["fio", f"--enghelp={engine}"] for engine in _PROBED_ENGINES}
+        lists = {"engines": ["fio", "--enghelp"], "options": ["fio", "--cmdhelp=all"]}
+        return Tool("fio", ["fio", "--version"], MINIMUM, "fio", {**lists, **engines})
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Take fio's version and lists; ToolError when it is too old to be read."""
+        found = re.search(r"fio-(\d+)\.(\d+)", version)
+        if found is None:
+            raise ToolError(f"fio --version said '{version.strip()[:80]}'; wanted a line such as fio-3.33")
+        if (int(found[1]), int(found[2])) < MINIMUM:
+            wanted = ".".join(map(str, MINIMUM))
+            raise ToolError(f"fio is {found[1]}.{found[2]}; wanted {wanted} or newer, on Debian: apt-get install fio")
+        self._names.learn(probes)
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """Check one point; StudyError names the parameter. Option names are known after `configure`."""
+        view = _view(params)
+        logs.check(params)
+        warnings: list[Warning_] = []
+        for section in view.jobs:
+            self._names.check(_written_names(section, params), section.engine)
+            warnings += check.check(section, target, self._names.engines)
+        if view.file is not None:
+            jobfile.writes_logs(view.file)
+            warnings += jobfile.warnings(view.file)
+        elif problem := job.unwritable(str(target.get("path", ""))):
+            raise StudyError(problem, key="target.path")
+        elif target.get("kind", "null") == "null" and view.jobs[0].engine not in ELSEWHERE:
+            raise StudyError(f"ioengine {view.jobs[0].engine} needs something to load; wanted [target] kind and path")
+        if params.get("group_reporting"):
+            text = "group_reporting is not used: results are kept by job, and merged by the lab"
+            warnings.append(Warning_("group-reporting-ignored", text, "remove it"))
+        return list(dict.fromkeys(warnings))
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """What the point's jobs do to the target; NOTHING for engines that load no local storage."""
+        jobs = [section for section in _view(params).jobs if section.engine not in ELSEWHERE]
+        if any(section.writes for section in jobs):
+            return WRITE
+        return READ if jobs else NOTHING
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Every path that a job file names; none for a study, whose target is the target."""
+        view = _view(params)
+        return paths.touches(view.jobs, view.folder) if view.file is not None else ()
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """Expected cost, rough where the run is limited by size."""
+        return cost.estimate(_view(params).stages, check.target_bytes(target))
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """fio with the job file that is written to `raw`; ToolError when the load cannot be expressed in one."""
+        view, raw = _view(trial.params), raw.absolute()
+        if view.file is None:
+            text, folder = job.emit(trial, load), raw
+            options = ["--readonly"] if load.read_only or self.access(trial.params) == READ else []
+        else:
+            redirected = raw if jobfile.writes_logs(view.file) else None
+            _require_plain(raw)
+            text, folder = jobfile.rewrite(view.text, view.file, {}, redirected), view.folder
+            options = _command_line(trial, view, raw)
+        standard = ["--output-format=json+", f"--output={raw / RESULTS}", "--eta=never", f"--aux-path={raw}"]
+        return Command(
+            argv=["fio", *standard, *options, str(raw / JOB)],
+            timeout_s=cost.timeout_s(view.stages, load.size_bytes or None),
+            files={JOB: text},
+            cwd=folder,
+        )
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Read fio's results; `failed` with the reason for everything that is not a measurement."""
+        if outcome is None:
+            return Parsed(FAILED, "fio was not run")
+        jobs = _view(trial.params, job.name_of(trial)).jobs
+        results, unreadable = _results(raw / RESULTS)
+        verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
+        if results is None or verdict.reason:
+            return Parsed(FAILED, verdict.reason, parts=merge.parts(results) if results else ())
+        series, lost = logs.series(trial.params, raw)
+        return Parsed(
+            OK,
+            metrics={**merge.metrics(results.jobs), **merge.by_section(results.jobs)},
+            buckets=merge.buckets(results.jobs),
+            series=series,
+            parts=merge.parts(results),
+            warnings=(*verdict.warnings, *lost),
+        )
+
+
+def _written_names(section: Section, params: Mapping[str, Any]) -> Sequence[str]:
+    """The options that the user wrote: the lab's own defaults are left out, an older fio may not have them."""
+    if "job" in params:
+        return list(section.options)
+    return list(job.settings(params))
+
+
+def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
+    """Options given before a job file are its [global] defaults: what the file sets itself stays as it is."""
+    options = ["--clat_percentiles=1", "--lat_percentiles=1", "--slat_percentiles=1"]
+    seeds = ("randseed", "randrepeat", "allrandrepeat")
+    if not any(name in section.options for section in view.jobs for name in seeds):
+        options += ["--randrepeat=0", f"--randseed={trial.seed % 2**63}"]
+    asked = logs.options(trial.params, view.jobs[0], f"{raw}/")
+    options += [f"--{name}={value}" for name, value in asked.items()]
+    if all(touch.access == READ for touch in paths.touches(view.jobs, view.folder)):
+        options.append("--readonly")
+    return options
+
+
+def _require_plain(raw: Path) -> None:
+    if problem := job.unwritable(str(raw)):
+        raise ToolError(f"the run's folder {problem}: give another with --output")
+
+
+def _results(path: Path) -> tuple[Results | None, str]:
+    """The results, or why there are none."""
+    try:
+        return parse_json(path.read_text(encoding="utf-8", errors="replace"), path.name), ""
+    except OSError as error:
+        return None, f"{path.name}: {error.strerror}: fio wrote no results"
+    except InputError as error:
+        return None, str(error)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,184 @@
+"""The null driver: measures nothing and starts no process, but leaves records as a real load would.
+
+It tests the lab (statistics with a known truth, failures, resumption) and measures the lab's own overhead. Everything
+is drawn from the trial's seed, so the same trial gives the same record. It imitates no device.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import StudyError
+from ioassay.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
+from ioassay.roles import NOTHING, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+
+_NUMBERS: dict[str, float] = {
+    "value": 100.0,
+    "noise": 0.01,
+    "drift": 0.0,
+    "samples": 0,
+    "sample_noise": 0.05,
+    "autocorrelation": 0.0,
+    "requests": 1000,
+    "spread": 0.3,
+    "fail_share": 0.0,
+    "skip_share": 0.0,
+}
+_TABLES = ("metrics", "effects", "latencies")
+_DURATIONS = {"sleep": 0.0, "sample_interval": 0.1}
+_SHARES = ("autocorrelation", "fail_share", "skip_share")
+_KNOWN = (*_NUMBERS, *_TABLES, *_DURATIONS)
+_BUCKETS_PER_DOUBLING = 16
+
+
+class Null:
+    """Synthesises records. docs/drivers.md describes its parameters."""
+
+    name = "null"
+    measures = True
+
+    def tool(self) -> Tool | None:
+        """None: no program is needed."""
+        return None
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Nothing to take."""
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """StudyError for a value of the wrong kind, or a name that is nearly a parameter's.
+
+        Any other name is accepted: it is a factor whose effect `effects` may give.
+        """
+        for key, value in params.items():
+            _check(key, value)
+        return ()
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """Nothing is ever touched."""
+        return NOTHING
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """No paths."""
+        return ()
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """The time slept."""
+        return Estimate(seconds=_duration_s(params, "sleep"), written_bytes=0)
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        """None: no process."""
+        return None
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """The synthetic result of a trial; sleeps `sleep` first."""
+        params, chance = trial.params, random.Random(trial.seed)
+        if sleep_s := _duration_s(params, "sleep"):
+            time.sleep(sleep_s)
+        fate = chance.random()
+        if fate < _number(params, "fail_share"):
+            return Parsed(FAILED, "the study asked for this failure with fail_share; lower it to see fewer")
+        if fate > 1 - _number(params, "skip_share"):
+            return Parsed(SKIPPED, "the study asked for this with skip_share")
+        scale = _effect(params) * (1 + _number(params, "drift") * trial.order)
+        means = params.get("metrics") or {"value": _number(params, "value")}
+        values = {name: mean * scale * chance.gauss(1, _number(params, "noise")) for name, mean in means.items()}
+        return Parsed(
+            OK,
+            metrics=values,
+            series=tuple(_series(params, values, chance)),
+            buckets=tuple(_buckets(params, scale, chance)),
+        )
+
+
+def _check(key: str, value: Any) -> None:
+    if key in _TABLES:
+        _check_table(key, value)
+    elif key in _DURATIONS:
+        try:
+            units.parse_duration_s(value)
+        except (ValueError, TypeError) as error:
+            raise StudyError(str(error), key=f"params.{key}") from None
+    elif key in _NUMBERS:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise StudyError(f"is {value!r}; wanted a number", key=f"params.{key}")
+        if key in _SHARES and not 0 <= value <= 1:
+            raise StudyError(f"is {value}; wanted a share from 0 to 1", key=f"params.{key}")
+    elif close := difflib.get_close_matches(key, _KNOWN, 1, 0.8):
+        raise StudyError(f"no such parameter; did you mean '{close[0]}'?", key=f"params.{key}")
+
+
+def _check_table(key: str, value: Any) -> None:
+    numbers = value.values() if isinstance(value, Mapping) else [None]
+    if key == "effects" and isinstance(value, Mapping):
+        numbers = [number for levels in value.values() for number in _levels(levels)]
+    if not all(isinstance(number, int | float) for number in numbers):
+        wanted = "a table of tables of numbers" if key == "effects" else "a table of numbers"
+        raise StudyError(f"is {value!r}; wanted {wanted}", key=f"params.{key}")
+
+
+def _levels(levels: Any) -> Sequence[Any]:
+    return list(levels.values()) if isinstance(levels, Mapping) else [None]
+
+
+def _number(params: Mapping[str, Any], key: str) -> float:
+    return float(params.get(key, _NUMBERS[key]))
+
+
+def _duration_s(params: Mapping[str, Any], key: str) -> float:
+    return units.parse_duration_s(params.get(key, _DURATIONS[key]))
+
+
+def _effect(params: Mapping[str, Any]) -> float:
+    """Product of the effects of the levels; `"bs:rw"` = {"4k:read" = …} is an interaction of two factors."""
+    product = 1.0
+    for factors, levels in params.get("effects", {}).items():
+        level = ":".join(str(params.get(factor, "")) for factor in factors.split(":"))
+        product *= levels.get(level, 1.0)
+    return product
+
+
+def _series(params: Mapping[str, Any], values: Mapping[str, float], chance: random.Random) -> Iterator[Series]:
+    """For each metric a first-order autoregressive series whose mean is the metric's value exactly."""
+    count = int(_number(params, "samples"))
+    if not count:
+        return
+    interval_s = _duration_s(params, "sample_interval")
+    for name, value in values.items():
+        noise = list(_autoregressive(count, _number(params, "autocorrelation"), chance))
+        middle = math.fsum(noise) / count
+        share = _number(params, "sample_noise")
+        readings = [value * (1 + share * (reading - middle)) for reading in noise]
+        yield Series(name, [interval_s * (step + 1) for step in range(count)], readings)
+
+
+def _autoregressive(count: int, correlation: float, chance: random.Random) -> Iterator[float]:
+    """Stationary with standard deviation 1: x' = rho x + sqrt(1 - rho^2) e (Box, Jenkins, Time Series Analysis)."""
+    reading = chance.gauss(0, 1)
+    for _ in range(count):
+        yield reading
+        reading = correlation * reading + math.sqrt(1 - correlation**2) * chance.gauss(0, 1)
+
+
+def _buckets(params: Mapping[str, Any], scale: float, chance: random.Random) -> Iterator[Buckets]:
+    """A lognormal distribution with the asked median (ns) for each `latencies` entry such as `read.clat`."""
+    for name, median_ns in params.get("latencies", {}).items():
+        direction, _, kind = name.partition(".")
+        counts: dict[int, int] = {}
+        for _ in range(int(_number(params, "requests"))):
+            step = round(_BUCKETS_PER_DOUBLING * math.log2(median_ns * scale) + _doublings(params, chance))
+            value_ns = round(2 ** (step / _BUCKETS_PER_DOUBLING))
+            counts[value_ns] = counts.get(value_ns, 0) + 1
+        values_ns = sorted(counts)
+        yield Buckets(direction, kind, values_ns, [counts[value_ns] for value_ns in values_ns])
+
+
+def _doublings(params: Mapping[str, Any], chance: random.Random) -> float:
+    """A normal deviate of the logarithm, in bucket steps; `spread` is its standard deviation in nats."""
+    return chance.gauss(0, _number(params, "spread")) * _BUCKETS_PER_DOUBLING / math.log(2)

@@ -1,0 +1,183 @@
+"""Users' job files: read as fio reads them, run as they are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.drivers.fio import Fio, jobfile
+from ioassay.errors import StudyError
+from ioassay.roles import READ, WRITE, Command, Load, Trial
+from ioassay.study import make_study
+
+NOTHING_TO_LOAD = Load("null", None, 0, False)
+
+
+def parse(text: str, folder: Path = Path("/nowhere"), **environment: str) -> jobfile.JobFile:
+    return jobfile.parse(text, folder, environment, "my.fio")
+
+
+def command(text: str, folder: Path, **params: Any) -> Command:
+    """The command of a trial of this job file, whose results go to folder/raw."""
+    params = {"job": text, "job_path": str(folder / "my.fio"), **params}
+    return Fio().command(Trial("id", "s", "fio", {}, params, {}, {}, 0, 9, 0), NOTHING_TO_LOAD, folder / "raw")
+
+
+def test_sections_inherit_what_global_has_said_so_far() -> None:
+    text = "[global]\nbs=4k\nrw=read\n[a]\nbs=8k\n[global]\niodepth=4\n[b]\n"
+    first, second = parse(text).sections
+    assert (first.name, dict(first.options)) == ("a", {"rw": "read", "bs": "8k"})
+    assert (second.name, dict(second.options)) == ("b", {"bs": "4k", "rw": "read", "iodepth": "4"})
+
+
+def test_every_section_whose_name_begins_with_global_is_global() -> None:
+    (only,) = parse("[global_writes]\nrw=write\n[a]\n").sections
+    assert only.pattern == "write"
+
+
+def test_comments_begin_anywhere_and_flags_need_no_value() -> None:
+    (only,) = parse("; first\n# second\n[a] ; third\nbs=4k # why\ntime_based\n\tsize = 1m;x\n").sections
+    assert dict(only.options) == {"bs": "4k", "time_based": "1", "size": "1m"}
+    assert only.flag("time_based")
+
+
+def test_aliases_are_read_as_fios_first_names() -> None:
+    (only,) = parse("[a]\nblocksize=4k\nreadwrite=randrw:8\ntimeout=90\n").sections
+    assert (only.options["bs"], only.pattern, only.seconds("runtime")) == ("4k", "randrw", 90)
+
+
+def test_environment_variables_are_put_in() -> None:
+    (only,) = parse("[a]\nfilename=${DISK}/x${UNSET}\n", DISK="/dev").sections
+    assert only.filenames == ["/dev/x"]
+
+
+def test_included_files_are_read_relative_to_the_job_file(tmp_path: Path) -> None:
+    (tmp_path / "common.inc").write_text("rw=randwrite ; everywhere\ninclude deeper.inc\n")
+    (tmp_path / "deeper.inc").write_text("bs=16k\n")
+    (only,) = parse("[a]\ninclude common.inc\nsize=1m\n", tmp_path).sections
+    assert dict(only.options) == {"rw": "randwrite", "bs": "16k", "size": "1m"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bs=4k\n[a]\n", r"my\.fio, line 1: 'bs=4k' stands before the first \[section\]"),
+        ("[global]\nbs=4k\n", "has no job"),
+        ("", "has no job"),
+        ("[a]\ninclude none.inc\n", "line 2: cannot include /nowhere/none.inc"),
+    ],
+)
+def test_a_broken_job_file_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        parse(text)
+
+
+def test_a_section_in_an_included_file_and_a_file_that_includes_itself_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.inc").write_text("[x]\n")
+    (tmp_path / "self.inc").write_text("include self.inc\n")
+    with pytest.raises(StudyError, match="begins a section"):
+        parse("[a]\ninclude bad.inc\n", tmp_path)
+    with pytest.raises(StudyError, match="ten times over"):
+        parse("[a]\ninclude self.inc\n", tmp_path)
+
+
+def test_a_stonewall_begins_a_new_stage() -> None:
+    text = "[global]\nruntime=10\ntime_based\n[a]\n[b]\nruntime=20\n[c]\nstonewall\n[d]\nwait_for=c\n"
+    stages = parse(text).stages()
+    assert [[job.name for job in stage] for stage in stages] == [["a", "b"], ["c"], ["d"]]
+    found = Fio().estimate({"job": text, "job_path": "/x/my.fio"}, {})
+    assert 40 <= found.seconds < 41
+
+
+def test_a_job_file_without_factors_is_run_unchanged(tmp_path: Path) -> None:
+    text = "; mine\n[a]\nrw = randread\nbs=4k\nioengine=null\nsize=1m"
+    made = command(text, tmp_path)
+    assert made.files["job.fio"] == text
+    assert made.cwd == tmp_path
+    assert made.argv[-1] == str(tmp_path / "raw" / "job.fio")
+    assert f"--output={tmp_path / 'raw' / 'fio.json'}" in made.argv
+    assert "--randseed=9" in made.argv
+
+
+def test_a_seed_in_the_job_file_is_left_alone(tmp_path: Path) -> None:
+    made = command("[a]\nrandrepeat=1\nioengine=null\nsize=1m\n", tmp_path)
+    assert not [word for word in made.argv if "rand" in word]
+
+
+def test_a_factor_replaces_the_option_in_every_section_that_sets_it(tmp_path: Path) -> None:
+    text = "[global]\nblocksize=4k\n[a]\nbs=8k ; large\n[b]\nbssplit=4k/50:8k/50\n[c]\n"
+    changed = command(text, tmp_path, bs="16KiB").files["job.fio"]
+    assert changed == "[global]\nbs=16384\n[a]\nbs=16384\n[b]\nbs=16384\n[c]\n"
+
+
+def test_a_factor_that_no_section_sets_goes_to_a_global_section_of_its_own(tmp_path: Path) -> None:
+    changed = command("[a]\nrw=read\n[global]\nbs=4k\n", tmp_path, iodepth=4, ioengine="null").files["job.fio"]
+    assert changed == "[global]\niodepth=4\nioengine=null\n[a]\nrw=read\n[global]\nbs=4k\n"
+
+
+def test_a_factor_replaces_its_opposite_too(tmp_path: Path) -> None:
+    assert command("[a]\nbuffered=1\nioengine=null\n", tmp_path, direct=1).files["job.fio"].count("direct=1") == 1
+    assert "rwmixread" not in command("[a]\nrwmixread=70\nioengine=null\n", tmp_path, rwmixwrite=5).files["job.fio"]
+
+
+def test_a_factor_that_an_included_file_sets_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "common.inc").write_text("bs=4k\n")
+    with pytest.raises(StudyError, match="an included file sets bs"):
+        command("[a]\ninclude common.inc\nioengine=null\n", tmp_path, bs="8k")
+
+
+def test_logs_go_to_the_trials_folder_and_nothing_else_changes(tmp_path: Path) -> None:
+    text = "[a]\nrw=read\nwrite_bw_log=../logs/mine ; here\nwrite_lat_log\nioengine=null\n"
+    raw = tmp_path / "raw"
+    changed = command(text, tmp_path).files["job.fio"]
+    assert changed == f"[a]\nrw=read\nwrite_bw_log={raw}/mine\nwrite_lat_log={raw}/a\nioengine=null\n"
+
+
+def test_logs_of_ours_are_asked_for_on_the_command_line(tmp_path: Path) -> None:
+    made = command("[a]\nioengine=null\nsize=1m\n", tmp_path, logs=["bw"])
+    assert f"--write_bw_log={tmp_path / 'raw' / 'log'}" in made.argv
+
+
+def test_a_job_that_only_reads_what_is_there_is_run_read_only(tmp_path: Path) -> None:
+    text = "[a]\nfilename=data\nrw=read\nsize=4k\n"
+    assert "--readonly" not in command(text, tmp_path).argv  # fio must lay its file out first
+    (tmp_path / "data").write_bytes(bytes(4096))
+    assert "--readonly" in command(text, tmp_path).argv
+
+
+def test_binary_suffixes_that_fio_reads_as_decimal_are_warned_about() -> None:
+    def codes(text: str) -> list[str]:
+        return [warning.code for warning in jobfile.warnings(parse(text))]
+
+    assert codes("[a]\nbs=4KiB\nsize=1g\n") == ["kib-suffix"]
+    assert codes("[a]\nkb_base=1000\nbs=4KiB\n") == []
+    (warning,) = jobfile.warnings(parse("[a]\nbs=4KiB\n"))
+    assert warning.remedy == "write K instead of KiB, or set kb_base=1000"
+
+
+def test_validation_knows_the_jobs_of_the_file() -> None:
+    with pytest.raises(StudyError, match="nothing would run"):
+        Fio().validate({"job": "[a]\nnumjobs=0\n", "job_path": "/x/my.fio"}, {"kind": "null"})
+    found = Fio().validate({"job": "[a]\niodepth=8\nbs=4KiB\n", "job_path": "/x/my.fio"}, {"kind": "null"})
+    assert {warning.code for warning in found} == {"iodepth-ignored", "kib-suffix"}
+
+
+def test_access_is_the_strongest_of_all_sections() -> None:
+    assert Fio().access({"job": "[a]\nrw=read\n[b]\nrw=write\n", "job_path": "/x/my.fio"}) == WRITE
+    assert Fio().access({"job": "[a]\nrw=read\n", "job_path": "/x/my.fio"}) == READ
+
+
+def test_a_job_file_is_a_study_that_asks_about_its_own_directions(tmp_path: Path) -> None:
+    text = "[random reads]\nrw=randread\nbs=4k\niodepth=32\nioengine=libaio\n"
+    study = make_study(jobfile.job_study(text, tmp_path / "my disk.fio"), "my disk.fio")
+    assert study.name == "my-disk"
+    assert study.params == {"job": text, "job_path": str(tmp_path / "my disk.fio")}
+    assert study.analysis.responses == ["read.bw", "read.iops", "read.lat.p99"]
+    assert study.description == "random reads: randread 4 KiB, libaio, depth 32"
+    assert {figure.kind for figure in study.figures} == {"cdf", "order"}
+
+
+def test_sections_of_a_job_file_are_asked_about_apart(tmp_path: Path) -> None:
+    table = jobfile.job_study("[in]\nrw=write\n[out]\nstonewall\nrw=read\n", tmp_path / "my.fio")
+    assert table["analysis"]["responses"][0] == "in/write.bw"
+    assert "out/read.lat.p99" in table["analysis"]["responses"]

@@ -1,0 +1,111 @@
+"""Every path that a job file touches is found before anything runs, with what would be done to it."""
+
+from pathlib import Path
+
+import pytest
+
+from ioassay.drivers.fio import Fio
+from ioassay.errors import StudyError
+from ioassay.roles import READ, WRITE
+
+
+def touched(text: str, folder: Path) -> dict[str, str]:
+    """Path (relative to the folder where it is below it) -> access."""
+    found = Fio().touches({"job": text, "job_path": str(folder / "my.fio")})
+    return {str(touch.path).removeprefix(f"{folder}/"): touch.access for touch in found}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("[a]\nrw=write\nfilename=x:y\n", ["x", "y"]),
+        ("[a]\nrw=write\nfilename=x\\:y:z\n", ["x:y", "z"]),
+        ("[a]\nrw=write\nfilename=/dev/sda\n", ["/dev/sda"]),
+        ("[a]\nrw=write\ndirectory=d\nfilename=/dev/sda\n", ["d/dev/sda"]),
+        ("[global]\nfilename=g\n[a]\nrw=write\nfilename=own\n", ["g", "own"]),
+        ("[a]\nrw=write\n", ["a.0.0"]),
+        ("[a]\nrw=write\nnumjobs=2\nnrfiles=2\n", ["a.0.0", "a.0.1", "a.1.0", "a.1.1"]),
+        ("[a]\nrw=write\nname=b\nfilename_format=$jobname-$filenum.dat\n", ["a-0.dat"]),
+        ("[a]\nrw=write\ndirectory=d:e\n", ["d/a.0.0", "e/a.0.0"]),
+        ("[a]\nrw=write\nfilename=-\n", []),
+        ("[a]\nrw=write\nfilename=x\nmem=mmap:buffers\n", ["x", "buffers"]),
+        ("[a]\nrw=write\nioengine=null\nfilename=/dev/sda\n", []),
+    ],
+)
+def test_files_are_found_as_fio_names_them(text: str, names: list[str], tmp_path: Path) -> None:
+    assert touched(text, tmp_path) == dict.fromkeys(names, WRITE)
+
+
+def test_a_job_named_like_a_device_loads_that_device(tmp_path: Path) -> None:
+    (tmp_path / "disk").symlink_to("/dev/null")
+    assert touched("[disk]\nrw=write\n", tmp_path) == {"disk": WRITE}
+    assert touched("[/dev/null]\nrw=write\n", tmp_path) == {"/dev/null": WRITE}
+
+
+def test_environment_variables_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISK", "/dev/null")
+    assert touched("[a]\nrw=write\nfilename=${DISK}\n", tmp_path) == {"/dev/null": WRITE}
+
+
+def test_reading_writes_where_fio_lays_the_file_out_first(tmp_path: Path) -> None:
+    text = "[a]\nrw=read\nfilename=data\nsize=8k\n"
+    assert touched(text, tmp_path) == {"data": WRITE}
+    (tmp_path / "data").write_bytes(bytes(4096))
+    assert touched(text, tmp_path) == {"data": WRITE}  # shorter than the job: written anew
+    (tmp_path / "data").write_bytes(bytes(8192))
+    assert touched(text, tmp_path) == {"data": READ}
+    assert touched(text.replace("size=8k", "size=100%"), tmp_path) == {"data": READ}
+    assert touched(text.replace("size=8k", "size=8k\noffset=4k"), tmp_path) == {"data": WRITE}
+
+
+def test_a_size_that_cannot_be_told_counts_as_too_large(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(8192))
+    assert touched("[a]\nrw=read\nfilename=data\nsize=$pagesize\n", tmp_path) == {"data": WRITE}
+
+
+@pytest.mark.parametrize("option", ["unlink=1", "trim_percentage=10", "file_append=1", "ioengine=filedelete"])
+def test_options_that_change_files_count_as_writing(option: str, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(8192))
+    assert touched(f"[a]\nrw=read\nsize=8k\nfilename=data\n{option}\n", tmp_path) == {"data": WRITE}
+
+
+def test_the_strongest_access_of_all_jobs_counts(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(8192))
+    text = "[global]\nfilename=data\nsize=8k\n[in]\nrw=read\n[out]\nrw=write\n[again]\nrw=read\n"
+    assert touched(text, tmp_path) == {"data": WRITE}
+
+
+def test_opendir_names_every_file_below_it(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "deep").mkdir(parents=True)
+    (tmp_path / "tree" / "one").write_bytes(bytes(10))
+    (tmp_path / "tree" / "deep" / "two").write_bytes(bytes(10))
+    assert touched("[a]\nrw=write\nopendir=tree\n", tmp_path) == {"tree/one": WRITE, "tree/deep/two": WRITE}
+
+
+def test_a_replayed_log_names_its_files(tmp_path: Path) -> None:
+    log = "fio version 2 iolog\none add\ntwo add\none open\none read 0 4096\ntwo write 0 4096\n"
+    (tmp_path / "v2.log").write_text(log)
+    assert touched("[a]\nread_iolog=v2.log\n", tmp_path) == {"v2.log": READ, "one": READ, "two": WRITE}
+    (tmp_path / "v3.log").write_text("fio version 3 iolog\n0 one add\n10 one write 0 4096\n")
+    assert touched("[a]\nread_iolog=v3.log\n", tmp_path) == {"v3.log": READ, "one": WRITE}
+
+
+def test_a_replay_that_is_redirected_writes_there(tmp_path: Path) -> None:
+    (tmp_path / "trace.bin").write_bytes(b"\x07\x74\x61\x65\xff")
+    text = "[a]\nread_iolog=trace.bin\nreplay_redirect=/dev/null\n"
+    assert touched(text, tmp_path) == {"trace.bin": READ, "/dev/null": WRITE}
+
+
+def test_a_binary_trace_that_is_not_redirected_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "trace.bin").write_bytes(b"\x07\x74\x61\x65\xff")
+    with pytest.raises(StudyError, match="add replay_redirect"):
+        touched("[a]\nread_iolog=trace.bin\n", tmp_path)
+
+
+def test_a_path_that_fio_computes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="computed by fio"):
+        touched("[a]\nrw=write\nfilename=disk$ncpus\n", tmp_path)
+
+
+def test_a_study_names_no_path_beside_its_target() -> None:
+    assert list(Fio().touches({"rw": "randwrite"})) == []
