@@ -1,0 +1,32 @@
+//! The one definition of histogram, percentile and quantile interval.
+//!
+//! Everything in ioassay that says "p99" or "95 % interval of a quantile" comes through here:
+//! the log reader, the drivers' latency bins, the analysis and the figures. Two answers to one
+//! question would otherwise differ by definition alone.
+//!
+//! - [`Histogram`]: counts of `u64` values in log-linear buckets, with exact moments.
+//! - [`percentile`] and [`percentile_interval`]: the same two quantities from raw samples.
+//! - [`Moments`]: count, mean, variance, minimum and maximum of a stream of `f64`.
+//! - [`ExactMoments`]: the same of `u64`, in whole-number arithmetic.
+//!
+//! The crate is pure: no input or output, no clock, no thread, no randomness. It deliberately
+//! compares nothing and tests no hypothesis; that is the analysis' work.
+
+mod encoding;
+mod error;
+mod exact;
+mod histogram;
+mod interval;
+mod layout;
+mod moments;
+mod quantile;
+mod sample;
+
+pub use error::Error;
+pub use exact::ExactMoments;
+pub use histogram::{Bucket, Histogram};
+pub use interval::{OrderRanks, order_ranks};
+pub use layout::RELATIVE_BUCKET_WIDTH;
+pub use moments::Moments;
+pub use quantile::FractionalRank;
+pub use sample::{percentile, percentile_interval, percentiles};
