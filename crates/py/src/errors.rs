@@ -1,0 +1,47 @@
+//! Rust errors as Python exceptions.
+
+use std::path::Path;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    ioassay._core,
+    CoreError,
+    PyValueError,
+    "What the core was given cannot be: the message names it, its value and what was wanted."
+);
+
+/// What went wrong, wherever in the core.
+pub enum Failure<'a> {
+    /// A question about a distribution.
+    Stats(ioassay_stats::Error),
+    /// A log, and where it is.
+    Log(ioassay_fiolog::Error, &'a Path),
+    /// An argument that the types do not rule out.
+    Argument(String),
+}
+
+/// The one place where errors become exceptions: `OSError` for a file that cannot be read (with
+/// number and path, so that Python makes it `FileNotFoundError` and so on), else `CoreError`.
+pub fn exception(failure: Failure<'_>) -> PyErr {
+    match failure {
+        Failure::Stats(error) => CoreError::new_err(error.to_string()),
+        Failure::Log(ioassay_fiolog::Error::Io(error), path) => {
+            let text = error.to_string();
+            let text = text
+                .split(" (os error")
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            PyOSError::new_err((error.raw_os_error(), text, path.to_path_buf()))
+        }
+        Failure::Log(error, path) => CoreError::new_err(format!("{}: {error}", path.display())),
+        Failure::Argument(message) => CoreError::new_err(message),
+    }
+}
+
+/// The exception for a question about a distribution.
+pub fn of_stats(error: ioassay_stats::Error) -> PyErr {
+    exception(Failure::Stats(error))
+}

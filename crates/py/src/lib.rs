@@ -1,0 +1,33 @@
+//! The Python face of the Rust core, the module `ioassay._core`: it converts values and errors, and
+//! decides nothing. Files are opened here, because the pure crates open none.
+
+mod columns;
+mod errors;
+mod histogram;
+mod histogram_logs;
+mod logs;
+mod samples;
+
+use pyo3::prelude::*;
+
+/// Statistics and log reading in Rust; see `_core.pyi`.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CoreError", module.py().get_type::<errors::CoreError>())?;
+    module.add_class::<histogram::Histogram>()?;
+    module.add_class::<histogram_logs::DirectionBins>()?;
+    module.add_class::<histogram_logs::HistogramLogSummary>()?;
+    module.add_class::<logs::DirectionSummary>()?;
+    module.add_class::<logs::LogSummary>()?;
+    module.add_class::<logs::Series>()?;
+    module.add_function(wrap_pyfunction!(histogram_logs::fio_bin_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(
+        histogram_logs::read_histogram_log,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(logs::read_log, module)?)?;
+    module.add_function(wrap_pyfunction!(samples::percentile, module)?)?;
+    module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;
+    module.add_function(wrap_pyfunction!(samples::percentiles, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,295 @@
+"""Statistics and log reading in Rust: the one definition of histogram, percentile and interval.
+
+Everything here is pure but for the readers of logs, which open the file they are given. Arguments of
+a wrong type raise TypeError, whole numbers out of range OverflowError, all else CoreError.
+"""
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import final
+
+from typing_extensions import Buffer
+
+class CoreError(ValueError):
+    """What the core was given cannot be: the message names it, its value and what was wanted."""
+
+@final
+class Histogram:
+    """Distribution of whole numbers from 0 to 2^64 - 1, mostly latencies in nanoseconds.
+
+    Buckets are log-linear (the layout of HDR Histogram with three digits): values below 2048 are
+    exact, all others true to within 0.05 %. Count, mean, deviation, minimum and maximum are exact.
+    Histograms merge without loss, can be pickled and compared.
+    """
+
+    def __init__(self) -> None: ...
+    @staticmethod
+    def from_buckets(values_ns: Buffer | Iterable[int], counts: Buffer | Iterable[int]) -> Histogram:
+        """The histogram of given values and how often each occurred, such as a tool's own bins.
+
+        Buffers of 64-bit integers (numpy, array, arrow) are taken in one copy.
+        CoreError if the columns are not of one length or hold anything but whole numbers.
+        """
+    def record(self, value_ns: int, count: int = 1) -> None:
+        """Record one value, count times."""
+    def record_many(self, values_ns: Buffer | Iterable[int]) -> None:
+        """Record each of the values once; CoreError if one is not a whole number."""
+    def merge(self, other: Histogram) -> None:
+        """Add everything that other holds, as if it had been recorded here."""
+    def quantile(self, q: float) -> float:
+        """The quantile q, 0 to 1: 0.99 is the 99th percentile.
+
+        Type 7 of Hyndman and Fan (1996), as numpy's default, over the buckets' values.
+        CoreError if the histogram is empty or q is out of range.
+        """
+    def quantiles(self, qs: Buffer | Iterable[float]) -> list[float]:
+        """Several quantiles, in the order asked for; errors as quantile."""
+    def quantile_interval(self, q: float, confidence: float = 0.95) -> tuple[float, float]:
+        """Bounds of the quantile q behind independent values, whatever their distribution.
+
+        From order statistics and the exact binomial (David and Nagaraja, "Order Statistics", 7.1),
+        widened to the buckets' edges. A side that so few values cannot bound is infinite: -inf or
+        +inf. CoreError if the histogram is empty, or q or confidence are out of range.
+        """
+    def fraction_at_most(self, value_ns: int) -> float:
+        """Share of the values that are at most value_ns, 0 to 1; CoreError if empty."""
+    def cdf(self, points: int = 1000) -> tuple[list[int], list[float]]:
+        """The cumulative distribution as a curve of at most so many points.
+
+        Values in ascending order, and the share of values at or below each, up to 1.0. The first
+        and the last bucket are always among them. Empty lists of an empty histogram.
+        """
+    def buckets(self) -> tuple[list[int], list[int]]:
+        """The non-empty buckets in ascending order: the value that stands for each, and its count.
+
+        from_buckets makes the same buckets of them again; mean and deviation are then those of the
+        buckets' values, within 0.05 %.
+        """
+    @property
+    def count(self) -> int:
+        """Number of values."""
+    @property
+    def mean(self) -> float | None:
+        """Exact mean of the values; None of no values."""
+    @property
+    def stddev(self) -> float | None:
+        """Exact sample standard deviation (n - 1); None of fewer than two values."""
+    @property
+    def min(self) -> int | None:
+        """Exact smallest value; None of no values."""
+    @property
+    def max(self) -> int | None:
+        """Exact largest value; None of no values."""
+    @property
+    def uncounted(self) -> int:
+        """Values that found no room because the count passed 2^64 - 1. Zero in any real run."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __getstate__(self) -> bytes: ...
+    def __setstate__(self, state: Buffer) -> None: ...
+
+@final
+class Series:
+    """Values of one direction, gathered into windows of time: parallel lists in order of time.
+
+    Windows without a value are not there.
+    """
+
+    @property
+    def window_ms(self) -> int:
+        """Length of every window."""
+    @property
+    def start_ms(self) -> list[int]:
+        """Start of each window, a multiple of its length, on the log's own clock."""
+    @property
+    def count(self) -> list[int]:
+        """Number of values."""
+    @property
+    def sum(self) -> list[int]:
+        """Sum of the values."""
+    @property
+    def mean(self) -> list[float]:
+        """Mean of the values."""
+    @property
+    def min(self) -> list[int]:
+        """Smallest value."""
+    @property
+    def max(self) -> list[int]:
+        """Largest value."""
+
+@final
+class DirectionSummary:
+    """Everything read of one direction of a log; values in the log's unit."""
+
+    @property
+    def histogram(self) -> Histogram:
+        """Distribution of the values. The same object at every access."""
+    @property
+    def count(self) -> int:
+        """Number of values."""
+    @property
+    def mean(self) -> float | None:
+        """Exact mean of the values."""
+    @property
+    def stddev(self) -> float | None:
+        """Exact sample standard deviation; None of a single value."""
+    @property
+    def min(self) -> int | None:
+        """Exact smallest value."""
+    @property
+    def max(self) -> int | None:
+        """Exact largest value."""
+    @property
+    def first_ms(self) -> int:
+        """Smallest time in the log."""
+    @property
+    def last_ms(self) -> int:
+        """Largest time in the log."""
+    @property
+    def time_reversals(self) -> int:
+        """How often a line's time was before the line before: one job's log appended to another's."""
+    @property
+    def block_sizes(self) -> dict[int, int]:
+        """Block size in bytes: how often it occurred. Windowed logs say 0 for every line."""
+    @property
+    def other_block_sizes(self) -> int:
+        """I/Os whose size was not told apart: only the first 1024 sizes are."""
+    @property
+    def series(self) -> Series:
+        """The values gathered into windows of time."""
+
+@final
+class LogSummary:
+    """Everything read of one bandwidth, IOPS or latency log."""
+
+    @property
+    def kind(self) -> str:
+        """lat, clat, slat, bw or iops."""
+    @property
+    def unit(self) -> str:
+        """Unit of all values: ns, bytes/s or iops."""
+    @property
+    def columns(self) -> int | None:
+        """Columns of every line; None for a log without a single good line."""
+    @property
+    def both_values(self) -> bool:
+        """Whether each line holds average and maximum (log_window_value=both)."""
+    @property
+    def lines(self) -> int:
+        """Lines read: good, bad and blank."""
+    @property
+    def bad_lines(self) -> int:
+        """Lines that could not be read; always 0 after strict reading."""
+    @property
+    def unterminated(self) -> bool:
+        """Whether the last line lacks its line feed: fio was stopped while it wrote."""
+    @property
+    def directions(self) -> dict[str, DirectionSummary]:
+        """By read, write and trim; only those that occur."""
+
+@final
+class DirectionBins:
+    """Everything read of one direction of a histogram log: parallel lists, one item per line."""
+
+    @property
+    def histogram(self) -> Histogram:
+        """All lines together. Values are middles of fio's bins, true to within 1/128."""
+    @property
+    def time_ms(self) -> list[int]:
+        """Time of each line: the end of its window."""
+    @property
+    def count(self) -> list[int]:
+        """Number of I/Os since the line before."""
+    @property
+    def mean_ns(self) -> list[float]:
+        """Their mean latency by the bins' middles; NaN of none."""
+    @property
+    def quantiles_ns(self) -> dict[float, list[float]]:
+        """For each quantile that was asked for, that of each line; NaN of none."""
+    @property
+    def time_reversals(self) -> int:
+        """How often a line's time was before that of the line before."""
+    @property
+    def looks_cumulative(self) -> bool:
+        """Whether the lines look like running totals, as fio up to 2.14 wrote them."""
+
+@final
+class HistogramLogSummary:
+    """Everything read of one histogram log."""
+
+    @property
+    def bins(self) -> int | None:
+        """Bins of every line; None for a log without a single good line."""
+    @property
+    def coarseness(self) -> int | None:
+        """fio's log_hist_coarseness: each bin joins 2^coarseness of the finest ones."""
+    @property
+    def unit_ns(self) -> int | None:
+        """What the bins count in: 1 (fio 3), or 1000 for microseconds (fio 2)."""
+    @property
+    def lines(self) -> int:
+        """Lines read: good, bad and blank."""
+    @property
+    def bad_lines(self) -> int:
+        """Lines that could not be read; always 0 after strict reading."""
+    @property
+    def unterminated(self) -> bool:
+        """Whether the last line lacks its line feed: fio was stopped while it wrote."""
+    @property
+    def directions(self) -> dict[str, DirectionBins]:
+        """By read, write and trim; only those that occur."""
+
+def fio_bin_ns(index: int) -> int:
+    """The latency that stands for bin number index of fio's finest histogram: its middle.
+
+    The names of the bins in fio's JSON+ are these. CoreError if index is past 3775.
+    """
+
+def percentile(samples: Buffer | Iterable[float], q: float) -> float:
+    """The quantile q (0 to 1) of samples in any order.
+
+    Type 7 of Hyndman and Fan (1996), as numpy's default. CoreError for no samples, a NaN among
+    them, or q out of range.
+    """
+
+def percentiles(samples: Buffer | Iterable[float], qs: Buffer | Iterable[float]) -> list[float]:
+    """Several quantiles of the same samples, sorted once; in the order asked for."""
+
+def percentile_interval(
+    samples: Buffer | Iterable[float], q: float, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Bounds of the quantile q behind independent samples; see Histogram.quantile_interval."""
+
+def read_log(
+    path: str | PathLike[str],
+    kind: str | None = None,
+    *,
+    window_ms: int = 1000,
+    strict: bool = True,
+    window_value: str = "average",
+    latency_unit: str = "ns",
+) -> LogSummary:
+    """Read a bandwidth, IOPS or latency log of fio in one pass and constant memory.
+
+    kind is lat, clat, slat, bw or iops; without it, what the file's name says (`x_clat.1.log`).
+    window_ms is the length of the windows of the series. Without strict, bad lines are counted and
+    passed over. window_value says which value of log_window_value=both is wanted: average or
+    maximum. latency_unit is `us` for logs of fio 2. Bandwidths are returned in bytes/s.
+
+    CoreError with path, line and fault for the first bad line (strict), for a compressed log and
+    for options that cannot be; OSError with the path for a file that cannot be read. Other threads
+    run meanwhile.
+    """
+
+def read_histogram_log(
+    path: str | PathLike[str],
+    *,
+    strict: bool = True,
+    cumulative: bool = False,
+    quantiles: Buffer | Iterable[float] | None = None,
+) -> HistogramLogSummary:
+    """Read a log of completion-latency histograms (fio's write_hist_log) in one pass.
+
+    cumulative says that lines hold totals since the start (fio up to 2.14). quantiles are wanted of
+    each line, by default 0.5 and 0.99. Errors as read_log.
+    """
