@@ -104,6 +104,9 @@ class Stub:
     def access(self, params: Any) -> str:
         return "nothing"
 
+    def touches(self, params: Any) -> list[Any]:
+        return []
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         return Command(["sh", "-c", self.line], self.timeout_s, files={"job": "text"})
 

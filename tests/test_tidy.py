@@ -47,7 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "frames": ROLES | {"store"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "preflight": ROLES | {"study", "plan", "process", "drivers", "targets", "monitors"},
-    "run": ROLES | {"study", "plan", "process", "store", "preflight", "monitors", "analysis", "host", "settings"},
+    "run": ROLES
+    | {"study", "plan", "process", "store", "preflight", "monitors", "analysis", "host", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
     "junit": CONTRACTS | {"analysis"},
     "report": CONTRACTS | {"_core", "analysis", "study"},

@@ -16,7 +16,7 @@ from ioassay.drivers import driver as make_driver
 from ioassay.errors import StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
 from ioassay.study import Study, Suite
 from ioassay.targets import target as make_target
 
@@ -50,6 +50,10 @@ class Bench:
         """The strongest thing that any point does to the target."""
         found = (self.driver.access(trial.params) for trial in self.points())
         return max(found, key=_STRENGTH.__getitem__, default=NOTHING)
+
+    def touches(self) -> list[Touch]:
+        """Every path that the points' own parameters name, each once for each access."""
+        return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
 
     def close(self) -> None:
         """Give back what the targets took."""
@@ -134,11 +138,8 @@ def _examine_points(bench: Bench) -> list[Warning_]:
 def _examine_paths(bench: Bench) -> list[Warning_]:
     from ioassay.targets import safety
 
-    seen: dict[tuple[Path, str], None] = {}
-    for trial in bench.points():
-        for touch in bench.driver.touches(trial.params):
-            seen.setdefault((touch.path, touch.access))
-    return [warning for path, access in seen for warning in safety.inspect_path(path, access, bench.consent)]
+    found = (safety.inspect_path(touch.path, touch.access, bench.consent) for touch in bench.touches())
+    return [warning for warnings in found for warning in warnings]
 
 
 def _examine_targets(bench: Bench) -> list[Warning_]:

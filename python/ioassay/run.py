@@ -23,6 +23,7 @@ from ioassay.record import FAILED, OK, Record, Samples, Warning_
 from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.settings import KEEP, HostSettings, drop_caches
 from ioassay.store import RunStore
+from ioassay.targets.guard import guarded
 
 if TYPE_CHECKING:
     from ioassay.study import Until
@@ -94,6 +95,7 @@ def execute(store: RunStore, benches: Sequence[Bench], progress: Progress) -> Ta
         process.end_orphans(_tag(store))
         for bench in benches:
             stack.callback(bench.close)
+            stack.enter_context(guarded(bench.touches(), bench.consent))
         settings = stack.enter_context(HostSettings(_governor(benches)))
         return _execute(store, {bench.study.name: bench for bench in benches}, progress, settings.warnings)
 
