@@ -9,8 +9,8 @@ from ioassay.errors import StudyError, ToolError
 from ioassay.roles import NOTHING, READ, WRITE
 
 FILE = {"kind": "file", "path": "testfile", "size": "1GiB"}
-OPTIONS = """rw bs ioengine direct buffered iodepth numjobs size runtime time_based rwmixread rwmixwrite bssplit size offset
-randseed gtod_reduce exec_prerun group_reporting norandommap io_submit_mode loops ioscheduler"""
+OPTIONS = """rw bs ioengine direct buffered iodepth numjobs size runtime time_based rwmixread rwmixwrite
+bssplit size offset randseed gtod_reduce exec_prerun group_reporting norandommap io_submit_mode loops ioscheduler"""
 PROBES = {
     "engines": "Available IO engines:\n\tpsync\n\tlibaio\n\tmmap\n\tnull\n\tio_uring\n",
     "options": "\n".join(f"{name:24}: what it does" for name in OPTIONS.split()),

@@ -120,11 +120,11 @@ def _average(jobs: Sequence[_Windows], weights: Sequence[_Windows]) -> _Windows:
 
 def _read(path: Path, kind: str, interval_ms: int) -> dict[str, _Windows]:
     """Direction -> windows of one job's log, in the unit of its metric (bandwidth in bytes/s)."""
-    from ioassay import _core
+    from ioassay._core import read_log
 
-    summary = _core.read_log(path, kind, interval_ms)
     found: dict[str, _Windows] = {}
-    for direction, part in summary.directions.items():
-        starts_ms, means = part.windows()
-        found[direction] = {(start + interval_ms / 2) / 1e3: mean for start, mean in zip(starts_ms, means, strict=True)}
+    for direction, part in read_log(path, kind, window_ms=interval_ms).directions.items():
+        windows = part.series
+        middles_s = [(start_ms + interval_ms / 2) / 1e3 for start_ms in windows.start_ms]
+        found[direction] = dict(zip(middles_s, windows.mean, strict=True))
     return found
