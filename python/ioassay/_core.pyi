@@ -10,6 +10,22 @@ from typing import final
 
 from typing_extensions import Buffer
 
+__all__ = [
+    "CoreError",
+    "DirectionBins",
+    "DirectionSummary",
+    "Histogram",
+    "HistogramLogSummary",
+    "LogSummary",
+    "Series",
+    "fio_bin_ns",
+    "percentile",
+    "percentile_interval",
+    "percentiles",
+    "read_histogram_log",
+    "read_log",
+]
+
 class CoreError(ValueError):
     """What the core was given cannot be: the message names it, its value and what was wanted."""
 
@@ -255,16 +271,14 @@ def percentile(samples: Buffer | Iterable[float], q: float) -> float:
 def percentiles(samples: Buffer | Iterable[float], qs: Buffer | Iterable[float]) -> list[float]:
     """Several quantiles of the same samples, sorted once; in the order asked for."""
 
-def percentile_interval(
-    samples: Buffer | Iterable[float], q: float, confidence: float = 0.95
-) -> tuple[float, float]:
+def percentile_interval(samples: Buffer | Iterable[float], q: float, confidence: float = 0.95) -> tuple[float, float]:
     """Bounds of the quantile q behind independent samples; see Histogram.quantile_interval."""
 
 def read_log(
     path: str | PathLike[str],
     kind: str | None = None,
-    *,
     window_ms: int = 1000,
+    *,
     strict: bool = True,
     window_value: str = "average",
     latency_unit: str = "ns",

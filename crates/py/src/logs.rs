@@ -122,7 +122,7 @@ impl LogSummary {
 /// Read a bandwidth, IOPS or latency log of fio in one pass.
 #[pyfunction]
 #[pyo3(signature = (
-    path, kind=None, *, window_ms=1000, strict=true, window_value="average", latency_unit="ns"
+    path, kind=None, window_ms=1000, *, strict=true, window_value="average", latency_unit="ns"
 ))]
 #[expect(
     clippy::needless_pass_by_value,

@@ -1,0 +1,271 @@
+"""The compiled module: as its stub says, and right where Python and Rust meet.
+
+What the numbers are is proved by `cargo test`; here they are held against numpy, scipy and fio's own results.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import json
+import math
+import os
+import pickle
+import random
+import threading
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ioassay import _core
+from ioassay._core import CoreError, Histogram
+
+ROOT = Path(__file__).parent.parent
+STUB = ast.parse((ROOT / "python" / "ioassay" / "_core.pyi").read_text())
+GOLDEN = ROOT / "crates" / "fiolog" / "tests" / "golden" / "fio-3.33"
+
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def definitions(body: list[ast.stmt]) -> dict[str, Definition]:
+    return {node.name: node for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+
+
+def decorators(node: Definition) -> set[str]:
+    return {ast.unparse(decorator) for decorator in node.decorator_list}
+
+
+def stub_parameters(node: ast.FunctionDef) -> list[tuple[str, str, object]]:
+    """Name, kind and default of each parameter but self; kind as inspect calls it."""
+    arguments = node.args
+    plain = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
+    found = [
+        (argument.arg, "POSITIONAL_OR_KEYWORD", default) for argument, default in zip(plain, defaults, strict=True)
+    ]
+    found += [
+        (argument.arg, "KEYWORD_ONLY", default)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    return [
+        (name, kind, inspect.Parameter.empty if default is None else ast.literal_eval(default))
+        for name, kind, default in found
+        if name != "self"
+    ]
+
+
+def real_parameters(function: Callable[..., object]) -> list[tuple[str, str, object]]:
+    parameters = inspect.signature(function).parameters.values()
+    return [(each.name, each.kind.name, each.default) for each in parameters if each.name != "self"]
+
+
+def public(names: list[str]) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_the_stub_names_what_the_module_has() -> None:
+    assert set(definitions(STUB.body)) == public(dir(_core))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in definitions(STUB.body) if name[0].islower()))
+def test_functions_take_what_the_stub_says(name: str) -> None:
+    node = definitions(STUB.body)[name]
+    assert isinstance(node, ast.FunctionDef)
+    assert ast.get_docstring(node), f"{name} has no docstring"
+    assert real_parameters(getattr(_core, name)) == stub_parameters(node)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in definitions(STUB.body) if name[0].isupper()))
+def test_classes_have_what_the_stub_says(name: str) -> None:
+    node, found = definitions(STUB.body)[name], getattr(_core, name)
+    members = definitions(node.body)
+    if issubclass(found, Exception):
+        assert found.__mro__[1] is ValueError and "ValueError" in [ast.unparse(base) for base in node.bases]
+        return
+    assert public(list(members)) == public(list(vars(found)))
+    for member, description in members.items():
+        real = inspect.getattr_static(found, member)
+        if "property" in decorators(description):
+            assert inspect.isdatadescriptor(real), f"{name}.{member} is no property"
+        elif not member.startswith("__"):
+            assert isinstance(description, ast.FunctionDef)
+            assert ("staticmethod" in decorators(description)) == isinstance(real, staticmethod)
+            assert real_parameters(getattr(found, member)) == stub_parameters(description), f"{name}.{member}"
+
+
+def test_percentiles_are_those_of_numpy() -> None:
+    import numpy as np
+
+    seed = 20240611
+    rng = np.random.default_rng(seed)
+    for size in (1, 2, 10, 1001):
+        samples = rng.lognormal(11, 1, size)
+        shares = rng.random(20)
+        expected = np.quantile(samples, shares)
+        assert _core.percentiles(samples, shares) == pytest.approx(expected), f"seed {seed}, size {size}"
+        assert _core.percentile(list(samples), 0.9) == pytest.approx(np.quantile(samples, 0.9))
+        histogram = Histogram()
+        histogram.record_many((samples * 1000).astype(np.uint64))
+        assert histogram.quantiles(shares) == pytest.approx(expected * 1000, rel=1e-3), f"seed {seed}"
+
+
+def test_intervals_have_the_ranks_of_scipys_binomial() -> None:
+    from scipy.stats import binom
+
+    seed = 7
+    chance = random.Random(seed)
+    for _ in range(300):
+        count, q, confidence = chance.randint(1, 3000), chance.random(), chance.uniform(0.5, 0.999)
+        tail = (1 - confidence) / 2
+        # The samples are their own ranks.
+        low, high = _core.percentile_interval(range(1, count + 1), q, confidence)
+        message = f"seed {seed}: {count} {q} {confidence}"
+        rank = int(low) if math.isfinite(low) else 0
+        assert binom.cdf(rank - 1, count, q) <= tail * (1 + 1e-9) < binom.cdf(rank, count, q) * (1 + 1e-6), message
+        if math.isfinite(high):
+            assert binom.sf(int(high) - 1, count, q) <= tail * (1 + 1e-9), message
+        else:
+            assert binom.sf(count - 1, count, q) > tail * (1 - 1e-9), message
+
+
+def test_columns_of_every_kind_are_taken() -> None:
+    import numpy as np
+
+    columns = [[3, 1, 2], (3, 1, 2), iter([3, 1, 2]), array("Q", [3, 1, 2]), np.array([3, 1, 2])]
+    columns += [np.array([3, 1, 2], dtype=kind) for kind in ("u8", "i8", "i4", "u1")]
+    columns.append(np.array([3, 0, 1, 0, 2], dtype="u8")[::2])
+    for column in columns:
+        histogram = Histogram()
+        histogram.record_many(column)
+        assert histogram.buckets() == ([1, 2, 3], [1, 1, 1]), repr(column)
+
+
+@pytest.mark.parametrize("column", [[1, -2], [1, 2.5], [1, "x"], [1, None], [1, 2**64], array("q", [1, -2])])
+def test_a_bad_number_is_named(column: list[int]) -> None:
+    with pytest.raises(CoreError, match=r"values_ns\[1\] is .*, wanted a whole number from 0 to 18446744073709551615"):
+        Histogram().record_many(column)
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda: Histogram().quantile(0.5), "quantile of no samples"),
+        (lambda: _core.percentile([], 0.5), "quantile of no samples"),
+        (lambda: _core.percentile([1.0, math.nan], 0.5), "sample 1 is not a number"),
+        (lambda: _core.percentile(["x"], 0.5), r"samples\[0\] is x, wanted a number"),
+        (lambda: _core.percentile([1], 50), "quantile is 50, wanted a number from 0 to 1"),
+        (lambda: _core.percentile_interval([1], 0.5, 95), "confidence is 95, wanted"),
+        (lambda: Histogram.from_buckets([1, 2], [1]), "2 bucket values but 1 bucket counts"),
+        (lambda: Histogram().__setstate__(b"rubbish"), "wanted those of a histogram"),
+        (lambda: _core.fio_bin_ns(3776), "index is 3776, wanted 0 to 3775"),
+        (lambda: _core.read_log("x_lat.log", "late"), "kind is `late`, wanted one of"),
+        (lambda: _core.read_log("some.log"), "some.log: the name does not tell the kind"),
+        (lambda: _core.read_log(GOLDEN / "hist_clat.1.log", window_ms=0), "window_ms is 0, wanted at least 1"),
+        (lambda: _core.read_log("x_lat.log", window_value="most"), "wanted average or maximum"),
+        (lambda: _core.read_log("x_bw.log", latency_unit="us"), "wanted none for a log of bw"),
+        (lambda: _core.read_log(GOLDEN / "README.md", "lat"), r"README.md: line 1, .*columns, wanted 4 to 8"),
+        (lambda: _core.read_histogram_log(GOLDEN / "hist.json"), r"hist.json: line 1, "),
+    ],
+)
+def test_questions_that_cannot_be_are_refused(question: Callable[[], object], message: str) -> None:
+    with pytest.raises(CoreError, match=message):
+        question()
+
+
+def test_files_that_cannot_be_read_are_errors_of_the_system(tmp_path: Path) -> None:
+    for read in (lambda path: _core.read_log(path, "lat"), _core.read_histogram_log):
+        with pytest.raises(FileNotFoundError, match="No such file") as missing:
+            read(tmp_path / "missing")
+        assert missing.value.filename == tmp_path / "missing"
+        with pytest.raises(IsADirectoryError):
+            read(tmp_path)
+
+
+def test_a_histogram_survives_a_pickle_and_stays_itself() -> None:
+    histogram = Histogram.from_buckets([250, 10**6, 2**64 - 1], [5, 1, 1])
+    for other in (pickle.loads(pickle.dumps(histogram)), copy.deepcopy(histogram)):
+        assert other == histogram and other is not histogram
+        assert (other.count, other.mean, other.stddev) == (7, histogram.mean, histogram.stddev)
+        other.record(3)
+        assert other != histogram
+
+
+def test_a_histogram_merges_with_itself() -> None:
+    histogram = Histogram.from_buckets([1, 5], [2, 1])
+    histogram.merge(histogram)
+    assert (histogram.buckets(), histogram.mean) == (([1, 5], [4, 2]), pytest.approx(14 / 6))
+    assert repr(histogram) == "<Histogram of 6 values from 1 to 5>"
+    assert histogram.cdf() == ([1, 5], [pytest.approx(2 / 3), 1.0])
+    assert histogram.fraction_at_most(4) == pytest.approx(2 / 3)
+
+
+def test_an_empty_histogram_has_no_moments() -> None:
+    empty = Histogram()
+    assert (empty.count, empty.mean, empty.stddev, empty.min, empty.max) == (0, None, None, None, None)
+    assert (empty.cdf(), empty.buckets(), repr(empty)) == (([], []), ([], []), "<Histogram of no values>")
+
+
+def test_the_bins_of_fio_are_named_as_fio_names_them() -> None:
+    job = json.loads((GOLDEN / "hist.json").read_text())["jobs"][0]
+    names = {_core.fio_bin_ns(index) for index in range(1856)}
+    assert len(names) == 1856
+    for direction in ("read", "write"):
+        assert {int(name) for name in job[direction]["clat_ns"]["bins"]} <= names
+
+
+def test_a_log_and_the_bins_of_the_same_run_agree() -> None:
+    job = json.loads((GOLDEN / "hist.json").read_text())["jobs"][0]
+    log = _core.read_log(GOLDEN / "hist_clat.1.log")
+    assert (log.kind, log.unit, log.columns, log.lines, log.bad_lines) == ("clat", "ns", 5, 1792, 0)
+    for direction, read in log.directions.items():
+        told = job[direction]["clat_ns"]
+        assert (read.count, read.min, read.max) == (told["N"], told["min"], told["max"])
+        assert (read.mean, read.stddev) == (pytest.approx(told["mean"]), pytest.approx(told["stddev"]))
+        bins = Histogram.from_buckets(map(int, told["bins"]), told["bins"].values())
+        assert bins.count == read.histogram.count
+        for q in (0.1, 0.5, 0.9, 0.99):
+            # Half a bin of fio's, and where the rank falls between two bins.
+            assert bins.quantile(q) == pytest.approx(read.histogram.quantile(q), rel=0.03)
+
+
+def test_series_and_block_sizes_come_as_lists() -> None:
+    read = _core.read_log(GOLDEN / "windowed_bw.1.log", window_ms=500).directions["write"]
+    series = read.series
+    assert (series.window_ms, series.start_ms, series.count) == (500, [0, 500], [3, 5])
+    assert series.sum == [(6513 + 6552 + 6600) * 1024, (6560 + 6480 + 6626 + 6560 + 6520) * 1024]
+    assert series.mean == [total / count for total, count in zip(series.sum, series.count, strict=True)]
+    assert (series.min[0], series.max[0]) == (6513 * 1024, 6600 * 1024)
+    assert (read.first_ms, read.last_ms, read.time_reversals, read.block_sizes) == (148, 900, 0, {0: 8})
+    assert read.histogram is read.histogram
+
+
+def test_a_histogram_log_gives_a_row_per_line() -> None:
+    log = _core.read_histogram_log(GOLDEN / "hist_clat_hist.1.log", quantiles=[0.5])
+    assert (log.bins, log.coarseness, log.unit_ns, log.lines) == (1856, 0, 1, 6)
+    reads = log.directions["read"]
+    assert (reads.time_ms, reads.count) == ([251, 502, 753], [224, 236, 186])
+    assert list(reads.quantiles_ns) == [0.5] and len(reads.quantiles_ns[0.5]) == 3
+    assert reads.histogram.count == sum(reads.count) and not reads.looks_cumulative
+
+
+def test_bad_lines_are_counted_where_that_is_wanted(tmp_path: Path) -> None:
+    log = tmp_path / "x_lat.1.log"
+    log.write_bytes(b"1, 5, 0, 4096, 0\nrubbish\n2, 6, 1, 4096, 0\n3, 7")
+    with pytest.raises(CoreError, match=r"x_lat.1.log: line 2, `rubbish`: 1 columns, wanted 5"):
+        _core.read_log(log)
+    summary = _core.read_log(str(log), strict=False)
+    assert (summary.bad_lines, summary.lines, summary.unterminated) == (2, 4, True)
+    assert sorted(summary.directions) == ["read", "write"]
+
+
+def test_other_threads_run_while_a_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "pipe"
+    os.mkfifo(log)
+    # Whoever holds the interpreter while it waits for this pipe would wait for ever.
+    writer = threading.Thread(target=lambda: log.write_text("1, 5, 0, 4096, 0\n"), daemon=True)
+    writer.start()
+    assert _core.read_log(log, "lat").directions["read"].count == 1
+    writer.join()
