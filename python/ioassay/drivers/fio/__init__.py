@@ -126,7 +126,8 @@ class Fio:
         view, raw = _view(trial.params), raw.absolute()
         if view.file is None:
             text, folder = job.emit(trial, load), raw
-            options = ["--readonly"] if load.read_only or self.access(trial.params) == READ else []
+            must_not_write = load.read_only and view.jobs[0].engine not in ELSEWHERE
+            options = ["--readonly"] if must_not_write or not view.jobs[0].writes else []
         else:
             redirected = raw if jobfile.writes_logs(view.file) else None
             _require_plain(raw)
@@ -175,7 +176,8 @@ def _command_line(trial: Trial, view: _View, raw: Path) -> list[str]:
         options += ["--randrepeat=0", f"--randseed={trial.seed % 2**63}"]
     asked = logs.options(trial.params, view.jobs[0], f"{raw}/")
     options += [f"--{name}={value}" for name, value in asked.items()]
-    if all(touch.access == READ for touch in paths.touches(view.jobs, view.folder)):
+    touched = paths.touches(view.jobs, view.folder)
+    if not any(section.writes for section in view.jobs) and all(touch.access == READ for touch in touched):
         options.append("--readonly")
     return options
 
