@@ -244,7 +244,7 @@ def test_every_alias_is_the_one_that_fio_has(fio: Fio) -> None:
 def test_the_options_that_are_written_otherwise_than_given_are_known_to_fio(fio: Fio) -> None:
     engines = {"window_size": "net", "cpuchunks": "cpuio", "grace_time": "exec", "cmdprio_bssplit": "libaio"}
     for name in options._WRITERS:
-        fio._names.check([name], engines.get(name, "psync"))
+        fio._names.check([name], {engines.get(name, "psync")})
 
 
 def test_what_the_installed_fio_does_not_know_is_refused_before_anything_runs(fio: Fio) -> None:

@@ -162,6 +162,14 @@ def test_validation_knows_the_jobs_of_the_file() -> None:
     assert {warning.code for warning in found} == {"iodepth-ignored", "kib-suffix"}
 
 
+def test_options_of_an_engine_may_stand_in_global(tmp_path: Path) -> None:
+    fio = Fio()
+    options = "\n".join(f"{name}  : x" for name in ("ioengine", "bs"))
+    fio.configure("fio-3.33", {"options": options, "engines": "Available:\n\tlibaio\n\tpsync\n"})
+    text = "[global]\nioengine=libaio\nuserspace_reap\n[a]\nioengine=psync\n"
+    assert list(fio.validate({"job": text, "job_path": str(tmp_path / "my.fio")}, {})) == []
+
+
 def test_access_is_the_strongest_of_all_sections() -> None:
     assert Fio().access({"job": "[a]\nrw=read\n[b]\nrw=write\n", "job_path": "/x/my.fio"}) == WRITE
     assert Fio().access({"job": "[a]\nrw=read\n", "job_path": "/x/my.fio"}) == READ

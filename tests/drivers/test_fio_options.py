@@ -146,17 +146,17 @@ def learned() -> Names:
 
 def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(StudyError, match="did you mean 'bs'") as caught:
-        learned().check(["rw", "bss"], "psync")
+        learned().check(["rw", "bss"], {"psync"})
     assert caught.value.key == "params.bss"
 
 
 def test_options_of_the_engine_are_known_and_those_of_another_are_named() -> None:
     names = learned()
-    names.check(["bs", "userspace_reap", "brand_new", "bs_is_seq_rand"], "libaio")
-    with pytest.raises(StudyError, match="option of ioengine libaio; this point has ioengine psync"):
-        names.check(["userspace_reap"], "psync")
+    names.check(["bs", "userspace_reap", "brand_new", "bs_is_seq_rand"], {"libaio", "psync"})
+    with pytest.raises(StudyError, match="option of ioengine libaio; used here: psync"):
+        names.check(["userspace_reap"], {"psync"})
 
 
 def test_nothing_is_refused_before_fio_was_asked_nor_for_an_engine_that_is_not_known() -> None:
-    Names().check(["nonsense"], "psync")
-    learned().check(["nonsense"], "my_own_engine")
+    Names().check(["nonsense"], {"psync"})
+    learned().check(["nonsense"], {"my_own_engine"})

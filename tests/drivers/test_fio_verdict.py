@@ -95,6 +95,11 @@ def test_results_cut_off_fail_with_where(golden: Any, tmp_path: Path) -> None:
     assert "JSON is cut off after" in Fio().parse(trial, ended, tmp_path).reason
 
 
+def test_a_path_in_a_message_does_not_choose_the_remedy() -> None:
+    said = "fio: io_u error on file /dev/shm/mounted/io_uring: No space left on device"
+    assert "free some space" in verdict(None, messages=said, exit_code=1).reason
+
+
 def test_a_trial_whose_fio_wrote_nothing_at_all_fails(tmp_path: Path) -> None:
     trial = Trial("read", "s", "fio", {}, {"rw": "read"}, {}, {}, 0, 1, 0)
     ended = Outcome(0, None, False, 0.0, 1.0, tmp_path / "stdout", tmp_path / "stderr")

@@ -91,7 +91,7 @@ class Fio:
         logs.check(params)
         warnings: list[Warning_] = []
         for section in view.jobs:
-            self._names.check(_written_names(section, params), section.engine)
+            self._names.check(_written_names(section, params), _engines(view))
             warnings += check.check(section, target, self._names.engines)
         if view.file is not None:
             jobfile.writes_logs(view.file)
@@ -145,7 +145,10 @@ class Fio:
         """Read fio's results; `failed` with the reason for everything that is not a measurement."""
         if outcome is None:
             return Parsed(FAILED, "fio was not run")
-        jobs = _view(trial.params, job.name_of(trial)).jobs
+        try:
+            jobs = _view(trial.params, job.name_of(trial)).jobs
+        except StudyError as error:  # a file that the job includes is gone since
+            return Parsed(FAILED, str(error))
         results, unreadable = _results(raw / RESULTS)
         verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
         if results is None or verdict.reason:
@@ -159,6 +162,12 @@ class Fio:
             parts=merge.parts(results),
             warnings=(*verdict.warnings, *lost),
         )
+
+
+def _engines(view: _View) -> set[str]:
+    """The engines of the jobs, and of sections in a job file that no job takes them from."""
+    named = {line.value for line in view.file.lines if line.name == "ioengine" and line.value} if view.file else set()
+    return named | {section.engine for section in view.jobs}
 
 
 def _written_names(section: Section, params: Mapping[str, Any]) -> Sequence[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ioassay import units
@@ -107,19 +107,22 @@ class Names:
             if kind == "engine" and engine:
                 self._engine_options[engine] = self._engine_options.get(engine, frozenset()) | set(_listed(text))
 
-    def check(self, names: Iterable[str], engine: str) -> None:
-        """StudyError (key `params.<name>`) with the nearest name for one that fio does not know."""
-        if not self._options or engine not in self._engine_options:
+    def check(self, names: Iterable[str], engines: Collection[str]) -> None:
+        """StudyError (key `params.<name>`) with the nearest name for one that fio does not know.
+
+        `engines` are all that the jobs use: in a job file the options of one engine may stand in [global].
+        """
+        if not self._options or not self._engine_options.keys() >= set(engines):
             return  # nothing to compare with; fio itself refuses an unknown option before it does any I/O
-        known = self._options | _UNLISTED | self._engine_options[engine]
+        known = self._options.union(_UNLISTED, *(self._engine_options[engine] for engine in engines))
         for name in names:
             if name not in known:
-                raise StudyError(self._unknown(name, engine, known), key=f"params.{name}")
+                raise StudyError(self._unknown(name, engines, known), key=f"params.{name}")
 
-    def _unknown(self, name: str, engine: str, known: frozenset[str]) -> str:
+    def _unknown(self, name: str, engines: Collection[str], known: frozenset[str]) -> str:
         for other, names in self._engine_options.items():
             if name in names:
-                return f"is an option of ioengine {other}; this point has ioengine {engine}"
+                return f"is an option of ioengine {other}; used here: {', '.join(sorted(engines))}"
         close = difflib.get_close_matches(name, [*known, *ALIASES], 3)
         close.sort(key=lambda other: other[0] != name[0])  # the first letter is seldom the slip
         return f"no such option of fio; {f'did you mean {close[0]!r}?' if close else 'see: fio --cmdhelp=all'}"

@@ -23,11 +23,11 @@ _MOST_SHARE_OF_RUNTIME, _MOST_OVERRUN_S = 1.2, 1.0
 _REFILL_BYTES_PER_S = 2e9
 """Bandwidth of one job from which on making fresh data is seen: fio 3.33 fills 4 to 5 GB/s on a common core."""
 _REMEDIES: tuple[tuple[str, str], ...] = (
-    (r"mounted", "fio refuses to write to a mounted disk: unmount it, or choose another target"),
+    (r"appears mounted", "fio refuses to write to a mounted disk: unmount it, or choose another target"),
     (r"not loadable|failed to load engine", "this fio lacks the engine: fio --enghelp lists those it has"),
     (r"bad option|unrecognized option|failed parsing", "correct the option: fio --cmdhelp=NAME explains it"),
     (r"io_uring\.c", "io_uring may be disabled: see sysctl kernel.io_uring_disabled, or use ioengine = 'libaio'"),
-    (r"smalloc|shm", "fio ran out of shared memory: lower numjobs, or raise kernel.shmmax"),
+    (r"smalloc|shmget|shmat", "fio ran out of shared memory: lower numjobs, or raise kernel.shmmax"),
     (r"you need to specify size", "set size, or give a target of known size"),
     (r"err=\s*22\b|Invalid argument", "the file system may not take direct I/O, or not in blocks of this size: "
      "set direct = 0, use a multiple of the sector size, or another path"),
