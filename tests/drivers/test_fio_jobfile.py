@@ -1,9 +1,12 @@
 """Users' job files: read as fio reads them, run as they are."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ioassay.drivers.fio import Fio, jobfile
 from ioassay.errors import StudyError
@@ -79,6 +82,25 @@ def test_a_section_in_an_included_file_and_a_file_that_includes_itself_are_refus
         parse("[a]\ninclude bad.inc\n", tmp_path)
     with pytest.raises(StudyError, match="ten times over"):
         parse("[a]\ninclude self.inc\n", tmp_path)
+
+
+WORDS = r"""[a] [global] [b ] [ bs=4k bs bs= bssplit=4k/50:/ rw=randrw:8 rw numjobs=$ncpus*2 numjobs=x runtime=10m size=50%
+runtime=-1 size=4z size=99999999999999999999999 iodepth=0 direct buffered=1 rwmixread=101 ioengine=libaio filename=::
+filename=a\:b directory=: nrfiles=0 stonewall wait_for=a ;c #d =1 == kb_base=1000 write_bw_log= offset=0x10 loops=0
+startdelay=1-2 time_based=1 mem=mmap: filename_format=$jobname name=\x rate=,1m unlink"""
+words = st.sampled_from(WORDS.split())
+
+
+@settings(max_examples=300)
+@given(lines=st.lists(st.lists(words, max_size=3).map(" ".join), max_size=12))
+def test_any_text_is_read_or_refused(lines: list[str]) -> None:
+    """Whatever stands in a job file, the answer is an answer or a StudyError."""
+    params = {"job": "\n".join(lines), "job_path": "/nowhere/my.fio"}
+    fio = Fio()
+    with contextlib.suppress(StudyError):
+        fio.validate(params, {"kind": "null"})
+    with contextlib.suppress(StudyError):
+        fio.access(params), fio.touches(params), fio.estimate(params, {})
 
 
 def test_a_stonewall_begins_a_new_stage() -> None:

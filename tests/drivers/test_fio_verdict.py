@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.output import Direction, Job, Results
@@ -98,6 +100,21 @@ def test_results_cut_off_fail_with_where(golden: Any, tmp_path: Path) -> None:
 def test_a_path_in_a_message_does_not_choose_the_remedy() -> None:
     said = "fio: io_u error on file /dev/shm/mounted/io_uring: No space left on device"
     assert "free some space" in verdict(None, messages=said, exit_code=1).reason
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_results_never_raise(golden: Any, tmp_path: Path, data: st.DataObject) -> None:
+    text = golden.text("two-sections")
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = start + data.draw(st.integers(0, 40))
+    text = text[:start] + data.draw(st.text(alphabet='0123456789.-{}[]",:eE \n', max_size=8)) + text[end:]
+    for name in ("stdout", "stderr"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "fio.json").write_text(text)
+    trial = Trial("x", "s", "fio", {}, {"job": "[a]\n", "job_path": "/x/my.fio"}, {}, {}, 0, 1, 0)
+    ended = Outcome(0, None, False, 0.0, 1.0, tmp_path / "stdout", tmp_path / "stderr")
+    assert Fio().parse(trial, ended, tmp_path).status in ("ok", "failed")
 
 
 def test_a_trial_whose_fio_wrote_nothing_at_all_fails(tmp_path: Path) -> None:

@@ -146,22 +146,28 @@ class Fio:
         if outcome is None:
             return Parsed(FAILED, "fio was not run")
         try:
-            jobs = _view(trial.params, job.name_of(trial)).jobs
+            return _read(trial, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
             return Parsed(FAILED, str(error))
-        results, unreadable = _results(raw / RESULTS)
-        verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
-        if results is None or verdict.reason:
-            return Parsed(FAILED, verdict.reason, parts=merge.parts(results) if results else ())
-        series, lost = logs.series(trial.params, raw)
-        return Parsed(
-            OK,
-            metrics={**merge.metrics(results.jobs), **merge.by_section(results.jobs)},
-            buckets=merge.buckets(results.jobs),
-            series=series,
-            parts=merge.parts(results),
-            warnings=(*verdict.warnings, *lost),
-        )
+        except (ValueError, ArithmeticError) as error:
+            return Parsed(FAILED, f"{RESULTS}: its numbers make no sense: {error}")
+
+
+def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
+    jobs = _view(trial.params, job.name_of(trial)).jobs
+    results, unreadable = _results(raw / RESULTS)
+    verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
+    if results is None or verdict.reason:
+        return Parsed(FAILED, verdict.reason)
+    series, lost = logs.series(trial.params, raw)
+    return Parsed(
+        OK,
+        metrics={**merge.metrics(results.jobs), **merge.by_section(results.jobs)},
+        buckets=merge.buckets(results.jobs),
+        series=series,
+        parts=merge.parts(results),
+        warnings=(*verdict.warnings, *lost),
+    )
 
 
 def _engines(view: _View) -> set[str]:

@@ -51,14 +51,14 @@ def _pattern(job: Section, target: Target) -> Iterator[Warning_]:
 def _numbers(job: Section, target: Target) -> Iterator[Warning_]:
     for name in (*_COUNTS, *_PERCENTAGES):
         for text in job.options.get(name, "").split(","):
-            if text and "$" not in text and not text.isdigit():
+            if text and "$" not in text and not text.isdecimal():
                 raise _refuse(name, f"is '{text}'; wanted a whole number")
     for name in _COUNTS:
         if job.options.get(name) == "0":
             raise _refuse(name, "is 0, so nothing would run; wanted 1 or more")
     for name in _PERCENTAGES:
         for text in job.options.get(name, "").split(","):
-            if text.isdigit() and int(text) > 100:
+            if text.isdecimal() and int(text) > 100:
                 raise _refuse(name, f"is {text} %; wanted 0 to 100")
     yield from ()
 

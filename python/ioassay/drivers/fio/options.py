@@ -150,7 +150,7 @@ def write(name: str, value: Any) -> str:
         raise StudyError(f"{text!r} contains {bad[0]!r}; {why}", key=f"params.{name}")
     try:
         return _WRITERS.get(name, str)(text)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise StudyError(str(error), key=f"params.{name}") from None
 
 
@@ -207,7 +207,7 @@ def _split(text: str) -> str:
 def _split_part(part: str) -> str:
     size, slash, rest = part.partition("/")
     share = rest.partition("/")[0]
-    if slash and share and not (share.isdigit() and int(share) <= 100):
+    if slash and share and not (share.isdecimal() and int(share) <= 100):
         raise ValueError(f"'{part}' has the share '{share}'; wanted a whole percentage such as 4KiB/30")
     return f"{units.parse_size(size)}{slash}{rest}"
 

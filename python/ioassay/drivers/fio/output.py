@@ -87,7 +87,7 @@ def parse_json(text: str, source: str = "fio's output") -> Results:
     document, start, end = documents[-1]
     try:
         return _results(document, (text[:start] + text[end:]).strip())
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(f"{source}: JSON is not as fio writes it: {type(error).__name__} {error}") from None
 
 
@@ -99,7 +99,7 @@ def _documents(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
             continue
         try:
             document, position = decoder.raw_decode(text, brace.start())
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, or a number or a nesting that Python will not take
             continue
         if isinstance(document, dict) and ("jobs" in document or "client_stats" in document):
             yield document, brace.start(), position

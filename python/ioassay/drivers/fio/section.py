@@ -48,9 +48,9 @@ def fio_bytes(text: str, kb_base: int = 1024) -> int | None:
 
     None for a percentage, a number of zones or what is not a size.
     """
-    if re.fullmatch(r"0x[0-9a-f]+", text, re.I):
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.I):
         return int(text, 16)
-    match = re.fullmatch(r"(\d+)\s*(b|(?:([kmgtp])(b|i|ib)?))?", text.strip(), re.I)
+    match = re.fullmatch(r"(\d{1,19})\s*(b|(?:([kmgtp])(b|i|ib)?))?", text.strip(), re.I)
     if match is None:
         return None
     number, prefix, rest = int(match[1]), (match[3] or "").lower(), (match[4] or "").lower()
@@ -60,7 +60,7 @@ def fio_bytes(text: str, kb_base: int = 1024) -> int | None:
 
 def fio_seconds(text: str) -> float | None:
     """Seconds of a duration as fio reads it (`__get_mult_time` in parse.c); None when it is none."""
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip(), re.I)
+    match = re.fullmatch(r"(\d{1,19})\s*([a-z]*)", text.strip(), re.I)
     if match is None:
         return None
     unit = match[2].lower()
@@ -90,7 +90,7 @@ class Section:
     def number(self, name: str, default: int) -> int:
         """A whole number; `default` where it is absent or computed by fio."""
         text = self.options.get(name, "")
-        return int(text) if re.fullmatch(r"\d+", text) else default
+        return int(text) if re.fullmatch(r"\d{1,19}", text) else default
 
     def bytes(self, name: str) -> int | None:
         """A size in bytes, None when absent, relative or computed."""

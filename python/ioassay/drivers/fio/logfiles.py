@@ -1,0 +1,188 @@
+"""Logs of fio that were made elsewhere: which files belong together, and what they say.
+
+Logs are named `<prefix>_<kind>.<job>.log`; those of one prefix are one load. A log with a line for each request gives
+the latency distribution; one that fio averaged (`log_avg_msec`) gives a series only, because percentiles of averages
+mean nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ioassay.drivers.fio import timelines
+from ioassay.drivers.fio.merge import PERCENTAGES
+from ioassay.drivers.fio.timelines import LATENCIES
+from ioassay.errors import InputError
+from ioassay.record import Buckets, Series, Warning_
+
+if TYPE_CHECKING:
+    from ioassay._core import DirectionSummary, Histogram, LogSummary
+
+_NAME = re.compile(r"^(?P<prefix>.*?)_(?P<kind>(?:[cs]?lat|bw|iops|clat_hist))(?:\.(?P<job>\d+))?\.log$")
+_HISTOGRAM = "clat_hist"
+_WINDOW_MS = 100
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the logs of one load say, in the units of the metrics."""
+
+    metrics: Mapping[str, float]
+    buckets: Sequence[Buckets]
+    series: Sequence[Series]
+    warnings: Sequence[Warning_]
+
+
+@dataclass
+class _Gathered:
+    metrics: dict[str, float] = field(default_factory=dict)
+    buckets: list[Buckets] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
+    warnings: dict[Warning_, None] = field(default_factory=dict)
+
+    def distribution(self, direction: str, kind: str, histogram: Histogram) -> None:
+        """Keep a distribution, and the statistics of it that are metrics."""
+        values_ns, counts = histogram.buckets()
+        self.buckets.append(Buckets(direction, kind, values_ns, counts))
+        statistics = {
+            "mean": histogram.mean,
+            "stddev": histogram.stddev,
+            "min": histogram.min,
+            "max": histogram.max,
+        }
+        found = {name: float(value) for name, value in statistics.items() if value is not None}
+        quantiles = histogram.quantiles([percentage / 100 for percentage in PERCENTAGES])
+        found |= {f"p{percentage:g}": value for percentage, value in zip(PERCENTAGES, quantiles, strict=True)}
+        self.metrics |= {f"{direction}.{kind}.{name}": value for name, value in found.items()}
+        self.metrics[f"{direction}.ios"] = float(histogram.count)
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of one load: kind -> one path a job."""
+
+    prefix: str
+    kinds: Mapping[str, Sequence[Path]]
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files."""
+        return [path for paths in self.kinds.values() for path in paths]
+
+    def read(self) -> Said:
+        """Everything the logs say; InputError names file, line and fault."""
+        from ioassay._core import CoreError
+
+        gathered = _Gathered()
+        try:
+            for kind, paths in self.kinds.items():
+                _read_histograms(paths, gathered) if kind == _HISTOGRAM else _read_values(kind, paths, gathered)
+        except (CoreError, OSError) as error:
+            raise InputError(str(error)) from None
+        return Said(gathered.metrics, gathered.buckets, gathered.series, list(gathered.warnings))
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file is one of fio's logs by its name."""
+    return _NAME.match(path.name) is not None
+
+
+def grouped(paths: Sequence[Path]) -> list[Logs]:
+    """Logs by folder and prefix, jobs in the order of their numbers."""
+    groups: dict[tuple[Path, str], dict[str, list[tuple[int, Path]]]] = {}
+    for path in paths:
+        match = _NAME.match(path.name)
+        if match is not None:
+            kinds = groups.setdefault((path.parent, match["prefix"]), {})
+            kinds.setdefault(match["kind"], []).append((int(match["job"] or 0), path))
+    return [
+        Logs(prefix, {kind: [path for _, path in sorted(found)] for kind, found in kinds.items()})
+        for (_, prefix), kinds in groups.items()
+    ]
+
+
+def _read_values(kind: str, paths: Sequence[Path], gathered: _Gathered) -> None:
+    from ioassay._core import read_log
+
+    summaries = [read_log(path, kind, window_ms=_WINDOW_MS) for path in paths]
+    gathered.warnings |= dict.fromkeys(_doubts(paths, summaries, kind))
+    for direction, parts in _by_direction(summaries):
+        single = all(_per_request(part) for part in parts)
+        if kind in LATENCIES and single:
+            gathered.distribution(direction, kind, _merged([part.histogram for part in parts]))
+        elif single:
+            gathered.metrics |= _rates(direction, parts)
+        else:
+            gathered.warnings[_averaged(kind)] = None
+    for series in timelines.series_of(kind, paths, _WINDOW_MS):
+        if kind in LATENCIES or not _is_single(series.metric, summaries):
+            gathered.series.append(series)
+            if series.job == -1 and series.value:
+                gathered.metrics.setdefault(series.metric, sum(series.value) / len(series.value))
+
+
+def _read_histograms(paths: Sequence[Path], gathered: _Gathered) -> None:
+    from ioassay._core import read_histogram_log
+
+    summaries = [read_histogram_log(path) for path in paths]
+    for direction in sorted({name for summary in summaries for name in summary.directions}):
+        parts = [summary.directions[direction] for summary in summaries if direction in summary.directions]
+        if any(part.looks_cumulative for part in parts):
+            text = f"the {direction} lines of the histogram log look like running totals, as fio up to 2.14 wrote them"
+            gathered.warnings[Warning_("histogram-log-cumulative", text, "make the log anew with fio 3")] = None
+        gathered.distribution(direction, "clat", _merged([part.histogram for part in parts]))
+
+
+def _by_direction(summaries: Sequence[LogSummary]) -> Iterator[tuple[str, list[DirectionSummary]]]:
+    for direction in sorted({name for summary in summaries for name in summary.directions}):
+        yield direction, [summary.directions[direction] for summary in summaries if direction in summary.directions]
+
+
+def _merged(histograms: Sequence[Histogram]) -> Histogram:
+    from ioassay._core import Histogram
+
+    whole = Histogram()
+    for histogram in histograms:
+        whole.merge(histogram)
+    return whole
+
+
+def _per_request(part: DirectionSummary) -> bool:
+    """fio writes the block size of each request, and 0 for an average over a window."""
+    return any(part.block_sizes)
+
+
+def _is_single(metric: str, summaries: Sequence[LogSummary]) -> bool:
+    direction = metric.partition(".")[0]
+    return any(_per_request(part) for name, parts in _by_direction(summaries) if name == direction for part in parts)
+
+
+def _rates(direction: str, parts: Sequence[DirectionSummary]) -> dict[str, float]:
+    """Volume and rates of a log with a line for each request: its values are the rates of single requests."""
+    volume = sum(size * count for part in parts for size, count in part.block_sizes.items())
+    requests = sum(part.count for part in parts)
+    elapsed_s = max(part.last_ms for part in parts) / 1e3
+    found: dict[str, float] = {f"{direction}.bytes": volume, f"{direction}.ios": requests}
+    if elapsed_s > 0:
+        found |= {f"{direction}.bw": volume / elapsed_s, f"{direction}.iops": requests / elapsed_s}
+    return found
+
+
+def _averaged(kind: str) -> Warning_:
+    text = f"the {kind} log holds averages over windows: its mean weights all windows alike, and it has no percentiles"
+    return Warning_("log-averaged", text, "for percentiles import fio's JSON+ or a log made without log_avg_msec")
+
+
+def _doubts(paths: Sequence[Path], summaries: Sequence[LogSummary], kind: str) -> Iterator[Warning_]:
+    for path, summary in zip(paths, summaries, strict=True):
+        if summary.unterminated:
+            yield Warning_("log-cut", f"{path.name} ends within a line: fio was stopped while it wrote")
+        if summary.columns == 4 and kind in LATENCIES:
+            text = f"{path.name} has four columns, as fio 2 wrote them with microseconds; it is read as nanoseconds"
+            yield Warning_("log-unit", text, "check the latencies against another source")
+        if any(part.time_reversals for part in summary.directions.values()):
+            yield Warning_("log-time", f"{path.name}: time goes back, as where several jobs share one log")
