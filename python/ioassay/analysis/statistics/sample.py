@@ -19,6 +19,7 @@ OUTLIER_RISK = 0.01
 # Rows of one call to the bootstrap, and resamples of one batch: bounds its memory to about 100 MB.
 _ROWS = 128
 _BATCH = 1000
+_GRID = 2.0**36
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,17 @@ def _can_bootstrap(array: Floats) -> bool:
 def _without_bootstrap(array: Floats, statistic: Callable[..., Any], confidence: float) -> Interval | Undefined:
     if array.size < SMALLEST_BOOTSTRAP:
         return Undefined(f"{array.size} repetition(s); the bootstrap needs at least {SMALLEST_BOOTSTRAP}")
-    value = float(statistic(array, axis=-1))
+    value = float(array[0]) if statistic is np.mean else float(statistic(array, axis=-1))
     return Interval(value, value, confidence, "BCa")
 
 
 def _bootstrap(
     rows: Floats, confidence: float, statistic: Callable[..., Any], resamples: int, seed: int
 ) -> list[Interval | Undefined]:
-    """`rows` has the shape (samples, n); every row varies."""
-    # Scaling to unit range keeps the acceleration's cubes far from overflow, whatever the unit.
-    shift, scale = rows[:, :1], rows[:, -1:] - rows[:, :1]
+    """`rows` has the shape (samples, n); every row varies and ascends."""
+    grid, step = _gridded(rows) if statistic is np.mean else (rows, np.ones((rows.shape[0], 1)))
     done = stats.bootstrap(
-        ((rows - shift) / scale,) if statistic is np.mean else (rows,),
+        (grid,),
         statistic,
         axis=-1,
         n_resamples=resamples,
@@ -121,10 +121,19 @@ def _bootstrap(
         method="BCa",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    low, high = np.asarray(done.low), np.asarray(done.high)
-    if statistic is np.mean:
-        low, high = low * scale[:, 0] + shift[:, 0], high * scale[:, 0] + shift[:, 0]
+    origin = rows[:, 0] if statistic is np.mean else 0.0
+    low, high = (np.asarray(end) * step[:, 0] + origin for end in (done.low, done.high))
     return [_bca(float(a), float(b), confidence) for a, b in zip(low, high, strict=True)]
+
+
+def _gridded(rows: Floats) -> tuple[Floats, Floats]:
+    """Values as whole steps of a fine grid from the smallest, and the step of each row, shape (samples, 1).
+
+    Sums of whole numbers are exact, so a resample with the sample's own mean is seen as equal to it. Rounding would
+    put it above or below at random; of three values' resamples that is every fifth, and the bias correction with it.
+    """
+    step = (rows[:, -1:] - rows[:, :1]) / _GRID
+    return np.round((rows - rows[:, :1]) / step), step
 
 
 def _bca(low: float, high: float, confidence: float) -> Interval | Undefined:

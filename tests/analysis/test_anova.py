@@ -1,0 +1,154 @@
+"""Analyses of variance: published results, properties, error rates in simulation. NIST's data are in test_nist.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ioassay.analysis.statistics.anova import (
+    Assumption,
+    OneWay,
+    Ranks,
+    Welch,
+    brown_forsythe,
+    kruskal_wallis,
+    normal_residuals,
+    one_way,
+    welch,
+)
+from ioassay.analysis.statistics.result import Undefined
+
+PLANT_GROWTH = [
+    [4.17, 5.58, 5.18, 6.11, 4.50, 4.61, 5.17, 4.53, 5.33, 5.14],
+    [4.81, 4.17, 4.41, 3.59, 5.87, 3.83, 6.03, 4.89, 4.32, 4.69],
+    [6.31, 5.12, 5.54, 5.50, 5.37, 5.29, 4.92, 6.15, 5.80, 5.26],
+]
+"""Dobson, "An Introduction to Statistical Modelling" (1983), table 7.1; R's PlantGrowth."""
+MUCOCILIARY = [[2.9, 3.0, 2.5, 2.6, 3.2], [3.8, 2.7, 4.0, 2.4], [2.8, 3.4, 3.7, 2.2, 2.0]]
+"""Hollander and Wolfe, "Nonparametric Statistical Methods" (1973), page 116."""
+
+
+def arrays(groups: list[list[float]]) -> list[np.ndarray]:
+    return [np.array(group) for group in groups]
+
+
+def test_classic_analysis_of_plant_growth() -> None:
+    """R: anova(lm(weight ~ group, PlantGrowth)): F = 4.8461 on 2 and 27, p = 0.01591."""
+    found = one_way(arrays(PLANT_GROWTH))
+    assert isinstance(found, OneWay)
+    assert (found.df_between, found.df_within) == (2, 27)
+    assert found.f == pytest.approx(4.8461, abs=5e-5)
+    assert found.p == pytest.approx(0.01591, abs=5e-6)
+    assert found.ss_between == pytest.approx(3.76634, abs=5e-6)
+    assert found.ss_within == pytest.approx(10.49209, abs=5e-6)
+
+
+def test_effect_sizes_follow_from_the_sums_of_squares() -> None:
+    found = one_way(arrays(PLANT_GROWTH))
+    assert isinstance(found, OneWay)
+    assert found.eta2 == pytest.approx(3.76634 / (3.76634 + 10.49209), abs=1e-5)
+    assert found.omega2 == pytest.approx((3.76634 - 2 * 0.38860) / (14.25843 + 0.38860), abs=1e-5)
+
+
+def test_welch_s_analysis_of_insect_sprays(insect_sprays: list[list[float]]) -> None:
+    """R: oneway.test(count ~ spray, InsectSprays): F = 36.065 on 5 and 30.043, p = 7.999e-12."""
+    found = welch(arrays(insect_sprays))
+    assert isinstance(found, Welch)
+    assert found.f == pytest.approx(36.065, abs=5e-4)
+    assert (found.df_between, found.df_within) == (5, pytest.approx(30.043, abs=5e-4))
+    assert found.p == pytest.approx(7.999e-12, rel=1e-3)
+
+
+def test_welch_s_analysis_of_two_groups_is_welch_s_t_test() -> None:
+    """R: oneway.test(extra ~ group, sleep): F = 3.4626 on 1 and 17.776, p = 0.07939 (t = -1.8608)."""
+    drug = [[0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]]
+    found = welch(arrays(drug))
+    assert isinstance(found, Welch)
+    assert found.f == pytest.approx(1.8608**2, abs=5e-4)
+    assert found.df_within == pytest.approx(17.776, abs=5e-4)
+    assert found.p == pytest.approx(0.07939, abs=5e-6)
+
+
+def test_ranks_of_the_mucociliary_example() -> None:
+    """R: example(kruskal.test): chi-squared = 0.77143, df = 2, p = 0.68."""
+    found = kruskal_wallis(arrays(MUCOCILIARY))
+    assert isinstance(found, Ranks)
+    assert (found.h, found.df) == (pytest.approx(0.77143, abs=5e-6), 2)
+    assert found.p == pytest.approx(0.68, abs=5e-4)
+
+
+def test_ranks_of_insect_sprays_with_ties(insect_sprays: list[list[float]]) -> None:
+    """R: kruskal.test(count ~ spray, InsectSprays): chi-squared = 54.691, df = 5, p = 1.511e-10."""
+    found = kruskal_wallis(arrays(insect_sprays))
+    assert isinstance(found, Ranks)
+    assert found.h == pytest.approx(54.691, abs=5e-4)
+    assert found.p == pytest.approx(1.511e-10, rel=1e-3)
+
+
+def test_equality_of_variances_of_insect_sprays(insect_sprays: list[list[float]]) -> None:
+    """R: car::leveneTest(count ~ spray, InsectSprays): F = 3.8214 on 5 and 66, p = 0.004223."""
+    found = brown_forsythe(arrays(insect_sprays))
+    assert isinstance(found, Assumption)
+    assert found.statistic == pytest.approx(3.8214, abs=5e-5)
+    assert found.p == pytest.approx(0.004223, abs=5e-7)
+
+
+def test_normality_of_residuals_of_plant_growth() -> None:
+    """R: shapiro.test(residuals(lm(weight ~ group, PlantGrowth))): W = 0.96607, p = 0.4379."""
+    found = normal_residuals(arrays(PLANT_GROWTH))
+    assert isinstance(found, Assumption)
+    assert found.statistic == pytest.approx(0.96607, abs=5e-6)
+    assert found.p == pytest.approx(0.4379, abs=5e-5)
+
+
+GROUPS = st.lists(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=6), min_size=2, max_size=5)
+
+
+@given(GROUPS, st.randoms(), st.sampled_from([1e-6, 3.0, 1e9]))
+def test_neither_order_nor_unit_changes_a_test(groups: list[list[float]], random: object, unit: float) -> None:
+    first = one_way(arrays(groups))
+    shuffled = [list(group) for group in groups]
+    for group in shuffled:
+        random.shuffle(group)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    second = one_way([np.array(group) * unit for group in shuffled])
+    if isinstance(first, Undefined) or isinstance(second, Undefined) or first.eta2 > 1 - 1e-9:
+        return
+    assert second.f == pytest.approx(first.f, rel=1e-6, abs=1e-9)
+    assert second.p == pytest.approx(first.p, rel=1e-5, abs=1e-9)
+
+
+def test_identical_repetitions_are_named_instead_of_an_infinite_f() -> None:
+    found = one_way(arrays([[1.0, 1.0], [2.0, 2.0]]))
+    assert isinstance(found, Undefined)
+    assert "identical" in found.reason
+    assert isinstance(welch(arrays([[1.0, 1.0], [2.0, 3.0]])), Undefined)
+    assert isinstance(kruskal_wallis(arrays([[1.0, 1.0], [1.0, 1.0]])), Undefined)
+    assert isinstance(normal_residuals(arrays([[1.0, 1.0], [2.0, 2.0]])), Undefined)
+
+
+def test_single_repetitions_and_single_conditions_are_named() -> None:
+    for test in (one_way, welch, kruskal_wallis):
+        assert isinstance(test(arrays([[1.0], [2.0]])), Undefined)
+        assert isinstance(test(arrays([[1.0, 2.0]])), Undefined)
+    assert isinstance(brown_forsythe(arrays([[1.0, 2.0], [1.0, 3.0]])), Undefined)
+
+
+def test_an_empty_condition_is_ignored() -> None:
+    assert one_way(arrays([*PLANT_GROWTH, []])) == one_way(arrays(PLANT_GROWTH))
+
+
+def test_welch_keeps_its_error_rate_where_the_classic_analysis_does_not() -> None:
+    """Equal means; the small group scatters most, the worst case for the classic analysis."""
+    rng = np.random.default_rng(17)
+    classic = unequal = 0
+    for _ in range(800):
+        groups = [rng.normal(100, sd, n) for sd, n in ((1.0, 20), (1.0, 20), (6.0, 5))]
+        first, second = one_way(groups), welch(groups)
+        assert isinstance(first, OneWay) and isinstance(second, Welch)
+        classic += first.p < 0.05
+        unequal += second.p < 0.05
+    assert classic / 800 > 0.12
+    assert unequal / 800 == pytest.approx(0.05, abs=0.025)

@@ -1,0 +1,138 @@
+"""Two samples: the ratio of means, equivalence, Welch and Mann-Whitney."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ioassay.analysis.statistics.ratio import (
+    Ratio,
+    TwoSample,
+    average_ratio,
+    equivalence,
+    mann_whitney,
+    ratio_interval,
+    ratio_of_means,
+    welch_t,
+)
+from ioassay.analysis.statistics.result import Interval, Undefined
+
+SAMPLE = st.lists(st.floats(50.0, 150.0), min_size=2, max_size=12)
+
+
+def ratio(first: list[float] | np.ndarray, second: list[float] | np.ndarray) -> Ratio:
+    found = ratio_of_means(np.array(first), np.array(second), 0.95)
+    assert isinstance(found, Ratio)
+    return found
+
+
+def test_welch_and_mann_whitney_are_the_published_ones() -> None:
+    """Hollander and Wolfe (1973), page 69; R: wilcox.test(x, y): W = 35, p = 0.2544. Student's sleep: t = -1.8608."""
+    x = np.array([0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46])
+    y = np.array([1.15, 0.88, 0.90, 0.74, 1.21])
+    found = mann_whitney(x, y)
+    assert isinstance(found, TwoSample)
+    assert (found.statistic, round(found.p, 4)) == (35.0, 0.2544)
+    first = np.array([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0])
+    second = np.array([1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4])
+    t = welch_t(first, second)
+    assert isinstance(t, TwoSample)
+    assert (t.statistic, t.df, t.p) == pytest.approx((-1.8608, 17.776, 0.07939), abs=5e-4)
+
+
+def test_two_one_sided_tests_of_a_published_example() -> None:
+    """Lakens, "Equivalence tests" (Social Psychological and Personality Science 8, 2017), example of TOSTER's TOSTtwo:
+    means 5.25 and 5.22, deviations 0.95 and 0.83, n = 95 and 89, bounds d = ±0.43: t(182) = -2.69, p = 0.004.
+    """
+    squares = np.array([0.95**2 / 95, 0.83**2 / 89])
+    se = float(np.sqrt(squares.sum()))
+    df = float(squares.sum() ** 2 / np.sum(squares**2 / np.array([94, 88])))
+    bound = 0.43 * math.sqrt((0.95**2 + 0.83**2) / 2)
+    # The example is on differences; a ratio is judged by its logarithm, so its difference becomes our log ratio.
+    difference = Ratio(math.exp(0.03), ratio_interval(0.03, se, df, 0.95), se, df, 1.0)
+    found = equivalence(difference, math.expm1(bound), 0.05)
+    assert (0.03 - bound) / se == pytest.approx(-2.69, abs=0.005)
+    assert found.p == pytest.approx(0.004, abs=5e-4)
+    assert found.equivalent
+
+
+@given(SAMPLE, SAMPLE)
+def test_swapping_the_samples_inverts_the_ratio_and_its_interval(first: list[float], second: list[float]) -> None:
+    forth, back = ratio(first, second), ratio(second, first)
+    inverse = back.interval.inverse()
+    assert forth.ratio == pytest.approx(1 / back.ratio)
+    assert (forth.interval.low, forth.interval.high) == pytest.approx((inverse.low, inverse.high))
+    assert forth.p == pytest.approx(back.p, abs=1e-12)
+
+
+@given(SAMPLE, SAMPLE, st.sampled_from([1e-9, 1024.0]))
+def test_units_cancel(first: list[float], second: list[float], unit: float) -> None:
+    plain, scaled = ratio(first, second), ratio(np.array(first) * unit, np.array(second) * unit)
+    assert (scaled.ratio, scaled.interval.low, scaled.p) == pytest.approx(
+        (plain.ratio, plain.interval.low, plain.p), rel=1e-6, abs=1e-9
+    )
+
+
+def test_the_interval_is_the_delta_method_s() -> None:
+    first, second = np.array([10.0, 11.0, 12.0, 9.5]), np.array([20.0, 22.0, 19.0])
+    found = ratio(first, second)
+    parts = [np.var(one, ddof=1) / one.size / one.mean() ** 2 for one in (first, second)]
+    df = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 2)
+    half = stats.t.ppf(0.975, df) * math.sqrt(sum(parts))
+    assert found.df == pytest.approx(df)
+    assert found.interval.high == pytest.approx(math.exp(math.log(first.mean() / second.mean()) + half))
+
+
+def test_ratio_interval_covers_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(43)
+    hits = 0
+    for _ in range(2000):
+        found = ratio(rng.normal(120, 10, 5), rng.normal(100, 4, 8))
+        hits += found.interval.low <= 1.2 <= found.interval.high
+    assert hits / 2000 == pytest.approx(0.95, abs=0.017)
+
+
+def test_equivalence_is_rarely_claimed_at_the_margin() -> None:
+    rng = np.random.default_rng(47)
+    claimed = sum(
+        equivalence(ratio(rng.normal(105, 3, 8), rng.normal(100, 3, 8)), 0.05, 0.05).equivalent for _ in range(1000)
+    )
+    assert claimed / 1000 < 0.075
+
+
+@given(SAMPLE, SAMPLE)
+def test_equivalence_holds_exactly_when_its_interval_lies_within_the_margin(
+    first: list[float], second: list[float]
+) -> None:
+    found = equivalence(ratio(first, second), 0.1, 0.05)
+    inside = found.interval.low >= 1 / 1.1 and found.interval.high <= 1.1
+    assert found.equivalent == inside or abs(found.p - 0.05) < 1e-9
+
+
+def test_identical_repetitions_compare_exactly() -> None:
+    same, other = ratio([3.0, 3.0], [3.0, 3.0]), ratio([4.0, 4.0], [2.0, 2.0])
+    assert (same.ratio, same.p, other.ratio, other.p) == (1.0, 1.0, 2.0, 0.0)
+    assert other.interval == Interval(2.0, 2.0, 0.95, "exact")
+    assert equivalence(same, 0.05, 0.05).equivalent
+    assert not equivalence(other, 0.05, 0.05).equivalent
+
+
+def test_one_repetition_or_a_mean_at_zero_has_no_ratio() -> None:
+    assert isinstance(ratio_of_means(np.array([1.0]), np.array([1.0, 2.0]), 0.95), Undefined)
+    assert isinstance(ratio_of_means(np.array([0.0, 0.0]), np.array([1.0, 2.0]), 0.95), Undefined)
+    assert isinstance(average_ratio([], 0.95), Undefined)
+
+
+def test_an_average_ratio_is_the_geometric_mean_and_narrower() -> None:
+    rng = np.random.default_rng(53)
+    pairs = [(rng.normal(20, 1, 6) * scale, rng.normal(10, 0.5, 6) * scale) for scale in (1.0, 30.0, 500.0)]
+    found, single = average_ratio(pairs, 0.95), ratio(*pairs[0])
+    assert isinstance(found, Ratio)
+    wanted = math.prod(first.mean() / second.mean() for first, second in pairs) ** (1 / 3)
+    assert found.ratio == pytest.approx(wanted)
+    assert found.se < single.se
