@@ -87,8 +87,8 @@ def test_a_section_in_an_included_file_and_a_file_that_includes_itself_are_refus
 WORDS = r"""
 [a] [global] [b ] [ bs=4k bs bs= bssplit=4k/50:/ rw=randrw:8 rw numjobs=$ncpus*2 numjobs=x runtime=10m size=50% size=4z
 size=99999999999999999999999 iodepth=0 direct buffered=1 rwmixread=101 ioengine=libaio filename=:: filename=a\:b unlink
-directory=: nrfiles=0 stonewall wait_for=a ;c #d =1 == kb_base=1000 write_bw_log= offset=0x10 loops=0 runtime=-1 rate=,1m
-startdelay=1-2 time_based=1 mem=mmap: filename_format=$jobname name=\x
+directory=: nrfiles=0 stonewall wait_for=a ;c #d =1 == kb_base=1000 write_bw_log= offset=0x10 loops=0 runtime=-1
+rate=,1m startdelay=1-2 time_based=1 mem=mmap: filename_format=$jobname name=\x
 """
 words = st.sampled_from(WORDS.split())
 
