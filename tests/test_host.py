@@ -435,3 +435,18 @@ def test_small_readings() -> None:
     assert (selected("a [b] c"), selected("b"), selected(None)) == ("b", "b", None)
     assert (choices("a [b] c"), choices(None)) == (["a", "b", "c"], [])
     assert known(a=None, b=0, c=False, d={}, e=[], f="") == {"b": 0, "c": False, "f": ""}
+
+
+@pytest.mark.root
+def test_a_real_loop_device_is_found_with_what_it_lies_on(
+    loop_device: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = loop_device(8 << 20)
+    found = host.facts(device, observe_s=0.0)["disk"]
+    assert found["devices"][0]["name"] == device.name
+    assert found["devices"][0]["kind"] == "loop"
+    assert found["devices"][0]["size_bytes"] == 8 << 20
+    assert "mount" not in found
+    assert [one["name"] for one in found["devices"][1:]] == host.devices(tmp_path)
+    monkeypatch.chdir(device.parent)
+    assert host.devices(Path(device.name)) == host.devices(device)

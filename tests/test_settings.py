@@ -135,9 +135,15 @@ def test_a_user_who_may_not_gets_a_warning_once_and_not_an_error(
 
 def test_what_is_as_wanted_already_is_not_touched(machine: Path) -> None:
     set_governors(machine, "performance")
+    preference = machine / CPUFREQ.format(0) / "energy_performance_preference"
+    preference.write_text("balance_power\n")
     with HostSettings(root=machine) as host:
+        assert not (machine / "run").exists()
+    (machine / "run/ioassay").mkdir(parents=True)
+    with HostSettings(root=machine):
         assert files(machine) == []
     assert governors(machine) == PERFORMANCE
+    assert preference.read_text() == "balance_power\n"
     assert host.warnings == []
 
 

@@ -52,7 +52,8 @@ class HostSettings:
 
     def __enter__(self) -> Self:
         wanted = self._permitted(list(self._wanted()))
-        if wanted:
+        # All as wanted, and no folder in which another run could have said that it made it so: nothing to do.
+        if self._state.is_dir() or any(self._differs(knob) for knob in wanted if not knob.follows):
             try:
                 with restore.locked(self._state):
                     self._change(wanted)
@@ -99,7 +100,7 @@ class HostSettings:
             self.warnings.append(Warning_("settings-restored", text))
         living = _living(self._state, self._root)
         changes = [change for knob in wanted if (change := self._as_change(knob, living)) is not None]
-        if not changes:
+        if all(change.follows for change in changes):
             return
         self._file = restore.write(self._state, changes, self._root)
         try:
