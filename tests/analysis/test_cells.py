@@ -61,6 +61,14 @@ def test_failed_trials_are_left_out_and_counted(lab: Any) -> None:
     assert found.caveats()[:2] == ["4 failed trials are left out.", "No trial went well at bs=8k."]
 
 
+def test_values_that_are_no_measurement_are_left_out_and_counted(lab: Any) -> None:
+    study = lab.study()
+    bad = [float("nan"), float("inf"), 1e300, 5.0]
+    found = cells(lab.records(lab.run(study, lambda _, r: {"read.bw": bad[r]}, 4)), study, "read.bw")
+    assert list(found.cells[0].values) == [5.0]
+    assert found.caveats() == ["3 values are not finite numbers of a plausible size and are left out."]
+
+
 def test_numbers_that_a_frame_turned_into_text_find_their_level(lab: Any) -> None:
     """A suite whose studies share a factor name has one column for both; text where one of them has words."""
     first = lab.study("a", factors={"bs": [4096, 8192]})

@@ -18,6 +18,7 @@ from ioassay.analysis.statistics.result import Floats
 from ioassay.record import FAILED, OK, SKIPPED, RecordSet, Scalar
 
 Ints = npt.NDArray[np.int64]
+SMALLEST, LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Cells:
     """All conditions of one study with values of one response, in the study's order.
 
     `factors` holds only levels that have values. `absent`: conditions that ran but have no such response;
-    `failed` and `skipped`: numbers of trials that are left out; `lost`: conditions of which no trial went well.
+    `failed` and `skipped`: numbers of trials that are left out; `implausible`: of values that are no measurement;
+    `lost`: conditions of which no trial went well.
     """
 
     study: str
@@ -55,6 +57,7 @@ class Cells:
     lost: tuple[str, ...] = ()
     failed: int = 0
     skipped: int = 0
+    implausible: int = 0
 
     @property
     def groups(self) -> list[Floats]:
@@ -86,6 +89,8 @@ class Cells:
         for number, word in ((self.failed, "failed"), (self.skipped, "skipped")):
             if number:
                 said.append(f"{number} {word} trial{' is' if number == 1 else 's are'} left out.")
+        if self.implausible:
+            said.append(f"{self.implausible} values are not finite numbers of a plausible size and are left out.")
         if self.lost:
             said.append(f"No trial went well at {'; '.join(self.lost)}.")
         if self.absent:
@@ -117,6 +122,7 @@ def cells(records: RecordSet, study: asked.Study, response: str) -> Cells:
         lost=tuple(label(known[key]) for key in known if not _ran(rows[key])),
         failed=status.count(FAILED),
         skipped=status.count(SKIPPED),
+        implausible=sum(_implausible(row, response) for part in rows.values() for row in part),
     )
 
 
@@ -143,7 +149,7 @@ def _ran(rows: Sequence[Mapping[str, object]]) -> bool:
 def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, object]], response: str, performed: str) -> Cell:
     # A direction without a single request has no rate, even where a tool says 0.
     good = [
-        row for row in rows if row["status"] == OK and _is_number(row.get(response)) and row.get(performed, 1.0) != 0
+        row for row in rows if row["status"] == OK and plausible(row.get(response)) and row.get(performed, 1.0) != 0
     ]
     return Cell(
         point=point,
@@ -154,8 +160,13 @@ def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, object]], res
     )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and bool(np.isfinite(value))
+def plausible(value: object) -> bool:
+    """Whether a value can be a measurement: a finite number whose square is one, too. None is none."""
+    return isinstance(value, int | float) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
+
+
+def _implausible(row: Mapping[str, object], response: str) -> bool:
+    return row["status"] == OK and row.get(response) is not None and not plausible(row.get(response))
 
 
 def _present(factors: Mapping[str, tuple[Scalar, ...]], kept: Sequence[Cell]) -> dict[str, tuple[Scalar, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ioassay.analysis import asked
-from ioassay.analysis.cells import Cell
+from ioassay.analysis.cells import LARGEST, SMALLEST, Cell
 from ioassay.analysis.remember import remembered
 from ioassay.analysis.statistics.result import Floats
 from ioassay.record import RecordSet
@@ -73,7 +73,8 @@ def _by_trial(rows: pl.DataFrame) -> dict[str, Samples]:
 
 
 def _finite(found: Samples) -> Samples:
-    kept = np.isfinite(found.value) & np.isfinite(found.time_s)
+    size = np.abs(found.value)
+    kept = ((found.value == 0) | ((size >= SMALLEST) & (size <= LARGEST))) & np.isfinite(found.time_s)
     return Samples(np.asarray(found.time_s[kept], np.float64), np.asarray(found.value[kept], np.float64))
 
 

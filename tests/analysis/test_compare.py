@@ -1,0 +1,143 @@
+"""Two runs against each other: verdicts, error rates, what only one of them has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioassay.analysis.compare import CHANGED, FASTER, SAME, SLOWER, UNDECIDED, compare
+
+
+def run(
+    lab: Any, seed: int, factor: float = 1.0, noise: float = 0.01, n: int = 8, study: Any = None, **keys: Any
+) -> Any:
+    rng = np.random.default_rng(seed)
+    study = study or lab.study(factors={"bs": ["4KiB", "64KiB"]}, responses=["read.bw", "read.lat.p99"], **keys)
+
+    def measure(point: Any, _: int) -> dict[str, float]:
+        level = 1e8 if point.get("bs") == "4KiB" else 5e8
+        return {
+            "read.bw": factor * level * rng.lognormal(0, noise),
+            "read.lat.p99": 1e5 / factor * rng.lognormal(0, noise),
+        }
+
+    return lab.records(lab.run(study, measure, n))
+
+
+def verdicts(found: Any) -> set[str]:
+    return {row.verdict for row in found.rows}
+
+
+def test_the_same_run_is_the_same(lab: Any) -> None:
+    found = compare(run(lab, 1), run(lab, 2))
+    assert verdicts(found) == {SAME}
+    assert not found.regression
+    assert found.counts == {"same": 4}
+
+
+def test_a_slower_run_is_slower_in_bandwidth_and_in_latency(lab: Any) -> None:
+    found = compare(run(lab, 1), run(lab, 2, factor=0.8))
+    assert verdicts(found) == {SLOWER}
+    assert found.regression
+    row = next(row for row in found.rows if row.response == "read.lat.p99")
+    assert row.ratio.ratio == pytest.approx(1.25, rel=0.03)
+    assert "slower in 4" in found.statement() and "Worst:" in found.statement()
+
+
+def test_a_faster_run_is_no_regression(lab: Any) -> None:
+    found = compare(run(lab, 1), run(lab, 2, factor=1.3))
+    assert verdicts(found) == {FASTER} and not found.regression
+
+
+def test_noise_leaves_it_undecided_and_says_what_to_do(lab: Any) -> None:
+    found = compare(run(lab, 1, noise=0.3, n=3), run(lab, 2, noise=0.3, n=3, factor=0.97))
+    assert verdicts(found) == {UNDECIDED}
+    assert "repeat more often" in found.rows[0].reason
+
+
+def test_a_real_difference_within_the_margin_is_the_same(lab: Any) -> None:
+    found = compare(run(lab, 1, noise=0.001), run(lab, 2, noise=0.001, factor=0.98), margin=0.05)
+    assert verdicts(found) == {SAME}
+    assert max(row.p_adjusted for row in found.rows) < 1e-6
+    assert verdicts(compare(run(lab, 1, noise=0.001), run(lab, 2, noise=0.001, factor=0.98), margin=0.01)) == {SLOWER}
+
+
+def test_a_response_without_a_better_direction_changes(lab: Any) -> None:
+    study = lab.study(responses=["cpu.usr"])
+    a, b = (
+        lab.records(lab.run(study, lambda _, r, level=level: {"cpu.usr": level + 0.1 * r}, 6)) for level in (20.0, 40.0)
+    )
+    found = compare(a, b)
+    assert verdicts(found) == {CHANGED} and not found.regression
+
+
+def test_single_repetitions_are_undecided_because_of_that(lab: Any) -> None:
+    found = compare(run(lab, 1, n=1), run(lab, 2, n=8))
+    assert verdicts(found) == {UNDECIDED}
+    assert "one repetition only" in found.rows[0].reason
+
+
+def test_deterministic_runs_compare_exactly(lab: Any) -> None:
+    study = lab.study(responses=["value"], driver="simulate")
+    first, same, worse = (
+        lab.records(lab.run(study, lambda *_, level=level: {"value": level}, 3)) for level in (10.0, 10.0, 8.0)
+    )
+    assert verdicts(compare(first, same)) == {SAME}
+    assert verdicts(compare(first, worse)) == {SLOWER}
+
+
+def test_conditions_and_studies_of_one_run_only_are_listed(lab: Any) -> None:
+    wide = lab.study(factors={"bs": ["4KiB", "64KiB", "1MiB"]}, responses=["read.bw"])
+    narrow = lab.study(factors={"bs": ["4KiB", "64KiB", "16KiB"]}, responses=["read.bw"])
+    other = lab.study("other")
+    extra = lab.run(other, lambda *_: {"read.bw": 1.0}, 2, first_order=100)
+    a = lab.records(lab.run(wide, lambda p, r: {"read.bw": 1.0 + r}, 3), extra)
+    found = compare(a, run(lab, 2, study=narrow, n=3))
+    assert found.only_a == ("study, bs=1MiB: read.bw", "study other")
+    assert found.only_b == ("study, bs=16KiB: read.bw",)
+    assert len(found.rows) == 2
+
+
+def test_different_settings_and_hosts_are_warned_of(lab: Any) -> None:
+    a = run(lab, 1, params={"direct": 1, "iodepth": 1})
+    b = run(lab, 2, params={"direct": 1, "iodepth": 32}, description="another text")
+    object.__setattr__(b, "host", {"kernel": {"release": "7.0"}})
+    found = compare(a, b)
+    assert found.warnings == (
+        "study: params.iodepth is 1 in A and 32 in B",
+        "host: kernel.release is None in A and '7.0' in B",
+    )
+
+
+def test_levels_match_whatever_their_spelling(lab: Any) -> None:
+    study = lab.study(factors={"numjobs": [1, 2]})
+    words = lab.study(factors={"numjobs": ["1", "2"]})
+    a, b = (lab.records(lab.run(one, lambda _, r: {"read.bw": 10.0 + r}, 4)) for one in (study, words))
+    assert len(compare(a, b).rows) == 2
+
+
+def test_many_comparisons_of_equal_runs_rarely_cry_regression(lab: Any) -> None:
+    """Twenty equal conditions: unadjusted, six runs of ten would show a false difference."""
+    false = 0
+    for seed in range(40):
+        draw = np.random.default_rng(seed).normal
+        study = lab.study(factors={"n": list(range(20))}, responses=["read.bw"])
+        a, b = (lab.records(lab.run(study, lambda *_, draw=draw: {"read.bw": draw(100, 8)}, 5)) for _ in range(2))
+        false += bool({SLOWER, FASTER} & verdicts(compare(a, b)))
+    assert false <= 6
+
+
+def test_the_result_is_plain_json(lab: Any) -> None:
+    found = compare(run(lab, 1), run(lab, 2, factor=0.5)).as_dict()
+    text = json.loads(json.dumps(found, allow_nan=False))
+    assert text["regression"] is True and text["rows"][0]["verdict"] == "slower"
+    assert text["rows"][0]["ratio"]["interval"]["low"] < 0.5 < text["rows"][0]["ratio"]["interval"]["high"]
+
+
+def test_runs_without_anything_in_common_say_so(lab: Any) -> None:
+    a, b = lab.study("a"), lab.study("b")
+    found = compare(*(lab.records(lab.run(one, lambda *_: {"read.bw": 1.0}, 2)) for one in (a, b)))
+    assert found.rows == () and "share no condition" in found.statement()

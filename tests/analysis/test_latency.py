@@ -1,0 +1,109 @@
+"""Latency distributions: percentiles of merged histograms, intervals over repetitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ioassay.analysis import asked, latency
+from ioassay.analysis.statistics.result import Interval
+
+
+def histogram(rng: np.random.Generator, median_ns: float, requests: int = 5000) -> tuple[np.ndarray, np.ndarray]:
+    values = np.round(rng.lognormal(np.log(median_ns), 0.3, requests), -2).astype(int)
+    return np.unique(values, return_counts=True)
+
+
+def measured(lab: Any, repetitions: int = 8, requests: int = 5000, spread: float = 0.05) -> Any:
+    rng = np.random.default_rng(1)
+    study = lab.study(factors={"iodepth": [1, 32]})
+
+    def measure(point: Any, _: int) -> dict[str, Any]:
+        median = (1e5 if point["iodepth"] == 1 else 2e6) * rng.lognormal(0, spread)
+        return {"read.bw": 1.0, "_hist": [("read", "lat", *histogram(rng, median, requests))]}
+
+    return study, lab.records(lab.run(study, measure, repetitions))
+
+
+def test_the_point_estimate_is_the_percentile_of_all_requests_together(lab: Any) -> None:
+    study, records = measured(lab)
+    found = latency.latencies(records, study, "read", "lat", 0.95)
+    import polars as pl
+
+    trials = asked.trials_of(records, study).filter(pl.col("iodepth") == 1)["trial"].to_list()
+    rows = records.hist.filter(pl.col("trial").is_in(trials))
+    everything = np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy())
+    assert found[0].requests == everything.size == 8 * 5000
+    for percent in latency.PERCENTS[:4]:
+        assert found[0].at(percent).value == pytest.approx(np.percentile(everything, percent), rel=0.001)
+
+
+def test_the_interval_comes_from_each_repetition_s_own_percentile(lab: Any) -> None:
+    study, records = measured(lab)
+    found = latency.latencies(records, study, "read", "lat", 0.95)[0].at(99.0)
+    own = []
+    for trial in asked.trials_of(records, study).filter(records.trials["iodepth"] == 1)["trial"]:
+        rows = records.hist.filter(records.hist["trial"] == trial)
+        own.append(np.percentile(np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy()), 99))
+    assert isinstance(found.interval, Interval)
+    wanted = stats.t.interval(0.95, 7, np.mean(own), stats.sem(own))
+    assert (found.interval.low, found.interval.high) == pytest.approx(wanted, rel=0.002)
+
+
+def test_the_naive_interval_is_far_narrower_and_labelled(lab: Any) -> None:
+    study, records = measured(lab)
+    (finding,) = latency.analyse(records, study)
+    percentile = finding.statistics["points"][0]["percentiles"]["p50"]
+    width = {name: percentile[name][1] - percentile[name][0] for name in ("ci_ns", "naive_ci_ns")}
+    assert width["naive_ci_ns"] < width["ci_ns"] / 3
+    assert finding.statistics["naive_label"].startswith("naive")
+    assert any("naive" in column for column in finding.tables[1].columns)
+    assert "half of the reads take at most" in finding.statement
+
+
+def test_few_requests_beyond_a_percentile_are_named(lab: Any) -> None:
+    study, records = measured(lab, requests=300)
+    (finding,) = latency.analyse(records, study)
+    assert any("p99.9 and p99.99" in caveat for caveat in finding.caveats)
+    assert finding.statistics["points"][0]["percentiles"]["p99.99"]["naive_ci_ns"] is None
+
+
+def test_one_repetition_has_percentiles_and_no_interval(lab: Any) -> None:
+    study, records = measured(lab, repetitions=1)
+    (finding,) = latency.analyse(records, study)
+    point = finding.statistics["points"][0]["percentiles"]["p99"]
+    assert point["value_ns"] > 0 and point["ci_ns"] is None and point["ci_bca_ns"] is None
+    assert any("one repetition" in caveat for caveat in finding.caveats)
+
+
+def test_an_interval_never_goes_below_no_time(lab: Any) -> None:
+    study, records = measured(lab, repetitions=2, spread=1.5)
+    for point in latency.analyse(records, study)[0].statistics["points"]:
+        assert all(found["ci_ns"][0] >= 0 for found in point["percentiles"].values())
+
+
+def test_jobs_are_merged_where_only_they_were_recorded(lab: Any) -> None:
+    study = lab.study()
+    rows = lab.run(study, lambda *_: {"read.bw": 1.0}, 1)
+    rows.extra["hist"] = [
+        {
+            "study": "study",
+            "trial": "study-0",
+            "direction": "write",
+            "kind": "clat",
+            "job": job,
+            "value_ns": v,
+            "count": 1,
+        }
+        for job, v in ((0, 100), (1, 200), (2, 300))
+    ]
+    (found,) = latency.latencies(lab.records(rows), study, "write", "clat", 0.95)
+    assert (found.requests, found.at(50.0).value, found.mean_ns) == (3, 200.0, 200.0)
+
+
+def test_nothing_recorded_is_no_finding(lab: Any) -> None:
+    study = lab.study()
+    assert latency.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1.0})), study) == []

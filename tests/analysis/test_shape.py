@@ -1,0 +1,78 @@
+"""The shape of a response over an ordered factor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioassay.analysis.cells import cells
+from ioassay.analysis.shape import DIP, DOWN, LEVEL, MIXED, PEAK, UNCLEAR, UP, Shape, shape
+
+LEVELS = [1, 2, 4, 6, 8]
+
+
+def found(lab: Any, means: list[float], noise: float = 0.01, levels: list[Any] | None = None, n: int = 8) -> Shape:
+    rng = np.random.default_rng(1)
+    levels = levels or LEVELS
+    study = lab.study(factors={"numjobs": levels})
+    by_level = dict(zip(levels, means, strict=True))
+    rows = lab.run(study, lambda p, _: {"read.bw": by_level[p["numjobs"]] * rng.lognormal(0, noise)}, n)
+    curve = shape(cells(lab.records(rows), study, "read.bw"), "numjobs", 0.95)
+    assert curve is not None
+    return curve
+
+
+@pytest.mark.parametrize(
+    ("means", "kind"),
+    [
+        ([1, 2, 3, 4, 5], UP),
+        ([5, 4, 3, 2, 1], DOWN),
+        ([1, 2, 3, 2, 1], PEAK),
+        ([3, 2, 1, 2, 3], DIP),
+        ([1, 1, 1, 1, 1], LEVEL),
+        ([1, 3, 0.5, 3, 2], MIXED),
+    ],
+)
+def test_shapes_are_told_apart(lab: Any, means: list[float], kind: str) -> None:
+    assert found(lab, means).kind in ({kind, PEAK, DIP} if kind == MIXED else {kind})
+
+
+def test_noise_hides_a_shape_and_that_is_said(lab: Any) -> None:
+    assert found(lab, [1.0, 1.01, 1.02, 1.0, 1.03], noise=0.3, n=4).kind == UNCLEAR
+
+
+def test_saturation_is_where_later_levels_gain_no_more(lab: Any) -> None:
+    curve = found(lab, [100, 190, 360, 365, 362])
+    assert curve.kind == UP
+    assert curve.plateau is not None and curve.plateau.point == {"numjobs": 4}
+
+
+def test_a_curve_that_still_grows_has_no_plateau(lab: Any) -> None:
+    assert found(lab, [100, 200, 300, 400, 500]).plateau is None
+    # One level that gains nothing is not yet a plateau.
+    assert found(lab, [100, 200, 300, 400, 401]).plateau is None
+
+
+def test_the_change_is_last_over_first_with_its_interval(lab: Any) -> None:
+    curve = found(lab, [100, 200, 300, 400, 500])
+    assert curve.change == pytest.approx(5, rel=0.03)
+    assert curve.interval is not None and curve.interval.low < 5 < curve.interval.high
+
+
+def test_levels_are_ordered_by_their_numbers_not_by_the_study(lab: Any) -> None:
+    curve = found(lab, [3, 1, 2], levels=[4, 1, 2])
+    assert curve.kind == UP
+    assert (curve.first.point, curve.last.point) == ({"numjobs": 1}, {"numjobs": 4})
+
+
+def test_single_repetitions_have_a_shape_without_an_interval(lab: Any) -> None:
+    curve = found(lab, [1, 2, 3, 4, 5], n=1)
+    assert (curve.kind, curve.interval) == (UP, None)
+
+
+def test_one_level_or_values_at_zero_have_no_shape(lab: Any) -> None:
+    study = lab.study(factors={"numjobs": [1, 2]})
+    records = lab.records(lab.run(study, lambda p, _: {"read.bw": 0.0, "read.ios": 5.0}, 3))
+    assert shape(cells(records, study, "read.bw"), "numjobs", 0.95) is None
