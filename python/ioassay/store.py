@@ -42,8 +42,13 @@ class RunStore:
         self.root = root
 
     @classmethod
-    def create(cls, root: Path, suite: Suite, host: Mapping[str, Any]) -> RunStore:
-        """A new run folder with study, host facts and plan; the plan is written last and makes the run exist."""
+    def create(
+        cls, root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None = None
+    ) -> RunStore:
+        """A new run folder with study, host facts and plan; the plan is written last and makes the run exist.
+
+        `trials` are those of the suite, unless others are given (results that were made elsewhere).
+        """
         import tomli_w
 
         try:
@@ -54,7 +59,9 @@ class RunStore:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
         write_durably(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)).encode())
         write_durably(root / HOST, json.dumps(host, indent=1).encode())
-        _write_lines_durably(root / PLAN, (json.dumps(dataclasses.asdict(trial)) for trial in plan.trials(suite)))
+        _write_lines_durably(
+            root / PLAN, (json.dumps(dataclasses.asdict(trial)) for trial in trials or plan.trials(suite))
+        )
         return cls(root)
 
     @classmethod

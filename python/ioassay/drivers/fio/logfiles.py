@@ -58,7 +58,12 @@ class _Gathered:
         quantiles = histogram.quantiles([percentage / 100 for percentage in PERCENTAGES])
         found |= {f"p{percentage:g}": value for percentage, value in zip(PERCENTAGES, quantiles, strict=True)}
         self.metrics |= {f"{direction}.{kind}.{name}": value for name, value in found.items()}
-        self.metrics[f"{direction}.ios"] = float(histogram.count)
+        ios = f"{direction}.ios"
+        self.metrics[ios] = max(self.metrics.get(ios, 0.0), float(histogram.count))
+
+    def has(self, direction: str, kind: str) -> bool:
+        """Whether a distribution is known already."""
+        return any((item.direction, item.kind) == (direction, kind) for item in self.buckets)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,9 @@ class Logs:
         gathered = _Gathered()
         try:
             for kind, paths in self.kinds.items():
-                _read_histograms(paths, gathered) if kind == _HISTOGRAM else _read_values(kind, paths, gathered)
+                if kind != _HISTOGRAM:
+                    _read_values(kind, paths, gathered)
+            _read_histograms(self.kinds.get(_HISTOGRAM, ()), gathered)
         except (CoreError, OSError) as error:
             raise InputError(str(error)) from None
         return Said(gathered.metrics, gathered.buckets, gathered.series, list(gathered.warnings))
@@ -126,6 +133,7 @@ def _read_values(kind: str, paths: Sequence[Path], gathered: _Gathered) -> None:
 
 
 def _read_histograms(paths: Sequence[Path], gathered: _Gathered) -> None:
+    """Histogram logs, where no log of single requests said more: fio leaves out their last, unfinished window."""
     from ioassay._core import read_histogram_log
 
     summaries = [read_histogram_log(path) for path in paths]
@@ -134,7 +142,8 @@ def _read_histograms(paths: Sequence[Path], gathered: _Gathered) -> None:
         if any(part.looks_cumulative for part in parts):
             text = f"the {direction} lines of the histogram log look like running totals, as fio up to 2.14 wrote them"
             gathered.warnings[Warning_("histogram-log-cumulative", text, "make the log anew with fio 3")] = None
-        gathered.distribution(direction, "clat", _merged([part.histogram for part in parts]))
+        if not gathered.has(direction, "clat"):
+            gathered.distribution(direction, "clat", _merged([part.histogram for part in parts]))
 
 
 def _by_direction(summaries: Sequence[LogSummary]) -> Iterator[tuple[str, list[DirectionSummary]]]:
