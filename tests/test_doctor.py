@@ -107,7 +107,7 @@ DEFECTS = [
     Defect("cpu-throttled", ["9 times"], "cooling", {f"{CPU}/cpu0/thermal_throttle/package_throttle_count": "9\n"}),
     Defect("on-battery", ["battery"], "power supply", {"sys/class/power_supply/BAT0/status": "Discharging\n"}),
     Defect("high-load", ["3.50", "4 processors", "less than 1"], "ps -eo", {"proc/loadavg": "3.50 1 1 1/1 1\n"}),
-    Defect("busy-processes", ["bash (7, 50% of a core)"], "kill 7",
+    Defect("busy-processes", ["bash (7, 50% of a core)"], "--pid 7 ",
            later={"proc/7/stat": "7 (bash) S 1 1 1 0 -1 0 0 0 0 0 150 0 0 0 20 0 1 0 100 0 0\n"}),
     Defect("background-services", ["updatedb.plocat"], "sudo systemctl stop updatedb.service",
            {"proc/8/stat": "8 (updatedb.plocat) S 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 100 0 0\n"}),

@@ -52,7 +52,8 @@ def busy_processes(facts: Facts) -> Said:
     if sum(process["share"] for process in busy) < _BUSY_CORES:
         return None
     seen = ", ".join(f"{process['name']} ({process['pid']}, {process['share']:.0%} of a core)" for process in busy)
-    return f"other processes are busy: {seen}", f"kill {' '.join(str(process['pid']) for process in busy)}, or wait"
+    pids = ",".join(str(process["pid"]) for process in busy)
+    return f"other processes are busy: {seen}", f"ps -o pid,user,pcpu,args --pid {pids} shows them: stop them or wait"
 
 
 def background(facts: Facts) -> Said:
