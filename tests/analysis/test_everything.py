@@ -17,7 +17,9 @@ from ioassay.record import RecordSet
 
 def full(lab: Any, repetitions: int = 4) -> RecordSet:
     rng = np.random.default_rng(1)
-    first = lab.study("first", factors={"rw": ["rw", "randrw"], "mix": [0, 25, 50, 100]}, responses=["read.bw", "write.bw"])
+    first = lab.study(
+        "first", factors={"rw": ["rw", "randrw"], "mix": [0, 25, 50, 100]}, responses=["read.bw", "write.bw"]
+    )
     second = lab.study("second", case=[{"name": "a", "bs": "4KiB"}, {"name": "b", "bs": "8KiB"}], responses=[])
 
     def measure(point: Any, _: int) -> dict[str, Any]:

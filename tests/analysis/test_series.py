@@ -53,16 +53,18 @@ def test_no_log_is_no_samples(lab: Any) -> None:
 
 
 def test_rounds_average_equal_spans() -> None:
-    found = rounds(Samples(np.arange(10.0), np.arange(10.0)), least_s=1.0)
-    assert found == pytest.approx(np.arange(0.0, 9.0) + np.array([0.0] * 8 + [0.5]))
+    """A stamp ends its span: 0.5 and 1.0 make the first second, however late the stamps are."""
+    found = rounds(Samples(np.arange(0.5, 10.1, 0.5) + 0.002, np.arange(20.0)))
+    assert found.values == pytest.approx(np.arange(0.5, 20.0, 2.0))
+    assert (found.start_s, found.round_s) == pytest.approx((0.002, 1.0))
 
 
 def test_a_short_trial_is_cut_into_five_rounds_and_a_long_one_into_twenty_five() -> None:
-    assert rounds(Samples(np.linspace(0, 1, 20), np.ones(20))).size == 5
-    assert rounds(Samples(np.linspace(0, 600, 5000), np.ones(5000))).size == 25
+    assert rounds(Samples(np.linspace(0, 1, 20), np.ones(20))).values.size == 5
+    assert rounds(Samples(np.linspace(0, 600, 5000), np.ones(5000))).values.size == 25
 
 
 def test_too_few_samples_make_no_rounds() -> None:
-    assert rounds(Samples(np.arange(4.0), np.ones(4))).size == 0
-    assert rounds(Samples(np.zeros(9), np.ones(9))).size == 0
-    assert rounds(Samples(np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.ones(5))).size == 0
+    assert rounds(Samples(np.arange(4.0), np.ones(4))).values.size == 0
+    assert rounds(Samples(np.zeros(9), np.ones(9))).values.size == 0
+    assert rounds(Samples(np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.ones(5))).values.size == 0

@@ -98,8 +98,10 @@ def _histograms(records: RecordSet, study: asked.Study, direction: str, kind: st
     )
     merged = rows.filter(pl.col("job") == MERGED)
     apart = rows.filter(~pl.col("trial").is_in(merged["trial"].unique().to_list()))
-    columns = pl.concat([merged, apart]).group_by("trial").agg("value_ns", "count")
-    found = {str(trial): Histogram.from_buckets(values, counts) for trial, values, counts in columns.iter_rows()}
+    found = {
+        str(trial): Histogram.from_buckets(part["value_ns"].to_numpy(), part["count"].to_numpy())
+        for (trial,), part in pl.concat([merged, apart]).partition_by("trial", as_dict=True).items()
+    }
     return {trial: one for trial, one in found.items() if one.count > 0}
 
 

@@ -83,18 +83,32 @@ def of_cell(cell: Cell, found: Mapping[str, Samples]) -> list[Floats]:
     return [found[trial].value for trial in cell.trials if trial in found]
 
 
-def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Floats:
-    """Averages over equal spans of one trial, in order of time: the rounds over which its steady state is judged.
+@dataclass(frozen=True)
+class Rounds:
+    """Averages over equal spans of one trial, in order of time: span i starts at start_s + i round_s. May be empty."""
+
+    values: Floats
+    start_s: float
+    round_s: float
+
+
+def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
+    """The rounds over which a trial's steady state is judged.
 
     A round lasts `least_s` seconds or more, and there are at most `most` (SNIA's PTS ends after 25 rounds); a trial
-    shorter than five such rounds is cut into five, where it has that many samples.
+    shorter than five such rounds is cut into five, where every one of them has a sample. A log's time stamp ends the
+    span that its value averages.
     """
-    span_s = float(found.time_s[-1] - found.time_s[0]) if found.time_s.size else 0.0
-    count = min(most, found.value.size, max(5, int(span_s / least_s)))
-    if count < 5 or span_s <= 0:
-        return np.empty(0)
-    edge = np.minimum((found.time_s - found.time_s[0]) / span_s * count, count - 1).astype(np.int64)
+    none = Rounds(np.empty(0), 0.0, 0.0)
+    if found.time_s.size < 5 or found.time_s[-1] <= found.time_s[0]:
+        return none
+    start_s = max(float(found.time_s[0] - np.median(np.diff(found.time_s))), 0.0)
+    span_s = float(found.time_s[-1]) - start_s
+    # Stamps are late by a millisecond or two: ten seconds of log end at 10.002.
+    count = min(most, found.value.size, max(5, int(span_s / least_s + 0.1)))
+    edge = np.ceil((found.time_s - start_s) / span_s * count - 0.05).astype(np.int64) - 1
+    edge = np.clip(edge, 0, count - 1)
     filled = np.bincount(edge, minlength=count)
     if not filled.all():
-        return np.empty(0)
-    return np.bincount(edge, weights=found.value, minlength=count) / filled
+        return none
+    return Rounds(np.bincount(edge, weights=found.value, minlength=count) / filled, start_s, span_s / count)

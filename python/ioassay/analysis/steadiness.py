@@ -48,14 +48,11 @@ class Judged:
 
 def within_trial(found: Samples) -> WithinTrial | Undefined:
     """Judge one trial by its log samples (at least five)."""
-    values = rounds(found)
-    state = steady_state(values)
+    cut = rounds(found)
+    state = steady_state(cut.values)
     if isinstance(state, Undefined):
         return state
-    start_s = float(found.time_s[0])
-    round_s = (float(found.time_s[-1]) - start_s) / values.size
-    since_s = None if state.since is None else start_s + state.since * round_s
-    return WithinTrial(state, since_s, round_s)
+    return WithinTrial(state, None if state.since is None else cut.start_s + state.since * cut.round_s, cut.round_s)
 
 
 def judge(found: Cells, logged: Mapping[str, Samples]) -> list[Judged]:
