@@ -32,7 +32,7 @@ fn speed(criterion: &mut Criterion) {
             "as in the documentation",
             log(|text, number, random| {
                 let (time, value) = (number / 70, 40_000 + random % 90_000);
-                let _ = writeln!(text, "{time}, {value}, {}, 4096, 0, 0", random >> 16 & 1);
+                let _ = writeln!(text, "{time}, {value}, {}, 4096, 0, 0", (random >> 16) & 1);
             }),
         ),
         (
@@ -53,8 +53,8 @@ fn speed(criterion: &mut Criterion) {
                 let _ = writeln!(
                     text,
                     "{time}, {value}, {}, {}, 0",
-                    random >> 16 & 1,
-                    4096 << (random >> 20 & 7)
+                    (random >> 16) & 1,
+                    4096 << ((random >> 20) & 7)
                 );
             }),
         ),

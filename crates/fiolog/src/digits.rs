@@ -61,9 +61,9 @@ fn join(values: u64, digits: usize) -> u64 {
     // Leading zeros move in; what follows the number moves out. Then each multiplication adds
     // neighbours, the left one times 10, 100, 10000, and the shift drops what it left below.
     let ones = values << (64 - 8 * digits);
-    let pairs = (ones.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
-    fours.wrapping_mul(10_000 << 32 | 1) >> 32
+    let pairs = (ones.wrapping_mul((10 << 8) | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul((100 << 16) | 1) >> 16) & 0x0000_ffff_0000_ffff;
+    fours.wrapping_mul((10_000 << 32) | 1) >> 32
 }
 
 /// All of `text` as a number, or nothing if it is empty, has another byte than digits, or passes

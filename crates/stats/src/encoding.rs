@@ -45,7 +45,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .rev()
-        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+        .fold(0, |number, &byte| (number << 8) | u64::from(byte))
 }
 
 #[cfg(test)]
