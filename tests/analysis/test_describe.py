@@ -90,7 +90,7 @@ def test_headline_of_one_repetition_has_no_interval(lab: Any) -> None:
 
 
 def test_stopping_at_a_narrow_interval_costs_a_little_coverage() -> None:
-    """What docs/METHOD.md says of adaptive repetition: 95 % intervals hold in about 91 % where repetitions vary by 8 %."""
+    """As docs/METHOD.md says: where repetitions vary by 8 %, intervals of 95 % hold in about 91 of 100 cases."""
     rng = np.random.default_rng(61)
     hits = 0
     for draws in rng.normal(1, 0.08, (500, 30)):
