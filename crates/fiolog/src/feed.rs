@@ -57,8 +57,8 @@ impl<R: Read> Feed<R> {
         self.lines += lines;
     }
 
-    /// Reads on. Nothing more comes if this leaves `pending` as it was.
-    pub(crate) fn fill(&mut self) -> io::Result<()> {
+    /// Reads on, once.
+    fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.end == self.buffer.len() {
@@ -74,6 +74,14 @@ impl<R: Read> Feed<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+        Ok(())
+    }
+
+    /// Reads on until so many bytes are pending or the source has ended.
+    pub(crate) fn fill_to(&mut self, bytes: usize) -> io::Result<()> {
+        while !self.ended && self.pending().len() < bytes {
+            self.fill()?;
         }
         Ok(())
     }

@@ -112,7 +112,7 @@ pub fn read_histogram_log(
     }
     let mut reader = Reader::new(options);
     let mut feed = Feed::new(source);
-    feed.fill()?;
+    feed.fill_to(2)?;
     refuse_compressed(feed.pending())?;
     while let Some(line) = feed.next_line()? {
         reader.take(&line)?;

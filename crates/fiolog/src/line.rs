@@ -17,6 +17,9 @@ use crate::digits::{whole_number, whole_number_or_hex};
 use crate::error::excerpt;
 use crate::{Direction, Fault};
 
+/// Columns of the widest layout: both values, offset, priority and issue time.
+const MOST_COLUMNS: usize = 8;
+
 /// Which of two values in a log of `log_window_value=both` is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WindowValue {
@@ -76,18 +79,27 @@ impl Layout {
 
 /// Reads any line (without its line feed), or says what is wrong with it.
 pub(crate) fn read_careful(line: &[u8], layout: Layout, wanted: WindowValue) -> Result<Row, Fault> {
-    let seen = fields(line).count();
+    let mut places = [&line[..0]; MOST_COLUMNS];
+    let mut seen = 0;
+    for field in fields(line) {
+        if let Some(place) = places.get_mut(seen) {
+            *place = field;
+        }
+        seen += 1;
+    }
     if seen != layout.columns {
         let wanted = format!("{} as in the other lines", layout.columns);
         return Err(Fault::Columns { seen, wanted });
     }
-    let fields: Vec<&[u8]> = fields(line).collect();
+    let fields = &places[..seen];
     let time_ms = number("time", fields[0])?;
-    let average = number("value", fields[1])?;
-    let value = match (layout.both_values, wanted) {
-        (true, WindowValue::Maximum) => number("maximum", fields[2])?,
-        _ => average,
-    };
+    let mut value = number("value", fields[1])?;
+    if layout.both_values {
+        let maximum = number("maximum", fields[2])?;
+        if wanted == WindowValue::Maximum {
+            value = maximum;
+        }
+    }
     let direction = direction(fields[layout.leading() - 2])?;
     let block_size_bytes = number("block size", fields[layout.leading() - 1])?;
     for field in &fields[layout.leading()..] {

@@ -8,8 +8,8 @@ use crate::line::{self, read_careful};
 use crate::summary::DirectionSummary;
 use crate::{Direction, Error, Fault, Layout, LogKind, LogSummary, WindowValue};
 
-/// How many lines are looked at before the layout of the columns is decided.
-const LINES_FOR_LAYOUT: usize = 1000;
+/// How much is looked at before the layout of the columns is decided: some thousand lines.
+const BYTES_FOR_LAYOUT: usize = 64 * 1024;
 
 /// Largest factor between a log's values and their unit.
 const LARGEST_SCALE: u64 = 10_000;
@@ -111,11 +111,12 @@ impl Reader {
 
     /// Decides the layout by the first lines.
     fn look_ahead(&mut self, feed: &mut Feed<impl Read>) -> Result<(), Error> {
-        feed.fill()?;
+        feed.fill_to(BYTES_FOR_LAYOUT)?;
         refuse_compressed(feed.pending())?;
-        let whole = memchr::memrchr(b'\n', feed.pending()).unwrap_or(0);
-        let lines = feed.pending()[..whole].split(|&byte| byte == b'\n');
-        self.summary.layout = Layout::of(lines.take(LINES_FOR_LAYOUT));
+        let start = &feed.pending()[..feed.pending().len().min(BYTES_FOR_LAYOUT)];
+        let whole = memchr::memrchr(b'\n', start).unwrap_or(0);
+        let lines = start[..whole].split(|&byte| byte == b'\n');
+        self.summary.layout = Layout::of(lines);
         Ok(())
     }
 

@@ -79,7 +79,13 @@ fn rest_length(text: &Reach, start: usize, columns: usize) -> Option<usize> {
     for _ in 0..columns {
         at = skip_number(text, after_comma(text, at)?)?;
     }
-    (at < REACH && text[at % REACH] == b'\n').then_some(at + 1 - start)
+    let end = match text[at % REACH..] {
+        [b'\n', ..] => at + 1,
+        // A log that went through Windows.
+        [b'\r', b'\n', ..] => at + 2,
+        _ => return None,
+    };
+    (at < REACH).then_some(end - start)
 }
 
 #[inline(always)]
@@ -125,6 +131,7 @@ mod tests {
         for (line, columns, both) in [
             ("0, 9554, 0, 4096\n", 4, false),
             ("0, 9554, 0, 4096, 0\n", 5, false),
+            ("0, 9554, 0, 4096, 0\r\n", 5, false),
             ("1795221712414, 9384, 1, 4096, 0x4004\n", 5, false),
             ("999, 581, 2, 4096, 671744, 0\n", 6, false),
             ("999, 581, 2, 4096, 99999999999, 0x0000\n", 6, false),
@@ -146,7 +153,7 @@ mod tests {
     fn other_lines_are_left_to_the_careful_path() {
         for line in [
             "0,9554,0,4096,0\n",
-            "0, 9554, 0, 4096, 0\r\n",
+            "0, 9554, 0, 4096, 0\r\r\n",
             "0, 9554, 3, 4096, 0\n",
             "0, -9554, 0, 4096, 0\n",
             "0, 9554, 0, 4096, 0, 0\n",

@@ -190,28 +190,32 @@ impl Histogram {
         thin(&curve, points.max(2))
     }
 
-    /// A histogram of bucket indexes and counts with the moments of the values; nothing if they
-    /// cannot belong together.
+    /// A histogram of filled buckets (index and count, ascending) with the moments of the values;
+    /// nothing if they cannot belong together.
     pub(crate) fn from_filled(
         filled: impl Iterator<Item = (usize, u64)>,
         moments: ExactMoments,
     ) -> Option<Self> {
-        let mut histogram = Self {
-            counts: Vec::new(),
-            moments,
-        };
+        let ends = (
+            moments.min().map(layout::index_of),
+            moments.max().map(layout::index_of),
+        );
+        let mut counts = Vec::new();
         let mut total = 0_u64;
+        let mut first = None;
         for (index, count) in filled {
-            if index > layout::index_of(u64::MAX) {
+            let ascending = index >= counts.len() && Some(index) <= ends.1;
+            if !ascending || count == 0 {
                 return None;
             }
+            first.get_or_insert(index);
             total = total.checked_add(count)?;
-            histogram
-                .counts
-                .resize(histogram.counts.len().max(index + 1), 0);
-            histogram.counts[index] += count;
+            counts.resize(index, 0);
+            counts.push(count);
         }
-        (total == moments.count() && moments.is_possible()).then_some(histogram)
+        let found = (first, counts.len().checked_sub(1));
+        let possible = found == ends && total == moments.count() && moments.is_possible();
+        possible.then_some(Self { counts, moments })
     }
 
     pub(crate) fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
