@@ -1,0 +1,147 @@
+"""Findings and figures as one page that works offline, plus a PNG and an SVG file for each figure.
+
+Reads records and findings; measures nothing and decides nothing. `build` is all that others need.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay.analysis.finding import Finding
+from ioassay.record import RecordSet
+
+if TYPE_CHECKING:
+    from ioassay.report.figures import Drawn
+
+PAGE = "index.html"
+FINDINGS = "findings.json"
+FIGURES = "figures"
+_WORKERS = 2
+"""One for the script, one for the pictures: vl-convert renders one at a time in any case."""
+
+
+@dataclass(frozen=True)
+class FigurePaths:
+    """One figure's files. `problem` says why it is a placeholder, '' where it is none."""
+
+    study: str
+    name: str
+    png: Path
+    svg: Path
+    problem: str
+
+
+@dataclass(frozen=True)
+class ReportPaths:
+    """What was written."""
+
+    page: Path
+    findings: Path
+    figures: tuple[FigurePaths, ...]
+
+
+def build(
+    records: RecordSet, findings: Sequence[Finding], out: Path, *, title: str, description: str = ""
+) -> ReportPaths:
+    """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
+
+    Command lines and raw outputs are looked up and linked below `records.root`. OSError when `out` cannot be written;
+    StudyError when a `[[figures]]` table is wrong.
+    """
+    from ioassay.report import page
+
+    (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        bundle = pool.submit(page.bundle)
+        drawn, writing = [], []
+        for one in _drawn(records):
+            drawn.append(one)
+            writing.append(pool.submit(_write, one, out / FIGURES))
+        view = _view(records, findings, drawn, out, title, description)
+        _replace(out / PAGE, page.render(view, bundle.result()))
+    _replace(out / FINDINGS, json.dumps([_plain(finding.as_dict()) for finding in findings], indent=1))
+    return ReportPaths(out / PAGE, out / FINDINGS, tuple(_paths(writing)))
+
+
+def _drawn(records: RecordSet) -> Iterator[Drawn]:
+    """Every figure of every study; names that two studies share get the second study's name in front."""
+    from ioassay.report import figures
+    from ioassay.report.figures import automatic
+
+    names: set[str] = set()
+    for study in records.studies:
+        for table in study.get("figures") or automatic.tables(records, study):
+            name = table["name"] if table["name"] not in names else f"{study['name']}-{table['name']}"
+            names.add(name)
+            yield figures.draw(records, study, {**table, "name": name})
+
+
+def _write(one: Drawn, folder: Path) -> FigurePaths:
+    from ioassay.report import render
+
+    png, svg = render.write(one.spec, folder, one.name)
+    return FigurePaths(one.study, one.name, png, svg, one.problem)
+
+
+def _paths(writing: Sequence[Future[FigurePaths]]) -> Iterator[FigurePaths]:
+    for one in writing:
+        yield one.result()
+
+
+def _view(
+    records: RecordSet, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
+) -> dict[str, Any]:
+    """All that the template shows."""
+    from ioassay import __version__
+    from ioassay.analysis.headline import headline
+    from ioassay.report import alerts, evidence, facts, story, trials
+
+    rows = headline(records, list(records.studies))
+    files = {name: records.root / name for name in ("study.toml", "plan.jsonl", "host.json")}
+    known = {str(study["name"]) for study in records.studies}
+    return {
+        "title": title,
+        "description": description,
+        "version": __version__,
+        "measured_with": (records.host.get("ioassay") or {}).get("version", __version__),
+        "studies": story.studies(records, findings, rows),
+        "headline": story.headline(records, rows),
+        "others": [story.told(finding) for finding in findings if finding.study not in known],
+        "figures": {name: [one for one in drawn if one.study == name] for name in known},
+        "alerts": alerts.alerts(records, drawn),
+        "trials": trials.trials(records, out),
+        "host": facts.sections(records.host),
+        "machine": facts.summary(records.host),
+        "study_toml": _text(files["study.toml"]),
+        "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
+        "files": {name: evidence.link(path, out) for name, path in files.items() if path.is_file()},
+        "root": str(records.root),
+    }
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _replace(path: Path, text: str) -> None:
+    """Whole or not at all: a page that is open in a browser is never half of one."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    """JSON-able: mappings, lists, and None for numbers that JSON does not know."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

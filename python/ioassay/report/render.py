@@ -17,19 +17,26 @@ PNG_SCALE = 2.0
 
 
 def svg(spec: Mapping[str, Any]) -> str:
-    """The chart in the light scheme."""
+    """The chart in the light scheme. What only moves under a pointer is left out: it would cost clipping masks."""
     import vl_convert
 
-    text: str = vl_convert.vegalite_to_svg(dict(spec), config=theme.config(), allowed_base_urls=[])
+    still = {key: part for key, part in spec.items() if key != "params"}
+    text: str = vl_convert.vegalite_to_svg(still, config=theme.config(), allowed_base_urls=[])
     return text
+
+
+def png(drawn: str) -> bytes:
+    """The picture of an SVG."""
+    import vl_convert
+
+    pixels: bytes = vl_convert.svg_to_png(drawn, scale=PNG_SCALE)
+    return pixels
 
 
 def write(spec: Mapping[str, Any], folder: Path, name: str) -> tuple[Path, Path]:
     """Write `<name>.png` and `<name>.svg`; their paths."""
-    import vl_convert
-
     drawn = svg(spec)
     png_path, svg_path = folder / f"{name}.png", folder / f"{name}.svg"
     svg_path.write_text(drawn, encoding="utf-8")
-    png_path.write_bytes(vl_convert.svg_to_png(drawn, scale=PNG_SCALE))
+    png_path.write_bytes(png(drawn))
     return png_path, svg_path

@@ -116,6 +116,11 @@ def log_metric_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> An
     return alt.Y("y:Q", title=f"{_titled(name, unit)}, logarithmic", scale=scale, axis=axis)
 
 
+def linear_floor(values: Sequence[float]) -> float:
+    """Where a linear axis that starts at zero can end: nowhere, once a value is negative."""
+    return 0.0 if min(values) >= 0 else float("-inf")
+
+
 def log_floor(values: Sequence[float]) -> float:
     """Where a logarithmic axis begins: error bars that would reach zero or below end there."""
     return min(values) / _LOG_MARGIN

@@ -26,13 +26,14 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     factor = selection.main_factor(study, spec.x, spec.where)
-    found = conditions.of(
-        selection.measured(records, study, spec.where, spec.y, factor, spec.color), study, factor, spec.color
-    )
+    cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
+    found = conditions.of(cells, study, factor, spec.color)
     axis = axes.category_axis(factor, conditions.levels_of(found))
     unit = scales.unit_for(spec.y, conditions.values_of(found))
     ask = conditions.Ask(spec.y, spec.color, spec.error, summary.confidence(study))
-    points = conditions.point_rows(found, axis, ask, unit)
+    points = layers.cut_at(
+        conditions.point_rows(found, axis, ask, unit), axes.linear_floor(conditions.values_of(found))
+    )
     channels = {"x": axis.encoding(spec.width), **layers.group_channel(spec.color, found)}
     if spec.color is not None:
         channels["xOffset"] = layers.group_offset(channels["color"])
@@ -43,7 +44,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         summary.error_text(spec.error, ask.confidence),
         "○ one repetition" if dots else "",
         selection.repetitions_text([row["n"] for row in points]),
-        selection.pooled(study, spec, factor, spec.color),
+        selection.pooled([cell.point for cell in cells], factor, spec.color),
     ]
     return alt.layer(*_layers(points, dots, channels, y, spec, layers.beside(spec.width, found, 0.15))).properties(
         width=spec.width,

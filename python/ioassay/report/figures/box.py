@@ -32,9 +32,8 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     factor = selection.main_factor(study, spec.x, spec.where)
-    found = conditions.of(
-        selection.measured(records, study, spec.where, spec.y, factor, spec.color), study, factor, spec.color
-    )
+    cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
+    found = conditions.of(cells, study, factor, spec.color)
     axis = axes.category_axis(factor, conditions.levels_of(found))
     unit = scales.unit_for(spec.y, conditions.values_of(found))
     ask = Ask(spec.y, spec.color)
@@ -51,7 +50,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
         "○ one repetition",
         selection.repetitions_text([row["n"] for row in points]),
-        selection.pooled(study, spec, factor, spec.color),
+        selection.pooled([cell.point for cell in cells], factor, spec.color),
     ]
     drawn = [
         *_boxes(boxes, y, places, color),

@@ -36,19 +36,20 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
 
     trials = selection.select(records, study, spec.where)
     factor = _factor(study, spec)
-    merged = _merged(records, study, trials, spec, factor)
+    rows = _rows(records, study, trials, spec, factor)
+    merged = _merged(study, trials, rows, factor)
+    shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
     name = f"{spec.direction.capitalize()} {_KINDS[spec.latency]} latency"
     levels = [level for level in merged if level is not None]
     color = layers.level_channel(factor, levels) if factor else {}
     drawn = _layers(spec, factor, merged, name, color)
     requests = format_count(sum(found.count for found in merged.values()))
-    trial_count = len(set(_rows(records, trials, spec)["trial"].to_list()))
     notes = [
-        f"{requests} requests of {trial_count} trials",
+        f"{requests} requests of {shown.height} trials",
         f"○ {', '.join(f'{share:g}' for share in sorted(spec.marks))} % of the requests took at most this long"
         if spec.marks
         else "",
-        selection.pooled(study, spec, factor, "rw"),
+        selection.pooled(selection.points_of(study, shown), factor),
     ]
     title = f"{name}, cumulative distribution"
     return alt.layer(*drawn).properties(
@@ -65,25 +66,29 @@ def _factor(study: Mapping[str, Any], spec: Spec) -> str | None:
     return spec.color or (free[0] if free else None)
 
 
-def _rows(records: RecordSet, trials: pl.DataFrame, spec: Spec) -> pl.DataFrame:
+def _rows(
+    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, spec: Spec, factor: str | None
+) -> pl.DataFrame:
+    """The buckets of each trial: of all its jobs merged, or of its single jobs where only these were kept."""
     import polars as pl
 
-    wanted = {"direction": spec.direction, "kind": spec.latency, "job": -1}
-    conditions = [pl.col(name) == value for name, value in wanted.items()]
-    return records.hist.filter(*conditions, pl.col("trial").is_in(trials["trial"].implode()))
+    if factor is not None:
+        selection.require_factor(study, factor)
+    wanted = (pl.col("direction") == spec.direction) & (pl.col("kind") == spec.latency)
+    rows = records.hist.filter(wanted & pl.col("trial").is_in(trials["trial"].implode()))
+    if rows.is_empty():
+        raise NoData(f"no {spec.direction} {spec.latency} histogram was recorded")
+    merged = rows.filter(pl.col("job") == -1)
+    apart = rows.filter(~pl.col("trial").is_in(merged["trial"].unique().implode()))
+    return pl.concat([merged, apart])
 
 
 def _merged(
-    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, spec: Spec, factor: str | None
+    study: Mapping[str, Any], trials: pl.DataFrame, rows: pl.DataFrame, factor: str | None
 ) -> dict[Scalar | None, Histogram]:
     """One histogram a level, all its trials merged."""
     from ioassay._core import Histogram
 
-    if factor is not None:
-        selection.require_factor(study, factor)
-    rows = _rows(records, trials, spec)
-    if rows.is_empty():
-        raise NoData(f"no {spec.direction} {spec.latency} histogram was recorded")
     if factor is None:
         return {None: Histogram.from_buckets(rows["value_ns"].to_list(), rows["count"].to_list())}
     rows = rows.join(trials.select("trial", factor), on="trial").drop_nulls(factor)
@@ -102,7 +107,7 @@ def _layers(
     lines, marks = _point_rows(spec, factor, merged, curve.curve), _point_rows(spec, factor, merged, curve.marks)
     marks = [{**row, "text": format_ns(row["x"])} for row in marks]
     x, y = _time_axis(lines, name), _percent_axis(spec)
-    line = alt.Chart(layers.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
+    line = alt.Chart(layers.data(lines)).mark_line(style="curve", strokeWidth=1.8)
     drawn = [line.encode(x=x, y=y, **color).add_params(layers.zoom())]
     if marks:
         tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]

@@ -15,8 +15,6 @@ from ioassay.report.figures.layers import Rows
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
 
 NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
-_DIRECTIONAL = ("rw",)
-"""Factors that the panels tell apart already: a pattern of reads has no write latency."""
 _LABEL_PX = 33
 """Room that a value needs over its bar; narrower bars stay without."""
 
@@ -49,7 +47,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         summary.error_text(spec.error, summary.confidence(study)),
         selection.repetitions_text([row["n"] for row in rows]),
         *(f"no {panel.direction} latency was recorded" for panel in panels if not panel.rows),
-        selection.pooled(study, spec, factor, *_DIRECTIONAL),
+        *dict.fromkeys(panel.pooled for panel in drawn),
     ]
     return alt.vconcat(*(_chart(panel, spec) for panel in drawn), spacing=18).properties(
         title=titles.head(spec, study, title, notes),
@@ -65,26 +63,30 @@ class _Panel:
     rows: Rows
     axis: axes.LevelAxis
     unit: scales.Unit
+    pooled: str
+    """What lies together in one bar, '' for nothing."""
 
     @classmethod
     def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec, factor: str, direction: str) -> _Panel:
         """Collect the panel's bars."""
-        found = {}
+        found: dict[str, list[conditions.Condition]] = {}
+        points: list[Mapping[str, Any]] = []
         for kind in spec.latencies:
             name = f"{direction}.{kind}.mean"
             with suppress(NoData):  # a kind or a direction that does not occur; draw() says what is missing
                 cells = selection.measured(records, study, spec.where, name, factor)
                 found[name] = conditions.of(cells, study, factor)
+                points += [cell.point for cell in cells]
         everything = [condition for members in found.values() for condition in members]
         axis = axes.category_axis(factor, selection.in_order(study, factor, conditions.levels_of(everything)))
         unit = scales.unit_for(f"{direction}.lat.mean", conditions.values_of(everything))
         rows = []
         for name, members in found.items():
             ask = conditions.Ask(name, error=spec.error, confidence=summary.confidence(study))
-            points = conditions.point_rows(members, axis, ask, unit)
-            bar = NAMES[name.split(".")[1]]
-            rows += [{**row, "group": bar, "top": row.get("high", row["y"])} for row in points]
-        return cls(direction, rows, axis, unit)
+            bars = layers.cut_at(conditions.point_rows(members, axis, ask, unit), 0.0)
+            group = NAMES[name.split(".")[1]]
+            rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
+        return cls(direction, rows, axis, unit, selection.pooled(points, factor))
 
 
 def _chart(panel: _Panel, spec: Spec) -> Any:

@@ -69,16 +69,30 @@ def group_offset(color: Any) -> Any:
 
 
 def error_bars(rows: Rows, y: Any, cap_px: float = 9, **places: Any) -> list[Any]:
-    """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels."""
+    """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels.
+
+    A bar that is `cut` at the axis has no cap there.
+    """
     import altair as alt
 
     bars = [row for row in rows if "low" in row]
     if not bars:
         return []
-    base = alt.Chart(data(bars)).encode(**places)
-    cap = base.mark_tick(style="deviation", orient="horizontal", size=cap_px, thickness=1.4, clip=True)
-    rule = base.mark_rule(style="deviation", strokeWidth=1.4, clip=True).encode(y=on(y, "low"), y2="high:Q")
-    return [rule, *(cap.encode(y=on(y, end)) for end in ("low", "high"))]
+    whole = [row for row in bars if not row.get("cut")]
+    rule = alt.Chart(data(bars)).mark_rule(style="deviation", strokeWidth=1.4)
+    drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
+    for end, ends in (("low", whole), ("high", bars)):
+        cap = alt.Chart(data(ends)).mark_tick(style="deviation", orient="horizontal", size=cap_px, thickness=1.4)
+        drawn.append(cap.encode(y=on(y, end), **places))
+    return drawn
+
+
+def cut_at(rows: Rows, floor: float) -> list[dict[str, Any]]:
+    """Rows whose error bars end at the axis where they would reach below it (marked `cut`)."""
+    return [
+        {**row, "low": floor, "high": max(row["high"], floor), "cut": True} if row.get("low", floor) < floor else row
+        for row in rows
+    ]
 
 
 def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:

@@ -97,7 +97,11 @@ def _over_levels(trials: pl.DataFrame, found: Watched, study: Mapping[str, Any],
 
     means = _level_means(trials, found, spec.x)
     levels = selection.in_order(study, spec.x, means[spec.x].unique().to_list())
-    axis = axes.category_axis(spec.x, levels) if spec.monitor == "cpu" else axes.level_axis(spec.x, levels)
+    axis = (
+        axes.category_axis(spec.x, levels)
+        if spec.monitor == "cpu"
+        else axes.level_axis(spec.x, levels, selection.is_size(spec.x))
+    )
     unit = scales.best_unit(found.unit, means["value"].to_list())
     rows = [_row(row["line"], axis.position(row[spec.x]), row["value"], unit) for row in means.to_dicts()]
     tooltip = [alt.Tooltip("line:N"), alt.Tooltip("x:N", title="level"), alt.Tooltip("y:Q", title=unit.name or "value")]
@@ -107,7 +111,11 @@ def _over_levels(trials: pl.DataFrame, found: Watched, study: Mapping[str, Any],
         chart = base.mark_bar(style="band", width=width).encode(y=_stacked_axis(found), order=alt.Order("rank:Q"))
     else:
         chart = base.mark_line(style="curve", point=True).encode(y=_axis(found, unit))
-    notes = [found.note, f"mean of {trials.height} trials", selection.pooled(study, spec, spec.x)]
+    notes = [
+        found.note,
+        f"mean of {trials.height} trials",
+        selection.pooled(selection.points_of(study, trials), spec.x),
+    ]
     title = f"{found.label} against {selection.plain_factor(spec.x)}"
     return _finished(chart, title, notes, study, spec)
 

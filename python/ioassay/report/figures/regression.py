@@ -39,20 +39,20 @@ def _regressor(axis: LevelAxis, level: Scalar) -> float | None:
 
 
 def rows(
-    found: Mapping[Scalar | None, Line], axis: LevelAxis, unit: scales.Unit, color: str | None, positive: bool
+    found: Mapping[Scalar | None, Line], axis: LevelAxis, unit: scales.Unit, color: str | None, floor: float
 ) -> list[dict[str, Any]]:
-    """Points along each line over the levels' range; `positive` leaves out what a log axis cannot show."""
+    """Points along each line over the levels' range, where it is not below `floor` (in `unit`), the axis's end."""
     if axis.numbers is None:
         return []
     low, high = (math.log2(end) if axis.log else end for end in (min(axis.numbers), max(axis.numbers)))
     drawn = []
     for group, line in found.items():
+        named = {} if color is None or group is None else {"group": selection.level_label(color, group)}
         for step in range(_STEPS + 1):
             x = low + (high - low) * step / _STEPS
-            if line.at(x) > 0 or not positive:
-                row = {"x": float(f"{2**x if axis.log else x:.7g}"), "y": unit.scale(line.at(x))}
-                drawn.append(row if color is None or group is None else {
-                    **row, "group": selection.level_label(color, group)})  # fmt: skip
+            y = unit.scale(line.at(x))
+            if y >= floor:
+                drawn.append({"x": float(f"{2**x if axis.log else x:.7g}"), "y": y, **named})
     return drawn
 
 

@@ -5,11 +5,10 @@ Computes no statistic. When nothing is left to show, `NoData` says why, in words
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
-from ioassay.metrics import metric
 from ioassay.record import OK, RecordSet, Scalar, level_number
 from ioassay.report.figures.spec import FigureSpec, NoData
 
@@ -166,13 +165,22 @@ def conditions(study: Mapping[str, Any], spec: FigureSpec) -> str:
     return describe_where({**spec.where, **fixed})
 
 
-def pooled(study: Mapping[str, Any], spec: FigureSpec, *split: str | None) -> str:
-    """A warning where levels of a factor that the figure does not tell apart lie in one condition."""
-    from ioassay.analysis import asked
+def pooled(points: Iterable[Mapping[str, Scalar]], *split: str | None) -> str:
+    """Says where one mark holds conditions that the figure does not tell apart; `split` is what it does tell apart."""
+    found: dict[tuple[Scalar | None, ...], dict[str, set[Scalar]]] = {}
+    for point in points:
+        levels = found.setdefault(tuple(point.get(name) for name in split if name), {})
+        for name, level in point.items():
+            levels.setdefault(name, set()).add(level)
+    mixed = dict.fromkeys(name for levels in found.values() for name, seen in levels.items() if len(seen) > 1)
+    return f"all levels of {' and '.join(map(plain_factor, mixed))} together" if mixed else ""
 
-    open_ = [name for name, levels in asked.factors(study).items() if len(levels) > 1 and name not in spec.where]
-    mixed = [plain_factor(name) for name in open_ if name not in split]
-    return f"all levels of {' and '.join(mixed)} together" if mixed else ""
+
+def points_of(study: Mapping[str, Any], trials: pl.DataFrame) -> list[dict[str, Scalar]]:
+    """The points of trials: factor -> level."""
+    known = [name for name in factors(study) if name in trials.columns]
+    rows = trials.select(known).unique().to_dicts()
+    return [{name: level for name, level in row.items() if level is not None} for row in rows]
 
 
 def repetitions_text(counts: Sequence[int]) -> str:
@@ -182,5 +190,7 @@ def repetitions_text(counts: Sequence[int]) -> str:
 
 
 def metric_label(name: str) -> str:
-    """The metric as the head of a title: `Read bandwidth`."""
-    return metric(name).label
+    """The metric as the head of a title: `Read bandwidth`, `Mean read total latency`."""
+    from ioassay.analysis import wording
+
+    return wording.name(name)

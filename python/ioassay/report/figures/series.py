@@ -13,6 +13,8 @@ from ioassay.report.figures import axes, layers, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ioassay.analysis.series import Samples
 
 _MOST_POINTS = 160
@@ -43,7 +45,9 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     """The layered chart."""
     import altair as alt
 
-    lines, step_s = _lines(records, study, spec)
+    trials = selection.select(records, study, spec.where)
+    lines, step_s = _lines(records, study, trials, spec)
+    shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
     unit = scales.unit_for(spec.y, [value for line in lines for value in line.values.values()])
     levels = [] if spec.color is None else selection.in_order(study, spec.color, [line.level for line in lines])
     color = layers.level_channel(spec.color, levels) if spec.color else {}
@@ -54,7 +58,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         "each trial faint" if faint and len(lines) > 1 else "",
         f"averages over {step_s:.3g} s",
         _steady_text(lines),
-        selection.pooled(study, spec, spec.color),
+        selection.pooled(selection.points_of(study, shown), spec.color),
     ]
     drawn = _layers(lines, levels, step_s, unit, spec, color, faint)
     return alt.layer(*drawn).properties(
@@ -65,11 +69,10 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     )
 
 
-def _lines(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> tuple[list[_Line], float]:
+def _lines(records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, spec: Spec) -> tuple[list[_Line], float]:
     """The trials' lines over spans of one length, and that length."""
     from ioassay.analysis.series import samples
 
-    trials = selection.select(records, study, spec.where)
     if spec.color is not None:
         selection.require_factor(study, spec.color)
     logged = samples(records, study, spec.y)

@@ -40,7 +40,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     fits = regression.fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
     drawn = [
         *look.repetitions(conditions.repetition_rows(found, axis, look.ask, look.unit)),
-        *look.fits(regression.rows(fits, axis, look.unit, spec.color, look.log)),
+        *look.fits(regression.rows(fits, axis, look.unit, spec.color, look.floor)),
         *look.means(points),
     ]
     title = f"{selection.metric_label(spec.y)} against {selection.plain_factor(spec.x)}"
@@ -49,7 +49,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         regression.text(fits, axis, spec.y),
         axis.note,
         look.note,
-        selection.pooled(study, spec, spec.x, spec.color),
+        selection.pooled([cell.point for cell in cells], spec.x, spec.color),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
@@ -78,7 +78,7 @@ class _Look:
         self.mean_name = summary.error_text(spec.error, confidence)
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
-        self.floor = self.unit.scale(axes.log_floor(values))
+        self.floor = self.unit.scale(axes.log_floor(values) if self.log else axes.linear_floor(values))
         self.x = axis.encoding(spec.width)
         self.y = (axes.log_metric_axis if self.log else axes.metric_axis)(spec.y, self.unit, values)
         self.color = layers.group_channel(spec.color, found)
@@ -101,14 +101,13 @@ class _Look:
         scale = alt.Scale(domain=[FIT], range=[[6, 4]])
         legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
         dash = alt.StrokeDash("role:N", scale=scale, title=None, legend=legend)
-        marks = alt.Chart(layers.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8, clip=True)
+        marks = alt.Chart(layers.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8)
         return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
 
     def means(self, points: Rows) -> list[Any]:
         import altair as alt
 
-        if self.log:
-            points = [{**row, "low": max(row["low"], self.floor)} if "low" in row else row for row in points]
+        points = layers.cut_at(points, self.floor)
         channels = {"x": self.x, "tooltip": layers.point_tooltip(self.spec.color, self.spec.error)}
         means, mean_shape = self._role(points, self.mean_name)
         medians, median_shape = self._role(points, MEDIAN)

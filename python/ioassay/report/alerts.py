@@ -1,0 +1,64 @@
+"""Everything that a reader should doubt before believing a number, most serious first, each with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ioassay.record import FAILED, SKIPPED, RecordSet
+from ioassay.report.figures import Drawn
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One suspicion. `scope` says how much it concerns."""
+
+    code: str
+    text: str
+    remedy: str
+    scope: str
+
+
+def alerts(records: RecordSet, drawn: Sequence[Drawn]) -> list[Alert]:
+    """Trials that did not go well, warnings of trials (each once), figures that are missing."""
+    return [*_lost_trials(records), *_warnings(records), *_missing_figures(drawn)]
+
+
+def _lost_trials(records: RecordSet) -> list[Alert]:
+    found = []
+    for study in records.studies:
+        name = str(study["name"])
+        rows = records.trials.filter(records.trials["study"] == name)
+        for status in (FAILED, SKIPPED):
+            reasons = rows.filter(rows["status"] == status)["reason"].to_list()
+            if reasons:
+                text = f"{len(reasons)} of {rows.height} trials {'failed' if status == FAILED else 'were skipped'}"
+                shown = "; ".join(dict.fromkeys(reason or "no reason was recorded" for reason in reasons))
+                found.append(Alert(f"trials-{status}", f"{text}: {shown}", "see the raw output below", f"study {name}"))
+        absent = records.planned.get(name, rows.height) - rows.height
+        if absent > 0:
+            text = f"{absent} of {records.planned[name]} planned trials were not run (or not needed)"
+            found.append(Alert("trials-absent", text, f"ioassay run --resume {records.root}", f"study {name}"))
+    return found
+
+
+def _warnings(records: RecordSet) -> list[Alert]:
+    counted: dict[tuple[str, str, str], list[str]] = {}
+    for row in records.warnings.iter_rows(named=True):
+        counted.setdefault((row["code"], row["text"], row["remedy"] or ""), []).append(row["study"])
+    return [
+        Alert(code, text, remedy, f"{_count(len(studies), 'trial')} of {', '.join(dict.fromkeys(studies))}")
+        for (code, text, remedy), studies in counted.items()
+    ]
+
+
+def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
+    return [
+        Alert("figure-missing", f"Figure '{one.name}' has nothing to show: {one.problem}", "", f"study {one.study}")
+        for one in drawn
+        if one.problem
+    ]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,77 @@
+"""The page: one HTML file that holds everything it needs, and asks no network for anything.
+
+Scripts are allowed by their hashes only, so nothing that a tool printed can run, even if it got past the escaping.
+Vega works without `eval` here: its expressions are interpreted (option `ast`).
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ioassay.report import theme
+
+TEMPLATE = Path(__file__).parent / "template"
+
+
+def render(view: Mapping[str, Any], bundle: str) -> str:
+    """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script = (TEMPLATE / "charts.js").read_text(encoding="utf-8")
+    return environment.get_template("page.html.j2").render(
+        **view,
+        # Neither holds anything but our own and the libraries' code.
+        bundle=Markup(bundle),
+        script=Markup(script),
+        style=Markup((TEMPLATE / "style.css").read_text(encoding="utf-8")),
+        policy=policy(bundle, script),
+        themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
+        data=data,
+    )
+
+
+def data(value: Any) -> Any:
+    """JSON for a `<script type="application/json">`: no text in it can end the element."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def policy(*scripts: str) -> str:
+    """The Content Security Policy: our scripts, inline styles, pictures beside the page, and no connection at all."""
+    allowed = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src 'self' data:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@functools.cache
+def bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script; takes a second to assemble."""
+    import vl_convert
+
+    text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # The bundle's own end tag would end the script element; a comment's opening would change how it is read.
+    if "</script" in text.lower() or "<!--" in text:
+        raise AssertionError("the bundled JavaScript cannot stand inside a script element")
+    return text

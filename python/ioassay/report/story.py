@@ -1,0 +1,170 @@
+"""What the page tells of each study: the findings in the order of a report, and its means in one table.
+
+Only arranges: every sentence is an analysis's, every number a finding's or the headline's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis.finding import Finding
+from ioassay.metrics import format_metric
+from ioassay.record import RecordSet
+from ioassay.report import tables
+from ioassay.report.tables import Cell, Shown
+
+CONCLUDE, CAVEATS = "conclude", "caveats"
+_QUESTIONS = {
+    "describe": "Every condition described",
+    "stability": "Is it stable? Repetitions, drift, steady state",
+    "effect": "Do the factors matter? Analyses of variance",
+    "regression": "Does it follow a line? Regressions",
+    "latency": "How long do requests take? Latency distributions",
+}
+_FEW_CONDITIONS = 12
+"""Up to so many are shown whole in the summary; beyond, its lowest and highest."""
+_HEADLINE_METRICS = 2
+
+
+@dataclass(frozen=True)
+class Told:
+    """One finding as shown."""
+
+    title: str
+    statement: str
+    tables: Sequence[Shown]
+    caveats: Sequence[str]
+    warns: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """The findings of one question."""
+
+    title: str
+    findings: Sequence[Told]
+    warns: bool
+
+
+@dataclass(frozen=True)
+class StudyStory:
+    """One study's section."""
+
+    name: str
+    anchor: str
+    title: str
+    description: str
+    observation: Sequence[str]
+    statistics: Sequence[str]
+    conclusion: Sequence[str]
+    """Sentences."""
+    doubts: Sequence[Told]
+    means: Shown | None
+    groups: Sequence[Group]
+
+
+def studies(records: RecordSet, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> list[StudyStory]:
+    """The section of each study; `rows` are the headline's."""
+    return [_study(study, findings, rows) for study in records.studies]
+
+
+def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> StudyStory:
+    name = str(study["name"])
+    own = [finding for finding in findings if finding.study == name]
+    concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
+    paragraphs: Mapping[str, Any] = concluded.statistics if concluded else {}
+    return StudyStory(
+        name=name,
+        anchor=anchor(name),
+        title=str(study.get("title") or name),
+        description=str(study.get("description") or ""),
+        observation=sentences(str(paragraphs.get("observation") or "")),
+        statistics=sentences(str(paragraphs.get("statistics") or "")),
+        conclusion=sentences(concluded.statement if concluded else ""),
+        doubts=[told(finding) for finding in own if finding.question == CAVEATS],
+        means=means([row for row in rows if row["study"] == name]),
+        groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
+    )
+
+
+def sentences(paragraph: str) -> list[str]:
+    """A paragraph's sentences: many numbers in a row are read more easily below each other."""
+    return [part for part in re.split(r"(?<=[.!?]) (?=[A-Z]|[0-9.]+th )", paragraph) if part]
+
+
+def anchor(name: str) -> str:
+    """A name as the target of a link."""
+    return "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+
+
+def told(finding: Finding) -> Told:
+    """One finding as shown."""
+    shown = [tables.shown(table) for table in finding.tables]
+    return Told(finding.title, finding.statement, shown, finding.caveats, finding.severity == "warning")
+
+
+def _groups(findings: Sequence[Finding]) -> list[Group]:
+    questions = dict.fromkeys(finding.question for finding in findings)
+    grouped = []
+    for question in questions:
+        members = [told(finding) for finding in findings if finding.question == question]
+        title = _QUESTIONS.get(question, question.replace("_", " ").capitalize())
+        grouped.append(Group(title, members, any(one.warns for one in members)))
+    return grouped
+
+
+def means(rows: Sequence[Mapping[str, Any]]) -> Shown | None:
+    """Conditions below each other, metrics side by side: means with their intervals; None for no rows."""
+    if not rows:
+        return None
+    from ioassay.analysis import wording
+
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    by_condition: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        by_condition.setdefault(row["workload"], {})[row["metric"]] = row
+    head = [Cell("Condition", False), Cell("n", True), *(Cell(wording.name(metric), True) for metric in metrics)]
+    body = []
+    for workload, found in by_condition.items():
+        counts = sorted({row["repetitions"] for row in found.values()})
+        n = Cell("–".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]), True)
+        body.append([Cell(workload, False), n, *(_mean(found.get(metric)) for metric in metrics)])
+    return Shown(head, body)
+
+
+def _mean(row: Mapping[str, Any] | None) -> Cell:
+    if row is None:
+        return Cell(tables.NOTHING, True)
+    return Cell(format_metric(row["metric"], row["mean"]), True, _interval(row))
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    if row["ci95"] is None:
+        return "no interval"
+    low, high = (format_metric(row["metric"], end) for end in row["ci95"])
+    return f"{low} to {high}"
+
+
+def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | None:
+    """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
+    if len({(row["study"], row["workload"]) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
+        return means(rows)
+    from ioassay.analysis import wording
+
+    body = []
+    for study in records.studies:
+        own = [row for row in rows if row["study"] == study["name"]]
+        for metric in list(dict.fromkeys(row["metric"] for row in own))[:_HEADLINE_METRICS]:
+            found = sorted((row for row in own if row["metric"] == metric), key=lambda row: row["mean"])
+            ends = [_end(found[0]), _end(found[-1])]
+            title = Cell(str(study.get("title") or study["name"]), False)
+            body.append([title, Cell(wording.name(metric), False), Cell(str(len(found)), True), *ends])
+    names = ("Study", "Metric", "Conditions", "Lowest mean", "Highest mean")
+    return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body) if body else None
+
+
+def _end(row: Mapping[str, Any]) -> Cell:
+    return Cell(format_metric(row["metric"], row["mean"]), True, f"{_interval(row)} at {row['workload']}")

@@ -1,0 +1,64 @@
+"""Tables of findings as text: every number formatted by its metric or to four digits. Computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis.finding import Table
+from ioassay.metrics import format_metric
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell as shown; numbers are set to the right. `note` is set small below."""
+
+    text: str
+    number: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table as shown."""
+
+    columns: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+
+
+def shown(table: Table) -> Shown:
+    """A finding's table; a column is set to the right where all that it holds are numbers."""
+    metrics = [*table.metrics, *[""] * (len(table.columns) - len(table.metrics))]
+    rows = [[cell(value, name) for value, name in zip(row, metrics, strict=False)] for row in table.rows]
+    numeric = [
+        all(row[place].number or row[place].text == NOTHING for row in rows if place < len(row))
+        for place in range(len(table.columns))
+    ]
+    return Shown([Cell(str(name), number) for name, number in zip(table.columns, numeric, strict=True)], rows)
+
+
+def cell(value: Any, metric: str = "") -> Cell:
+    """A value; None and numbers that do not exist are a dash."""
+    if value is None or (isinstance(value, float) and value != value):
+        return Cell(NOTHING, False)
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no", False)
+    if isinstance(value, int | float):
+        return Cell(format_metric(metric, value) if metric else number(value), True)
+    if isinstance(value, Mapping):
+        return Cell(", ".join(f"{key} = {part}" for key, part in value.items()), False)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return Cell(", ".join(cell(part, metric).text for part in value), False)
+    return Cell(str(value), False)
+
+
+def number(value: float) -> str:
+    """A plain number to four significant digits; tiny ones, such as p values, as a bound."""
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e9):
+        return str(int(value))
+    if 0 < abs(value) < 1e-4:
+        return "< 0.0001" if value > 0 else f"{value:.2e}"
+    return f"{value:.4g}"

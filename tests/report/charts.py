@@ -1,0 +1,37 @@
+"""Reads chart declarations: their layers and the rows that each draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def layers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every single view, however deep, with the data that it shares with its neighbours."""
+    shared = {"data": spec["data"]} if "data" in spec else {}
+    parts = [part for key in ("layer", "vconcat", "hconcat") for part in spec.get(key, ())]
+    for part in parts:
+        yield from layers({**shared, **part})
+    if not parts:
+        yield spec
+
+
+def mark(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mark with its options."""
+    found = layer["mark"]
+    return {"type": found} if isinstance(found, str) else found
+
+
+def styled(spec: Mapping[str, Any], style: str) -> list[Mapping[str, Any]]:
+    """The layers drawn in one of the theme's styles."""
+    return [layer for layer in layers(spec) if mark(layer).get("style") == style]
+
+
+def rows(layer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a layer draws."""
+    return layer["data"]["values"]
+
+
+def subtitle(spec: Mapping[str, Any]) -> str:
+    """The subtitle on one line."""
+    return " ".join(spec["title"]["subtitle"]).replace("\u00a0", " ")

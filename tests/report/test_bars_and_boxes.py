@@ -1,0 +1,95 @@
+"""Bars, latency bars, boxes and run order."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import polars as pl
+import pytest
+import synthetic
+from charts import mark, rows, styled, subtitle
+
+from ioassay.record import RecordSet
+from ioassay.report import figures
+
+
+def draw(records: RecordSet, study: int, **table: object) -> figures.Drawn:
+    return figures.draw(records, records.studies[study], {"name": "a", **table})
+
+
+def test_bars_compare_cases_in_the_order_of_the_study(suite: RecordSet) -> None:
+    drawn = draw(suite, 2, kind="bar", y="read.bw")
+    bars = rows(styled(drawn.spec, "bar")[0])
+    assert [row["x"] for row in bars] == ["mixed", "4k", "16k", "64k"]
+    assert styled(drawn.spec, "bar")[0]["encoding"]["x"]["sort"] == ["mixed", "4k", "16k", "64k"]
+    assert len(rows(styled(drawn.spec, "dot")[0])) == 20
+
+
+def test_bars_of_conditions_without_the_metric_are_absent(suite: RecordSet) -> None:
+    drawn = draw(suite, 2, kind="bar", y="write.bw", where={"rw": "randread"})
+    assert "none of the 20 trials that went well has the metric 'write.bw'" in drawn.problem
+
+
+def test_long_names_are_broken_but_numbers_keep_their_units() -> None:
+    study = {**synthetic.mixed_sizes(), "factors": {}}
+    study["case"] = [{"name": f"random read 4 KiB, depth {depth}"} for depth in (1, 2, 4, 8, 16, 32)]
+    drawn = draw(synthetic.run(synthetic.Path("."), [study], 2), 0, kind="bar", y="read.bw")
+    labels = styled(drawn.spec, "bar")[0]["encoding"]["x"]["axis"]["labelExpr"]
+    assert '["random read", "4\\u00a0KiB, depth 1"]' in labels
+
+
+def test_latency_bars_show_total_completion_and_submission_for_each_direction(suite: RecordSet) -> None:
+    drawn = draw(suite, 2, kind="latency_bar")
+    panels = [rows(layer) for layer in styled(drawn.spec, "bar")]
+    assert [len(panel) for panel in panels] == [12, 12]
+    row = next(row for row in panels[1] if row["x"] == "64k" and row["group"] == "submission (slat)")
+    here = (pl.col("case") == "64k") & (pl.col("rw") == "randwrite")
+    values = suite.trials.filter(here)["write.slat.mean"].to_list()
+    assert row["mean_text"] == figures_text(statistics.fmean(values))
+    assert (row["high"] - row["y"]) / row["y"] == pytest.approx(
+        statistics.stdev(values) / statistics.fmean(values), rel=1e-4
+    )
+
+
+def figures_text(mean_ns: float) -> str:
+    from ioassay.units import format_ns
+
+    return format_ns(mean_ns)
+
+
+def test_a_direction_without_latencies_is_told_not_drawn(suite: RecordSet) -> None:
+    drawn = draw(suite, 2, kind="latency_bar", where={"rw": "randread"})
+    assert len(styled(drawn.spec, "bar")) == 1
+    assert "no write latency was recorded" in subtitle(drawn.spec)
+
+
+def test_boxes_show_quartiles_and_whiskers_of_repetitions(suite: RecordSet) -> None:
+    drawn = draw(suite, 3, kind="box", y="read.bw")
+    box = rows(styled(drawn.spec, "bar")[0])[0]
+    values = suite.trials.filter(pl.col("numjobs") == 1)["read.bw"].to_numpy() / 1e6
+    assert (box["y"], box["upper"]) == pytest.approx(tuple(np.quantile(values, [0.25, 0.75])))
+    assert box["low"] >= values.min() * (1 - 1e-6)
+    assert box["high"] <= values.max() * (1 + 1e-6)
+
+
+def test_few_repetitions_have_no_box_only_themselves_and_their_median() -> None:
+    records = synthetic.run(synthetic.Path("."), [synthetic.jobs()], 3)
+    drawn = draw(records, 0, kind="box", y="read.bw")
+    assert not styled(drawn.spec, "bar")
+    assert len(rows(styled(drawn.spec, "dot")[0])) == 15
+    assert "line: median" in subtitle(drawn.spec)
+
+
+def test_run_order_shows_each_trial_relative_to_its_condition(suite: RecordSet) -> None:
+    drawn = draw(suite, 3, kind="order", y="read.bw")
+    points = rows(styled(drawn.spec, "mark")[0])
+    assert [row["x"] for row in points] == sorted(row["x"] for row in points)
+    assert statistics.fmean(row["y"] for row in points) == pytest.approx(100)
+    assert styled(drawn.spec, "fit")
+
+
+def test_values_of_different_conditions_get_no_common_line(suite: RecordSet) -> None:
+    drawn = draw(suite, 3, kind="order", y="read.bw", relative=False)
+    assert not styled(drawn.spec, "fit")
+    assert mark(styled(drawn.spec, "mark")[0])["filled"]

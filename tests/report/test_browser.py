@@ -1,0 +1,110 @@
+"""The page in a real browser, from a file, with the network off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import report
+from ioassay.analysis.everything import analyse_all
+from ioassay.record import RecordSet
+
+pytestmark = pytest.mark.browser
+FIGURES = 17
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="module")
+def page_path(suite: RecordSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the whole suite, with all its figures."""
+    out = tmp_path_factory.mktemp("browser") / "report"
+    return report.build(suite, analyse_all(suite), out, title="Block I/O").page
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    """Headless Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield started
+        started.close()
+
+
+@contextmanager
+def opened(browser: Any, path: Path, **context: Any) -> Iterator[tuple[Any, list[str]]]:
+    """The page, once it says that all is drawn, and everything that went wrong."""
+    page = browser.new_context(offline=True, **context).new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
+    page.on("request", lambda request: None if request.url == path.as_uri() else wrong.append(request.url[:200]))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-state=drawn]", state="attached", timeout=60_000)
+    yield page, wrong
+    page.context.close()
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 27, 33)")])
+def test_every_chart_is_drawn_without_network_and_without_a_word_on_the_console(
+    browser: Any, page_path: Path, scheme: str, paper: str
+) -> None:
+    with opened(browser, page_path, color_scheme=scheme) as (page, wrong):
+        drawn = "all => all.map(one => [one.dataset.state, !!one.querySelector('svg.marks path')])"
+        assert page.eval_on_selector_all(".chart", drawn) == [["drawn", True]] * FIGURES
+        assert wrong == []
+        assert papers(page) == {paper}
+
+
+def papers(page: Any) -> set[str]:
+    """The background colours of the charts."""
+    return set(
+        page.eval_on_selector_all(".chart svg.marks", "all => all.map(one => getComputedStyle(one).backgroundColor)")
+    )
+
+
+def test_a_chart_tells_its_numbers_and_what_it_shows(browser: Any, page_path: Path) -> None:
+    with opened(browser, page_path) as (page, wrong):
+        chart = page.locator("#chart-task3_bw_r")
+        told = chart.locator("[role=graphics-document]").get_attribute("aria-label")
+        assert told.startswith("Read bandwidth by case.")
+        assert "64k: " in told
+        chart.locator(".mark-rect path").first.hover(force=True)
+        tooltip = page.locator("#vg-tooltip-element.visible")
+        tooltip.wait_for(timeout=5000)
+        assert "MB/s" in tooltip.inner_text()
+        assert wrong == []
+
+
+def test_the_page_fits_a_telephone_and_follows_a_change_of_scheme(browser: Any, page_path: Path) -> None:
+    with opened(browser, page_path, viewport={"width": 400, "height": 800}, color_scheme="light") as (page, wrong):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_selector("html[data-charts=dark][data-state=drawn]", state="attached")
+        assert papers(page) == {"rgb(23, 27, 33)"}
+        assert wrong == []
+
+
+def test_print_opens_what_is_folded_and_shows_no_navigation(browser: Any, page_path: Path) -> None:
+    with opened(browser, page_path) as (page, wrong):
+        page.emulate_media(media="print")
+        assert not page.locator("nav").is_visible()
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("details.fold:not(.bulk):not([open])").count() == 0
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.locator("details.fold:not(.bulk):not([open])").count() > 0
+        assert wrong == []
+
+
+def test_without_scripts_the_figures_are_pictures(browser: Any, page_path: Path) -> None:
+    page = browser.new_context(offline=True, java_script_enabled=False).new_page()
+    page.goto(page_path.as_uri())
+    pictures = page.locator("noscript img")
+    assert pictures.count() == FIGURES
+    assert min(picture.bounding_box()["width"] for picture in pictures.all()) > 300
+    page.context.close()

@@ -1,0 +1,136 @@
+"""All kinds of figures: every one is drawn, checked, rendered, and replaced by its reason when it cannot be."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import altair
+import pytest
+import synthetic
+from charts import layers, mark
+
+from ioassay import catalogue
+from ioassay.errors import StudyError
+from ioassay.record import RecordSet
+from ioassay.report import figures, render, theme
+from ioassay.report.figures import automatic
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "bar": {"y": "read.bw"},
+    "box": {"y": "read.bw"},
+    "cdf": {"direction": "read", "latency": "lat"},
+    "latency_bar": {},
+    "monitors": {"monitor": "cpu"},
+    "order": {"y": "read.bw"},
+    "series": {"y": "read.bw"},
+    "trend": {"x": "numjobs", "y": "read.bw"},
+}
+PUBLISHED = {
+    *(f"task1_{pattern}_bw_{way}" for pattern in ("rw", "rand_rw") for way in "rw"),
+    *(f"task2_bw_req_size_{way}" for way in "rw"),
+    *(f"task3_bw_{way}" for way in "rw"),
+    "task3_latency_bar",
+    *(f"task3_{kind}_{way}_cdf_perc" for kind in ("lat", "clat", "slat") for way in "rw"),
+    *(f"task4_numjobs_bw_{way}" for way in "rw"),
+}
+
+
+def example(kind: str) -> dict[str, Any]:
+    return {"kind": kind, "name": f"a_{kind}", **EXAMPLES[kind]}
+
+
+def test_there_is_an_example_of_every_kind() -> None:
+    assert EXAMPLES.keys() == figures.FIGURES.keys()
+
+
+@pytest.mark.parametrize("kind", figures.FIGURES)
+def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path: Path) -> None:
+    drawn = figures.draw(suite, suite.studies[3], example(kind))
+    assert drawn.problem == ""
+    assert drawn.title
+    assert drawn.description.startswith(drawn.title)
+    png, svg = render.write(drawn.spec, tmp_path, drawn.name)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert svg.read_text().startswith("<svg")
+    assert "NaN" not in svg.read_text()
+    assert "undefined" not in svg.read_text()
+
+
+@pytest.mark.parametrize("kind", figures.FIGURES)
+def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: RecordSet, lost: RecordSet, kind: str) -> None:
+    for records in (suite, lost):
+        drawn = figures.draw(records, records.studies[3], example(kind))
+        altair.Chart.from_dict(dict(drawn.spec), validate=True)
+
+
+@pytest.mark.parametrize("kind", figures.FIGURES)
+def test_a_figure_whose_trials_all_failed_says_so(lost: RecordSet, kind: str) -> None:
+    drawn = figures.draw(lost, lost.studies[3], example(kind))
+    assert "none of the 5 trials went well: fio did no I/O: file:io_setup failed" in drawn.problem
+    text = json.dumps(drawn.spec)
+    assert "Nothing to draw" in text
+    assert "io_setup failed" in text
+
+
+@pytest.mark.parametrize("kind", figures.FIGURES)
+def test_charts_name_only_roles_that_both_schemes_colour(suite: RecordSet, kind: str) -> None:
+    drawn = figures.draw(suite, suite.studies[3], example(kind))
+    used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
+    assert used <= theme.config()["style"].keys()
+    assert theme.config().keys() == theme.config(dark=True).keys()
+    assert "#" not in re.sub(r'"description":"[^"]*"', "", json.dumps(drawn.spec))
+
+
+@pytest.mark.parametrize("kind", figures.FIGURES)
+def test_an_unknown_key_is_refused_with_those_that_are_known(kind: str) -> None:
+    study = {**synthetic.jobs(), "figures": [{**example(kind), "colour": "rw"}]}
+    with pytest.raises(StudyError, match=rf"jobs: figures\.a_{kind}\.colour: unknown key .* known: title, where"):
+        figures.check(study)
+
+
+def test_an_unknown_kind_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, cdf"):
+        figures.check({"name": "s", "figures": [{"kind": "pie", "name": "a"}]})
+
+
+def test_a_missing_key_and_a_wrong_value_are_named() -> None:
+    with pytest.raises(StudyError, match=r"figures\.a\.y: is missing; a figure of kind 'trend' needs it"):
+        figures.check({"name": "s", "figures": [{"kind": "trend", "name": "a", "x": "bs"}]})
+    with pytest.raises(StudyError, match=r"figures\.a\.error: .*'sd', 'ci' or 'none'.*found 'se'"):
+        figures.check({"name": "s", "figures": [{"kind": "bar", "name": "a", "y": "read.bw", "error": "se"}]})
+
+
+def test_the_built_in_studies_ask_for_all_published_figures() -> None:
+    suite = catalogue.load("block-io")
+    for study in suite.studies:
+        figures.check(study.model_dump())
+    assert {figure.name for study in suite.studies for figure in study.figures} == PUBLISHED
+
+
+def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite: RecordSet) -> None:
+    names = {study["name"]: [table["name"] for table in automatic.tables(suite, study)] for study in suite.studies}
+    assert names["block-size"] == ["read_bw_by_bs", "write_bw_by_bs", "read_lat_cdf", "write_lat_cdf"]
+    assert names["mixed-sizes"][0] == "read_bw_by_case"
+    for table in automatic.tables(suite, suite.studies[2]):
+        assert figures.draw(suite, suite.studies[2], table).problem == ""
+    table = automatic.tables(suite, suite.studies[0])[0]
+    assert (table["kind"], table["x"], table["color"]) == ("trend", "rwmixwrite", "rw")
+
+
+def test_a_study_of_one_condition_shows_its_run_order(tmp_path: Path) -> None:
+    study = synthetic.study("one", "One", {}, [], rw="randrw")
+    records = synthetic.run(tmp_path, [study], 4)
+    tables = automatic.tables(records, study)
+    assert [table["kind"] for table in tables] == ["order", "order"]
+    assert figures.draw(records, study, tables[0]).problem == ""
+
+
+def test_hostile_levels_stay_text(tmp_path: Path) -> None:
+    hostile = "</script><script>alert(1)</script>"
+    study = {**synthetic.mixed_sizes(), "case": [{"name": hostile}, {"name": "' + alert(1) + '"}]}
+    records = synthetic.run(tmp_path, [study], 2)
+    drawn = figures.draw(records, study, {"kind": "bar", "name": "a", "y": "read.bw"})
+    assert "<script>" not in render.svg(drawn.spec)

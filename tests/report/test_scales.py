@@ -1,0 +1,50 @@
+"""Units and ticks of axes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioassay.report.figures import scales
+
+
+@pytest.mark.parametrize(
+    ("metric", "largest", "unit", "shown"),
+    [
+        ("read.bw", 5.2e8, "MB/s", 520),
+        ("read.bw", 1e9, "GB/s", 1),
+        ("read.bw", 0.0, "B/s", 0),
+        ("read.lat.mean", 1500, "µs", 1.5),
+        ("read.lat.p99", 2.5e9, "s", 2.5),
+        ("read.iops", 120000, "thousands", 120),
+        ("read.bytes", 2048, "KiB", 2),
+        ("cpu.usr", 80, "%", 80),
+        ("unheard_of", 12345, "", 12345),
+    ],
+)  # fmt: skip
+def test_an_axis_is_in_the_unit_of_its_largest_number(metric: str, largest: float, unit: str, shown: float) -> None:
+    found = scales.unit_for(metric, [0.0, largest])
+    assert found.name == unit
+    assert found.scale(largest) == shown
+
+
+def test_an_axis_title_names_the_unit_once() -> None:
+    assert scales.Unit(1e6, "MB/s").titled("Read bandwidth") == "Read bandwidth (MB/s)"
+    assert scales.Unit(1, "").titled("Read IOPS") == "Read IOPS"
+
+
+def test_logarithmic_ticks_are_decades_where_there_are_many_and_finer_where_few() -> None:
+    assert scales.log_ticks(50, 3e7) == [100, 1000, 10000, 100000, 1e6, 1e7]
+    assert scales.log_ticks(900, 60000) == [1000, 2000, 5000, 10000, 20000, 50000]
+
+
+def test_times_are_labelled_with_their_unit() -> None:
+    assert scales.time_labels([100, 1000, 2e6]) == {100: "100 ns", 1000: "1 µs", 2e6: "2 ms"}
+
+
+def test_labels_stand_at_their_positions_only() -> None:
+    assert scales.labels_at({1024: "1 KiB", 0.5: "half"}) == '({"1024": "1 KiB", "0.5": "half"})[datum.value] || \'\''
+
+
+def test_a_label_cannot_end_its_expression() -> None:
+    hostile = '"})[0]; alert(1); ({"'
+    assert '\\"})[0]' in scales.labels_at({1: hostile})

@@ -1,0 +1,96 @@
+"""Numbers, facts and evidence as the page shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ioassay.analysis.finding import Table
+from ioassay.report import evidence, facts, story, tables
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "text", "number"),
+    [
+        (5.24e8, "read.bw", "524 MB/s", True),
+        (1500.0, "read.lat.p99", "1.5 µs", True),
+        (0.000012, "", "< 0.0001", True),
+        (0.03456789, "", "0.03457", True),
+        (12, "", "12", True),
+        (12.0, "", "12", True),
+        (None, "read.bw", "–", False),
+        (float("nan"), "read.bw", "–", False),
+        (True, "", "yes", False),
+        ("4KiB", "", "4KiB", False),
+        ([1, 2.5], "", "1, 2.5", False),
+        ({"bs": "4k"}, "", "bs = 4k", False),
+    ],
+)
+def test_cells_are_formatted_by_their_metric(value: object, metric: str, text: str, number: bool) -> None:
+    assert tables.cell(value, metric) == tables.Cell(text, number)
+
+
+def test_columns_of_numbers_are_set_to_the_right() -> None:
+    shown = tables.shown(Table(["level", "n", "mean"], [["4k", 3, None], [8, 2, 1e6]], ["", "", "read.bw"]))
+    assert [column.number for column in shown.columns] == [False, True, True]
+
+
+def test_a_paragraph_is_told_in_sentences() -> None:
+    paragraph = "At rw = rw: It is 1.5 MB/s (R² = 0.99). The rest follows. 99th percentile is 3 ms."
+    assert story.sentences(paragraph) == [
+        "At rw = rw: It is 1.5 MB/s (R² = 0.99).",
+        "The rest follows.",
+        "99th percentile is 3 ms.",
+    ]
+
+
+def test_facts_of_any_depth_become_rows() -> None:
+    host = {
+        "cpu": {"model": "X", "turbo": True, "flags": ["a", "b"]},
+        "disk": {"size_bytes": 4096, "devices": [{"name": "sda", "queue": {"scheduler": "none"}}]},
+        "empty": {},
+        "gathered_unix_s": 0.0,
+        "schema": 1,
+    }
+    sections = {section.name: dict(section.rows) for section in facts.sections(host)}
+    assert sections["Processor"] == {"model": "X", "turbo": "yes", "flags": "a, b"}
+    assert sections["Disk"]["size bytes"] == "4 KiB (4096 bytes)"
+    assert sections["Disk"]["devices sda queue scheduler"] == "none"
+    assert sections["More"] == {"gathered unix s": "1970-01-01 00:00:00 UTC", "schema": "1"}
+    assert "Empty" not in sections
+
+
+def test_the_machine_is_told_in_one_line() -> None:
+    host = {
+        "cpu": {"model": "X 9", "cores": 4},
+        "kernel": {"name": "Linux", "release": "6.1"},
+        "disk": {"mount": {"filesystem": "ext4"}, "devices": [{"name": "sda1"}, {"name": "sda", "model": "Fast"}]},
+    }
+    assert facts.summary(host) == "X 9 · 4 cores · Linux 6.1 · ext4 on Fast sda"
+    assert facts.summary({}) == ""
+
+
+def test_evidence_is_read_from_the_record(tmp_path: Path) -> None:
+    raw = tmp_path / "trials" / "t1" / "raw"
+    raw.mkdir(parents=True)
+    (raw.parent / "record.json").write_text(json.dumps({"command": ["fio", f"{raw}/job.fio"], "raw": ["a b.json"]}))
+    found = evidence.read(tmp_path, "t1", tmp_path / "report")
+    assert found.command == f"fio {raw}/job.fio"
+    assert found.template == "fio RAW/job.fio"
+    assert found.files == {"a b.json": "../trials/t1/raw/a%20b.json"}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"command": 3, "raw": null}'])
+def test_a_record_that_cannot_be_read_is_no_error_here(tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "trials" / "t1"
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text(content)
+    found = evidence.read(tmp_path, "t1", tmp_path)
+    assert found.command == ""
+    assert found.problem or content.startswith('{"')
+
+
+def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
+    assert evidence.read(tmp_path, "t1", tmp_path) == evidence.Evidence()

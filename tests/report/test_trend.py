@@ -1,0 +1,128 @@
+"""Trends: the drawn numbers are those of the analyses, whatever the factor looks like."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import synthetic
+from charts import layers, mark, rows, styled, subtitle
+
+from ioassay.analysis.statistics.sample import t_interval
+from ioassay.record import RecordSet
+from ioassay.report import figures
+
+
+def draw(records: RecordSet, study: int, **keys: object) -> figures.Drawn:
+    table = {"kind": "trend", "name": "a", "x": "bs", "y": "read.bw", **keys}
+    return figures.draw(records, records.studies[study], table)
+
+
+def values_at(records: RecordSet, bs: str) -> list[float]:
+    return records.trials.filter(pl.col("bs") == bs)["read.bw"].to_list()
+
+
+def means(drawn: figures.Drawn) -> list[dict]:
+    return next(rows(layer) for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "point")
+
+
+def with_values(records: RecordSet, **columns: list[float] | float) -> RecordSet:
+    wanted = [
+        pl.lit(found, pl.Float64).alias(name) if isinstance(found, float) else pl.Series(name, found, pl.Float64)
+        for name, found in columns.items()
+    ]
+    return replace(records, trials=records.trials.with_columns(wanted))
+
+
+def test_mean_median_and_deviation_of_the_repetitions_are_drawn(suite: RecordSet) -> None:
+    row = means(draw(suite, 1))[2]
+    values = values_at(suite, "4KiB")
+    assert row["level"] == "4 KiB"
+    assert row["n"] == 5
+    assert row["y"] * 1e6 == pytest.approx(statistics.fmean(values))
+    assert row["median"] * 1e6 == pytest.approx(statistics.median(values))
+    assert (row["high"] - row["y"]) * 1e6 == pytest.approx(statistics.stdev(values), rel=1e-4)
+
+
+def test_error_bars_can_be_the_interval_of_the_mean(suite: RecordSet) -> None:
+    row = means(draw(suite, 1, error="ci"))[2]
+    interval = t_interval(values_at(suite, "4KiB"), 0.95)
+    assert (row["low"] * 1e6, row["high"] * 1e6) == pytest.approx((interval.low, interval.high))
+
+
+def test_every_repetition_is_drawn(suite: RecordSet) -> None:
+    drawn = rows(styled(draw(suite, 1).spec, "repetition")[0])
+    assert len(drawn) == 55
+    assert sorted(row["y"] for row in drawn if row["x"] == 4096) == pytest.approx(
+        sorted(value / 1e6 for value in values_at(suite, "4KiB"))
+    )
+
+
+def test_the_regression_line_is_fitted_to_all_repetitions(suite: RecordSet) -> None:
+    sizes = [int(level.removesuffix("KiB")) * 1024 for level in suite.trials["bs"].drop_nulls()]
+    in_study = suite.trials.filter(pl.col("study") == "block-size").height
+    before = suite.trials["bs"].to_list().index(suite.trials["bs"].drop_nulls()[0])
+    column = [1.0] * before + [3e6 * math.log2(size) - 2e7 for size in sizes]
+    column += [1.0] * (suite.trials.height - before - in_study)
+    drawn = draw(with_values(suite, **{"read.bw": column}), 1, log_x=True)
+    assert "regression +3 MB/s per doubling, R² = 1.000" in subtitle(drawn.spec)
+    for row in rows(styled(drawn.spec, "fit")[0]):
+        assert row["y"] == pytest.approx(3 * math.log2(row["x"]) - 20, abs=1e-4)
+
+
+def test_sizes_are_labelled_in_kib_at_the_levels_of_a_logarithmic_axis(suite: RecordSet) -> None:
+    axis = next(layers(draw(suite, 1, log_x=True).spec))["encoding"]["x"]
+    assert axis["scale"]["type"] == "log"
+    assert axis["axis"]["values"] == [1024 * 2**power for power in range(11)]
+    assert '"65536": "64 KiB"' in axis["axis"]["labelExpr"]
+
+
+def test_a_zero_level_makes_the_axis_linear_and_says_so(suite: RecordSet) -> None:
+    drawn = draw(suite, 0, x="rwmixwrite", where={"rw": "rw"}, log_x=True)
+    assert "linear axis: a level is zero" in subtitle(drawn.spec)
+    assert next(layers(drawn.spec))["encoding"]["x"]["scale"].get("type") is None
+
+
+def test_words_are_categories_without_line_or_regression() -> None:
+    study = synthetic.study("engines", "Engines", {"ioengine": ["psync", "libaio", "io_uring"]}, [], rw="randrw")
+    drawn = draw(synthetic.run(synthetic.Path("."), [study], 3), 0, x="ioengine")
+    assert next(layers(drawn.spec))["encoding"]["x"]["type"] == "nominal"
+    assert not styled(drawn.spec, "fit")
+    assert not [layer for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "line"]
+
+
+def test_a_colour_factor_gives_one_line_a_level(suite: RecordSet) -> None:
+    drawn = draw(suite, 0, x="rwmixwrite", color="rw")
+    assert {row["group"] for row in means(drawn)} == {"rw", "randrw"}
+    assert "all levels" not in subtitle(drawn.spec)
+    assert "all levels of access pattern together" in subtitle(draw(suite, 0, x="rwmixwrite").spec)
+
+
+def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet) -> None:
+    wild = [1e6 if order % 7 else 1e9 for order in range(suite.trials.height)]
+    drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
+    rule = next(layer for layer in styled(drawn.spec, "deviation") if mark(layer)["type"] == "rule")
+    assert min(row["low"] for row in rows(rule)) == 0
+    assert any(row.get("cut") for row in rows(rule))
+
+
+def test_only_zeros_lie_on_the_bottom_of_an_axis(suite: RecordSet) -> None:
+    drawn = draw(with_values(suite, **{"read.bw": 0.0}), 1)
+    assert next(layers(drawn.spec))["encoding"]["y"]["scale"]["domain"] == [0, 1]
+    assert drawn.problem == ""
+
+
+def test_a_logarithmic_metric_axis_needs_positive_values(suite: RecordSet) -> None:
+    assert next(layers(draw(suite, 1, log_y=True).spec))["encoding"]["y"]["scale"]["type"] == "log"
+    drawn = draw(with_values(suite, **{"read.bw": 0.0}), 1, log_y=True)
+    assert "linear metric axis" in subtitle(drawn.spec)
+
+
+def test_one_repetition_has_no_error_bar(tmp_path: synthetic.Path) -> None:
+    records = synthetic.run(tmp_path, [synthetic.block_size()], 1)
+    drawn = draw(records, 0)
+    assert not styled(drawn.spec, "deviation")
+    assert subtitle(drawn.spec).startswith("n = 1 ·")
