@@ -207,7 +207,8 @@ def _direction(response: str, ratio: float) -> str:
 def _change(ratio: Ratio) -> str:
     low, high = (f"{(end - 1) * 100:+.2g}" for end in (ratio.interval.low, ratio.interval.high))
     level = wording.level(ratio.interval.confidence)
-    return f"{(ratio.ratio - 1) * 100:+.2g} % in B ({level} interval {low} to {high} %)"
+    way = "higher" if ratio.ratio >= 1 else "lower"
+    return f"{abs(ratio.ratio - 1) * 100:.2g} % {way} in B ({level} interval {low} to {high} %)"
 
 
 def _loss(row: Row) -> float:

@@ -36,18 +36,21 @@ class Drift:
 
 
 def over_run(found: Cells, confidence: float) -> Finding | None:
-    """One finding; None where fewer than three trials repeat something."""
+    """One finding; None where fewer than three trials repeat something.
+
+    A drift is claimed where the rank test and the interval of the slope agree.
+    """
     drift = measure(found, confidence)
     if isinstance(drift, Undefined):
         return None
     p = drift.kendall.p if isinstance(drift.kendall, Kendall) else drift.p
-    drifts = p < 1 - confidence
+    drifts = p < 1 - confidence and not drift.interval.low <= 0 <= drift.interval.high
     return Finding(
         study=found.study,
         question="stability",
         response=found.response,
         title=f"{wording.name(found.response)}: drift over the run",
-        statement=_statement(drift, p, drifts),
+        statement=_statement(drift, p, drifts, 1 - confidence),
         statistics={**plain(drift), "drifts": drifts},
         caveats=_caveats(found, drifts),
         severity="warning" if drifts and abs(drift.change) >= NOTABLE else "info",
@@ -90,13 +93,17 @@ def _centred(values: Floats) -> Floats:
     return np.asarray(shifted - shifted.mean())
 
 
-def _statement(drift: Drift, p: float, drifts: bool) -> str:
+def _statement(drift: Drift, p: float, drifts: bool, risk: float) -> str:
     low, high = (f"{end * 100:+.2g}" for end in (drift.interval.low, drift.interval.high))
-    size = f"{drift.change * 100:+.2g} % ({wording.level(drift.interval.confidence)} interval {low} to {high} %)"
-    if not drifts:
-        return f"No drift over the run can be seen ({wording.p(p)}); the trend from first to last trial is {size}."
-    way = "rises" if drift.change > 0 else "falls"
-    return f"It {way} over the run by {size} from the first trial to the last ({wording.p(p)}, seasonal Kendall test)."
+    within = f"({wording.level(drift.interval.confidence)} interval {low} to {high} %)"
+    size = f"{drift.change * 100:+.2g} % {within}"
+    if drifts:
+        way = f"{'rises' if drift.change > 0 else 'falls'} over the run by {abs(drift.change) * 100:.2g} % {within}"
+        return f"It {way} from the first trial to the last ({wording.p(p)}, seasonal Kendall test)."
+    if p < risk:
+        told = f"The rank test sees a drift ({wording.p(p)}), but its size cannot be told from none"
+        return f"{told}: {size} from the first trial to the last."
+    return f"No drift over the run can be seen ({wording.p(p)}); the trend from first to last trial is {size}."
 
 
 def _caveats(found: Cells, drifts: bool) -> list[str]:

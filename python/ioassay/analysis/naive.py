@@ -20,6 +20,8 @@ from ioassay.analysis.statistics.components import Components, components
 from ioassay.analysis.statistics.dependence import Corrected, Dependence, corrected, dependence
 from ioassay.analysis.statistics.result import Undefined, plain
 
+LONG_ENOUGH = 50
+"""Samples a run from which on its own mean, which is taken out, hides little of the dependence."""
 LABEL = "naive: counts every log sample as an independent observation"
 WHY = (
     "Log samples of one run resemble their neighbours, so they are far fewer independent observations than they look; "
@@ -63,7 +65,7 @@ def among_repetitions(found: Cells, logged: Mapping[str, Samples], confidence: f
             "conditions": len(judged),
         },
         tables=[_table(found, judged)],
-        caveats=[WHY, *_multiplicity(len(judged), risk)],
+        caveats=[WHY, *_short(judged), *_multiplicity(len(judged), risk)],
     )
 
 
@@ -97,7 +99,7 @@ def _statement(judged: Sequence[Among], risk: float) -> str:
     samples, effective = sum(one.samples for one in known), sum(one.effective for one in known)
     lag1 = float(np.median([one.lag1 for one in known]))
     return (
-        f"{told} Neighbouring samples correlate with {lag1:.2f} (median), so {samples} samples are worth about "
+        f"{told} Neighbouring samples correlate at {lag1:.2f} (median), so {samples} samples are worth about "
         f"{effective:.0f}; with that corrected, they differ in {still}."
     )
 
@@ -134,6 +136,15 @@ def _row(among: Among) -> list[Any]:
         round(known.effective, 1) if known else None,
         fixed.p if fixed else None,
         among.between_share,
+    ]
+
+
+def _short(judged: Sequence[Among]) -> list[str]:
+    shortest = min(among.naive.df_within // (among.naive.df_between + 1) + 1 for among in judged)
+    if shortest >= LONG_ENOUGH:
+        return []
+    return [
+        f"Runs have as few as {shortest} samples: that hides part of their dependence, so the correction is too weak."
     ]
 
 

@@ -1,0 +1,52 @@
+"""Numbers and names in plain English."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioassay.analysis import wording
+from ioassay.analysis.statistics.result import Interval
+
+
+@pytest.mark.parametrize(
+    ("response", "head", "inside"),
+    [
+        ("read.bw", "Read bandwidth", "read bandwidth"),
+        ("write.iops", "Write IOPS", "write IOPS"),
+        ("read.lat.p99", "99th percentile of read total latency", "99th percentile of read total latency"),
+        ("write.slat.mean", "Mean write submission latency", "mean write submission latency"),
+        ("cpu.usr", "CPU usr", "CPU usr"),
+    ],
+)
+def test_a_response_reads_well_at_the_head_and_inside_a_sentence(response: str, head: str, inside: str) -> None:
+    assert (wording.name(response), wording.inside(response)) == (head, inside)
+
+
+def test_values_carry_their_unit() -> None:
+    assert wording.value("read.bw", 5e8) == "500 MB/s"
+    assert wording.value("read.iops", 14900.0) == "14.9 k IOPS"
+    assert wording.interval("read.lat.p99", Interval(1e5, 2e5, 0.9, "t")) == "90 % interval 100 µs to 200 µs"
+
+
+def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
+    assert wording.percent(0.023) == "2.3 %"
+    assert wording.percent(0.9999) == "more than 99 %"
+    assert wording.percent(1.0) == "100 %"
+    assert wording.percent(1.5) == "150 %"
+
+
+def test_small_p_values_are_bounded() -> None:
+    assert wording.p(1e-12) == "p < 0.0001"
+    assert wording.p(0.0321) == "p = 0.032"
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    assert wording.listed([]) == "none"
+    assert wording.listed(["a"]) == "a"
+    assert wording.listed(["a", "b"]) == "a and b"
+    assert wording.listed(list("abcdef"), 4) == "a, b, c and 3 more"
+
+
+def test_places_name_their_levels() -> None:
+    assert wording.place({}) == ""
+    assert wording.place({"rw": "rw", "case": "mixed"}) == "At rw = rw, mixed: "
