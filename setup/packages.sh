@@ -14,6 +14,7 @@ losetup                             mount            to find what lies under a l
 check_packages='
 chromium    chromium     tests that open the report
 shellcheck  shellcheck   linter of the shell scripts
+git         git          tests that look at what is tracked
 mkfs.ext4   e2fsprogs    tests that mount a file system on a loop device
 mkfs.btrfs  btrfs-progs  a file system over several devices
 mkfs.xfs    xfsprogs     another file system

@@ -108,7 +108,8 @@ MAY_CONTAIN = {"Cargo.lock": "crat" + "es.io"}  # cargo writes it
 @cache
 def our_files() -> list[Path]:
     """Every file that is tracked or could be: of a checkout what git does not ignore."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *listing]  # whoever owns the checkout
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
     return [path for name in sorted(filter(None, listed)) if (path := ROOT / name).is_file()]
 
