@@ -52,14 +52,14 @@ def test_few_repetitions_weigh_by_their_number(lab: Any) -> None:
 def test_unstable_conditions_are_named_with_their_variation(lab: Any) -> None:
     rng = np.random.default_rng(2)
     found = raised(lab, lambda p, _: {"read.bw": 1e8 * rng.lognormal(0, 0.2 if p["bs"] == "4KiB" else 0.005)})
-    assert list(found["unstable"].evidence["cv"]) == ["bs=4KiB"]
+    assert list(found["unstable"].evidence["cv"]["read.bw"]) == ["bs=4KiB"]
     assert "1 of 2 conditions" in found["unstable"].text
 
 
 def test_drift_and_unsteady_state_are_doubts(lab: Any) -> None:
     found = raised(lab, lambda p, r: {"read.bw": 1e8 * 0.9**r})
     assert "falls over the run" in found["drift"].text
-    assert found["unsteady"].evidence["conditions"] == ["bs=4KiB", "bs=64KiB"]
+    assert found["unsteady"].evidence["read.bw"]["conditions"] == ["bs=4KiB", "bs=64KiB"]
 
 
 def test_buffered_conditions_are_named(lab: Any) -> None:

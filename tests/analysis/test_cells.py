@@ -38,7 +38,7 @@ def test_a_condition_without_the_response_is_absent_and_named(lab: Any) -> None:
     found = cells(lab.records(rows), study, "read.bw")
     assert found.absent == ("rw=rw mix=100", "rw=randrw mix=100")
     assert found.factors["mix"] == (0, 50)
-    assert "does not occur at rw=rw mix=100" in found.caveats()[0]
+    assert "Read bandwidth does not occur at rw=rw mix=100" in found.caveats()[0]
 
 
 def test_a_rate_of_zero_requests_counts_as_absent(lab: Any) -> None:

@@ -43,6 +43,14 @@ def test_noise_hides_a_shape_and_that_is_said(lab: Any) -> None:
     assert found(lab, [1.0, 1.01, 1.02, 1.0, 1.03], noise=0.3, n=4).kind == UNCLEAR
 
 
+def test_many_levels_together_show_a_tendency_that_no_pair_does(lab: Any) -> None:
+    levels = list(range(1, 10))
+    curve = found(lab, [1 + 0.05 * level for level in levels], noise=0.1, levels=levels, n=3)
+    assert curve.kind == UP and curve.tendency is not None and curve.tendency < 0.05
+    assert curve.interval is not None and curve.interval.low < 1
+    assert curve.plateau is None
+
+
 def test_saturation_is_where_later_levels_gain_no_more(lab: Any) -> None:
     curve = found(lab, [100, 190, 360, 365, 362])
     assert curve.kind == UP

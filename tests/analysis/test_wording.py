@@ -33,6 +33,11 @@ def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
     assert wording.percent(0.9999) == "more than 99 %"
     assert wording.percent(1.0) == "100 %"
     assert wording.percent(1.5) == "150 %"
+    assert (wording.points(1.05), wording.points(-0.64, sign=True), wording.points(0.2, sign=True)) == (
+        "105",
+        "-64",
+        "+20",
+    )
 
 
 def test_small_p_values_are_bounded() -> None:

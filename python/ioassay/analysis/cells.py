@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ioassay.analysis import asked
+from ioassay.analysis import asked, wording
 from ioassay.analysis.remember import remembered
 from ioassay.analysis.statistics.result import Floats
 from ioassay.record import FAILED, OK, SKIPPED, RecordSet, Scalar
@@ -94,7 +94,7 @@ class Cells:
         if self.lost:
             said.append(f"No trial went well at {'; '.join(self.lost)}.")
         if self.absent:
-            said.append(f"{self.response} does not occur at {'; '.join(self.absent)}.")
+            said.append(f"{wording.name(self.response)} does not occur at {'; '.join(self.absent)}.")
         return said
 
 

@@ -205,10 +205,10 @@ def _direction(response: str, ratio: float) -> str:
 
 
 def _change(ratio: Ratio) -> str:
-    low, high = (f"{(end - 1) * 100:+.2g}" for end in (ratio.interval.low, ratio.interval.high))
+    low, high = (wording.points(end - 1, sign=True) for end in (ratio.interval.low, ratio.interval.high))
     level = wording.level(ratio.interval.confidence)
     way = "higher" if ratio.ratio >= 1 else "lower"
-    return f"{abs(ratio.ratio - 1) * 100:.2g} % {way} in B ({level} interval {low} to {high} %)"
+    return f"{wording.points(abs(ratio.ratio - 1))} % {way} in B ({level} interval {low} to {high} %)"
 
 
 def _loss(row: Row) -> float:

@@ -115,6 +115,7 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> N
             shape=curve.kind,
             change=curve.change,
             interval=curve.interval,
+            tendency=curve.tendency,
             best=effect.extremes.best.point[factor],
             plateau=curve.plateau.point[factor] if curve.plateau else None,
         )

@@ -69,21 +69,23 @@ def few_repetitions(context: Context) -> Iterator[Doubt]:
 
 
 def unstable(context: Context) -> Iterator[Doubt]:
-    """Conditions whose repetitions vary by more than 5 %."""
+    """Conditions whose repetitions vary by more than 5 %, of all responses together."""
+    told, evidence = [], {}
     for response, found in context.responses.items():
         cvs = {cell.label: moments(cell.values).cv or 0.0 for cell in found.cells}
         over = {label: cv for label, cv in cvs.items() if cv > UNSTABLE_CV}
-        if not over:
-            continue
-        worst = max(over, key=lambda label: over[label])
+        if over:
+            worst = max(over, key=lambda label: over[label])
+            where = f"{len(over)} of {wording.count(len(cvs), 'condition')}"
+            told.append(f"{wording.inside(response)} in {where} (most at {worst}: {wording.percent(over[worst])})")
+            evidence[response] = over
+    if told:
         yield Doubt(
             "unstable",
-            f"{wording.name(response)}: repetitions vary",
-            f"Repetitions vary by more than {wording.percent(UNSTABLE_CV)} in {len(over)} of "
-            f"{wording.count(len(cvs), 'condition')}, most at {worst} ({wording.percent(over[worst])}).",
+            "Repetitions vary",
+            f"Repetitions vary by more than {wording.percent(UNSTABLE_CV)}: {'; '.join(told)}.",
             remedy="lengthen the trials, quieten the machine (ioassay doctor), or add repetitions",
-            response=response,
-            evidence={"limit": UNSTABLE_CV, "cv": over},
+            evidence={"limit": UNSTABLE_CV, "cv": evidence},
         )
 
 
@@ -103,7 +105,8 @@ def drifting(context: Context) -> Iterator[Doubt]:
 
 
 def unsteady(context: Context) -> Iterator[Doubt]:
-    """Conditions without steady state by SNIA's criterion."""
+    """Conditions without steady state by SNIA's criterion, of all responses together."""
+    told, evidence = [], {}
     for response, found in context.responses.items():
         judged = steadiness.judge(found, context.logs[response])
         states = [(one.cell.label, one.repetitions) for one in judged if isinstance(one.repetitions, SteadyState)]
@@ -111,17 +114,19 @@ def unsteady(context: Context) -> Iterator[Doubt]:
         trials, within = sum(len(one.trials) for one in judged), sum(one.attained_within for one in judged)
         if not over and within >= steadiness.ENOUGH * trials:
             continue
-        parts = [f"{len(over)} of {wording.count(len(states), 'condition')} over their repetitions"] if over else []
+        parts = [f"{len(over)} of {wording.count(len(states), 'condition')} over repetitions"] if over else []
         parts += (
             [f"{trials - within} of {wording.count(trials, 'trial')} over their own time"] if within < trials else []
         )
+        told.append(f"{wording.inside(response)} in {' and '.join(parts)}")
+        evidence[response] = {"conditions": over, "trials": trials, "trials_attained": within}
+    if told:
         yield Doubt(
             "unsteady",
-            f"{wording.name(response)}: steady state not attained",
-            f"Not in steady state: {' and '.join(parts)} ({steadiness.CRITERION}).",
+            "Steady state not attained",
+            f"Not in steady state: {'; '.join(told)}. ({steadiness.CRITERION}.)",
             remedy="lengthen the trials or add a ramp (ramp_time), and write the target's whole size first",
-            response=response,
-            evidence={"conditions": over, "trials": trials, "trials_attained": within},
+            evidence=evidence,
         )
 
 

@@ -16,6 +16,8 @@ REACHED = 0.9
 SMALL_BYTES = 1 << 20
 """Volumes below this are not judged: metadata alone is as large."""
 BUSY_PERCENT, STEAL_PERCENT = 95.0, 1.0
+MANY = 0.1
+"""Share of the trials from which on a disturbance is a warning."""
 PRECISE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
 GAP_S = 300.0
 
@@ -106,6 +108,7 @@ def stolen(context: Context) -> Iterator[Doubt]:
         f"more of processor time to other guests (most: {largest:.2g} %). Latencies hold that waiting too.",
         remedy="measure on a host of your own, or repeat at a quieter time",
         evidence={"limit_percent": STEAL_PERCENT, "trials": over.height, "largest_percent": largest},
+        severity="warning" if over.height >= MANY * by_trial.height else "info",
     )
 
 

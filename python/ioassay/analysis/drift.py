@@ -94,11 +94,13 @@ def _centred(values: Floats) -> Floats:
 
 
 def _statement(drift: Drift, p: float, drifts: bool, risk: float) -> str:
-    low, high = (f"{end * 100:+.2g}" for end in (drift.interval.low, drift.interval.high))
+    low, high = (wording.points(end, sign=True) for end in (drift.interval.low, drift.interval.high))
     within = f"({wording.level(drift.interval.confidence)} interval {low} to {high} %)"
-    size = f"{drift.change * 100:+.2g} % {within}"
+    size = f"{wording.points(drift.change, sign=True)} % {within}"
     if drifts:
-        way = f"{'rises' if drift.change > 0 else 'falls'} over the run by {abs(drift.change) * 100:.2g} % {within}"
+        way = (
+            f"{'rises' if drift.change > 0 else 'falls'} over the run by {wording.points(abs(drift.change))} % {within}"
+        )
         return f"It {way} from the first trial to the last ({wording.p(p)}, seasonal Kendall test)."
     if p < risk:
         told = f"The rank test sees a drift ({wording.p(p)}), but its size cannot be told from none"

@@ -264,6 +264,9 @@ def _shared(found: Cells, group: Sequence[Effect], adjusted: Sequence[float | No
 
 
 def _shared_statement(response: str, factor: str, group: Sequence[Effect], matter: Sequence[Effect]) -> str:
+    if not matter:
+        name = wording.inside(response)
+        return f"No effect of {wording.factor(factor)} on {name} can be seen in any of {len(group)} places."
     told = f"{wording.name(response)} depends on {wording.factor(factor)} in {len(matter)} of {len(group)} places."
     known = [one for one in matter if one.extremes.ratio is not None]
     if not known:

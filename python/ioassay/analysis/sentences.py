@@ -34,6 +34,9 @@ def shape_sentence(part: Cells, curve: Shape) -> str:
     factor, ends = wording.factor(curve.factor), _ends(part, curve)
     if curve.kind == LEVEL:
         return f"{head}{name} is the same at every {factor}, to within {wording.percent(MARGIN)}."
+    if curve.tendency is not None:
+        way = "rise" if curve.kind == UP else "fall"
+        return f"{head}{name} tends to {way} with {factor} ({wording.p(curve.tendency)} by ranks), {ends}."
     if curve.kind in (UP, DOWN):
         way = "rises" if curve.kind == UP else "falls"
         return f"{head}{name} {way} with {factor}, {ends}{_plateau(curve)}."
@@ -140,7 +143,8 @@ def _cost(ratio: Ratio) -> str:
         return f"{ratio.ratio:.3g} times ({wording.bounds_of(ratio.interval)}) that of"
     way = "above" if ratio.ratio > 1 else "below"
     level = wording.level(ratio.interval.confidence)
-    return f"{wording.percent(abs(ratio.ratio - 1))} ({level} interval {low * 100:.2g} to {high * 100:.2g} %) {way}"
+    within = f"{level} interval {wording.points(low)} to {wording.points(high)} %"
+    return f"{wording.percent(abs(ratio.ratio - 1))} ({within}) {way}"
 
 
 def _prediction(ratio: Ratio) -> str:

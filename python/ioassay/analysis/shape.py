@@ -14,6 +14,7 @@ from ioassay.analysis.cells import Cell, Cells
 from ioassay.analysis.contrast import simultaneous
 from ioassay.analysis.statistics.ratio import Ratio, ratio_of_means
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, mean_of
+from ioassay.analysis.statistics.trend import Correlation, kendall_tau
 from ioassay.record import level_number
 
 UP, DOWN, PEAK, DIP, LEVEL, UNCLEAR, MIXED = "up", "down", "peak", "dip", "level", "unclear", "mixed"
@@ -31,6 +32,8 @@ class Shape:
     `kind` is one of the constants above. `change`: the last level's mean divided by the first's, `interval` that of
     the ratio (None where repetitions are too few). `plateau`: the first level from which none of at least
     FEWEST_LATER later ones gains (loses, when falling) more than MARGIN; None where the response still moves.
+    `tendency`: where no two levels can be told apart, but all together rise or fall, the p of Kendall's rank
+    correlation; `kind` is UP or DOWN then.
     """
 
     factor: str
@@ -42,6 +45,7 @@ class Shape:
     change: float
     interval: Interval | None
     plateau: Cell | None
+    tendency: float | None = None
 
 
 def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
@@ -51,7 +55,9 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
     if len(cells) < 2 or means.min() <= 0:
         return None
     top, bottom = int(means.argmax()), int(means.argmin())
-    kind = _kind(cells, means, confidence)
+    kind, tendency = _kind(cells, means, confidence), None
+    if kind == UNCLEAR and (tendency := _tendency(cells, 1 - confidence)) is not None:
+        kind = UP if tendency.r > 0 else DOWN
     bounds = _interval(cells[-1], cells[0], len(cells), confidence)
     return Shape(
         factor=factor,
@@ -62,7 +68,8 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
         lowest=cells[bottom],
         change=float(means[-1] / means[0]),
         interval=bounds,
-        plateau=_plateau(cells, means, kind),
+        plateau=None if tendency else _plateau(cells, means, kind),
+        tendency=tendency.p if tendency else None,
     )
 
 
@@ -97,6 +104,13 @@ def _kind(cells: tuple[Cell, ...], means: Floats, confidence: float) -> str:
     if not apart(top, 0) and not apart(last, bottom):
         return DOWN
     return MIXED
+
+
+def _tendency(cells: tuple[Cell, ...], risk: float) -> Correlation | None:
+    """Many levels together may show what no pair of them does."""
+    places = np.repeat(np.arange(float(len(cells))), [cell.values.size for cell in cells])
+    found = kendall_tau(places, np.concatenate([cell.values for cell in cells]))
+    return found if isinstance(found, Correlation) and found.p < risk else None
 
 
 def _interval(high: Cell, low: Cell, conditions: int, confidence: float) -> Interval | None:

@@ -46,9 +46,14 @@ def level(confidence: float) -> str:
 
 def percent(share: float) -> str:
     """A share as a percentage with two significant digits: `2.3 %`; almost all is `more than 99 %`."""
-    if 0.995 <= share < 1:
-        return "more than 99 %"
-    return f"{share * 100:.2g} %" if abs(share) < 0.995 else f"{share * 100:.0f} %"
+    return "more than 99 %" if 0.995 <= share < 1 else f"{points(share)} %"
+
+
+def points(share: float, sign: bool = False) -> str:
+    """A share as a bare number of percent inside a range: `3.8`, `120`, with `sign` `+3.8`."""
+    number = share * 100
+    shown = f"{number:+.0f}" if abs(number) >= 99.5 else f"{number:+.2g}"
+    return shown if sign else shown.lstrip("+")
 
 
 def in_percent(share: float | None) -> float | None:
