@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ioassay.cli import console, options
 from ioassay.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioassay.analysis.compare import Comparison
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +39,8 @@ def compare(
         from ioassay.junit import junit_xml
 
         junit.write_text(junit_xml(result), encoding="utf-8")
+    if not result.rows:
+        raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
     console.emit(result.as_dict()) if json else _say(result)
     if result.regression:
         raise typer.Exit(1)
@@ -51,5 +56,23 @@ def _share(text: str) -> float:
     return number
 
 
-def _say(result: object) -> None:
-    raise NotImplementedError
+def _say(result: Comparison) -> None:
+    from ioassay import metrics
+    from ioassay.analysis.statistics.ratio import Ratio
+
+    for warning in result.warnings:
+        console.note(f"warning: {warning}")
+    rows = []
+    for row in result.rows:
+        shown = metrics.metric(row.response)
+        ratio = f"{row.ratio.ratio:.3f}" if isinstance(row.ratio, Ratio) else "-"
+        interval = (
+            f"{row.ratio.interval.low:.3f} … {row.ratio.interval.high:.3f}" if isinstance(row.ratio, Ratio) else ""
+        )
+        means = [shown.format(row.mean_a), shown.format(row.mean_b)]
+        rows.append([f"{row.study}: {row.label}", row.response, *means, ratio, interval, row.verdict])
+    console.table(["condition", "metric", "A", "B", "B/A", f"{result.confidence * 100:.4g} % interval", "verdict"], rows)
+    for side, missing in (("A", result.only_a), ("B", result.only_b)):
+        for name in missing:
+            console.note(f"only in {side}: {name}")
+    console.line(f"\n{result.statement()}")
