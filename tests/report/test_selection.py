@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioassay.record import RecordSet
-from ioassay.report.figures import selection
+from ioassay.report.figures import selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 
@@ -73,6 +73,14 @@ def test_conditions_that_lie_in_one_mark_are_told() -> None:
 
 
 def test_the_subtitle_names_what_is_fixed(suite: RecordSet) -> None:
-    spec = FigureSpec(kind="trend", name="x", where={"rw": "rw"})
-    shown = selection.conditions(suite.studies[0], spec)
-    assert shown == "rw = rw, ioengine = libaio, iodepth = 16, direct = 1"
+    shown = selection.conditions(suite.studies[1], FigureSpec(kind="trend", name="x"))
+    assert shown == "rw = randrw, ioengine = libaio, iodepth = 16, direct = 1"
+
+
+def test_the_title_names_the_restriction() -> None:
+    spec = FigureSpec(kind="trend", name="x", where={"rw": "randrw", "numjobs": 4})
+    assert titles.text(spec, "Read bandwidth") == "Read bandwidth (randrw, numjobs = 4)"
+    study = {"name": "s", "params": {"direct": 1}}
+    own = titles.head(spec.model_copy(update={"title": "Mine"}), study, "Read bandwidth", ["n = 3"])
+    assert own["text"] == ["Mine"]
+    assert " ".join(own["subtitle"]).replace("\u00a0", " ") == "rw = randrw, numjobs = 4 · n = 3 · direct = 1"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ioassay.analysis.finding import Table
+from ioassay.record import RecordSet
 from ioassay.report import evidence, facts, story, tables
 
 
@@ -44,6 +45,24 @@ def test_a_paragraph_is_told_in_sentences() -> None:
         "The rest follows.",
         "99th percentile is 3 ms.",
     ]
+
+
+def row(workload: str, metric: str, mean: float, ci95: list[float] | None) -> dict[str, object]:
+    return {"workload": workload, "metric": metric, "mean": mean, "median": mean, "ci95": ci95, "repetitions": 3}
+
+
+def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
+    rows = [row(name, metric, 2e6, [1e6, 3e6]) for name in "ab" for metric in ("read.bw", "write.bw")]
+    shown = story.means(rows)
+    assert [column.text for column in shown.columns] == ["Condition", "n", "Read bandwidth", "Write bandwidth"]
+    assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 MB/s to 3 MB/s")
+
+
+def test_means_stand_below_each_other_where_conditions_have_different_ones() -> None:
+    rows = [row("a", "read.bw", 2e6, None), row("b", "write.bw", 2e6, [-1e6, 5e6])]
+    shown = story.means(rows)
+    assert [column.text for column in shown.columns] == ["Condition", "Metric", "n", "Mean", "Median"]
+    assert [line[3].note for line in shown.rows] == ["no interval", "0 B/s to 5 MB/s"]
 
 
 def test_facts_of_any_depth_become_rows() -> None:
@@ -94,3 +113,11 @@ def test_a_record_that_cannot_be_read_is_no_error_here(tmp_path: Path, content: 
 
 def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
     assert evidence.read(tmp_path, "t1", tmp_path) == evidence.Evidence()
+
+
+def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: RecordSet) -> None:
+    rows = [{**row("4k depth 1", "read.bw", 2e6, [1e6, 3e6]), "study": "jobs"}]
+    rows += [{**row("4k depth 1", "read.lat.p99", 2e6, None), "study": "jobs"}]
+    told = story.studies(suite, [], rows)[3]
+    assert told.conclusion == []
+    assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 MB/s to 3 MB/s)."]

@@ -27,6 +27,8 @@ _QUESTIONS = {
 _FEW_CONDITIONS = 12
 """Up to so many are shown whole in the summary; beyond, its lowest and highest."""
 _HEADLINE_METRICS = 2
+_MOST_COLUMNS = 6
+_RATES = (".bw", ".iops", "_rate")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ class StudyStory:
     observation: Sequence[str]
     statistics: Sequence[str]
     conclusion: Sequence[str]
-    """Sentences."""
+    """Sentences, as those before."""
+    summary: Sequence[str]
+    """The conclusion, or the means where the study asks for none."""
     doubts: Sequence[Told]
     means: Shown | None
     groups: Sequence[Group]
@@ -74,6 +78,7 @@ def studies(records: RecordSet, findings: Sequence[Finding], rows: Sequence[Mapp
 def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> StudyStory:
     name = str(study["name"])
     own = [finding for finding in findings if finding.study == name]
+    measured = [row for row in rows if row["study"] == name]
     concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
     paragraphs: Mapping[str, Any] = concluded.statistics if concluded else {}
     return StudyStory(
@@ -84,8 +89,9 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
         observation=sentences(str(paragraphs.get("observation") or "")),
         statistics=sentences(str(paragraphs.get("statistics") or "")),
         conclusion=sentences(concluded.statement if concluded else ""),
+        summary=sentences(concluded.statement) if concluded else _first_means(measured),
         doubts=[told(finding) for finding in own if finding.question == CAVEATS],
-        means=means([row for row in rows if row["study"] == name]),
+        means=means(measured),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
 
@@ -126,6 +132,9 @@ def means(rows: Sequence[Mapping[str, Any]]) -> Shown | None:
     by_condition: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_condition.setdefault(row["workload"], {})[row["metric"]] = row
+    present = sum(metric in found for found in by_condition.values() for metric in metrics)
+    if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
+        return _long(rows)
     head = [Cell("Condition", False), Cell("n", True), *(Cell(wording.name(metric), True) for metric in metrics)]
     body = []
     for workload, found in by_condition.items():
@@ -135,16 +144,55 @@ def means(rows: Sequence[Mapping[str, Any]]) -> Shown | None:
     return Shown(head, body)
 
 
+def _long(rows: Sequence[Mapping[str, Any]]) -> Shown:
+    """One mean below the other: for many metrics, or such that occur in few conditions."""
+    from ioassay.analysis import wording
+
+    names = ("Condition", "Metric", "n", "Mean", "Median")
+    body = []
+    for row in rows:
+        texts = [Cell(row["workload"], False), Cell(wording.name(row["metric"]), False)]
+        numbers = [
+            Cell(str(row["repetitions"]), True),
+            _mean(row),
+            Cell(format_metric(row["metric"], row["median"]), True),
+        ]
+        body.append([*texts, *numbers])
+    return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body)
+
+
+def _first_means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each of the first conditions: its rates, or its first metric where it has none."""
+    from ioassay.analysis import wording
+
+    conditions = list(dict.fromkeys(row["workload"] for row in rows))[:_FEW_CONDITIONS]
+    told = []
+    for condition in conditions:
+        own = [row for row in rows if row["workload"] == condition]
+        rates = [row for row in own if row["metric"].endswith(_RATES)] or own[:1]
+        parts = [
+            f"{wording.inside(row['metric'])} {format_metric(row['metric'], row['mean'])} ({_known(row)})"
+            for row in rates
+        ]
+        told.append(f"{wording.capital(condition)}: {', '.join(parts)}.")
+    return told
+
+
 def _mean(row: Mapping[str, Any] | None) -> Cell:
     if row is None:
         return Cell(tables.NOTHING, True)
     return Cell(format_metric(row["metric"], row["mean"]), True, _interval(row))
 
 
+def _known(row: Mapping[str, Any]) -> str:
+    return f"95 % interval {_interval(row)}" if row["ci95"] else "one repetition, no interval"
+
+
 def _interval(row: Mapping[str, Any]) -> str:
     if row["ci95"] is None:
         return "no interval"
-    low, high = (format_metric(row["metric"], end) for end in row["ci95"])
+    # No metric of ours can be negative, but Student's interval of few values can.
+    low, high = (format_metric(row["metric"], max(end, 0.0)) for end in row["ci95"])
     return f"{low} to {high}"
 
 

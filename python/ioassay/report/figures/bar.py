@@ -50,7 +50,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=titles.description(spec.title or title, points, selection.conditions(study, spec)),
+        description=titles.description(spec, study, title, points),
     )
 
 

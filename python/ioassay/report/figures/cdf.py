@@ -56,7 +56,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=_description(spec.title or title, spec, factor, merged),
+        description=_description(titles.text(spec, title), spec, factor, merged),
     )
 
 

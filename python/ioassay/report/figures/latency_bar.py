@@ -51,7 +51,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     ]
     return alt.vconcat(*(_chart(panel, spec) for panel in drawn), spacing=18).properties(
         title=titles.head(spec, study, title, notes),
-        description=titles.description(spec.title or title, rows, selection.conditions(study, spec)),
+        description=titles.description(spec, study, title, rows),
     )
 
 

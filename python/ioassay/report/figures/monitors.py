@@ -155,5 +155,5 @@ def _finished(chart: Any, title: str, notes: Sequence[str], study: Mapping[str, 
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=f"{spec.title or title}. {'. '.join(note for note in notes if note)}.",
+        description=f"{titles.text(spec, title)}. {'. '.join(note for note in notes if note)}.",
     )

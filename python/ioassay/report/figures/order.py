@@ -47,7 +47,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=f"{spec.title or title}. {'. '.join(note for note in notes if note)}.",
+        description=f"{titles.text(spec, title)}. {'. '.join(note for note in notes if note)}.",
     )
 
 

@@ -158,11 +158,11 @@ def describe_where(where: Mapping[str, Scalar]) -> str:
 
 
 def conditions(study: Mapping[str, Any], spec: FigureSpec) -> str:
-    """What all trials of the figure share: its restriction, then the study's telling parameters."""
-    varied = set(factors(study)) | {key for case in study.get("case") or () for key in case}
+    """What all trials of the figure share beside its restriction: the study's telling parameters."""
+    varied = set(factors(study)) | set(spec.where) | {key for case in study.get("case") or () for key in case}
     params = study.get("params") or {}
     fixed = {key: params[key] for key in _TELLING if key in params and key not in varied}
-    return describe_where({**spec.where, **fixed})
+    return describe_where(fixed)
 
 
 def pooled(points: Iterable[Mapping[str, Scalar]], *split: str | None) -> str:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay.record import level_number
 from ioassay.report.figures import selection
 from ioassay.report.figures.spec import FigureSpec
 
@@ -14,11 +15,21 @@ _CHARACTER_PX = 5.6
 
 
 def head(spec: FigureSpec, study: Mapping[str, Any], title: str, notes: Sequence[str]) -> dict[str, Any]:
-    """The chart's title object: the study's own title if it gave one; notes, then conditions, as subtitle."""
-    parts = [note for note in notes if note]
-    if shared := selection.conditions(study, spec):
-        parts.append(shared)
-    return {"text": broken(spec.title or title, spec.width, 8.2), "subtitle": broken(" · ".join(parts), spec.width)}
+    """The chart's title object; notes, then what all its trials share, as subtitle."""
+    restriction = selection.describe_where(spec.where) if spec.title else ""
+    parts = [part for part in (restriction, *notes, selection.conditions(study, spec)) if part]
+    return {"text": broken(text(spec, title), spec.width, 8.2), "subtitle": broken(" · ".join(parts), spec.width)}
+
+
+def text(spec: FigureSpec, title: str) -> str:
+    """The study's own title if it gave one, or else `title` with the restriction: `… (randrw, numjobs = 4)`."""
+    if spec.title or not spec.where:
+        return spec.title or title
+    levels = (
+        str(level) if level_number(level) is None else selection.describe_where({factor: level})
+        for factor, level in spec.where.items()
+    )
+    return f"{title} ({', '.join(levels)})"
 
 
 def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> list[str]:
@@ -27,10 +38,13 @@ def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> lis
     return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]
 
 
-def description(title: str, points: Sequence[Mapping[str, Any]], shared: str) -> str:
+def description(spec: FigureSpec, study: Mapping[str, Any], title: str, points: Sequence[Mapping[str, Any]]) -> str:
     """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
     told = [_told(point) for point in points]
-    return ". ".join(part for part in (title, shared, "; ".join(told[:24])) if part) + "."
+    return (
+        ". ".join(part for part in (text(spec, title), selection.conditions(study, spec), "; ".join(told)) if part)
+        + "."
+    )
 
 
 def _told(point: Mapping[str, Any]) -> str:
