@@ -194,7 +194,7 @@ def series(trials: list[dict[str, Any]], random_: random.Random, every_s: float 
         if row["status"] == "ok" and "read.bw" in row:
             for step in range(1, int(10 / every_s) + 1):
                 value = row["read.bw"] * random_.gauss(1, 0.03) * (1.4 if step < 4 else 1.0)
-                rows.append((row["study"], row["trial"], "read.bw", -1, step * every_s, value))
+                rows.append((row["study"], row["trial"], "read.bw", -1, (step - 0.5) * every_s, value))
     return pl.DataFrame(rows, schema=frames.SCHEMAS["series"], orient="row")
 
 

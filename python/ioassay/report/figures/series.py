@@ -95,8 +95,7 @@ def _line(row: Mapping[str, Any], found: Samples, spec: Spec, step_s: float) -> 
 
     spans: dict[int, list[float]] = {}
     for time_s, value in zip(found.time_s.tolist(), found.value.tolist(), strict=True):
-        # A log's time stamp ends the span that it averages; the allowance is for stamps that are a little late.
-        spans.setdefault(max(math.ceil(time_s / step_s - 0.1) - 1, 0), []).append(value)
+        spans.setdefault(max(math.floor(time_s / step_s), 0), []).append(value)
     judged = steadiness.within_trial(found)
     values = {number: math.fsum(span) / len(span) for number, span in sorted(spans.items())}
     return _Line(
