@@ -91,13 +91,14 @@ def test_the_machine_is_told_in_one_line() -> None:
     assert facts.summary({}) == ""
 
 
-def test_evidence_is_read_from_the_record(tmp_path: Path) -> None:
-    raw = tmp_path / "trials" / "t1" / "raw"
-    raw.mkdir(parents=True)
-    (raw.parent / "record.json").write_text(json.dumps({"command": ["fio", f"{raw}/job.fio"], "raw": ["a b.json"]}))
+def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path) -> None:
+    folder = tmp_path / "trials" / "t1"
+    folder.mkdir(parents=True)
+    argv = ["fio", "--output=/old place/trials/t1/raw/fio.json", "--aux-path=/old place/trials/t1/raw", "/data/t1/raw"]
+    (folder / "record.json").write_text(json.dumps({"command": argv, "raw": ["a b.json"]}))
     found = evidence.read(tmp_path, "t1", tmp_path / "report")
-    assert found.command == f"fio {raw}/job.fio"
-    assert found.template == "fio RAW/job.fio"
+    assert found.command.startswith("fio '--output=/old place/trials/t1/raw/fio.json'")
+    assert found.template == "fio --output=RAW/fio.json --aux-path=RAW /data/t1/raw"
     assert found.files == {"a b.json": "../trials/t1/raw/a%20b.json"}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def _view(
         "study_toml": _text(files["study.toml"]),
         "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
         "files": {name: evidence.link(path, out) for name, path in files.items() if path.is_file()},
-        "root": str(records.root),
+        "root": shlex.quote(str(records.root)),
     }
 
 

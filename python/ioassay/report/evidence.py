@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,23 +45,17 @@ def read(root: Path, trial: str, out: Path) -> Evidence:
     raw = folder / "raw"
     files = {str(name): link(raw / str(name), out) for name in _listed(record.get("raw"))}
     argv = [str(word) for word in _listed(record.get("command"))]
-    known = {str(raw), str(raw.absolute()), str(raw.resolve())}
-    return Evidence(shlex.join(argv), shlex.join(_template(argv, known)), files)
+    return Evidence(shlex.join(argv), shlex.join(_template(argv, trial)), files)
 
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _template(argv: Sequence[str], folders: set[str]) -> list[str]:
-    longest_first = sorted(folders, key=len, reverse=True)
-    return [_replaced(word, longest_first) for word in argv]
-
-
-def _replaced(word: str, folders: Sequence[str]) -> str:
-    for folder in folders:
-        word = word.replace(folder, RAW_NAME)
-    return word
+def _template(argv: Sequence[str], trial: str) -> list[str]:
+    """Whatever leads to the trial's raw folder replaced; the run's folder may have been moved since."""
+    folder = re.compile(rf"[^=]*/trials/{re.escape(trial)}/raw(?=/|$)")
+    return [folder.sub(RAW_NAME, word) for word in argv]
 
 
 def link(path: Path, out: Path) -> str:
