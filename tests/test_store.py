@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import frames, store
+from ioassay import durable, frames, store
 from ioassay.errors import InputError, RunError
 from ioassay.record import FAILED, OK, Buckets, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
@@ -101,10 +101,10 @@ def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.
     trial = next(run.trials())
     run.begin(trial.id)
 
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "write_durably", full)
+    monkeypatch.setattr(durable, "write", full)
     with pytest.raises(RunError, match=f"No space left on device.*--resume {run.root}"):
         run.write(record(trial))
 

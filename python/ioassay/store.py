@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
-import os
 import shutil
 import time
 import tomllib
@@ -23,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ioassay import catalogue, plan
+from ioassay import catalogue, durable, plan
 from ioassay.errors import InputError, RunError
 from ioassay.record import SCHEMA, Buckets, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
@@ -57,11 +56,10 @@ class RunStore:
             raise RunError(f"{root}: exists already; wanted a new folder, or --resume {root}") from None
         except OSError as error:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
-        write_durably(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)).encode())
-        write_durably(root / HOST, json.dumps(host, indent=1).encode())
-        _write_lines_durably(
-            root / PLAN, (json.dumps(dataclasses.asdict(trial)) for trial in trials or plan.trials(suite))
-        )
+        durable.write(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)))
+        durable.write(root / HOST, json.dumps(host, indent=1))
+        planned = trials or plan.trials(suite)
+        durable.write_pieces(root / PLAN, (f"{json.dumps(dataclasses.asdict(trial))}\n" for trial in planned))
         return cls(root)
 
     @classmethod
@@ -133,10 +131,10 @@ class RunStore:
             _write_frame(folder / "series.parquet", key, [_series_columns(item) for item in series])
             _write_frame(folder / "samples.parquet", key, [_sample_columns(item) for item in samples])
             for path in (folder / "raw").iterdir():
-                _sync(path)
+                durable.sync(path)
             text = json.dumps(dataclasses.asdict(record), indent=1)
-            write_durably(folder / RECORD, text.encode())
-            _sync(folder.parent)
+            durable.write(folder / RECORD, text)
+            durable.sync(folder.parent)
         except OSError as error:
             raise RunError(
                 f"{folder}: the record cannot be written: {error.strerror}; everything recorded before is kept, "
@@ -202,30 +200,6 @@ MIGRATIONS: dict[int, Any] = {}
 """schema n -> function that turns a table of schema n into one of n + 1."""
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Temporary file, fsync, rename, fsync of the folder: after a crash the file is whole or absent."""
-    _write_lines_durably(path, [content.decode()], end="")
-
-
-def _write_lines_durably(path: Path, lines: Iterable[str], end: str = "\n") -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        for line in lines:
-            file.write(line + end)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _read_json(path: Path, remedy: str) -> dict[str, Any]:
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
@@ -268,4 +242,4 @@ def _write_frame(path: Path, key: Mapping[str, str], pieces: Sequence[Mapping[st
         literals = [pl.lit(value, schema[name]).alias(name) for name, value in scalars.items()]
         frames.append(pl.DataFrame(lists).with_columns(literals).select(list(schema)))
     pl.concat(frames).write_parquet(path, compression="zstd")
-    _sync(path)
+    durable.sync(path)

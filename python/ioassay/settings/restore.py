@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ioassay import durable
+
 SCHEMA = 1
 _PATTERN = "restore-*.json"
 _ALLOWED = ("/sys/", "/proc/sys/")
@@ -90,21 +92,14 @@ def write(folder: Path, changes: Sequence[Change], root: Path = Path("/")) -> Re
         "made_unix_s": made_unix_s,
         "changes": [asdict(change) for change in changes],
     }
-    unfinished = path.with_suffix(".tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o644)  # whatever the umask: `doctor` as another user must see that it is there
-        json.dump(table, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(path)
-    _sync_folder(folder)
+    durable.write(path, json.dumps(table, indent=1))
     return RestoreFile(path, owner, made_unix_s, tuple(changes))
 
 
 def remove(file: RestoreFile) -> None:
     """Forget a restore file that has been put back."""
     file.file.unlink(missing_ok=True)
-    _sync_folder(file.file.parent)
+    durable.sync(file.file.parent)
 
 
 def read_all(folder: Path) -> tuple[list[RestoreFile], list[Path]]:
@@ -122,7 +117,7 @@ def read_all(folder: Path) -> tuple[list[RestoreFile], list[Path]]:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what a run was writing when it was killed, before it changed anything. Only under the lock."""
-    for path in folder.glob(Path(_PATTERN).with_suffix(".tmp").name):
+    for path in folder.glob(durable.unfinished_of(Path(_PATTERN)).name):
         path.unlink(missing_ok=True)
 
 
@@ -167,11 +162,3 @@ def _boot_id(root: Path) -> str:
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
