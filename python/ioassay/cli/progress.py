@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ioassay import plan, units
+from ioassay import units
 from ioassay.roles import Trial
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class Terminal(Silent):
     def started(self, trial: Trial) -> None:
         """Show the point."""
         self._began_s = time.monotonic()
-        point = f"{trial.study} {plan.describe(trial.point)} #{trial.repetition + 1}"
-        self._bar.update(self._task, point=point)
+        self._bar.update(self._task, point=f"{_named(trial)} #{trial.repetition + 1}")
 
     def ended(self, trial: Trial, status: str) -> None:
         """Advance, and estimate the rest anew."""
@@ -55,7 +54,7 @@ class Terminal(Silent):
             self._measured.append(time.monotonic() - self._began_s)
         self._bar.advance(self._task)
         if status == "failed":
-            self._bar.console.print(f"failed: {trial.study} {plan.describe(trial.point)}", highlight=False)
+            self._bar.console.print(f"failed: {_named(trial)}", highlight=False)
         self._bar.update(self._task, left=units.format_duration(self._left_s()))
 
     def _left_s(self) -> float:
@@ -65,6 +64,12 @@ class Terminal(Silent):
             recent = self._measured[-50:]
             each_s = sum(recent) / len(recent)
         return (self._total - done) * each_s
+
+
+def _named(trial: Trial) -> str:
+    from ioassay import plan
+
+    return f"{trial.study} {plan.describe(trial.point)}"
 
 
 @contextmanager
