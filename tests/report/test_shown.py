@@ -36,6 +36,7 @@ def test_cells_are_formatted_by_their_metric(value: object, metric: str, text: s
 def test_columns_of_numbers_are_set_to_the_right() -> None:
     shown = tables.shown(Table(["level", "n", "mean"], [["4k", 3, None], [8, 2, 1e6]], ["", "", "read.bw"]))
     assert [column.number for column in shown.columns] == [False, True, True]
+    assert [[cell.number for cell in row] for row in shown.rows] == [[False, True, True]] * 2
 
 
 def test_a_paragraph_is_told_in_sentences() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay.analysis.finding import Table
@@ -37,7 +37,9 @@ def shown(table: Table) -> Shown:
         all(row[place].number or row[place].text == NOTHING for row in rows if place < len(row))
         for place in range(len(table.columns))
     ]
-    return Shown([Cell(str(name), number) for name, number in zip(table.columns, numeric, strict=True)], rows)
+    head = [Cell(str(name), number) for name, number in zip(table.columns, numeric, strict=True)]
+    body = [[replace(one, number=number) for one, number in zip(row, numeric, strict=False)] for row in rows]
+    return Shown(head, body)
 
 
 def cell(value: Any, metric: str = "") -> Cell:
