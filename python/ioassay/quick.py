@@ -21,7 +21,7 @@ _SAMPLE_LIMIT_S = 1.0
 _FILL_SHARE = 0.15
 """Share of the budget for writing the test file."""
 _REPORT_S = 5.0
-_TRIAL_OVERHEAD_S = 0.45
+_TRIAL_OVERHEAD_S = 0.5
 """What a trial costs beside its run time: fio's start and end, and the durable record."""
 _SIZES_BYTES = (64 * 2**20, 2**30)
 _RUN_S = (0.5, 3.0)
