@@ -173,6 +173,16 @@ def test_an_unknown_driver_or_monitor_is_named_before_anything_runs() -> None:
         preflight.assemble(suite(watch={"monitors": ["gpu"]}), Consent())
 
 
+def test_an_unknown_question_is_named_before_anything_runs() -> None:
+    with pytest.raises(StudyError, match=r"s: analysis\.questions: no analysis 'efect'; known: .*effect"):
+        preflight.assemble(suite(analysis={"questions": ["efect"]}), Consent())
+
+
+def test_a_response_that_may_be_misspelt_is_warned_about() -> None:
+    benches = preflight.assemble(suite(analysis={"responses": ["read.bww", "read.bw"]}), Consent())
+    assert [warning.code for warning in preflight.examine(benches)] == ["response-unknown"]
+
+
 def test_an_impossible_point_is_named() -> None:
     benches = preflight.assemble(suite(factors={"fail_share": [0.5, 7]}), Consent())
     with pytest.raises(StudyError, match=r"s at fail_share=7: .*wanted a share"):

@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": ROLES | {"durable", "study", "plan", "catalogue", "frames"},
     "frames": ROLES | {"store"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
-    "preflight": ROLES | {"study", "plan", "process", "drivers", "targets", "monitors"},
+    "preflight": ROLES | {"study", "plan", "process", "drivers", "targets", "monitors", "analysis"},
     "run": ROLES
     | {"study", "plan", "process", "store", "preflight", "monitors", "analysis", "host", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ioassay import metrics, plan, process
+from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import StudyError, ToolError
 from ioassay.monitors import MONITORS
@@ -74,6 +75,10 @@ def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
         if name not in MONITORS:
             known = ", ".join(MONITORS)
             raise StudyError(f"no monitor called '{name}'; known: {known}", source=study.name, key="watch.monitors")
+    for question in study.analysis.questions:
+        if question not in ANALYSES:
+            known = ", ".join(ANALYSES)
+            raise StudyError(f"no analysis '{question}'; known: {known}", source=study.name, key="analysis.questions")
     return Bench(study, make_driver(study.driver), consent, folder)
 
 
@@ -128,10 +133,20 @@ def _examine_points(bench: Bench) -> list[Warning_]:
             if not error.source:
                 raise StudyError(str(error), source=f"{bench.study.name} at {plan.describe(trial.point)}") from None
             raise
-    until = bench.study.until
+    return warnings + _examine_metrics(bench.study)
+
+
+def _examine_metrics(study: Study) -> list[Warning_]:
+    """Names that are perhaps misspelt; a driver may make metrics of its own, so they are no errors."""
+    until, remedy = study.until, "use a metric such as read.bw or write.lat.p99"
+    warnings = []
     if until is not None and not metrics.known(until.metric):
-        text = f"{bench.study.name}: until.metric '{until.metric}' is in no registry, so points may run to the cap"
-        warnings.append(Warning_("until-metric-unknown", text, "use a metric such as read.bw"))
+        text = f"{study.name}: until.metric '{until.metric}' is in no registry, so points may run to the cap"
+        warnings.append(Warning_("until-metric-unknown", text, remedy))
+    for name in study.analysis.responses:
+        if not metrics.known(name):
+            text = f"{study.name}: analysis.responses: '{name}' is in no registry, so there may be nothing to analyse"
+            warnings.append(Warning_("response-unknown", text, remedy))
     return warnings
 
 

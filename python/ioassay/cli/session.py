@@ -59,7 +59,10 @@ def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Wa
 def checked(suite: Suite, consent: Consent, folder: Path | None = None) -> tuple[list[Bench], list[Warning_]]:
     """A suite's benches, everything about them examined; nothing has been touched."""
     from ioassay import preflight
+    from ioassay.report import figures
 
+    for study in suite.studies:
+        figures.check(study.model_dump())
     benches = preflight.assemble(suite, consent, folder)
     preflight.ready_tools(benches)
     return benches, preflight.examine(benches)
