@@ -22,9 +22,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-REQUIRED = frozenset(
-    name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip()
-)
+REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip())
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # A slow machine is not a wrong answer (no deadline), and a failure must say how to run it again (print_blob).
@@ -71,9 +69,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.skipped and missed and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
-        report.longrepr = (
-            f"IOASSAY_REQUIRE names {', '.join(sorted(missed))}, so this may not be skipped: {reason}"
-        )
+        report.longrepr = f"IOASSAY_REQUIRE names {', '.join(sorted(missed))}, so this may not be skipped: {reason}"
     return report
 
 
@@ -168,7 +164,5 @@ def detach(device: Path, patience_s: float = 5.0) -> None:
     give_up = time.monotonic() + patience_s
     while backing.exists():
         if time.monotonic() > give_up:
-            raise RuntimeError(
-                f"{device} is still in use {patience_s} s after the test; unmount it there first"
-            )
+            raise RuntimeError(f"{device} is still in use {patience_s} s after the test; unmount it there first")
         time.sleep(0.02)
