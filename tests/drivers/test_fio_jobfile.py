@@ -1,6 +1,7 @@
 """Users' job files: read as fio reads them, run as they are."""
 
 import contextlib
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ NOTHING_TO_LOAD = Load("null", None, 0, False)
 
 
 def parse(text: str, folder: Path = Path("/nowhere"), **environment: str) -> jobfile.JobFile:
-    return jobfile.parse(text, folder, environment, "my.fio")
+    return jobfile.parse(text, folder, environment, folder / "my.fio")
 
 
 def command(text: str, folder: Path, **params: Any) -> Command:
@@ -203,7 +204,8 @@ def test_a_job_file_is_a_study_that_asks_about_its_own_directions(tmp_path: Path
     text = "[random reads]\nrw=randread\nbs=4k\niodepth=32\nioengine=libaio\n"
     study = make_study(jobfile.job_study(text, tmp_path / "my disk.fio"), "my disk.fio")
     assert study.name == "my-disk"
-    assert study.params == {"job": text, "job_path": str(tmp_path / "my disk.fio")}
+    place = str(tmp_path / "my disk.fio")
+    assert study.params == {"job": text, "job_path": place, "job_folder": str(Path.cwd())}
     assert study.analysis.responses == ["read.bw", "read.iops", "read.lat.p99"]
     assert study.description == "random reads: randread 4 KiB, libaio, depth 32"
     assert {figure.kind for figure in study.figures} == {"cdf", "order"}
@@ -213,3 +215,26 @@ def test_sections_of_a_job_file_are_asked_about_apart(tmp_path: Path) -> None:
     table = jobfile.job_study("[in]\nrw=write\n[out]\nstonewall\nrw=read\n", tmp_path / "my.fio")
     assert table["analysis"]["responses"][0] == "in/write.bw"
     assert "out/read.lat.p99" in table["analysis"]["responses"]
+
+
+@pytest.mark.fio
+def test_names_start_where_the_user_stands_and_includes_beside_the_file_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, here = tmp_path / "jobs", tmp_path / "here"
+    jobs.mkdir()
+    here.mkdir()
+    (jobs / "inner.fio").write_text("size=64k\nbs=4k\n")
+    (jobs / "my.fio").write_text("[a]\nrw=write\ninclude inner.fio\n")
+    monkeypatch.chdir(here)
+    study = make_study(jobfile.job_study((jobs / "my.fio").read_text(), jobs / "my.fio"), "my.fio")
+    trial = Trial("x", "s", "fio", {}, study.params, {}, {}, 0, 1, 0)
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    assert [touch.path for touch in Fio().touches(study.params)] == [here / "a.0.0"]
+    command = Fio().command(trial, Load("null", None, 0, False), raw)
+    assert command.cwd == here
+    for name, text in command.files.items():
+        (raw / name).write_text(text)
+    subprocess.run(command.argv, cwd=command.cwd, check=True, capture_output=True)
+    assert (here / "a.0.0").stat().st_size == 65536

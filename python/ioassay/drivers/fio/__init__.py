@@ -1,7 +1,7 @@
 """The fio driver: describes fio's command for a trial and reads what fio left.
 
-Parameters are fio's own options (docs/drivers.md), or `job` and `job_path` for a user's job file, whose other
-parameters then are options that factors set in it. What fio is told beside them is in `job.defaults` and
+Parameters are fio's own options (docs/drivers.md), or `job`, `job_path` and `job_folder` for a user's job file, whose
+other parameters then are options that factors set in it. What fio is told beside them is in `job.defaults` and
 `command_line` here. Nothing is started here.
 """
 
@@ -27,6 +27,8 @@ MINIMUM = (3, 18)
 """The percentiles, and with them the bins, of all three latencies came with 3.18."""
 RESULTS = "fio.json"
 JOB = "job.fio"
+_JOB_FILE = {"job", "job_path", "job_folder"}
+"""The text of a user's job file, where it lies, and the folder that fio is to run in."""
 _PROBED_ENGINES = ("io_uring", "libaio")
 
 
@@ -45,19 +47,19 @@ def _view(params: Mapping[str, Any], name: str = "") -> _View:
     if "job" not in params:
         alone = [job.section(params, name)]
         return _View(alone, [alone])
-    text, place = str(params["job"]), Path(str(params.get("job_path", "job.fio")))
-    folder = place.absolute().parent
-    original = jobfile.parse(text, folder, os.environ, str(place))
+    text, place = str(params["job"]), Path(str(params.get("job_path", "job.fio"))).absolute()
+    folder = Path(str(params.get("job_folder", place.parent)))
+    original = jobfile.parse(text, folder, os.environ, place)
     changes = _changes(params)
     if changes:
         text = jobfile.rewrite(text, original, changes)
-        original = jobfile.parse(text, folder, os.environ, str(place))
+        original = jobfile.parse(text, folder, os.environ, place)
     return _View(original.sections, original.stages(), original, text, folder)
 
 
 def _changes(params: Mapping[str, Any]) -> dict[str, Any]:
     """What factors set in a job file."""
-    return {canonical(name): value for name, value in params.items() if name not in job.OURS | {"job", "job_path"}}
+    return {canonical(name): value for name, value in params.items() if name not in job.OURS | _JOB_FILE}
 
 
 class Fio:

@@ -50,6 +50,8 @@ class JobFile:
     """Options of the file itself, not of those that it includes."""
     included: set[str] = field(default_factory=set)
     """Canonical names of the options that included files set."""
+    beside: dict[int, Path] = field(default_factory=dict)
+    """Line -> file that it includes, where that lies beside the job file and not in the folder that fio runs in."""
     headings: list[str] = field(default_factory=list)
 
     def stages(self) -> list[list[Section]]:
@@ -62,16 +64,16 @@ class JobFile:
         return stages
 
 
-def parse(text: str, folder: Path, environment: Mapping[str, str], source: str = "") -> JobFile:
-    """The jobs of a text whose relative names start at `folder`; StudyError names `source` and the line."""
-    return _Reader(folder, environment, source).read(text)
+def parse(text: str, folder: Path, environment: Mapping[str, str], place: Path) -> JobFile:
+    """The jobs of the text of the file `place`, as fio reads it when it runs in `folder`; StudyError names the line."""
+    return _Reader(folder, environment, place).read(text)
 
 
 class _Reader:
     """Reads one job file. Options of [global] gather in `shared` and are copied into each later job."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], source: str) -> None:
-        self.folder, self.environment, self.source = folder, environment, source
+    def __init__(self, folder: Path, environment: Mapping[str, str], place: Path) -> None:
+        self.folder, self.environment, self.place = folder, environment, place
         self.file = JobFile()
         self.shared: list[tuple[str, str]] = []
         self.own: list[tuple[str, str]] = []
@@ -88,16 +90,16 @@ class _Reader:
             if not self.file.headings:
                 raise self._wrong(number, f"'{stripped}' stands before the first [section]")
             if stripped.startswith("include"):
-                self._include(stripped[len("include") + 1 :], number, depth=1)
+                self._include(stripped[len("include") + 1 :], number, self.place)
             else:
                 self._option(stripped, number)
         self._close()
         if not self.file.sections:
-            raise StudyError("has no job: wanted a [section] other than [global]", source=self.source)
+            raise StudyError("has no job: wanted a [section] other than [global]", source=str(self.place))
         return self.file
 
     def _wrong(self, number: int, message: str) -> StudyError:
-        return StudyError(message, source=f"{self.source or 'job file'}, line {number}")
+        return StudyError(message, source=f"{self.place}, line {number}")
 
     def _close(self) -> None:
         """End the current section: into `shared` where its name begins with `global`, as fio compares."""
@@ -119,18 +121,23 @@ class _Reader:
         """`${VAR}` becomes the variable's value, or nothing."""
         return re.sub(r"\$\{([^}]*)\}", lambda found: self.environment.get(found[1], ""), value or "1")
 
-    def _include(self, name: str, number: int, depth: int) -> None:
+    def _include(self, name: str, number: int, includer: Path, depth: int = 1) -> None:
+        """As fio does: the name in the folder that it runs in, else beside the file that includes it."""
         if depth > 10:
             raise self._wrong(number, f"includes {name} ten times over")
+        here, beside = self.folder / name, includer.parent / name
+        found = here if here.exists() else beside
+        if depth == 1 and found is beside:
+            self.file.beside[number] = beside
         try:
-            text = (self.folder / name).read_text(encoding="utf-8")
+            text = found.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise self._wrong(number, f"cannot include {self.folder / name}: {error}") from None
+            raise self._wrong(number, f"cannot include {found}: {error}") from None
         for stripped in filter(None, map(_strip, text.splitlines())):
             if stripped.startswith("["):
                 raise self._wrong(number, f"{name} begins a section, which fio refuses in included files")
             if stripped.startswith("include"):
-                self._include(stripped[len("include") + 1 :], number, depth + 1)
+                self._include(stripped[len("include") + 1 :], number, found, depth + 1)
                 continue
             option, value = _pair(stripped)
             self.file.included.add(option)
@@ -159,7 +166,8 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
     """The text with `changes` (canonical option -> value of a study) and with its logs in `log_folder`.
 
     An option is replaced in every section that sets it or one of its family; where none does it is added in a [global]
-    section of its own at the top. Without changes and logs the text is returned as it is. StudyError when an included
+    section of its own at the top. An include from beside the job file gets its whole path, since fio reads a copy of
+    the text. Without all these the text is returned as it is. StudyError when an included
     file sets what is to change.
     """
     lines = text.splitlines(keepends=True)
@@ -178,6 +186,8 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
     for line in jobs.lines:
         if log_folder is not None and line.name in LOGS:
             lines[line.number - 1] = f"{line.name}={log_folder / _log_name(line, jobs)}\n"
+    for number, path in jobs.beside.items():
+        lines[number - 1] = f"include {path}\n"
     head = ["[global]\n", *(f"{line}\n" for line in added)] if added else []
     return "".join([*head, *lines])
 
@@ -219,7 +229,7 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
     import os
 
     place = path.absolute()
-    jobs = parse(text, place.parent, os.environ, str(path))
+    jobs = parse(text, Path.cwd(), os.environ, place)
     directions = sorted({direction for job in jobs.sections for direction in job.directions})
     scopes = [""] if len(jobs.sections) == 1 else [f"{job.title}/" for job in jobs.sections]
     responses = [
@@ -235,7 +245,7 @@ def job_study(text: str, path: Path) -> dict[str, Any]:
         "driver": "fio",
         "repetitions": 3,
         "target": {"kind": "null"},
-        "params": {"job": text, "job_path": str(place)},
+        "params": {"job": text, "job_path": str(place), "job_folder": str(Path.cwd())},
         "analysis": {"responses": list(dict.fromkeys(responses))},
         "figures": [figure for direction in directions for figure in _figures(direction)],
     }
