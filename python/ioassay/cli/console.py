@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +15,19 @@ from ioassay.errors import IoassayError
 from ioassay.record import Warning_
 
 _as_json = False
+_WIDEST = 120
+"""Lines longer than this are hard to read, however wide the terminal is."""
+
+
+def prepare(as_json: bool) -> None:
+    """Make the streams usable whatever the locale and the caller left of them. Call it before anything is said."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller closed it
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, open(descriptor, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        stream = getattr(sys, name)
+        stream.reconfigure(errors="backslashreplace")  # a file name that is not UTF-8, a terminal that has no "…"
+    use_json(as_json)
 
 
 def use_json(wanted: bool) -> bool:
@@ -27,8 +43,32 @@ def line(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """One line beside the result, to stderr."""
+    """One line beside the result, to stderr; what was said to stdout before comes out before it."""
+    sys.stdout.flush()
     sys.stderr.write(text + "\n")
+
+
+def paragraph(text: str, indent: str = "") -> None:
+    """Prose of the result, wrapped for a terminal; where stdout is none, each paragraph is one line."""
+    for part in text.splitlines():
+        line(_wrapped(part, indent) if sys.stdout.isatty() else indent + part)
+
+
+def _wrapped(text: str, indent: str) -> str:
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    return textwrap.fill(
+        text,
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def count(number: int, thing: str) -> str:
+    """`1 trial`, `2 trials`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def emit(result: Mapping[str, Any]) -> None:
@@ -36,11 +76,27 @@ def emit(result: Mapping[str, Any]) -> None:
     line(json.dumps(_plain(result), indent=2, default=str, allow_nan=False))
 
 
-def problem(error: IoassayError) -> None:
-    """An error: its message to stderr, and under --json an object with it to stdout."""
+def problem(error: IoassayError) -> int:
+    """An error: its message to stderr, and under --json an object with it to stdout. Returns its exit code."""
     note(f"ioassay: {error}")
     if _as_json:
         emit({"error": str(error), "kind": type(error).__name__, "exit_code": error.exit_code})
+    return error.exit_code
+
+
+def bug(error: Exception) -> int:
+    """An error that nobody foresaw, with what its report needs."""
+    import traceback
+
+    from ioassay import __version__
+
+    note("".join(traceback.format_exception(error)).rstrip())
+    return problem(
+        IoassayError(
+            f"this is a bug in ioassay {__version__}: {type(error).__name__}: {error}. What was recorded is kept. "
+            "Please report it with the lines above and the command that led to it"
+        )
+    )
 
 
 def warnings(found: Iterable[Warning_ | Mapping[str, Any]]) -> None:
@@ -52,15 +108,21 @@ def warnings(found: Iterable[Warning_ | Mapping[str, Any]]) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns aligned; the first to the left, the others to the right."""
+    """Columns aligned: words to the left, numbers to the right."""
     cells = [list(columns), *[list(row) for row in rows]]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    words = [not all(map(_is_number, column)) for column in zip(*rows, strict=True)] or [True] * len(columns)
     for row in cells:
         shown = [
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, words, strict=True)
         ]
         line("  ".join(shown).rstrip())
+
+
+def _is_number(cell: str) -> bool:
+    """A number with its unit, or the gap where one is missing."""
+    return cell.removeprefix("up to ").strip("<>~≈+-− ")[:1].isdigit() or cell in ("", "-")
 
 
 def _plain(value: Any) -> Any:
