@@ -186,7 +186,7 @@ def test_a_file_is_no_device() -> None:
     assert blockdev.number_of(Path(__file__)) is None
     assert blockdev.number_of(Path("/nowhere")) is None and blockdev.file_id(Path("/nowhere")) is None
     assert blockdev.file_id(Path(__file__)) is not None
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         Number.parse("8")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ioassay.errors import StudyError
-from ioassay.study import Study, Suite, study_error, make_study
+from ioassay.study import Study, Suite, make_study, study_error
 
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 
