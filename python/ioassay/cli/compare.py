@@ -71,7 +71,9 @@ def _say(result: Comparison) -> None:
         )
         means = [shown.format(row.mean_a), shown.format(row.mean_b)]
         rows.append([f"{row.study}: {row.label}", row.response, *means, ratio, interval, row.verdict])
-    console.table(["condition", "metric", "A", "B", "B/A", f"{result.confidence * 100:.4g} % interval", "verdict"], rows)
+    console.table(
+        ["condition", "metric", "A", "B", "B/A", f"{result.confidence * 100:.4g} % interval", "verdict"], rows
+    )
     for side, missing in (("A", result.only_a), ("B", result.only_b)):
         for name in missing:
             console.note(f"only in {side}: {name}")
