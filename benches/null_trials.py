@@ -9,7 +9,6 @@ the same number of files written with the same durability (temporary file, fsync
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -52,16 +51,14 @@ def one(folder: Path, number: int) -> None:
 
 def floor_s(folder: Path, number: int) -> float:
     """Seconds for `number` durable files in folders of their own: what the disk asks for."""
-    from ioassay.store import write_durably
+    from ioassay import durable
 
     began_s = time.monotonic()
     for index in range(number):
         trial = folder / "floor" / str(index)
         trial.mkdir(parents=True)
-        write_durably(trial / "record.json", b"x" * 700)
-        descriptor = os.open(trial.parent, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+        durable.write(trial / "record.json", "x" * 700)
+        durable.sync(trial.parent)
     return time.monotonic() - began_s
 
 

@@ -31,16 +31,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "durable": set(),
     "record": {"errors", "units", "metrics"},
     "roles": CONTRACTS,
-    "study": CONTRACTS,
+    "complaint": set(),
+    "study": CONTRACTS | {"complaint"},
     "process": {"errors", "roles"},
     "drivers": ROLES | {"study"},
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
-    "targets": ROLES | {"study", "process", "blockdev"},
+    "targets": ROLES | {"study", "complaint", "process", "blockdev"},
     "settings": ROLES | {"durable"},
     "host": ROLES | {"process", "settings", "blockdev", "targets"},  # targets.mounts: what a path lies on
     "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
-    "catalogue": CONTRACTS | {"study", "drivers"},
+    "catalogue": CONTRACTS | {"study", "complaint", "drivers"},
     "adjust": CONTRACTS | {"study"},
     "plan": ROLES | {"study"},
     "quick": ROLES | {"study", "plan"},
@@ -52,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"study", "plan", "process", "store", "preflight", "monitors", "analysis", "host", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
     "junit": CONTRACTS | {"analysis"},
-    "report": CONTRACTS | {"_core", "analysis", "study"},
+    "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli"}

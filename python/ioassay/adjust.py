@@ -6,24 +6,24 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.errors import StudyError, UsageError
+from ioassay.errors import UsageError
 
 FULL = "full"
 _PARTS = ("params", "target", "run", "watch", "analysis", "factors")
 _TOP = ("title", "description", "seed", "repetitions")
+_TEXTS = ("title", "description")
 
 
 def scaled(table: Mapping[str, Any], scale: str) -> dict[str, Any]:
-    """The table at a named scale; `full` is the table as it is. A study without that scale is left alone."""
+    """The table at a named scale; `full` is the table as it is. A study without that scale is left alone.
+
+    The scales are valid (`study.check_scales`).
+    """
     result = dict(table)
     scales = result.pop("scale", {})
     if scale == FULL or not isinstance(scales, Mapping):
         return result
     change = scales.get(scale, {})
-    if not isinstance(change, Mapping):
-        raise StudyError(f"is {change!r}; wanted a table", source=str(table.get("name", "")), key=f"scale.{scale}")
-    if unknown := sorted(set(change) - {"repetitions", "until", "params", "target", "factors", "run"}):
-        raise StudyError("unknown key", source=str(table.get("name", "")), key=f"scale.{scale}.{unknown[0]}")
     for part in ("params", "target", "factors", "run"):
         if part in change:
             result[part] = {**result.get(part, {}), **change[part]}
@@ -47,10 +47,22 @@ def with_setting(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:
     if not name:
         part, name = ("", key) if key in _TOP else ("params", key)
     if not part:
-        return {**table, name: value}
+        return {**table, name: assignment.partition("=")[2] if name in _TEXTS else value}
     if part not in _PARTS:
         raise UsageError(f"--set {assignment}: unknown part '{part}'; wanted one of {', '.join(_PARTS)}")
+    _require_unvaried(table, name if part == "params" else f"{part}.{name}", assignment)
     return {**table, part: {**table.get(part, {}), name: value}}
+
+
+def _require_unvaried(table: Mapping[str, Any], name: str, assignment: str) -> None:
+    """What factors and cases set at each point cannot be set for all of them: it would change nothing."""
+    study = str(table.get("name", "the study"))
+    if name in table.get("factors", {}):
+        value = assignment.partition("=")[2]
+        raise UsageError(f"--set {assignment}: '{name}' is a factor of {study}; wanted --factor {name}={value}")
+    cases = table.get("case", [])
+    if isinstance(cases, list) and any(isinstance(case, Mapping) and name in case for case in cases):
+        raise UsageError(f"--set {assignment}: the cases of {study} set '{name}' themselves; wanted another study")
 
 
 def with_factor(table: Mapping[str, Any], assignment: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib import resources
@@ -10,8 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ioassay.complaint import shown
 from ioassay.errors import StudyError
-from ioassay.study import Study, Suite, make_study, study_error
+from ioassay.study import Study, Suite, check_scales, make_study, study_error
 
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -25,14 +27,12 @@ def builtin() -> dict[str, Path]:
 def load(name: str, change: Change = dict) -> Suite:
     """The suite behind a built-in name, a `.toml` or a `.fio` file; `change` adjusts each study's table first."""
     path = _find(name)
-    if path.suffix == ".fio":
-        return _job_suite(path, change)
-    return from_table(_read(path), path, change)
+    return from_table(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
 
 
 def from_table(table: Mapping[str, Any], path: Path, change: Change = dict) -> Suite:
     """The suite of a parsed TOML document; `path` gives its name and the place that relative names start from."""
-    name = str(table.get("name", path.stem))
+    name = table.get("name", _name_from(path))
     if "suite" not in table and "study" not in table:
         study = _study(table, name, path, change)
         return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
@@ -63,24 +63,37 @@ def _plain(study: Study) -> dict[str, Any]:
     return study.model_dump(exclude_none=True, exclude={"scale"})
 
 
+def _name_from(path: Path) -> str:
+    """A file's name as the name of its study: `my disk.toml` is called my-disk."""
+    return re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "study"
+
+
 def _study(table: Mapping[str, Any], name: str | None, path: Path, change: Change) -> Study:
     named = {**({"name": name} if name else {}), **table}
+    for key in ("params", "target", "run", "watch", "analysis", "factors"):
+        if not isinstance(named.get(key, {}), Mapping):
+            raise StudyError(f"wanted a table; found {shown(named[key])}", source=str(path), key=key)
+    check_scales(named.get("scale", {}), str(path))
     return make_study(change(named), str(path))
 
 
 def _member(name: str, suite_path: Path, change: Change) -> Study:
     beside = suite_path.parent / name
-    members = load(str(beside) if beside.is_file() else name, change).studies
-    if len(members) != 1:
+    try:
+        path = beside if beside.is_file() else _find(name)
+        table = _read_job(path) if path.suffix == ".fio" else _read(path)
+    except StudyError as error:
+        raise StudyError(str(error), source=str(suite_path), key="suite") from None
+    if "suite" in table or "study" in table:
         raise StudyError(f"'{name}' is a suite; wanted studies", source=str(suite_path), key="suite")
-    return members[0]
+    return from_table(table, path, change).studies[0]
 
 
 def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[Any]:
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
         wanted = "a list of names" if kind is str else "[[study]] tables"
-        raise StudyError(f"is {found!r}; wanted {wanted}", source=str(path), key=key)
+        raise StudyError(f"is {shown(found)}; wanted {wanted}", source=str(path), key=key)
     return found
 
 
@@ -88,14 +101,29 @@ def _find(name: str) -> Path:
     known = builtin()
     path = Path(name)
     if path.suffix in (".toml", ".fio") or "/" in name:
-        if not path.is_file():
-            raise StudyError(f"'{name}': no such study file")
+        if path.is_dir():
+            raise StudyError(f"'{name}' is a folder; wanted a .toml study or a .fio job file")
+        if not path.exists():
+            raise StudyError(f"'{name}': no such study file; {_beside(path)}")
+        if path.suffix not in (".toml", ".fio"):
+            raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
         return path
     if name in known:
         return known[name]
     if path.is_file():
         raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
     raise StudyError(f"no study called '{name}'; {_suggestion(name, list(known))}")
+
+
+def _beside(missing: Path) -> str:
+    """What the folder of a missing file has instead."""
+    import difflib
+
+    if not missing.parent.is_dir():
+        return f"there is no folder {missing.parent}"
+    there = sorted(path.name for path in missing.parent.iterdir() if path.suffix in (".toml", ".fio"))
+    close = difflib.get_close_matches(missing.name, there, 1)
+    return f"did you mean '{missing.parent / close[0]}'?" if close else "'ioassay studies' lists the built-in ones"
 
 
 def _suggestion(name: str, known: list[str]) -> str:
@@ -110,16 +138,17 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StudyError(f"is not TOML: {error}", source=str(path)) from None
 
 
-def _job_suite(path: Path, change: Change) -> Suite:
+def _read_job(path: Path) -> dict[str, Any]:
     from ioassay.drivers.fio.jobfile import job_study
 
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"cannot be read: {error}", source=str(path)) from None
-    table = job_study(text, path)
-    return from_table(table, path, change)
+    except OSError as error:
+        raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"is not a text in UTF-8: {error}", source=str(path)) from None
+    return job_study(text, path)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ioassay.record import Scalar
 from ioassay.roles import Trial
-from ioassay.study import Study, Suite
+from ioassay.study import Run, Study, Suite
 
 CASE = "case"
 Point = Mapping[str, Scalar]
@@ -65,6 +65,8 @@ def make_trial(study: Study, point: Point, repetition: int, order: int) -> Trial
             parts[part][name] = value
         else:
             parts["params"][key] = value
+    if any(key.startswith("run.") for key in _settings(study, point)):
+        parts["run"] = Run.model_validate(parts["run"]).model_dump()
     seed = _digest([study.seed, study.name, dict(point), repetition])
     content = {"study": study.name, "driver": study.driver, "point": dict(point), "repetition": repetition, **parts}
     return Trial(

@@ -5,18 +5,67 @@ Expanding a study into trials is `ioassay.plan`; finding built-in studies and re
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
-from ioassay import units
+from ioassay import metrics, units
+from ioassay.complaint import complaint, near, shown
 from ioassay.errors import StudyError
 
-Level = bool | int | float | str
+MAX_TRIALS = 1_000_000
+"""More than this is a slip of the pen: a null trial takes ten milliseconds, a real one seconds."""
 _FACTOR_NAME = re.compile(r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)?$")
 _TRIAL_PARTS = ("target", "run")
+_COLUMNS = {"run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"}
+"""Columns of the frame of trials, beside which each factor is a column of its own."""
+_NAME = r"^\w[\w.-]*$"
+
+
+def _level(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("wanted a number, text, true or false")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value that a plan can hold: text, true, false, numbers, lists and tables of these."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("wanted a finite number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("wanted a number that fits into 64 bits")
+    if isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            _plain(part)
+    elif not isinstance(value, bool | int | float | str):
+        raise ValueError(f"wanted text, a number, true, false, a list or a table of these; found {shown(value)}")
+    return value
+
+
+def _plain_table(table: dict[str, Any]) -> dict[str, Any]:
+    for key, value in table.items():
+        try:
+            _plain(value)
+        except ValueError as error:
+            raise ValueError(f"{key} = {shown(value)}: {error}") from None
+    return table
+
+
+Level = Annotated[bool | int | float | str, BeforeValidator(_level)]
+Table = Annotated[dict[str, Any], AfterValidator(_plain_table)]
 
 
 def _size(value: Any) -> int:
@@ -33,7 +82,10 @@ def _duration_s(value: Any) -> float:
 
 def _share(value: Any) -> float:
     text = str(value).strip()
-    number = float(text.removesuffix("%"))
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise ValueError("not a share; wanted for example '5%' or 0.05") from None
     return number / 100 if text.endswith("%") else number
 
 
@@ -67,6 +119,11 @@ class TargetSpec(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     kind: str = "null"
+
+    @model_validator(mode="after")
+    def _plain(self) -> TargetSpec:
+        _plain_table(self.model_extra or {})
+        return self
 
 
 class Run(_Strict):
@@ -111,16 +168,16 @@ class Scale(_Strict):
 
     repetitions: PositiveInt | None = None
     until: Until | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
-    target: dict[str, Any] = Field(default_factory=dict)
+    params: Table = Field(default_factory=dict)
+    target: Table = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(default_factory=dict)
-    run: dict[str, Any] = Field(default_factory=dict)
+    run: Table = Field(default_factory=dict)
 
 
 class Study(_Strict):
     """One study: one driver, one target, fixed parameters, factors with their levels, repetitions."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
+    name: Annotated[str, Field(pattern=_NAME)]
     title: str
     description: str = ""
     driver: str
@@ -128,9 +185,9 @@ class Study(_Strict):
     until: Until | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     target: TargetSpec = Field(default_factory=TargetSpec)
-    params: dict[str, Any] = Field(default_factory=dict)
+    params: Table = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(default_factory=dict)
-    case: list[dict[str, Any]] = Field(default_factory=list)
+    case: list[Table] = Field(default_factory=list)
     run: Run = Field(default_factory=Run)
     watch: Watch = Field(default_factory=Watch)
     analysis: Analysis = Field(default_factory=Analysis)
@@ -143,9 +200,13 @@ class Study(_Strict):
             raise ValueError("has both 'repetitions' and 'until'; wanted one of them")
         _check_factors(self.factors)
         _check_cases(self.case, self.factors)
+        _check_run(self)
         names = [figure.name for figure in self.figures]
         if doubled := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
+        trials = math.prod(map(len, self.factors.values())) * max(len(self.case), 1) * self.max_repetitions
+        if trials > MAX_TRIALS:
+            raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
         return self
 
     @property
@@ -158,17 +219,31 @@ class Study(_Strict):
 
 def _check_factors(factors: Mapping[str, list[Level]]) -> None:
     for name, levels in factors.items():
-        if not _FACTOR_NAME.match(name):
-            raise ValueError(f"factors.{name}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
-        if "." in name and name.split(".")[0] not in _TRIAL_PARTS:
-            raise ValueError(f"factors.{name}: a dotted factor starts with {' or '.join(_TRIAL_PARTS)}")
+        place = f"factors.{name}"
+        _check_name(place, name)
         if name == "case":
-            raise ValueError("factors.case: 'case' is the factor made by [[case]] tables; wanted another name")
+            raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; wanted another name")
+        if name in _COLUMNS:
+            raise ValueError(f"{place}: '{name}' is a column of every table of trials; wanted another name")
+        if metrics.known(name):
+            raise ValueError(f"{place}: '{name}' is a metric, which is measured; wanted another name")
         if not levels:
-            raise ValueError(f"factors.{name}: has no levels; wanted at least one, or remove the factor")
-        shown = [str(level) for level in levels]
-        if doubled := {level for level in shown if shown.count(level) > 1}:
-            raise ValueError(f"factors.{name}: level '{sorted(doubled)[0]}' is listed twice")
+            raise ValueError(f"{place}: has no levels; wanted at least one, or remove the factor")
+        seen = [_same(level) for level in levels]
+        if doubled := [level for level, key in zip(levels, seen, strict=True) if seen.count(key) > 1]:
+            raise ValueError(f"{place}: level {shown(doubled[0])} is listed twice")
+
+
+def _check_name(place: str, name: str) -> None:
+    if not _FACTOR_NAME.match(name):
+        raise ValueError(f"{place}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
+    if "." in name and name.split(".")[0] not in _TRIAL_PARTS:
+        raise ValueError(f"{place}: a dotted factor starts with {' or '.join(_TRIAL_PARTS)}")
+
+
+def _same(level: Level) -> float | str:
+    """Equal for levels that tables and figures cannot tell apart."""
+    return str(level).lower() if isinstance(level, bool | str) else float(level)
 
 
 def _check_cases(cases: list[dict[str, Any]], factors: Mapping[str, list[Level]]) -> None:
@@ -181,14 +256,33 @@ def _check_cases(cases: list[dict[str, Any]], factors: Mapping[str, list[Level]]
             raise ValueError(f"case {number}: name '{name}' is used twice")
         names.append(name)
         for key in case:
+            _check_name(f"case '{name}': '{key}'", key)
             if key in factors:
                 raise ValueError(f"case '{name}': '{key}' is also a factor; wanted it in one of the two places")
+
+
+def _check_run(study: Study) -> None:
+    """Conditions that vary between points are as they would have to be in [run]."""
+    varied = [(f"factors.{name}", name, level) for name, levels in study.factors.items() for level in levels]
+    varied += [(f"case '{case['name']}': {name}", name, level) for case in study.case for name, level in case.items()]
+    for place, name, level in varied:
+        part, _, key = name.partition(".")
+        if part != "run":
+            continue
+        if key == "governor":
+            raise ValueError(f"{place}: the governor holds for a whole run; wanted a study for each, and a comparison")
+        try:
+            Run.model_validate({key: level})
+        except ValidationError as error:
+            first = error.errors()[0]
+            unknown = first["type"] == "extra_forbidden"
+            raise ValueError(f"{place}: {near(key, Run.model_fields) if unknown else complaint(first)}") from None
 
 
 class Suite(_Strict):
     """Several studies that make one run and one report. A single study is a suite of one."""
 
-    name: str
+    name: Annotated[str, Field(pattern=_NAME)]
     title: str
     description: str = ""
     studies: list[Study]
@@ -211,31 +305,35 @@ def make_study(table: Mapping[str, Any], source: str) -> Study:
         raise study_error(error, source) from None
 
 
-def study_error(error: ValidationError, source: str) -> StudyError:
+def check_scales(scales: Any, source: str) -> None:
+    """Validate the `[scale.<name>]` tables, those too that nobody asked for; StudyError as in `make_study`."""
+    try:
+        _SCALES.validate_python(scales)
+    except ValidationError as error:
+        raise study_error(error, source, "scale") from None
+
+
+def study_error(error: ValidationError, source: str, below: str = "") -> StudyError:
+    """The first thing that pydantic found, as an error that names file, key, value and what was wanted."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
+    key = ".".join(str(part) for part in ((below,) if below else ()) + first["loc"])
     if first["type"] == "extra_forbidden":
-        message = f"unknown key; {_near(key)}"
+        message = f"unknown key; {near(key.split('.')[-1], _known_beside(key))}"
     elif first["type"] == "missing":
         message = "is missing"
     else:
-        message = first["msg"].removeprefix("Value error, ")
-        if key and not isinstance(first["input"], dict):
-            message = f"{message}; found {first['input']!r}"
+        message = complaint(first)
     more = len(error.errors()) - 1
     return StudyError(message + (f" (and {more} more)" if more else ""), source=source, key=key)
 
 
-def _near(key: str) -> str:
-    import difflib
-
+def _known_beside(key: str) -> Iterable[str]:
+    """The keys of the table that `key` is in."""
     parts = key.split(".")
-    model = _MODELS.get(parts[0], Study) if len(parts) > 1 else Study
-    known = sorted(model.model_fields)
-    close = difflib.get_close_matches(parts[-1], known, 1)
-    return f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
+    return (_MODELS.get(parts[0], Study) if len(parts) > 1 else Study).model_fields
 
 
+_SCALES = TypeAdapter(dict[str, Scale])
 _MODELS: dict[str, type[BaseModel]] = {
     "until": Until,
     "run": Run,

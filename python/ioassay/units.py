@@ -14,6 +14,7 @@ _NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
 _SIZE = re.compile(rf"^\s*{_NUMBER}\s*(?P<unit>[A-Za-z]*)\s*$")
 _PREFIXES = "kmgtpe"
 
+_LONGEST_S = 100 * 365 * 86400.0
 _DURATION_S = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -52,14 +53,14 @@ def _whole(number: int | Fraction, text: object) -> int:
 def parse_duration_s(text: str | float) -> float:
     """Seconds of a duration such as `10s`, `500ms`, `2m` or `10`; ValueError says what is wrong."""
     if isinstance(text, int | float):
-        if text < 0:
+        if not 0 <= text < _LONGEST_S:  # NaN fails as well
             raise ValueError(f"'{text}' is not a duration; wanted a positive number of seconds")
         return float(text)
     match = _SIZE.match(text)
     factor = _DURATION_S.get(match["unit"]) if match else None
     if match is None or factor is None:
         raise ValueError(f"'{text}' is not a duration; wanted a number with ns, us, ms, s, m, h or d")
-    return float(match["number"]) * factor
+    return parse_duration_s(float(match["number"]) * factor)
 
 
 def format_size(size_bytes: float) -> str:

@@ -5,13 +5,13 @@ Each target has its own model here or beside it; the shared one knows only `kind
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ioassay.complaint import complaint, near
 from ioassay.errors import StudyError
 from ioassay.study import Size
 
@@ -65,13 +65,9 @@ def read_settings(model: type[AnySettings], spec: Mapping[str, Any]) -> AnySetti
         first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        known = sorted(model.model_fields)
-        close = difflib.get_close_matches(key, known, 1)
-        message = (
-            f"unknown key; did you mean '{close[0]}'?" if close else f"unknown key; known here: {', '.join(known)}"
-        )
+        message = f"unknown key; {near(key, model.model_fields)}"
     elif first["type"] == "missing":
         message = "is missing"
     else:
-        message = f"{first['msg'].removeprefix('Value error, ')}; found {spec.get(key)!r}"
+        message = complaint({**first, "input": spec.get(key)})
     raise StudyError(message, key=f"target.{key}")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ioassay.complaint import complaint
 from ioassay.errors import IoassayError, StudyError
 from ioassay.study import Level
 
@@ -56,6 +57,6 @@ def _study_error(
     elif first["type"] == "missing":
         message = f"is missing; a figure of kind '{table.get('kind')}' needs it"
     else:
-        message = f"{first['msg'].removeprefix('Value error, ')}; found {first['input']!r}"
+        message = complaint(first)
     place = f"figures.{table.get('name', '?')}.{key}"
     return StudyError(message, source=str(study.get("name", "")), key=place)
