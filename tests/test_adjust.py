@@ -3,7 +3,7 @@
 import pytest
 
 from ioassay import adjust
-from ioassay.errors import StudyError, UsageError
+from ioassay.errors import UsageError
 
 TABLE = {
     "name": "s",
@@ -28,11 +28,6 @@ def test_full_and_unknown_scales_leave_a_study_as_it_is() -> None:
         assert adjust.scaled(TABLE, scale) == {key: value for key, value in TABLE.items() if key != "scale"}
 
 
-def test_a_scale_with_an_unknown_key_is_named() -> None:
-    with pytest.raises(StudyError, match="scale.quick.repeat: unknown key"):
-        adjust.scaled({"name": "s", "scale": {"quick": {"repeat": 1}}}, "quick")
-
-
 def test_settings_reach_their_part() -> None:
     for assignment in ("runtime=5s", "params.runtime=5s"):
         assert adjust.with_setting(TABLE, assignment)["params"] == {"bs": "4k", "runtime": "5s"}
@@ -46,6 +41,23 @@ def test_settings_reach_their_part() -> None:
 def test_a_setting_that_is_none_is_told_so(assignment: str) -> None:
     with pytest.raises(UsageError, match=f"--set {assignment}"):
         adjust.with_setting(TABLE, assignment)
+
+
+@pytest.mark.parametrize(
+    ("table", "assignment", "message"),
+    [
+        (TABLE, "rw=write", "'rw' is a factor of s; wanted --factor rw=write"),
+        ({"name": "s", "factors": {"target.path": ["a", "b"]}}, "target.path=c", "wanted --factor target.path=c"),
+        ({"name": "s", "case": [{"name": "a", "bs": "4k"}]}, "bs=8k", "the cases of s set 'bs' themselves"),
+    ],
+)
+def test_a_setting_that_every_point_would_undo_is_refused(table: dict, assignment: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        adjust.with_setting(table, assignment)
+
+
+def test_a_title_is_text_whatever_it_looks_like() -> None:
+    assert adjust.with_setting(TABLE, "title=2024")["title"] == "2024"
 
 
 def test_a_factor_is_added_or_replaced() -> None:

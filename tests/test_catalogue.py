@@ -36,6 +36,22 @@ def test_a_study_file_is_named_after_itself(tmp_path: Path) -> None:
     assert (suite.name, [study.name for study in suite.studies]) == ("mine", ["mine"])
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("my disk.toml", "my-disk"), ("платы №1.toml", "платы-1"), ("...toml.toml", "toml"), ("€.toml", "study")],
+)
+def test_any_file_name_gives_a_study_its_name(tmp_path: Path, file: str, name: str) -> None:
+    assert catalogue.load(write(tmp_path / file, STUDY)).name == name
+
+
+def test_a_missing_file_is_told_with_one_that_is_there(tmp_path: Path) -> None:
+    write(tmp_path / "mine.toml", STUDY)
+    with pytest.raises(StudyError, match=f"did you mean '{tmp_path}/mine.toml'"):
+        catalogue.load(str(tmp_path / "mien.toml"))
+    with pytest.raises(StudyError, match=f"there is no folder {tmp_path}/none"):
+        catalogue.load(str(tmp_path / "none" / "mine.toml"))
+
+
 def test_a_suite_takes_names_files_beside_it_and_inline_studies(tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", STUDY)
     text = 'title = "All"\nsuite = ["mine.toml", "jobs"]\n[[study]]\nname = "inline"\n' + STUDY
@@ -60,6 +76,16 @@ def test_changes_reach_every_study_of_a_suite() -> None:
         ('suite = ["nothing"]', "no study called 'nothing'"),
         ('suite = ["jobs"]\nseed = 1', "seed: unknown key in a suite"),
         ("study = 1", "wanted \\[\\[study\\]\\] tables"),
+        ('suite = ["bad.toml"]', "'bad.toml' is a suite; wanted studies"),
+        ('suite = ["none.toml"]', "bad.toml: suite: 'none.toml': no such study file"),
+        ('name = ["x"]\nsuite = ["jobs"]', "name: wanted text; found \\['x'\\]"),
+        ('name = "../x"\nsuite = ["jobs"]', "name: wanted letters, digits"),
+        (STUDY + "params = 1\n[scale.quick.params]\na = 1", "params: wanted a table; found 1"),
+        (STUDY + "scale = 1", "scale: wanted a table; found 1"),
+        (STUDY + "[scale]\nquick = 1", "scale.quick: wanted a table; found 1"),
+        (STUDY + "[scale.quick]\nrepeat = 1", "scale.quick.repeat: unknown key; known here: .*repetitions"),
+        (STUDY + "[scale.quick]\nrepetitons = 1", "scale.quick.repetitons: unknown key; did you mean 'repetitions'"),
+        ("x = " + "[" * 2000 + "]" * 2000, "is not TOML"),
     ],
 )
 def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -78,7 +104,7 @@ def test_an_unknown_name_gets_a_suggestion_or_the_list() -> None:
 
 def test_an_unreadable_file_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "study.toml").mkdir()
-    with pytest.raises(StudyError, match="no such study file"):
+    with pytest.raises(StudyError, match="study.toml' is a folder; wanted a .toml study"):
         catalogue.load(str(tmp_path / "study.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="is not TOML"):

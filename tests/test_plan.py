@@ -75,6 +75,12 @@ def test_seeds_and_ids_are_fresh_for_each_point_and_repetition() -> None:
     assert len({trial.id for trial in trials}) == len({trial.seed for trial in trials}) == 500
 
 
+def test_conditions_of_a_run_that_vary_are_read_as_those_of_the_study() -> None:
+    made = study(factors={"run.timeout": ["2m"], "run.cooldown": [0, "500ms"]})
+    runs = [plan.make_trial(made, point, 0, 0).run for point in plan.points(made)]
+    assert [(run["timeout"], run["cooldown"]) for run in runs] == [(120.0, 0.0), (120.0, 0.5)]
+
+
 def test_an_id_does_not_depend_on_the_order() -> None:
     made = study()
     assert plan.make_trial(made, {}, 0, 0).id == plan.make_trial(made, {}, 0, 7).id

@@ -1,11 +1,15 @@
 """A study's table: what is accepted, and what each mistake is told."""
 
+import datetime
+import math
 from typing import Any
 
 import pytest
 
 from ioassay.errors import StudyError
 from ioassay.study import Study, make_study
+
+DAY = datetime.date(1979, 5, 27)
 
 
 def table(**changes: Any) -> dict[str, Any]:
@@ -39,7 +43,33 @@ def make(**changes: Any) -> Study:
         ({"run": {"timeout": True}}, "run.timeout: not a duration"),
         ({"name": "a b"}, "name: .*pattern.*found 'a b'"),
         ({"figures": [{"kind": "bar", "name": "f"}, {"kind": "cdf", "name": "f"}]}, "name 'f' is used twice"),
-        ({"seed": -1}, "seed: .*found -1"),
+        ({"seed": -1}, "seed: wanted a number greater than or equal to 0; found -1"),
+        ({"title": 1}, "title: wanted text; found 1"),
+        ({"watch": {"monitors": "cpu"}}, "watch.monitors: wanted a list; found 'cpu'"),
+        ({"params": 1}, "params: wanted a table; found 1"),
+        ({"params": {"day": DAY}}, "params: day = 1979-05-27: wanted text, a number, .*; found 1979-05-27"),
+        ({"params": {"deep": [{"value": math.nan}]}}, "wanted a finite number"),
+        ({"target": {"kind": "null", "day": DAY}}, "target: day = 1979-05-27: wanted text"),
+        ({"factors": {"x": [DAY]}}, "factors.x.0: wanted a number, text, true or false; found 1979-05-27"),
+        ({"factors": {"x": [1, math.nan]}}, "factors.x.1: wanted a finite number; found nan"),
+        ({"factors": {"x": [2**64]}}, "factors.x.0: wanted a number that fits into 64 bits"),
+        ({"factors": {"x": [1, 1.0]}}, "factors.x: level 1 is listed twice"),
+        ({"factors": {"x": [True, "true"]}}, "factors.x: level true is listed twice"),
+        ({"factors": {"status": [1, 2]}}, "factors.status: 'status' is a column of every table"),
+        ({"factors": {"value": [1, 2]}}, "factors.value: 'value' is a metric"),
+        ({"factors": {"run.bogus": [1]}}, "factors.run.bogus: known here: cooldown, drop_caches"),
+        ({"factors": {"run.timeout": ["soon"]}}, "factors.run.timeout: 'soon' is not a duration"),
+        ({"factors": {"run.governor": ["keep"]}}, "factors.run.governor: the governor holds for a whole run"),
+        ({"case": [{"name": "a", "host.x": 1}]}, "case 'a': 'host.x': a dotted factor starts with target or run"),
+        ({"case": [{"name": "a", "run.cooldown": "x"}]}, "case 'a': run.cooldown: 'x' is not a duration"),
+        ({"run": {"cooldown": math.nan}}, "run.cooldown: 'nan' is not a duration"),
+        ({"run": {"cooldown": math.inf}}, "run.cooldown: 'inf' is not a duration"),
+        (
+            {"repetitions": None, "until": {"metric": "x", "ci": "wide"}},
+            "until.ci: not a share; wanted for example '5%'",
+        ),
+        ({"repetitions": 10**9}, "has 1000000000 trials; wanted 1000000 or fewer"),
+        ({"factors": {f"f{n}": list(range(10)) for n in range(12)}}, "wanted 1000000 or fewer"),
     ],
 )
 def test_a_mistake_is_named_with_file_key_and_value(changes: dict[str, Any], message: str) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,7 +80,8 @@ def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
         if question not in ANALYSES:
             known = ", ".join(ANALYSES)
             raise StudyError(f"no analysis '{question}'; known: {known}", source=study.name, key="analysis.questions")
-    return Bench(study, make_driver(study.driver), consent, folder)
+    with _placed(study.name):
+        return Bench(study, make_driver(study.driver), consent, folder)
 
 
 def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
@@ -127,13 +129,20 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
 def _examine_points(bench: Bench) -> list[Warning_]:
     warnings: list[Warning_] = []
     for trial in bench.points():
-        try:
+        with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
             warnings += bench.driver.validate(trial.params, trial.target)
-        except StudyError as error:
-            if not error.source:
-                raise StudyError(str(error), source=f"{bench.study.name} at {plan.describe(trial.point)}") from None
-            raise
     return warnings + _examine_metrics(bench.study)
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """An error that does not say where it is gets its place."""
+    try:
+        yield
+    except StudyError as error:
+        if error.source:
+            raise
+        raise StudyError(str(error), source=place) from None
 
 
 def _examine_metrics(study: Study) -> list[Warning_]:
@@ -159,8 +168,9 @@ def _examine_paths(bench: Bench) -> list[Warning_]:
 
 def _examine_targets(bench: Bench) -> list[Warning_]:
     access = bench.access()
-    targets = {id(target): target for target in map(bench.target, bench.points())}
-    return [warning for target in targets.values() for warning in target.inspect(access)]
+    with _placed(bench.study.name):
+        targets = {id(target): target for target in map(bench.target, bench.points())}
+        return [warning for target in targets.values() for warning in target.inspect(access)]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,10 @@ _NUMBERS: dict[str, float] = {
 }
 _TABLES = ("metrics", "effects", "latencies")
 _DURATIONS = {"sleep": 0.0, "sample_interval": 0.1}
+_COUNTS = ("samples", "requests")
+_MOST = 10_000_000
+_LARGEST = 1e100
+"""So that no product of effects, noise and drift leaves the numbers."""
 _SHARES = ("autocorrelation", "fail_share", "skip_share")
 _KNOWN = (*_NUMBERS, *_TABLES, *_DURATIONS)
 _BUCKETS_PER_DOUBLING = 16
@@ -106,21 +110,33 @@ def _check(key: str, value: Any) -> None:
         except (ValueError, TypeError) as error:
             raise StudyError(str(error), key=f"params.{key}") from None
     elif key in _NUMBERS:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not _is_number(value):
             raise StudyError(f"is {value!r}; wanted a number", key=f"params.{key}")
         if key in _SHARES and not 0 <= value <= 1:
             raise StudyError(f"is {value}; wanted a share from 0 to 1", key=f"params.{key}")
+        if key in _COUNTS and not (value == int(value) and 0 <= value <= _MOST):
+            raise StudyError(f"is {value}; wanted a whole number from 0 to {_MOST}", key=f"params.{key}")
     elif close := difflib.get_close_matches(key, _KNOWN, 1, 0.8):
         raise StudyError(f"no such parameter; did you mean '{close[0]}'?", key=f"params.{key}")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
 def _check_table(key: str, value: Any) -> None:
-    numbers = value.values() if isinstance(value, Mapping) else [None]
-    if key == "effects" and isinstance(value, Mapping):
-        numbers = [number for levels in value.values() for number in _levels(levels)]
-    if not all(isinstance(number, int | float) for number in numbers):
-        wanted = "a table of tables of numbers" if key == "effects" else "a table of numbers"
-        raise StudyError(f"is {value!r}; wanted {wanted}", key=f"params.{key}")
+    place, wanted = f"params.{key}", "a table of tables of numbers" if key == "effects" else "a table of numbers"
+    if not isinstance(value, Mapping):
+        raise StudyError(f"is {value!r}; wanted {wanted}", key=place)
+    numbers = (
+        [number for levels in value.values() for number in _levels(levels)] if key == "effects" else value.values()
+    )
+    if not all(map(_is_number, numbers)):
+        raise StudyError(f"is {value!r}; wanted {wanted}", key=place)
+    if key == "metrics" and (taken := [name for name in value if "." not in name and name != "value"]):
+        raise StudyError(f"'{taken[0]}' is no name of a metric; wanted 'value' or one such as read.bw", key=place)
+    if key == "latencies" and (odd := [name for name, median_ns in value.items() if median_ns < 1 or "." not in name]):
+        raise StudyError(f"{odd[0]} = {value[odd[0]]}; wanted for example read.clat = 20000 (ns)", key=place)
 
 
 def _levels(levels: Any) -> Sequence[Any]:
