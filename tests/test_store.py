@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
 
 import pytest
 
 from ioassay import durable, frames, store
-from ioassay.errors import InputError, RunError
+from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.record import FAILED, OK, Buckets, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.store import RunStore
@@ -113,9 +114,24 @@ def test_a_corrupted_record_is_named_with_its_remedy(run: RunStore) -> None:
     trial = next(run.trials())
     write(run, trial)
     path = run.folder(trial.id) / "record.json"
-    for content in ("{half", "[]", '{"schema": 1}', '{"schema": 1, "trial": {}, "status": "ok", "colour": 1}'):
-        path.write_text(content)
-        with pytest.raises(InputError, match=str(path)):
+    whole = json.loads(path.read_text())
+    broken = [
+        {"schema": 1},
+        {**whole, "colour": 1},
+        {**whole, "status": "great"},
+        {**whole, "schema": 0},
+        {**whole, "schema": "1"},
+        {**whole, "metrics": 3},
+        {**whole, "metrics": {"value": math.nan}},
+        {**whole, "metrics": {"value": "fast"}},
+        {**whole, "warnings": [3]},
+        {**whole, "trial": {}},
+        {**whole, "trial": {**whole["trial"], "point": None}},
+        [],
+    ]
+    for content in (b"{half", b"\xff", b"[" * 100_000, *(json.dumps(table).encode() for table in broken)):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"{path}.*remove it and measure that trial again with: ioassay run --re"):
             run.record(trial.id)
 
 
@@ -130,10 +146,32 @@ def test_a_corrupted_frame_is_named(run: RunStore) -> None:
 
 
 def test_a_corrupted_plan_is_named_with_its_line(run: RunStore) -> None:
-    with (run.root / "plan.jsonl").open("a") as plan:
-        plan.write("{half\n")
-    with pytest.raises(InputError, match="plan.jsonl: line 9 is corrupted"):
-        run.planned()
+    path = run.root / "plan.jsonl"
+    whole = path.read_text()
+    for line in (
+        "{half",
+        "3",
+        "{}",
+        "[" * 100_000,
+        json.dumps({**json.loads(whole.splitlines()[0]), "id": "../../.."}),
+    ):
+        path.write_text(f"{whole}{line}\n")
+        with pytest.raises(InputError, match="plan.jsonl: line 9 is corrupted"):
+            run.planned()
+    for content, message in ((b"\xff", "line 1 is corrupted"), (b"", "is empty")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"plan.jsonl: {message}"):
+            run.planned()
+
+
+def test_a_corrupted_study_or_host_is_named(run: RunStore) -> None:
+    for content in (b"title =", b"\xff", b"x = " + b"[" * 5000):
+        (run.root / "study.toml").write_bytes(content)
+        with pytest.raises(InputError, match="study.toml: is corrupted"):
+            run.suite()
+    (run.root / "host.json").unlink()
+    with pytest.raises(InputError, match="host.json: cannot be read: No such file"):
+        run.host()
 
 
 def test_a_record_of_a_newer_schema_is_refused(run: RunStore) -> None:
@@ -156,15 +194,43 @@ def test_old_records_load_for_ever() -> None:
 
 
 def test_a_folder_that_is_no_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no such folder"):
+    with pytest.raises(InputError, match="no such folder"):
         RunStore.open(tmp_path / "none")
-    with pytest.raises(RunError, match="has no plan.jsonl"):
+    with pytest.raises(InputError, match="has no plan.jsonl"):
         RunStore.open(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file"):
+        RunStore.open(tmp_path / "file")
 
 
 def test_a_run_is_not_written_over(run: RunStore) -> None:
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(UsageError, match=f"exists already.*ioassay run --resume {run.root}"):
         RunStore.create(run.root, suite(), {})
+
+
+def test_a_folder_that_holds_anything_is_not_made_a_run(tmp_path: Path) -> None:
+    (tmp_path / "thesis").touch()
+    with pytest.raises(UsageError, match="exists already; wanted a new or an empty folder$"):
+        RunStore.create(tmp_path, suite(), {})
+    with pytest.raises(UsageError, match="thesis: is a file"):
+        RunStore.create(tmp_path / "thesis", suite(), {})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis"]
+
+
+def test_a_run_that_cannot_be_begun_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, pieces: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.durable, "write_pieces", full)
+    with pytest.raises(RunError, match="No space left on device; --output names another place"):
+        RunStore.create(tmp_path / "run", suite(), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"caf\xe9")
+    with pytest.raises(StudyError, match=r"caf\\udce9' is not UTF-8"):
+        RunStore.create(tmp_path / "run", suite(target={"kind": "file", "path": odd, "size": 1}), {})
 
 
 def test_a_run_is_held_by_one_process(run: RunStore) -> None:

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import io
 import json
+import math
+import re
+import shlex
 import shutil
 import time
 import tomllib
@@ -23,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import catalogue, durable, plan
-from ioassay.errors import InputError, RunError
-from ioassay.record import SCHEMA, Buckets, Record, Samples, Series, Warning_
+from ioassay.errors import InputError, RunError, StudyError, UsageError
+from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.study import Suite
 
@@ -32,6 +36,8 @@ RECORD = "record.json"
 PLAN = "plan.jsonl"
 STUDY = "study.toml"
 HOST = "host.json"
+_ID = re.compile(r"[0-9a-f]{16}")
+"""What a trial is called (plan.make_trial). Nothing else may name a folder: the folder of a trial is emptied."""
 
 
 class RunStore:
@@ -48,35 +54,48 @@ class RunStore:
 
         `trials` are those of the suite, unless others are given (results that were made elsewhere).
         """
-        import tomli_w
-
         try:
-            (root / "trials").mkdir(parents=True)
+            root.mkdir(parents=True, exist_ok=True)
+            if any(root.iterdir()):
+                go_on = f"; to go on with it: {cls(root).resume_command}" if (root / PLAN).exists() else ""
+                raise UsageError(f"{root}: exists already; wanted a new or an empty folder{go_on}")
+            (root / "trials").mkdir()
         except FileExistsError:
-            raise RunError(f"{root}: exists already; wanted a new folder, or --resume {root}") from None
+            raise UsageError(f"{root}: is a file; wanted a new folder") from None
         except OSError as error:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
-        durable.write(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)))
-        durable.write(root / HOST, json.dumps(host, indent=1))
-        planned = trials or plan.trials(suite)
-        durable.write_pieces(root / PLAN, (f"{json.dumps(dataclasses.asdict(trial))}\n" for trial in planned))
+        try:
+            _write_plan(root, suite, host, trials)
+        except BaseException:
+            shutil.rmtree(root, ignore_errors=True)  # it was empty a moment ago, and is no run yet
+            raise
         return cls(root)
 
     @classmethod
     def open(cls, root: Path) -> RunStore:
-        """An existing run; RunError when `root` is none."""
-        if not (root / PLAN).is_file():
-            what = "has no plan.jsonl" if root.is_dir() else "no such folder"
-            raise RunError(f"{root}: {what}; wanted the folder of a run, such as runs/<time>-<study>")
-        return cls(root)
+        """An existing run; InputError when `root` is none."""
+        try:
+            if (root / PLAN).is_file():
+                return cls(root)
+            what = "has no plan.jsonl" if root.is_dir() else "is a file" if root.exists() else "no such folder"
+        except OSError as error:
+            what = error.strerror or "cannot be read"
+        raise InputError(f"{root}: {what}; wanted the folder of a run, such as runs/<time>-<study>")
+
+    @property
+    def resume_command(self) -> str:
+        """What the user types to go on with this run."""
+        return f"ioassay run --resume {shlex.quote(str(self.root))}"
 
     def suite(self) -> Suite:
         """The resolved suite of this run."""
         path = self.root / STUDY
         try:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
         return catalogue.from_table(table, path)
 
     def host(self) -> dict[str, Any]:
@@ -85,12 +104,18 @@ class RunStore:
 
     def trials(self) -> Iterator[Trial]:
         """The plan, streamed."""
-        with (self.root / PLAN).open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    yield Trial(**json.loads(line))
-                except (ValueError, TypeError) as error:
-                    raise InputError(f"{self.root / PLAN}: line {number} is corrupted: {error}") from None
+        path, number = self.root / PLAN, 0
+        try:
+            with path.open(encoding="utf-8") as lines:
+                for line in lines:
+                    number += 1
+                    yield _trial(line)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InputError(f"{path}: line {max(number, 1)} is corrupted: {error}; restore it from a copy") from None
+        if not number:
+            raise InputError(f"{path}: is empty; wanted a trial on each line: restore it from a copy of the run")
 
     def planned(self) -> dict[str, int]:
         """Number of planned trials by study name."""
@@ -106,11 +131,21 @@ class RunStore:
     def begin(self, trial_id: str) -> Path:
         """An empty raw folder for a trial that is about to run; what an interrupted attempt left is removed."""
         folder = self.folder(trial_id)
-        if folder.exists():
-            shutil.rmtree(folder)
         raw = folder / "raw"
-        raw.mkdir(parents=True)
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+            raw.mkdir(parents=True)
+        except OSError as error:
+            raise self.stopped(folder, error) from error
         return raw
+
+    def stopped(self, path: Path, error: OSError) -> RunError:
+        """The error for a run that cannot be written any more: nothing is lost, and it says how to go on."""
+        return RunError(
+            f"{path}: cannot be written: {error.strerror or error}; everything recorded before is kept. "
+            f"Mend that and go on with: {self.resume_command}"
+        )
 
     def has(self, trial_id: str) -> bool:
         """Whether the trial has its record."""
@@ -136,10 +171,7 @@ class RunStore:
             durable.write(folder / RECORD, text)
             durable.sync(folder.parent)
         except OSError as error:
-            raise RunError(
-                f"{folder}: the record cannot be written: {error.strerror}; everything recorded before is kept, "
-                f"go on with: ioassay run --resume {self.root}"
-            ) from error
+            raise self.stopped(folder, error) from error
 
     def records(self) -> Iterator[Record]:
         """The records that exist, in the order of the plan."""
@@ -150,13 +182,17 @@ class RunStore:
     def record(self, trial_id: str) -> Record:
         """One trial's record, migrated to the present schema."""
         path = self.folder(trial_id) / RECORD
-        remedy = f"remove it and go on with: ioassay run --resume {self.root}"
-        return read_record(_read_json(path, remedy), path)
+        remedy = f"remove it and measure that trial again with: {self.resume_command}"
+        return read_record(_read_json(path, remedy), path, remedy)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for one process; RunError when another one has it."""
-        with (self.root / "run.lock").open("w") as lock:
+        try:
+            lock_file = (self.root / "run.lock").open("w")
+        except OSError as error:
+            raise self.stopped(self.root, error) from error
+        with lock_file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -175,19 +211,61 @@ def new_folder(parent: Path, name: str, now: float | None = None) -> Path:
     return path
 
 
-def read_record(table: Mapping[str, Any], path: Path) -> Record:
+def _write_plan(root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None) -> None:
+    import tomli_w
+
+    try:
+        durable.write(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)))
+        durable.write(root / HOST, json.dumps(host, indent=1))
+        lines = (f"{json.dumps(dataclasses.asdict(trial))}\n" for trial in trials or plan.trials(suite))
+        durable.write_pieces(root / PLAN, lines)
+    except OSError as error:
+        raise RunError(f"{root}: cannot be written: {error.strerror}; --output names another place") from error
+    except UnicodeEncodeError as error:
+        odd = error.object[max(error.start - 30, 0) : error.end].encode(errors="backslashreplace").decode()
+        raise StudyError(f"'…{odd}' is not UTF-8, and a study cannot hold it: rename the folder or file") from None
+
+
+def _trial(line: str) -> Trial:
+    table = json.loads(line)
+    if not isinstance(table, dict):
+        raise ValueError("wanted an object")
+    trial = Trial(**table)
+    if not (isinstance(trial.id, str) and _ID.fullmatch(trial.id)):
+        raise ValueError(f"id is {trial.id!r}; wanted 16 hexadecimal digits")
+    return trial
+
+
+def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it from a copy of the run") -> Record:
     """The Record behind parsed `record.json`; InputError when it is none."""
     try:
         fields = migrate(table)
         fields["warnings"] = tuple(Warning_(**warning) for warning in fields.get("warnings", ()))
-        return Record(**fields)
-    except (TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{path}: is not a record: {error}") from None
+        return _sound(Record(**fields))
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: is not a record ({error}); {remedy}") from None
+
+
+def _sound(record: Record) -> Record:
+    """The record, if an analysis can rely on it; ValueError says what is wrong."""
+    if record.status not in (OK, FAILED, SKIPPED):
+        raise ValueError(f"status is {record.status!r}; wanted {OK}, {FAILED} or {SKIPPED}")
+    for key in ("id", "study", "point", "repetition", "order"):
+        if key not in record.trial:
+            raise ValueError(f"trial.{key} is missing")
+    if not isinstance(record.trial["point"], dict):
+        raise ValueError(f"trial.point is {record.trial['point']!r}; wanted an object")
+    for name, value in record.metrics.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"metrics.{name} is {value!r}; wanted a finite number")
+    return record
 
 
 def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
     """A record's table brought from its own schema to the present one."""
-    schema = table["schema"]
+    schema = table.get("schema")
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
+        raise ValueError(f"schema is {schema!r}; wanted a number from 1 to {SCHEMA}")
     if schema > SCHEMA:
         raise ValueError(f"schema {schema} is newer than this ioassay's {SCHEMA}; update ioassay")
     fields = dict(table)
@@ -205,7 +283,7 @@ def _read_json(path: Path, remedy: str) -> dict[str, Any]:
         table = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is corrupted ({error}); {remedy}") from None
     if not isinstance(table, dict):
         raise InputError(f"{path}: holds {type(table).__name__}, wanted an object; {remedy}")
@@ -241,5 +319,7 @@ def _write_frame(path: Path, key: Mapping[str, str], pieces: Sequence[Mapping[st
         scalars = {**key, **{name: value for name, value in piece.items() if not isinstance(value, list)}}
         literals = [pl.lit(value, schema[name]).alias(name) for name, value in scalars.items()]
         frames.append(pl.DataFrame(lists).with_columns(literals).select(list(schema)))
-    pl.concat(frames).write_parquet(path, compression="zstd")
+    content = io.BytesIO()  # polars itself would tell a full disk by an error that is no OSError
+    pl.concat(frames).write_parquet(content, compression="zstd")
+    path.write_bytes(content.getbuffer())
     durable.sync(path)

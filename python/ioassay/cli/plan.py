@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ioassay.cli import console, options
+from ioassay.cli import choice, console, options
 
 if TYPE_CHECKING:
     from ioassay.preflight import Bench
@@ -32,17 +32,12 @@ def plan(
     json: options.Json = False,
 ) -> None:
     """Show trials, order, time and bytes written; run nothing."""
-    from functools import partial
-
-    from ioassay import adjust, catalogue
     from ioassay.roles import Consent
 
     console.use_json(json)
-    change = partial(
-        adjust.adjusted, scale=scale, settings=setting or (), factors=factor or (), repetitions=repetitions
-    )
-    suite = catalogue.load(study, change)
-    benches, warnings = _checked(suite, Consent(tuple(destroy_data or ())))
+    suite = choice.chosen(study, scale, setting, factor, repetitions)
+    with choice.named(study):
+        benches, warnings = _checked(suite, Consent(tuple(destroy_data or ())))
     result = _result(suite, benches, warnings)
     if json:
         console.emit({**result, "order": _order(suite)})
@@ -60,7 +55,8 @@ def _checked(suite: Suite, consent: Any) -> tuple[list[Bench], list[Warning_]]:
     try:
         preflight.ready_tools(benches)
     except ToolError as error:
-        return benches, [Warning_("tool-missing", f"the parameters were not checked: {error}")]
+        missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
+        return benches, [*missing, *preflight.examine(benches)]
     return benches, preflight.examine(benches)
 
 
@@ -119,7 +115,7 @@ def _say(result: dict[str, Any], warnings: list[Warning_], order: list[dict[str,
         for study in result["studies"]
     ]
     console.table(["study", "points", "repetitions", "trials", "time", "written"], rows)
-    console.line(f"{result['trials']} trials, about {units.format_duration(result['seconds'])}")
+    console.line(f"{console.count(result['trials'], 'trial')}, about {units.format_duration(result['seconds'])}")
     for trial in order:
         point = " ".join(f"{key}={value}" for key, value in trial.items() if key not in ("order", "id", "study"))
         console.line(f"{trial['order']:6d}  {trial['id']}  {trial['study']}  {point}")

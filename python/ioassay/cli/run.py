@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ioassay.cli import console, options, session
+from ioassay.cli import choice, console, options, session
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -64,18 +64,16 @@ def _new(
     repetitions: int | None,
     scale: str,
 ) -> tuple[RunStore, list[Bench], list[Warning_]]:
-    from functools import partial
-
-    from ioassay import adjust, catalogue
     from ioassay.store import new_folder
 
     if study is None:
-        raise UsageError("no study given; wanted a name from 'ioassay studies', a .toml or a .fio file")
-    change = partial(
-        adjust.adjusted, scale=scale, settings=setting or (), factors=factor or (), repetitions=repetitions
-    )
-    suite = catalogue.load(study, change)
-    return session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
+        raise UsageError(
+            "no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file. "
+            "'ioassay quick' needs none"
+        )
+    suite = choice.chosen(study, scale, setting, factor, repetitions)
+    with choice.named(study):
+        return session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
 
 
 def _refuse_changes(study: str | None, *changes: object) -> None:
