@@ -49,6 +49,10 @@ class Entry:
 def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunStore:
     """Make a run at `root` from the files; InputError names the first that is none of the known formats."""
     entries = sorted(read(files), key=lambda entry: entry.started_unix_s)
+    if not entries:
+        raise InputError(
+            f"{', '.join(map(str, files))}: no job's results are in there; wanted what fio wrote at its end"
+        )
     study = _study(entries, title or f"fio results from {len(files)} file{'s' if len(files) > 1 else ''}")
     trials = _trials(study, entries)
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
@@ -62,9 +66,8 @@ def read(files: Sequence[Path]) -> list[Entry]:
     """The loads that the files tell of, in their order."""
     for path in files:
         if not path.is_file():
-            raise InputError(
-                f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; wanted files of fio results"
-            )
+            what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
+            raise InputError(f"{path}: {what}; wanted files of fio results")
     log_files = [path for path in files if logfiles.is_log(path)]
     entries = [entry for path in files if path not in log_files for entry in _read_results(path)]
     for logs in logfiles.grouped(log_files):

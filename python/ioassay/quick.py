@@ -39,12 +39,17 @@ class Fit:
     repetitions: int
 
 
-def fit(budget_s: float, write_bytes_per_s: float, free_bytes: int, workloads: int) -> Fit:
-    """The largest file and the longest trials that fit; UsageError when the budget is too short."""
+def check_budget(budget_s: float) -> None:
+    """UsageError when the budget is too short, before anything is written."""
     if budget_s < MINIMUM_BUDGET_S:
         raise UsageError(
             f"--budget {budget_s:g}: too short for three repetitions; wanted {MINIMUM_BUDGET_S:g} s or more"
         )
+
+
+def fit(budget_s: float, write_bytes_per_s: float, free_bytes: int, workloads: int) -> Fit:
+    """The largest file and the longest trials that fit; UsageError when the budget is too short."""
+    check_budget(budget_s)
     size_bytes = _size(budget_s, write_bytes_per_s, free_bytes)
     left_s = budget_s - size_bytes / write_bytes_per_s - _REPORT_S
     repetitions = _REPETITIONS[0]

@@ -7,7 +7,10 @@ A failed trial is a record, not an exception; what ends a run is safety, a full 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import math
+import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ioassay import host, process
-from ioassay.errors import RunError, ToolError
+from ioassay.errors import ToolError
 from ioassay.monitors.sampler import Sampler
 from ioassay.preflight import Bench
 from ioassay.record import FAILED, OK, Record, Samples, Warning_
@@ -28,6 +31,8 @@ from ioassay.targets.guard import guarded
 if TYPE_CHECKING:
     from ioassay.study import Until
 
+_LEAST_SPACE_BYTES = 2**16
+"""A record and a tool's smallest results."""
 _KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order")
 
 
@@ -123,7 +128,10 @@ def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress, of_
             if trial.study not in prepared:
                 prepared[trial.study] = [*of_host, *_prepare(bench, progress)]
             progress.started(trial)
-            record = run_trial(store, bench, trial, prepared[trial.study])
+            try:
+                record = run_trial(store, bench, trial, prepared[trial.study])
+            except OSError as error:
+                raise store.stopped(store.folder(trial.id), error) from error
             progress.ended(trial, record.status)
         patience[trial.study].note(record)
         tally.add(record.status)
@@ -150,13 +158,18 @@ def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Wa
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome)
     except ToolError as error:
         command, outcome, parsed = None, None, Parsed(FAILED, str(error))
+    if parsed.status == FAILED:
+        _require_space(store)
+    metrics = {name: value for name, value in parsed.metrics.items() if math.isfinite(value)}
+    if lost := sorted(parsed.metrics.keys() - metrics.keys()):
+        warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
     record = Record(
         trial={key: value for key, value in dataclasses.asdict(trial).items() if key in _KEPT},
         status=parsed.status,
         reason=parsed.reason,
         started_unix_s=outcome.started_unix_s if outcome else started_unix_s,
         duration_s=outcome.duration_s if outcome else time.monotonic() - started_s,
-        metrics=dict(parsed.metrics),
+        metrics=metrics,
         parts=list(parsed.parts),
         warnings=tuple(dict.fromkeys((*warnings, *parsed.warnings, *watched.warnings))),
         command=list(command.argv) if command else [],
@@ -166,6 +179,13 @@ def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Wa
     )
     store.write(record, parsed.buckets, parsed.series, watched.samples)
     return record
+
+
+def _require_space(store: RunStore) -> None:
+    """A tool that could not write its results says nothing about the disk it measures: that trial is run again."""
+    space = os.statvfs(store.root)
+    if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _settle(trial: Trial) -> list[Warning_]:
@@ -202,8 +222,6 @@ class _Watched:
                 env={**command.env, process.TRIAL_VARIABLE: tag},
                 on_held=lambda _: sampler.start(),
             )
-        except OSError as error:
-            raise RunError(f"{raw}: {error.strerror}; everything recorded before is kept") from error
         finally:
             self.samples, self.cost = sampler.stop()
             self.warnings = sampler.warnings

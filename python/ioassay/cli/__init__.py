@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 import typer
@@ -95,8 +96,17 @@ def _misused(error: typer.TyperException) -> int:
 
 def _of_machine(error: OSError) -> IoassayError:
     """What the operating system refused, where nobody knew more about it."""
+    if isinstance(error, FileNotFoundError) and error.filename is None and not _is_somewhere():
+        return IoassayError("the working directory does not exist any more; change to another with cd")
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return IoassayError(f"{where}{error.strerror or error}")
+
+
+def _is_somewhere() -> bool:
+    try:
+        return Path.cwd().exists()
+    except OSError:
+        return False
 
 
 def _is_of_streams(error: OSError) -> bool:

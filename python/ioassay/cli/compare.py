@@ -22,12 +22,16 @@ def register(app: typer.Typer) -> None:
 def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with (the baseline).")],
     b: Annotated[Path, typer.Argument(metavar="B", help="The run that is judged.")],
-    margin: Annotated[str, typer.Option(help="Differences below this share count as the same.")] = "5%",
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Confidence of the intervals.")] = 0.95,
+    margin: Annotated[
+        str, typer.Option(metavar="SHARE", help="Differences below this share count as the same.")
+    ] = "5%",
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.9999, metavar="P", help="Confidence of the intervals.")
+    ] = 0.95,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Compare two runs statistically; exit 1 when B is slower somewhere."""
+    """Compare two runs statistically; exit 1 when B is slower."""
     from ioassay import frames
     from ioassay.analysis import compare as comparison
     from ioassay.store import RunStore
@@ -38,7 +42,10 @@ def compare(
     if junit is not None:
         from ioassay.junit import junit_xml
 
-        junit.write_text(junit_xml(result), encoding="utf-8")
+        try:
+            junit.write_text(junit_xml(result), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--junit {junit}: cannot be written: {error.strerror}") from None
     if not result.rows:
         raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
     console.emit(result.as_dict()) if json else _say(result)

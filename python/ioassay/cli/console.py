@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from ioassay.errors import IoassayError
 from ioassay.record import Warning_
@@ -51,11 +50,13 @@ def note(text: str) -> None:
 def paragraph(text: str, indent: str = "") -> None:
     """Prose of the result, wrapped for a terminal; where stdout is none, each paragraph is one line."""
     for part in text.splitlines():
-        line(_wrapped(part, indent) if sys.stdout.isatty() else indent + part)
+        line(_wrapped(part, indent, sys.stdout))
 
 
-def _wrapped(text: str, indent: str) -> str:
-    width = min(shutil.get_terminal_size().columns, _WIDEST)
+def _wrapped(text: str, indent: str, stream: TextIO) -> str:
+    if not stream.isatty():
+        return indent + text
+    width = min(os.get_terminal_size(stream.fileno()).columns or 80, _WIDEST)
     return textwrap.fill(
         text,
         max(width, 40),
@@ -103,8 +104,9 @@ def warnings(found: Iterable[Warning_ | Mapping[str, Any]]) -> None:
     """Warnings with their remedies, to stderr."""
     for warning in found:
         fields = vars(warning) if isinstance(warning, Warning_) else warning
-        remedy = f"\n    remedy: {fields['remedy']}" if fields.get("remedy") else ""
-        note(f"warning: {fields['text']} [{fields['code']}]{remedy}")
+        note(_wrapped(f"warning: {fields['text']} [{fields['code']}]", "", sys.stderr))
+        if fields.get("remedy"):
+            note(f"    remedy: {fields['remedy']}")  # in one piece: it may be a command to copy
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ioassay.cli import console, options
+from ioassay.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +23,7 @@ def doctor(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Say what on this host would spoil a measurement, each with the command that mends it."""
+    """Say what would spoil a measurement here, and what mends it."""
     from ioassay import doctor as examination
     from ioassay import host, settings
 
@@ -31,6 +32,8 @@ def doctor(
         restored = settings.restore_all()
         console.emit({"restored": restored}) if json else _say_restored(restored)
         return
+    if not path.exists():
+        raise UsageError(f"{path}: no such path; wanted one on the disk that is to be measured")
     facts = host.facts(path)
     found = examination.diagnose(facts)
     if json:
@@ -39,7 +42,7 @@ def doctor(
     for warning in found:
         remedy = f"\n    remedy: {warning.remedy}" if warning.remedy else ""
         console.line(f"{warning.text} [{warning.code}]{remedy}")
-    console.line(f"{len(found)} warnings" if found else "nothing found that would spoil a measurement")
+    console.line(console.count(len(found), "warning") if found else "nothing found that would spoil a measurement")
 
 
 def _say_restored(restored: list[str]) -> None:

@@ -18,20 +18,20 @@ def register(app: typer.Typer) -> None:
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="fio JSON, JSON+, terse output or logs.")],
     output: options.Output = None,
-    title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the report.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Turn fio's JSON, JSON+, terse output or logs made elsewhere into a run with a report."""
+    """Make a run, with its report, of what fio left elsewhere.
+
+    FILE: JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms.
+    """
     from ioassay import intake
-    from ioassay.run import Tally
     from ioassay.store import new_folder
 
     console.use_json(json)
     store = intake.take_in(files, output or new_folder(Path("runs"), "import"), title)
     published = session.publish(store)
-    tally = Tally()
-    for status in published.records.trials["status"]:
-        tally.add(status)
+    tally = session.tally_of(published.records)
     if json:
         console.emit(session.result(store, tally, published, ()))
     else:

@@ -8,14 +8,16 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
-Scale = Annotated[str, typer.Option(help="A smaller or larger variant that the study defines: full, quick, …")]
+Scale = Annotated[
+    str, typer.Option(metavar="NAME", help="A smaller or larger variant that the study defines, such as quick.")
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter, target.KEY, run.KEY or seed.")
 ]
 Factor = Annotated[
     list[str] | None, typer.Option(metavar="KEY=A,B,…", help="Add a factor, or replace a factor's levels.")
 ]
-Repetitions = Annotated[int | None, typer.Option(min=1, help="Repetitions of each point.")]
+Repetitions = Annotated[int | None, typer.Option(min=1, metavar="N", help="Repetitions of each point.")]
 DestroyData = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Allow what the named device or file holds to be overwritten."),

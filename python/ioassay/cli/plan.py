@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ioassay.cli import choice, console, options
+from ioassay.cli import choice, console, options, session
 
 if TYPE_CHECKING:
     from ioassay.preflight import Bench
@@ -37,27 +37,12 @@ def plan(
     console.use_json(json)
     suite = choice.chosen(study, scale, setting, factor, repetitions)
     with choice.named(study):
-        benches, warnings = _checked(suite, Consent(tuple(destroy_data or ())))
+        benches, warnings = session.checked(suite, Consent(tuple(destroy_data or ())), without_tools=True)
     result = _result(suite, benches, warnings)
     if json:
         console.emit({**result, "order": _order(suite)})
     else:
         _say(result, warnings, _order(suite) if trials else [])
-
-
-def _checked(suite: Suite, consent: Any) -> tuple[list[Bench], list[Warning_]]:
-    """As a run would check it; where the tool is missing the plan is shown all the same, and says so."""
-    from ioassay import preflight
-    from ioassay.errors import ToolError
-    from ioassay.record import Warning_
-
-    benches = preflight.assemble(suite, consent)
-    try:
-        preflight.ready_tools(benches)
-    except ToolError as error:
-        missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
-        return benches, [*missing, *preflight.examine(benches)]
-    return benches, preflight.examine(benches)
 
 
 def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ioassay.cli import console, options, session
-from ioassay.errors import StudyError
+from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -23,11 +23,14 @@ def register(app: typer.Typer) -> None:
 
 def quick(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
-    budget: Annotated[str, typer.Option(help="Time for everything, the report included.")] = "60s",
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Time for everything, the report included.")] = "60s",
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Measure the disk under PATH: random and sequential reads and writes, repeated, with a report."""
+    """Measure the disk under PATH in about a minute, with a report.
+
+    Random and sequential reads and writes of a new file, repeated; the file is removed at the end.
+    """
     from ioassay.store import new_folder
 
     console.use_json(json)
@@ -54,7 +57,6 @@ def quick(
 
 def _budget_s(text: str) -> float:
     from ioassay import units
-    from ioassay.errors import UsageError
 
     try:
         return units.parse_duration_s(text)
@@ -66,7 +68,9 @@ def _suite(path: Path, budget_s: float) -> Suite:
     from ioassay import catalogue, quick
 
     if not path.is_dir():
-        raise StudyError(f"{path}: no such folder; wanted a folder on the disk to measure")
+        what = "is no folder" if path.exists() else "no such folder"
+        raise UsageError(f"{path}: {what}; wanted a folder on the disk to measure")
+    quick.check_budget(budget_s)
     speed, free_bytes = quick.write_speed(path)
     workloads = len(catalogue.load("quick").studies[0].case)
     fit = quick.fit(budget_s, speed, free_bytes, workloads)

@@ -20,16 +20,12 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Rebuild findings, figures and page from the records of a run."""
-    from ioassay.run import Tally
     from ioassay.store import RunStore
 
     console.use_json(json)
     store = RunStore.open(run)
     published = session.publish(store)
-    tally = Tally()
-    for status in published.records.trials["status"]:
-        tally.add(status)
-    tally.planned = sum(published.records.planned.values())
+    tally = session.tally_of(published.records)
     if json:
         console.emit(session.result(store, tally, published, ()))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ioassay.cli import console, progress
-from ioassay.errors import Interrupted
+from ioassay.errors import InputError, Interrupted, RunError, ToolError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -51,21 +52,36 @@ def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Wa
     from ioassay.store import RunStore
 
     store = RunStore.open(root)
+    suite = store.suite()
+    if strange := store.planned().keys() - {study.name for study in suite.studies}:
+        raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
     folder = store.host().get(FOLDER)
-    benches, warnings = checked(store.suite(), consent, Path(folder) if folder else None)
+    benches, warnings = checked(suite, consent, Path(folder) if folder else None)
     return store, benches, warnings
 
 
-def checked(suite: Suite, consent: Consent, folder: Path | None = None) -> tuple[list[Bench], list[Warning_]]:
-    """A suite's benches, everything about them examined; nothing has been touched."""
+def checked(
+    suite: Suite, consent: Consent, folder: Path | None = None, *, without_tools: bool = False
+) -> tuple[list[Bench], list[Warning_]]:
+    """A suite's benches, everything about them examined; nothing has been touched.
+
+    A missing tool is an error, or a warning `without_tools`: then less can be checked.
+    """
     from ioassay import preflight
+    from ioassay.record import Warning_
     from ioassay.report import figures
 
     for study in suite.studies:
         figures.check(study.model_dump())
     benches = preflight.assemble(suite, consent, folder)
-    preflight.ready_tools(benches)
-    return benches, preflight.examine(benches)
+    missing = []
+    try:
+        preflight.ready_tools(benches)
+    except ToolError as error:
+        if not without_tools:
+            raise
+        missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
+    return benches, [*missing, *preflight.examine(benches)]
 
 
 def _measured_path(benches: Sequence[Bench]) -> Path:
@@ -88,7 +104,7 @@ def execute(store: RunStore, benches: Sequence[Bench]) -> Tally:
         with progress.shown(total, forecast_s) as shown:
             return run.execute(store, benches, shown)
     except (KeyboardInterrupt, Interrupted):
-        raise Interrupted(f"interrupted; go on with: ioassay run --resume {store.root}") from None
+        raise Interrupted(f"interrupted; what was recorded is kept. Go on with: {store.resume_command}") from None
 
 
 def publish(store: RunStore) -> Published:
@@ -96,9 +112,16 @@ def publish(store: RunStore) -> Published:
     from ioassay import frames, report
     from ioassay.analysis.everything import analyse_all
 
-    records = frames.load(store)
-    findings = analyse_all(records)
-    paths = report.build(records, findings, store.root / "report", title=store.suite().title)
+    again = f"ioassay report {shlex.quote(str(store.root))}"
+    try:
+        records = frames.load(store)
+        findings = analyse_all(records)
+        paths = report.build(records, findings, store.root / "report", title=store.suite().title)
+    except (KeyboardInterrupt, Interrupted):
+        raise Interrupted(f"interrupted; all records are kept. Make their report with: {again}") from None
+    except OSError as error:
+        where = store.root / "report"
+        raise RunError(f"{where}: {error.strerror}; all records are kept. Mend that and type: {again}") from error
     return Published(records, findings, paths)
 
 
@@ -114,6 +137,7 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
             for figure in published.report.figures
         ],
         "warnings": all_warnings(published.records, found),
+        "failures": failures(published.records),
     }
 
 
@@ -129,21 +153,62 @@ def all_warnings(records: RecordSet, found: Sequence[Warning_]) -> list[dict[str
     ]
 
 
+def failures(records: RecordSet) -> list[dict[str, Any]]:
+    """Why trials failed: each reason once, with the number of trials and the first of them."""
+    factors = {study["name"]: (*study["factors"], "case") for study in records.studies}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in records.trials.iter_rows(named=True):
+        if row["status"] == "failed":
+            point = {name: row[name] for name in factors[row["study"]] if row.get(name) is not None}
+            raw = str(records.root / "trials" / row["trial"] / "raw")
+            first = {"study": row["study"], "reason": row["reason"], "trials": 0, "point": point, "raw": raw}
+            found.setdefault((row["study"], row["reason"]), first)["trials"] += 1
+    return list(found.values())
+
+
+def tally_of(records: RecordSet) -> Tally:
+    """How the trials of a run ended, as far as they have."""
+    from ioassay.run import Tally
+
+    tally = Tally()
+    for status in records.trials["status"]:
+        tally.add(status)
+    tally.planned = sum(records.planned.values())
+    return tally
+
+
 def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> None:
     """The result for people."""
     console.warnings(all_warnings(published.records, found))
     for finding in published.findings:
         if finding.question == "conclude":
-            console.line(f"{finding.title}\n  {finding.statement}")
-    parts = [f"{number} {name}" for name, number in asdict(tally).items() if number and name != "planned"]
-    console.line(f"\n{tally.planned} trials: {', '.join(parts)}")
-    for record in _failed(published.records)[:5]:
-        console.note(f"failed: {record['study']} {record['trial']}: {record['reason']}")
+            console.line(finding.title)
+            console.paragraph(finding.statement, "  ")
+            console.line()
+    console.line(_counted(tally, store))
+    _say_failures(failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
 
 
-def _failed(records: RecordSet) -> list[Mapping[str, Any]]:
-    return [row for row in records.trials.iter_rows(named=True) if row["status"] == "failed"]
+def _counted(tally: Tally, store: RunStore) -> str:
+    ended = [(number, name) for name, number in asdict(tally).items() if number and name != "planned"]
+    missing = tally.planned - sum(number for number, _ in ended)
+    parts = [f"{number} {name}" for number, name in ended] + ([f"{missing} without a record"] if missing else [])
+    return f"{console.count(tally.planned, 'trial')}: {', '.join(parts)}" + (
+        f"\nto run what is left: {store.resume_command}" if missing else ""
+    )
+
+
+def _say_failures(found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
+    from ioassay import plan
+
+    for failure in found[:most]:
+        first = f"{failure['study']} at {plan.describe(failure['point'])}"
+        others = failure["trials"] - 1
+        more = f" and {console.count(others, 'other')}" if others else ""
+        console.note(f"failed: {first}{more}: {failure['reason']}\n    what it left: {failure['raw']}")
+    if len(found) > most:
+        console.note(f"failed: {len(found) - most} more reasons are in the report")
 
 
 def end(tally: Tally) -> None:

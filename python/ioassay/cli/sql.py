@@ -20,7 +20,9 @@ def sql(
     words: Annotated[list[str], typer.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
     json: options.Json = False,
 ) -> None:
-    """Ask runs anything: tables trials, hist, series, samples, warnings, each with a column run.
+    """Ask one run or several anything, in SQL.
+
+    The tables are trials, hist, series, samples and warnings, each with a column run.
 
     Example: ioassay sql runs/A runs/B 'SELECT run, bs, avg("read.bw") FROM trials GROUP BY ALL'
     """
@@ -41,13 +43,39 @@ def _answer(roots: list[Path], query: str) -> tuple[list[str], list[tuple[Any, .
     from ioassay import frames
     from ioassay.store import RunStore
 
-    runs = [(root.name, frames.load(RunStore.open(root))) for root in roots]
-    database = duckdb.connect(config={"enable_external_access": "false"})
+    runs = [(name, frames.load(RunStore.open(root))) for name, root in _names(roots).items()]
+    # No query reaches files or the network, not even by changing these settings back.
+    database = duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
     for name in ("trials", "hist", "series", "samples", "warnings"):
         pieces = [getattr(records, name).select(pl.lit(run).alias("run"), pl.all()) for run, records in runs]
         database.register(name, pl.concat(pieces, how="diagonal_relaxed").to_arrow())
     try:
         answer = database.execute(query)
-        return [str(column[0]) for column in answer.description], answer.fetchall()
+        if answer is None or answer.description is None:
+            raise UsageError("the query is empty; wanted for example 'SELECT * FROM trials'")
+        return _distinct([str(column[0]) for column in answer.description]), answer.fetchall()
     except duckdb.Error as error:
         raise UsageError(f"the query failed: {error}") from None
+    except ModuleNotFoundError as error:  # DuckDB wants pytz for times with a zone, which no table of ours has
+        raise UsageError(f"the query failed: {error}; cast what it asks for, for example now()::TIMESTAMP") from None
+
+
+def _names(roots: list[Path]) -> dict[str, Path]:
+    """What the runs are called in the column `run`: their folders' names, or the paths where these are the same."""
+    for name_of in (lambda root: root.resolve().name, str, lambda root: str(root.resolve())):
+        names = {name_of(root): root for root in roots}
+        if len(names) == len(roots):
+            return names
+    raise UsageError(f"a run is named twice among {', '.join(map(str, roots))}; wanted each once")
+
+
+def _distinct(columns: list[str]) -> list[str]:
+    """Column names, a number added to those that were there before: a JSON object has each key once."""
+    found: list[str] = []
+    for name in columns:
+        number = 2
+        distinct = name
+        while distinct in found:
+            distinct, number = f"{name}_{number}", number + 1
+        found.append(distinct)
+    return found
