@@ -234,7 +234,7 @@ def _stat(pid: int) -> int | None:
 
 def end_orphans(trial_tag: str) -> list[int]:
     """End processes that an earlier, killed runner left behind: those whose environment carries its tag."""
-    wanted = f"{TRIAL_VARIABLE}={trial_tag}".encode()
+    wanted = os.fsencode(f"{TRIAL_VARIABLE}={trial_tag}")
     found = [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
     for pid in found:
         with suppress(ProcessLookupError):

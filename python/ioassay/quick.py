@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ioassay import units
 from ioassay.errors import StudyError, UsageError
 
 MINIMUM_BUDGET_S = 15.0
@@ -24,6 +25,7 @@ _REPORT_S = 5.0
 _TRIAL_OVERHEAD_S = 0.5
 """What a trial costs beside its run time: fio's start and end, and the durable record."""
 _SIZES_BYTES = (64 * 2**20, 2**30)
+_LEAST_FREE_BYTES = 4 * _SIZES_BYTES[0]
 _RUN_S = (0.5, 3.0)
 _REPETITIONS = (3, 10)
 _USUAL_REPETITIONS = 5
@@ -95,7 +97,11 @@ def write_speed(folder: Path) -> tuple[float, int]:
         os.close(descriptor)
         path.unlink()
     space = os.statvfs(folder)
-    return speed, space.f_bavail * space.f_frsize
+    free_bytes = space.f_bavail * space.f_frsize
+    if free_bytes < _LEAST_FREE_BYTES:
+        found, wanted = units.format_size(free_bytes), units.format_size(_LEAST_FREE_BYTES)
+        raise StudyError(f"{folder}: {found} are free; wanted {wanted} or more: free some, or name another folder")
+    return speed, free_bytes
 
 
 def _sample(descriptor: int, block: mmap.mmap) -> float:

@@ -44,6 +44,12 @@ class RunStore:
     """One run's folder. Made by `create`, found again by `open`."""
 
     def __init__(self, root: Path) -> None:
+        try:
+            str(root).encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"{root}: is not UTF-8, and Parquet files cannot be read there; rename the folder"
+            ) from None
         self.root = root
 
     @classmethod
@@ -54,10 +60,11 @@ class RunStore:
 
         `trials` are those of the suite, unless others are given (results that were made elsewhere).
         """
+        made = cls(root)
         try:
             root.mkdir(parents=True, exist_ok=True)
             if any(root.iterdir()):
-                go_on = f"; to go on with it: {cls(root).resume_command}" if (root / PLAN).exists() else ""
+                go_on = f"; to go on with it: {made.resume_command}" if (root / PLAN).exists() else ""
                 raise UsageError(f"{root}: exists already; wanted a new or an empty folder{go_on}")
             (root / "trials").mkdir()
         except FileExistsError:
@@ -69,7 +76,7 @@ class RunStore:
         except BaseException:
             shutil.rmtree(root, ignore_errors=True)  # it was empty a moment ago, and is no run yet
             raise
-        return cls(root)
+        return made
 
     @classmethod
     def open(cls, root: Path) -> RunStore:

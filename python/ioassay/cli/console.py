@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -18,14 +19,23 @@ _WIDEST = 120
 """Lines longer than this are hard to read, however wide the terminal is."""
 
 
+def _say_anything(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A file name that is not UTF-8 comes out as it is, what the terminal has no letter for as an escape."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(error)
+
+
 def prepare(as_json: bool) -> None:
     """Make the streams usable whatever the locale and the caller left of them. Call it before anything is said."""
+    codecs.register_error("ioassay", _say_anything)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller closed it
             descriptor = os.open(os.devnull, os.O_WRONLY)
             setattr(sys, name, open(descriptor, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         stream = getattr(sys, name)
-        stream.reconfigure(errors="backslashreplace")  # a file name that is not UTF-8, a terminal that has no "…"
+        stream.reconfigure(errors="ioassay")
     use_json(as_json)
 
 

@@ -55,9 +55,9 @@ def _answer(roots: list[Path], query: str) -> tuple[list[str], list[tuple[Any, .
             raise UsageError("the query is empty; wanted for example 'SELECT * FROM trials'")
         return _distinct([str(column[0]) for column in answer.description]), answer.fetchall()
     except duckdb.Error as error:
+        if "pytz" in str(error):  # DuckDB wants it for times with a zone, which no table of ours has
+            raise UsageError("the query asks for a time with a zone; cast it, for example now()::TIMESTAMP") from None
         raise UsageError(f"the query failed: {error}") from None
-    except ModuleNotFoundError as error:  # DuckDB wants pytz for times with a zone, which no table of ours has
-        raise UsageError(f"the query failed: {error}; cast what it asks for, for example now()::TIMESTAMP") from None
 
 
 def _names(roots: list[Path]) -> dict[str, Path]:

@@ -133,7 +133,8 @@ def _text(path: Path) -> str:
 def _replace(path: Path, text: str) -> None:
     """Whole or not at all: a page that is open in a browser is never half of one."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
+    # A file name that is not UTF-8 is shown escaped: the page has to stay readable.
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     temporary.replace(path)
 
 
