@@ -36,12 +36,17 @@ make_venv() {
 
 # install_python_packages GOAL   as pyproject.toml names and constraints.txt pins them; ./ioassay needs no test tools
 install_python_packages() {
+    [ "$(cat "$state/installed-$1" 2>/dev/null)" != "$(installed_key "$1")" ] || return 0
     .venv/bin/python setup/requirements.py "$1" >"$state/requirements.txt"
-    installed_key=$(cat constraints.txt "$state/requirements.txt" "$state/venv" | sha256sum)
-    [ "$(cat "$state/installed-$1" 2>/dev/null)" != "$installed_key" ] || return 0
-    step "installing Python packages into .venv, once (a minute or two)" .venv/bin/python -m pip install --disable-pip-version-check --no-input \
-        --progress-bar off --constraint constraints.txt --requirement "$state/requirements.txt"
-    printf '%s\n' "$installed_key" >"$state/installed-$1"
+    step "installing Python packages into .venv, once (a minute or two)" .venv/bin/python -m pip install \
+        --disable-pip-version-check --no-input --progress-bar off \
+        --constraint constraints.txt --requirement "$state/requirements.txt"
+    installed_key "$1" >"$state/installed-$1"
+    [ "$1" = run ] || installed_key run >"$state/installed-run" # the tests' packages include the program's
+}
+
+installed_key() {
+    .venv/bin/python setup/requirements.py "$1" | cat - constraints.txt "$state/venv" | sha256sum
 }
 
 # build_core   where the sources' contents differ from those of the last build
