@@ -29,7 +29,7 @@ make_venv() {
         [ -e "$state/venv" ] || printf '%s\n' "$venv_key" >"$state/venv" # made by hand: taken as it is
         [ "$(cat "$state/venv")" != "$venv_key" ] || return 0
     fi
-    rm -f "$state/run" "$state/check" "$state/installed-run" "$state/installed-check" "$state/built"
+    rm -rf "$state/run" "$state/check" "$state/installed-run" "$state/installed-check" "$state/built"
     step "making a virtual environment of $python in .venv, once" "$python" -m venv --clear .venv
     printf '%s\n' "$venv_key" >"$state/venv"
 }
