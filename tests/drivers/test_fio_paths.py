@@ -109,3 +109,45 @@ def test_a_path_that_fio_computes_is_refused(tmp_path: Path) -> None:
 
 def test_a_study_names_no_path_beside_its_target() -> None:
     assert list(Fio().touches({"rw": "randwrite"})) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "size=1M\noffset_increment=1M\nnumjobs=4",
+        "size=4M\nnrfiles=4",  # nrfiles does not count where files are named
+        "size=1800k\noffset=50%",
+        "size=1M\noffset=50%\noffset_increment=25%\nnumjobs=2",
+        "size=2M\noffset_align=1M\noffset=10%",
+        "size=3z\nzonemode=strided\nzonesize=1M",
+        "size=1M\noffset=1z\nzonemode=strided\nzonesize=3M",
+        "size=200%",
+        "filesize=3M-4M",
+        "filesize=3M-4M\nsize=1M",
+        "filesize=50%",
+    ],
+)
+def test_a_read_that_fio_begins_by_cutting_the_file_counts_as_writing(options: str, tmp_path: Path) -> None:
+    """Each of these was seen to empty or to overwrite a file of 2 MiB with fio 3.33."""
+    (tmp_path / "data").write_bytes(bytes(2 << 20))
+    assert touched(f"[a]\nrw=read\nfilename=data\n{options}\n", tmp_path) == {"data": WRITE}
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["size=2M", "io_size=8M", "size=512k\noffset_increment=512k\nnumjobs=4", "size=80%\noffset=50%", "filesize=1M-2M"],
+)
+def test_a_read_within_the_file_leaves_it_alone(options: str, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(2 << 20))
+    assert touched(f"[a]\nrw=read\nfilename=data\n{options}\n", tmp_path) == {"data": READ}
+
+
+@pytest.mark.parametrize("engine", ["null", "cpuio"])
+@pytest.mark.parametrize("option", ["unlink", "unlink_each_loop"])
+def test_an_engine_without_storage_can_remove_files_too(engine: str, option: str, tmp_path: Path) -> None:
+    assert touched(f"[a]\nioengine={engine}\nfilename=data\n{option}=1\n", tmp_path) == {"data": WRITE}
+
+
+def test_a_study_names_the_file_that_keeps_its_buffers(tmp_path: Path) -> None:
+    found = Fio().touches({"rw": "read", "bs": "4KiB", "mem": f"mmap:{tmp_path / 'buffers'}"})
+    assert [(touch.path, touch.access) for touch in found] == [(tmp_path / "buffers", WRITE)]

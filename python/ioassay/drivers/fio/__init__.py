@@ -115,9 +115,11 @@ class Fio:
         return READ if jobs else NOTHING
 
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """Every path that a job file names; none for a study, whose target is the target."""
+        """Every path that a job file names; for a study, what it overwrites beside its target."""
         view = _view(params)
-        return paths.touches(view.jobs, view.folder) if view.file is not None else ()
+        if view.file is None:
+            return [touch for section in view.jobs for touch in paths.beside(section, Path().absolute())]
+        return paths.touches(view.jobs, view.folder)
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size."""

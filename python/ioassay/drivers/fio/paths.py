@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ioassay.drivers.fio.jobfile import computed
-from ioassay.drivers.fio.section import ELSEWHERE, Section
+from ioassay.drivers.fio.section import ELSEWHERE, Section, fio_bytes
 from ioassay.errors import StudyError
 from ioassay.roles import READ, WRITE, Touch
 
@@ -45,7 +45,14 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
             yield from _replayed(job, folder)
         for path in _files(job, folder):
             yield Touch(path, WRITE if job.writes or _is_laid_out(job, path) else READ)
-    for name in ("mem", "donorname"):  # mem=mmap:/path keeps the buffers in a file
+    elif job.flag("unlink") or job.flag("unlink_each_loop"):  # fio does so whatever the engine, also for `null`
+        yield from (Touch(path, WRITE) for path in _files(job, folder))
+    yield from beside(job, folder)
+
+
+def beside(job: Section, folder: Path) -> Iterator[Touch]:
+    """Files that a job overwrites and that are not what it loads: mem=mmap:/path keeps the buffers in a file."""
+    for name in ("mem", "donorname"):
         backing = job.options.get(name, "").partition(":")[2] if name == "mem" else job.options.get(name, "")
         if backing:
             yield Touch(folder / backing, WRITE)
@@ -97,7 +104,7 @@ def _opened(job: Section, folder: Path) -> Iterator[Path]:
 def _is_laid_out(job: Section, path: Path) -> bool:
     """Whether fio would write the file before reading it: it is missing, or shorter than the job wants.
 
-    A size that only fio can tell counts as too large.
+    What only fio can tell counts as too large: fio cuts a file to nothing before it lays it out.
     """
     try:
         status = path.stat()
@@ -105,16 +112,47 @@ def _is_laid_out(job: Section, path: Path) -> bool:
         return True
     if not stat.S_ISREG(status.st_mode):
         return False
-    files = max(job.number("nrfiles", 1), sum(len(split(text)) for text in job.filenames))
-    whole = _wanted_bytes(job, "size")
-    each = _wanted_bytes(job, "filesize") or (None if whole is None else whole // files)
-    return each is None or status.st_size < each + (job.bytes("offset") or 0)
+    reach = _reach_bytes(job, status.st_size)
+    return reach is None or reach > status.st_size
 
 
-def _wanted_bytes(job: Section, name: str) -> int | None:
-    """A size in bytes: 0 where it is absent or relative to the file itself, None where it cannot be told."""
+def _reach_bytes(job: Section, there_bytes: int) -> int | None:
+    """Up to where the job wants a file of `there_bytes`, at most; None when it cannot be told.
+
+    Without `size` and `filesize` fio takes the file as it is, and a percentage as `size` never reaches past its end.
+    """
+    each = _size_bytes(job)
+    if not each:
+        return each
+    offsets = [_offset_bytes(job, name, there_bytes) for name in ("offset", "offset_increment", "offset_align")]
+    if None in offsets:
+        return None
+    offset, increment, alignment = (found or 0 for found in offsets)
+    return each + offset + increment * (job.numjobs - 1) + alignment
+
+
+def _size_bytes(job: Section) -> int | None:
+    """The most that one file of the job is to have; 0 where nothing, or a share of what is there, is asked for."""
+    found = []
+    if "filesize" in job.options:  # a size, or a range of two
+        found.append([fio_bytes(text, job.kb_base) for text in re.split("[-:]", job.options["filesize"])])
+    if share := re.fullmatch(r"(\d+)%", job.options.get("size", "")):
+        found.append([0 if int(share[1]) <= 100 else None])
+    elif "size" in job.options:
+        files = sum(len(split(text)) for text in job.filenames) or max(job.number("nrfiles", 1), 1)
+        whole = job.bytes("size")
+        found.append([None if whole is None else -(-whole // files)])
+    sizes = found[0] if found else [0]  # with filesize, size is no more than a limit
+    known = [size for size in sizes if size is not None]
+    return max(known) if len(known) == len(sizes) else None
+
+
+def _offset_bytes(job: Section, name: str, there_bytes: int) -> int | None:
+    """An offset, 0 where it is absent, None where it cannot be told (a number of zones)."""
     text = job.options.get(name, "0")
-    return 0 if re.fullmatch(r"\d+%|\d+z", text) else job.bytes(name) if name in job.options else 0
+    if share := re.fullmatch(r"(\d+)%", text):
+        return -(-there_bytes * int(share[1]) // 100)
+    return fio_bytes(text, job.kb_base)
 
 
 def _replayed(job: Section, folder: Path) -> Iterator[Touch]:
