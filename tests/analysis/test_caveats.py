@@ -58,7 +58,7 @@ def test_unstable_conditions_are_named_with_their_variation(lab: Any) -> None:
 
 def test_drift_and_unsteady_state_are_doubts(lab: Any) -> None:
     found = raised(lab, lambda p, r: {"read.bw": 1e8 * 0.9**r})
-    assert "falls over the run" in found["drift"].text
+    assert "read bandwidth falls by" in found["drift"].text
     assert found["unsteady"].evidence["read.bw"]["conditions"] == ["bs=4KiB", "bs=64KiB"]
 
 

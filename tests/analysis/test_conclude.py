@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import conclude, mix
+from ioassay.analysis import brief, conclude, mix
 from ioassay.analysis.cells import cells
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.statistics.ratio import Ratio
@@ -46,7 +46,7 @@ def test_growth_that_saturates(lab: Any) -> None:
     found = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
     assert found.title == "Jobs"
     assert "Read bandwidth rises with number of jobs" in found.statement
-    assert "beyond numjobs = 4 it levels off" in found.statement
+    assert "beyond 4 jobs it levels off" in found.statistics["conclusion"][0]
     (fact,) = found.statistics["facts"]
     assert (fact["shape"], fact["best"], fact["plateau"]) == ("up", fact["best"], 4)
     assert fact["change"] == pytest.approx(4, rel=0.03)
@@ -63,9 +63,12 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
         return {"total.bw": level * rng.lognormal(0, 0.01)}
 
     found = concluded(lab, study, measure)
-    assert "At rw = rw: Total bandwidth falls with write share" in found.statement
-    assert "At rw = randrw: Total bandwidth rises with write share" in found.statement
-    assert "times as high at rw = rw as at rw = randrw" in found.statement
+    told = " ".join(found.statistics["conclusion"])
+    assert "With sequential access (rw), total bandwidth falls with write share" in told
+    assert "With random access (randrw), total bandwidth rises with write share" in told
+    assert "times as high at sequential access (rw) as at random access (randrw)" in told
+    assert found.statement.startswith("Total bandwidth falls with write share, from 4")
+    assert ", but rises with write share, from " in found.statement
     shapes = {str(fact["where"]): fact["shape"] for fact in found.statistics["facts"] if "shape" in fact}
     assert shapes == {"{'rw': 'rw'}": "down", "{'rw': 'randrw'}": "up"}
 
@@ -78,7 +81,7 @@ def test_a_mix_is_set_against_each_size_and_against_its_parts(lab: Any) -> None:
     assert fact["predicted"]["interval"]["low"] < 0.78 < fact["predicted"]["interval"]["high"]
     assert fact["against"]["64k"]["ratio"] == pytest.approx(0.78 * predicted() / 400e6, rel=0.02)
     assert "mixing itself costs that much" in found.statement
-    assert "below 64k" in found.statement
+    assert "below 64k" in found.statistics["conclusion"][0]
 
 
 def test_a_mix_that_costs_nothing_is_not_said_to_cost(lab: Any) -> None:
@@ -123,7 +126,9 @@ def test_what_shows_no_difference_is_said_once_at_the_end(lab: Any) -> None:
     rng = np.random.default_rng(5)
     study = lab.study(factors={"numjobs": [1, 2, 4]}, responses=["read.bw", "write.bw"])
     found = concluded(lab, study, lambda *_: {"read.bw": rng.normal(100, 20), "write.bw": rng.normal(100, 20)})
-    assert found.statement.startswith("Repetitions tell no difference in read bandwidth over number of jobs and write")
+    assert (
+        found.statement == "These repetitions show no effect of number of jobs on read bandwidth and write bandwidth."
+    )
 
 
 def test_the_only_condition_is_told_with_its_interval(lab: Any) -> None:
@@ -136,7 +141,7 @@ def test_paragraphs_and_warnings_are_there(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     found = concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8 * rng.lognormal(0, 0.2)})
     assert all(found.statistics[name] for name in ("observation", "statistics", "conclusion"))
-    assert "Welch F(2," in found.statistics["statistics"]
+    assert "Welch F(2," in found.statistics["statistics"][0]
     assert any("vary" in caveat for caveat in found.caveats)
 
 
@@ -144,7 +149,22 @@ def test_one_repetition_still_concludes_without_a_test(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     found = concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1)
     assert "rises with number of jobs" in found.statement
-    assert "no test is possible" in found.statistics["statistics"]
+    assert "no test is possible" in found.statistics["statistics"][0]
+
+
+def test_a_summary_is_short_and_tells_what_behaves_alike_together(lab: Any) -> None:
+    rng = np.random.default_rng(7)
+    responses = ["read.bw", "write.bw", "read.iops", "read.lat.p99", "read.slat.p99", "read.clat.p99", "read.lat.mean"]
+    study = lab.study(factors={"numjobs": [1, 2, 4]}, responses=responses)
+    found = concluded(
+        lab, study, lambda p, _: {name: p["numjobs"] * 1e6 * rng.lognormal(0, 0.01) for name in responses}
+    )
+    assert len(found.statistics["conclusion"]) == len(responses)
+    assert len(found.statistics["summary"]) == brief.MOST
+    assert "; write bandwidth likewise, from " in found.statistics["summary"][0]
+    (table,) = found.tables
+    assert [row[0] for row in table.rows][:2] == ["Read bandwidth", "Write bandwidth"]
+    assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_nothing_measured_is_no_conclusion(lab: Any) -> None:

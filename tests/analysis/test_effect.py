@@ -39,7 +39,7 @@ def test_lower_is_better_for_latencies(lab: Any) -> None:
     level = {"4KiB": 1e5, "64KiB": 4e5}
     (found,) = findings(lab, study, lambda p, _: {"read.lat.p99": level[p["bs"]] * rng.lognormal(0, 0.02)})
     assert found.statistics["best"] == "4KiB"
-    assert "Lowest and best is bs = 4KiB (1" in found.statement
+    assert "It is lowest (best) at 4 KiB (1" in found.statement
 
 
 def test_no_effect_is_said_with_how_large_it_could_be(lab: Any) -> None:

@@ -36,7 +36,7 @@ def test_sizes_are_read_and_a_logarithmic_response_prefers_doublings(lab: Any) -
     )
     assert found.statistics["better"] == "log2"
     assert found.statistics["log2"]["slope"] == pytest.approx(2e7, rel=0.02)
-    assert "per doubling of bs" in found.statement
+    assert "per doubling of block size" in found.statement
 
 
 def test_a_level_of_zero_leaves_only_the_linear_model(lab: Any) -> None:

@@ -25,7 +25,7 @@ def test_a_response_reads_well_at_the_head_and_inside_a_sentence(response: str, 
 def test_values_carry_their_unit() -> None:
     assert wording.value("read.bw", 5e8) == "500 MB/s"
     assert wording.value("read.iops", 14900.0) == "14.9 k IOPS"
-    assert wording.interval("read.lat.p99", Interval(1e5, 2e5, 0.9, "t")) == "90 % interval 100 µs to 200 µs"
+    assert wording.interval("read.lat.p99", Interval(1e5, 2e5, 0.9, "t")) == "90 % interval 100 to 200 µs"
 
 
 def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
@@ -52,6 +52,40 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert wording.listed(list("abcdef"), 4) == "a, b, c and 3 more"
 
 
-def test_places_name_their_levels() -> None:
-    assert wording.place({}) == ""
-    assert wording.place({"rw": "rw", "case": "mixed"}) == "At rw = rw, mixed: "
+def test_a_restriction_stands_before_its_sentence() -> None:
+    assert wording.placed({}, "Read bandwidth falls.") == "Read bandwidth falls."
+    told = wording.placed({"rw": "randrw", "case": "mixed"}, "Read bandwidth falls.")
+    assert told == "With random access (randrw), mixed, read bandwidth falls."
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "told"),
+    [
+        ("bs", "4KiB", "4 KiB"),
+        ("numjobs", 1, "1 job"),
+        ("numjobs", 8, "8 jobs"),
+        ("rwmixwrite", 12, "12 % writes"),
+        ("iodepth", 32, "queue depth 32"),
+        ("rw", "randread", "random reads"),
+        ("rw", "trim", "rw = trim"),
+        ("case", "mixed", "mixed"),
+        ("target.policy", "lru", "target.policy = lru"),
+    ],
+)
+def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None:
+    assert wording.level_of(factor, level) == told
+
+
+def test_a_range_says_its_unit_once_and_never_goes_below_nothing() -> None:
+    assert wording.span("read.bw", 4.1e8, 4.32e8) == "410 to 432 MB/s"
+    assert wording.span("read.bw", 9.5e5, 1.2e6) == "950 kB/s to 1.2 MB/s"
+    assert wording.span("read.lat.p99", -285e3, 1.79e6).startswith("0 ")
+
+
+def test_numbers_have_no_exponent_that_a_reader_must_undo() -> None:
+    assert [wording.plain_number(number) for number in (0.51513, 42.086, 4573.2, 19912.0)] == [
+        "0.515",
+        "42.1",
+        "4570",
+        "19900",
+    ]

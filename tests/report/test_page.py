@@ -177,7 +177,7 @@ def test_raw_outputs_are_linked_relative_to_the_page(built: tuple) -> None:
 def test_what_went_wrong_stands_on_top_with_its_remedy(built: tuple) -> None:
     shown = " ".join("".join(Elements(built[2]).text).split())
     assert f"1 of 8 trials failed: fio printed {HOSTILE}" in shown
-    assert "the trial ran 9.1 s instead of 10 s (3 trials of mixed-sizes; short)" in shown
+    assert "The trial ran 9.1 s instead of 10 s (3 trials of mixed-sizes; short)" in shown
     assert "Remedy: ioassay run --set runtime=20s" in shown
     assert shown.index("trials failed") < shown.index("Observation")
 

@@ -39,15 +39,6 @@ def test_columns_of_numbers_are_set_to_the_right() -> None:
     assert [[cell.number for cell in row] for row in shown.rows] == [[False, True, True]] * 2
 
 
-def test_a_paragraph_is_told_in_sentences() -> None:
-    paragraph = "At rw = rw: It is 1.5 MB/s (R² = 0.99). The rest follows. 99th percentile is 3 ms."
-    assert story.sentences(paragraph) == [
-        "At rw = rw: It is 1.5 MB/s (R² = 0.99).",
-        "The rest follows.",
-        "99th percentile is 3 ms.",
-    ]
-
-
 def row(workload: str, metric: str, mean: float, ci95: list[float] | None) -> dict[str, object]:
     return {"workload": workload, "metric": metric, "mean": mean, "median": mean, "ci95": ci95, "repetitions": 3}
 
@@ -56,7 +47,7 @@ def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
     rows = [row(name, metric, 2e6, [1e6, 3e6]) for name in "ab" for metric in ("read.bw", "write.bw")]
     shown = story.means(rows)
     assert [column.text for column in shown.columns] == ["Condition", "n", "Read bandwidth", "Write bandwidth"]
-    assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 MB/s to 3 MB/s")
+    assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 to 3 MB/s")
 
 
 def test_means_stand_below_each_other_where_conditions_have_different_ones() -> None:
@@ -122,4 +113,4 @@ def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Re
     rows += [{**row("4k depth 1", "read.lat.p99", 2e6, None), "study": "jobs"}]
     told = story.studies(suite, [], rows)[3]
     assert told.conclusion == []
-    assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 MB/s to 3 MB/s)."]
+    assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]

@@ -1,16 +1,18 @@
 """What a study comes to, in three paragraphs of plain English: observation, statistics, conclusion. All computed.
 
-The statement is the conclusion; `statistics` holds the three paragraphs and the facts that they were made from.
+The statement is the summary (`brief.py`), the few sentences that matter most; `statistics` holds the three paragraphs
+and the facts that they were made from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioassay.analysis import asked, caveats, mix, one_factor, regression, shape, wording
+from ioassay.analysis import asked, brief, caveats, mix, one_factor, regression, shape, wording
 from ioassay.analysis.cells import Cells, cells
-from ioassay.analysis.finding import Finding
+from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.one_factor import Effect
 from ioassay.analysis.sentences import (
     average_sentence,
@@ -25,6 +27,8 @@ from ioassay.analysis.statistics.ratio import Ratio
 from ioassay.analysis.statistics.result import plain
 from ioassay.record import RecordSet
 
+TESTS = ("response", "over", "test over repetitions", "p", "omega²", "regression slope", "R²")
+
 
 @dataclass
 class Paragraphs:
@@ -34,6 +38,11 @@ class Paragraphs:
     statistics: list[str] = field(default_factory=list)
     conclusion: list[str] = field(default_factory=list)
     facts: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[Sequence[Any]] = field(default_factory=list)
+    """Rows of `TESTS`, which `statistics` says in words."""
+    comparisons: list[str] = field(default_factory=list)
+    """Sentences of `statistics` that no row says."""
+    brief: brief.Brief = field(default_factory=brief.Brief)
     quiet: list[tuple[Cells, str]] = field(default_factory=list)
     """Where nothing was seen: cells and the factor that varies in them."""
 
@@ -51,6 +60,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
         if found.cells:
             _response(told, found, study, confidence)
     if told.quiet:
+        told.brief.whole(quiet_sentence(told.quiet))
         told.conclude(quiet_sentence(told.quiet), quiet=[part.response for part, _ in told.quiet])
     if not told.conclusion:
         return []
@@ -61,13 +71,16 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
             question="conclude",
             response="",
             title=str(study.get("title") or study["name"]),
-            statement=" ".join(told.conclusion),
+            statement=" ".join(told.brief.told(told.conclusion)),
             statistics={
-                "observation": " ".join(told.observation),
-                "statistics": " ".join(told.statistics),
-                "conclusion": " ".join(told.conclusion),
+                "summary": told.brief.told(told.conclusion),
+                "observation": told.observation,
+                "statistics": told.statistics,
+                "comparisons": told.comparisons,
+                "conclusion": told.conclusion,
                 "facts": told.facts,
             },
+            tables=[Table(TESTS, told.lines)] if told.lines else [],
             caveats=[f"{doubt.title}. {doubt.text}" for doubt in doubts],
         )
     ]
@@ -77,6 +90,7 @@ def _response(told: Paragraphs, found: Cells, study: asked.Study, confidence: fl
     if len(found.cells) == 1:
         sentence, fact = single_sentence(found, confidence)
         told.observation.append(sentence)
+        told.brief.whole(sentence)
         told.conclude(sentence, **fact)
         return
     for factor in found.varying():
@@ -99,6 +113,7 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> N
     told.observation.append(one_factor.range_sentence(effect))
     told.statistics.append(_tested(effect))
     line = regression.fit(part, factor, confidence)
+    told.lines.append(_line(effect, line))
     if line is not None:
         told.statistics.append(
             f"The {line.preferred.kind} regression has the slope {regression.slope_text(line, line.preferred)}, "
@@ -107,6 +122,7 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> N
     if curve is not None and curve.kind == shape.UNCLEAR:
         told.quiet.append((part, factor))
     elif curve is not None:
+        told.brief.shape(part, curve)
         told.conclude(
             shape_sentence(part, curve),
             response=part.response,
@@ -126,11 +142,13 @@ def _two_levels(told: Paragraphs, found: Cells, factor: str, confidence: float) 
     ratio = shape.average_change(found, factor, confidence)
     first, second = found.factors[factor]
     if isinstance(ratio, Ratio):
-        told.statistics.append(
+        told.brief.pair(found, factor, ratio)
+        told.comparisons.append(
             f"{wording.name(found.response)} at {wording.level_of(factor, second)} over that at "
             f"{wording.level_of(factor, first)} is {wording.ratio(ratio.ratio, ratio.interval)} on average "
             f"({wording.p(ratio.p)})."
         )
+        told.statistics.append(told.comparisons[-1])
         told.conclude(
             average_sentence(found, factor, ratio),
             response=found.response,
@@ -146,6 +164,8 @@ def _mixed(told: Paragraphs, found: Cells, study: asked.Study, confidence: float
         seen, tested, concluded = mix_sentences(found, one)
         told.observation.append(seen)
         told.statistics.append(tested)
+        told.comparisons.append(tested)
+        told.brief.mix(seen, one)
         told.conclude(
             concluded,
             response=found.response,
@@ -160,9 +180,11 @@ def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float) ->
     effect = one_factor.effect(part, factor, confidence)
     told.observation.append(one_factor.range_sentence(effect))
     told.statistics.append(_tested(effect))
+    told.lines.append(_line(effect, None))
     if effect.decisive_p is not None and effect.decisive_p >= 1 - confidence:
         told.quiet.append((part, factor))
         return
+    told.brief.whole(best_sentence(effect))
     told.conclude(
         best_sentence(effect),
         response=part.response,
@@ -175,12 +197,25 @@ def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float) ->
     )
 
 
+def _line(effect: Effect, line: regression.Regression | None) -> list[Any]:
+    """A row of `TESTS`."""
+    known = wording.levels(effect.cells.where())
+    name = wording.name(effect.cells.response)
+    share = max(effect.classic.omega2, 0.0) if isinstance(effect.classic, OneWay) else None
+    p = None if effect.decisive_p is None else float(f"{effect.decisive_p:.2g}")
+    tested = [one_factor.test_name(effect), p, None if share is None else round(share, 2)]
+    fitted: list[Any] = [None, None]
+    if line is not None:
+        fitted = [regression.slope_text(line, line.preferred), round(line.preferred.line.r2, 3)]
+    return [f"{name}, {known}" if known else name, wording.factor(effect.factor), *tested, *fitted]
+
+
 def _tested(effect: Effect) -> str:
-    head = wording.place(effect.cells.where())
-    name = f"{head}{wording.name(effect.cells.response)} by {wording.factor(effect.factor)}"
+    named = f"{wording.name(effect.cells.response)} by {wording.factor(effect.factor)}"
+    name = wording.placed(effect.cells.where(), named)
     if effect.decisive_p is None:
         reason = effect.classic.reason if not isinstance(effect.classic, OneWay) else ""
         return f"{name}: no test is possible ({reason})."
-    share = f", omega² = {effect.classic.omega2:.2f}" if isinstance(effect.classic, OneWay) else ""
+    share = f", omega² = {max(effect.classic.omega2, 0.0):.2f}" if isinstance(effect.classic, OneWay) else ""
     kind = "over repetitions" if isinstance(effect.welch, Welch) else "over repetitions, equal variances supposed"
     return f"{name}: {one_factor.test_text(effect)} {kind}{share}."

@@ -5,6 +5,7 @@ The repetition is the unit: n is the number of trials, never of log samples. Out
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +113,10 @@ def _bounds(found: Interval | Undefined) -> list[float] | None:
     return None if isinstance(found, Undefined) else [found.low, found.high]
 
 
+def _shown(response: str, found: Interval | Undefined) -> tuple[float | None, float | None]:
+    return (None, None) if isinstance(found, Undefined) else (wording.lowest(response, found.low), found.high)
+
+
 def _table(found: Cells, described: Sequence[Summary]) -> Table:
     factors = list(found.factors)
     intervals = [summary.interval for summary in described if isinstance(summary.interval, Interval)]
@@ -120,10 +125,10 @@ def _table(found: Cells, described: Sequence[Summary]) -> Table:
     columns += [f"{shown} t, low", "high", f"{shown} BCa, low", "high", "outliers"]
     unit = found.response
     formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, unit, unit, ""]
-    return Table([*factors, *columns], [_row(factors, summary) for summary in described], formats)
+    return Table([*factors, *columns], [_row(unit, factors, summary) for summary in described], formats)
 
 
-def _row(factors: Sequence[str], summary: Summary) -> list[Any]:
+def _row(response: str, factors: Sequence[str], summary: Summary) -> list[Any]:
     found = summary.moments
     return [
         *(summary.cell.point[factor] for factor in factors),
@@ -134,7 +139,7 @@ def _row(factors: Sequence[str], summary: Summary) -> list[Any]:
         wording.in_percent(found.cv),
         found.minimum,
         found.maximum,
-        *(_bounds(summary.interval) or (None, None)),
+        *_shown(response, summary.interval),
         *(_bounds(summary.bca) or (None, None)),
         len(summary.outliers),
     ]
@@ -142,6 +147,11 @@ def _row(factors: Sequence[str], summary: Summary) -> list[Any]:
 
 def _caveats(response: str, described: Sequence[Summary]) -> list[str]:
     said = [_outlying(response, described)] if any(summary.outliers for summary in described) else []
+    if re.search(r"\.p[0-9.]+$", response):
+        said.append(
+            "Means are over the percentiles of single repetitions; the percentile of all requests together is among "
+            "the latency distributions."
+        )
     fewest = min(summary.moments.n for summary in described)
     if fewest < 2:
         said.append("A single repetition has no interval: how far the next one would lie is unknown.")

@@ -90,18 +90,21 @@ def unstable(context: Context) -> Iterator[Doubt]:
 
 
 def drifting(context: Context) -> Iterator[Doubt]:
-    """Responses that rise or fall over the run."""
-    for found in context.responses.values():
-        told = drift.over_run(found, context.confidence)
-        if told is not None and told.severity == "warning":
-            yield Doubt(
-                "drift",
-                told.title,
-                told.statement,
-                remedy="let the drive settle first (run.cooldown, a longer fill), then measure again",
-                response=found.response,
-                evidence={name: told.statistics[name] for name in ("change", "interval", "p")},
-            )
+    """Responses that rise or fall over the run, all together."""
+    told, evidence = [], {}
+    for response, found in context.responses.items():
+        seen = drift.over_run(found, context.confidence)
+        if seen is not None and seen.severity == "warning":
+            told.append(f"{wording.inside(response)} {drift.size_text(seen)}")
+            evidence[response] = {name: seen.statistics[name] for name in ("change", "interval", "p")}
+    if told:
+        yield Doubt(
+            "drift",
+            "Drift over the run",
+            f"From the first trial to the last, {'; '.join(told)}.",
+            remedy="let the drive settle first (run.cooldown, a longer fill), then measure again",
+            evidence=evidence,
+        )
 
 
 def unsteady(context: Context) -> Iterator[Doubt]:
@@ -162,8 +165,11 @@ def _saturated(response: str, where: Mapping[str, object], factor: str, curve: S
     return Doubt(
         "saturation",
         f"{wording.name(response)} saturates",
-        f"{wording.place(where)}{wording.name(response)} changes by no more than {wording.percent(MARGIN)} beyond "
-        f"{wording.level_of(factor, level)}: from there on a limit is measured, not the load.",
+        wording.placed(
+            where,
+            f"{wording.name(response)} changes by no more than {wording.percent(MARGIN)} beyond "
+            f"{wording.level_of(factor, level)}: from there on a limit is measured, not the load.",
+        ),
         response=response,
         evidence={"factor": factor, "from": level, "where": where},
         severity="info",

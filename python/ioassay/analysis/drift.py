@@ -108,6 +108,16 @@ def _statement(drift: Drift, p: float, drifts: bool, risk: float) -> str:
     return f"No drift over the run can be seen ({wording.p(p)}); the trend from first to last trial is {size}."
 
 
+def size_text(seen: Finding) -> str:
+    """A claimed drift without its test: `rises by 40 % (95 % interval +18 to +66 %)`."""
+    change, bounds = float(seen.statistics["change"]), seen.statistics["interval"]
+    low, high = (wording.points(float(bounds[end]), sign=True) for end in ("low", "high"))
+    way = "rises" if change > 0 else "falls"
+    return (
+        f"{way} by {wording.points(abs(change))} % ({wording.level(bounds['confidence'])} interval {low} to {high} %)"
+    )
+
+
 def _caveats(found: Cells, drifts: bool) -> list[str]:
     if drifts:
         return ["Conditions ran in shuffled blocks, so a drift hits all of them alike; it widens every interval."]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis import asked
+from ioassay.analysis import asked, wording
 from ioassay.analysis.cells import Cell, Cells, cells
 from ioassay.analysis.statistics.result import Interval
 from ioassay.analysis.statistics.sample import moments, t_interval
@@ -17,7 +17,7 @@ def headline(records: RecordSet, studies: Sequence[asked.Study]) -> list[dict[st
     """One row for each study, condition and response, conditions outermost.
 
     Keys: study, workload (the condition in words), point, metric, unit, mean, median, ci95 ([low, high], Student's,
-    always 95 %; None for one repetition), repetitions.
+    always 95 %, cut at 0; None for one repetition), repetitions.
     """
     return [row for study in studies for row in _rows(records, study)]
 
@@ -45,6 +45,8 @@ def _row(found: Cells, cell: Cell) -> dict[str, Any]:
         "unit": metrics.metric(found.response).unit,
         "mean": described.mean,
         "median": described.median,
-        "ci95": [interval.low, interval.high] if isinstance(interval, Interval) else None,
+        "ci95": [wording.lowest(found.response, interval.low), interval.high]
+        if isinstance(interval, Interval)
+        else None,
         "repetitions": described.n,
     }

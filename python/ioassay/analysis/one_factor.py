@@ -102,43 +102,51 @@ def _single(one: Effect, p: float | None, tests: int, confidence: float) -> Find
 
 def statement(one: Effect, p: float | None, confidence: float) -> str:
     """One or two sentences: is there an effect, and how large is it from worst to best?"""
-    head = wording.place(one.cells.where())
-    name, factor = wording.name(one.cells.response), wording.factor(one.factor)
+    where, name, factor = one.cells.where(), wording.name(one.cells.response), wording.factor(one.factor)
     size = _size(one)
     if p is None:
         reason = one.classic.reason if isinstance(one.classic, Undefined) else "no test is possible"
-        return f"{head}{name} by {factor}: {size} There is no test: {reason}."
+        return wording.placed(where, f"{name} by {factor}: {size} There is no test: {reason}.")
     if p < 1 - confidence:
-        return f"{head}{name} depends on {factor} ({test_text(one)}). {size}{_explained(one)}"
-    return f"{head}No effect of {factor} on {wording.inside(one.cells.response)} can be seen ({test_text(one)}). {size}"
+        return wording.placed(where, f"{name} depends on {factor} ({test_text(one)}). {size}{_explained(one)}")
+    unseen = f"No effect of {factor} on {wording.inside(one.cells.response)} can be seen ({test_text(one)}). {size}"
+    return wording.placed(where, unseen)
 
 
 def test_text(one: Effect) -> str:
-    """The deciding test: `Welch F(7, 28.33) = 1.99e+04, p < 0.0001`."""
+    """The deciding test: `Welch F(7, 28.3) = 19900, p < 0.0001`."""
+    return test_name(one) if one.decisive_p is None else f"{test_name(one)}, {wording.p(one.decisive_p)}"
+
+
+def test_name(one: Effect) -> str:
+    """The deciding test without its p: `Welch F(7, 28.3) = 42.1`."""
     decides = one.welch if isinstance(one.welch, Welch) else one.classic
     if isinstance(decides, Undefined):
         return "not tested"
     name = "Welch F" if isinstance(decides, Welch) else "F"
-    return f"{name}({decides.df_between}, {decides.df_within:.4g}) = {decides.f:.3g}, {wording.p(decides.p)}"
+    return f"{name}({decides.df_between}, {decides.df_within:.3g}) = {wording.plain_number(decides.f)}"
 
 
 def range_sentence(one: Effect) -> str:
-    """From best to worst level, with the ratio."""
-    name = wording.name(one.cells.response)
-    return f"{wording.place(one.cells.where())}{name} by {wording.factor(one.factor)}: {_size(one)}"
+    """Best and worst level as seen, without what follows from them."""
+    return wording.placed(one.cells.where(), f"{wording.name(one.cells.response)} is {_range(one)}.")
 
 
-def _size(one: Effect) -> str:
+def _range(one: Effect) -> str:
     best, worst, response = one.extremes.best, one.extremes.worst, one.cells.response
     shown = [
         f"{wording.level_of(one.factor, cell.point[one.factor])} ({wording.value(response, mean_of(cell.values))})"
         for cell in (best, worst)
     ]
-    word = "Lowest and best" if lower_is_better(response) else "Highest"
-    told = f"{word} is {shown[0]}, {'highest' if lower_is_better(response) else 'lowest'} {shown[1]}"
+    words = ("lowest (best)", "highest") if lower_is_better(response) else ("highest", "lowest")
+    return f"{words[0]} at {shown[0]} and {words[1]} at {shown[1]}"
+
+
+def _size(one: Effect) -> str:
+    told = f"It is {_range(one)}"
     if one.extremes.ratio is None:
         return f"{told}."
-    return f"{told}: a ratio of {wording.ratio(one.extremes.ratio, one.extremes.interval)}."
+    return f"{told}, a ratio of {wording.ratio(one.extremes.ratio, one.extremes.interval)}."
 
 
 def _explained(one: Effect) -> str:
@@ -272,7 +280,7 @@ def _shared_statement(response: str, factor: str, group: Sequence[Effect], matte
     if not known:
         return told
     largest = max(known, key=lambda one: one.extremes.ratio or 0.0)
-    return f"{told} The largest difference: {wording.place(largest.cells.where(), 'at')}{_size(largest)}"
+    return f"{told} The difference is largest with {wording.levels(largest.cells.where())}. {_size(largest)}"
 
 
 def _shared_row(one: Effect, p: float | None) -> list[Any]:

@@ -112,17 +112,17 @@ def _finding(one: Regression, confidence: float) -> Finding:
 
 
 def slope_text(one: Regression, model: Model) -> str:
-    """`+12.1 MB/s per doubling (95 % interval +11.8 MB/s to +12.4 MB/s)`."""
+    """`+12.1 MB/s per doubling (95 % interval +11.8 to +12.4 MB/s)`."""
     interval = model.line.slope_interval
-    step, per = (1.0, f"per doubling of {one.factor}") if model.kind == LOGARITHMIC else _step(one)
+    step, per = (1.0, f"per doubling of {wording.factor(one.factor)}") if model.kind == LOGARITHMIC else _step(one)
     shown = [_signed(one.cells.response, step * number) for number in (model.line.slope, interval.low, interval.high)]
-    return f"{shown[0]} {per} ({wording.level(interval.confidence)} interval {shown[1]} to {shown[2]})"
+    return f"{shown[0]} {per} ({wording.level(interval.confidence)} interval {wording.joined(shown[1], shown[2])})"
 
 
 def _step(one: Regression) -> tuple[float, str]:
     """What a slope is told per: sizes by the KiB, which nobody chooses by the byte."""
     sizes = any("B" in str(cell.point[one.factor]) for cell in one.cells.cells)
-    return (1024.0, f"per KiB of {one.factor}") if sizes else (1.0, f"per unit of {one.factor}")
+    return (1024.0, "per KiB") if sizes else (1.0, f"per {wording.step_of(one.factor)}")
 
 
 def _signed(response: str, number: float) -> str:
@@ -130,13 +130,14 @@ def _signed(response: str, number: float) -> str:
 
 
 def _statement(one: Regression, risk: float) -> str:
-    model, head = one.preferred, wording.place(one.cells.where())
+    model, where = one.preferred, one.cells.where()
     name, factor = wording.name(one.cells.response), wording.factor(one.factor)
     if model.line.p >= risk:
-        return f"{head}{name} has no visible slope over {factor} ({wording.p(model.line.p)}): {slope_text(one, model)}."
+        told = f"{name} has no visible slope over {factor} ({wording.p(model.line.p)}): {slope_text(one, model)}."
+        return wording.placed(where, told)
     way = "grows" if model.line.slope > 0 else "falls"
     over = f"the logarithm of {factor}" if model.kind == LOGARITHMIC else factor
-    told = f"{head}{name} {way} with {over}: {slope_text(one, model)}, R² = {model.line.r2:.3f}."
+    told = wording.placed(where, f"{name} {way} with {over}: {slope_text(one, model)}, R² = {model.line.r2:.3f}.")
     if isinstance(model.lack, LackOfFit) and model.lack.p < risk:
         return f"{told} The line gives the direction only: the means leave it by more than repetitions scatter."
     return told

@@ -10,7 +10,7 @@ from ioassay.analysis.cells import Cell, Cells
 from ioassay.analysis.contrast import lower_is_better
 from ioassay.analysis.mix import Mix
 from ioassay.analysis.one_factor import Effect
-from ioassay.analysis.shape import DIP, DOWN, LEVEL, MARGIN, PEAK, UP, Shape
+from ioassay.analysis.shape import DIP, DOWN, LEVEL, MARGIN, MIXED, PEAK, UP, Shape
 from ioassay.analysis.statistics.ratio import Ratio
 from ioassay.analysis.statistics.result import Interval, mean_of
 from ioassay.analysis.statistics.sample import t_interval
@@ -30,36 +30,44 @@ def single_sentence(found: Cells, confidence: float) -> tuple[str, dict[str, Any
 
 def shape_sentence(part: Cells, curve: Shape) -> str:
     """What a response does over an ordered factor."""
-    head, name = wording.place(part.where()), wording.name(part.response)
-    factor, ends = wording.factor(curve.factor), _ends(part, curve)
-    if curve.kind == LEVEL:
-        return f"{head}{name} is the same at every {factor}, to within {wording.percent(MARGIN)}."
+    told = f"{wording.name(part.response)} {shape_phrase(curve)}"
+    if curve.kind != LEVEL:
+        told += f", {shape_ends(part, curve)}"
+    if curve.kind in (UP, DOWN, MIXED):
+        told += f", a factor of {_factor(curve)}{_plateau(curve)}"
+    return f"{wording.placed(part.where(), told)}."
+
+
+def shape_phrase(curve: Shape) -> str:
+    """What the response does: `rises with block size`."""
+    factor = wording.factor(curve.factor)
     if curve.tendency is not None:
         way = "rise" if curve.kind == UP else "fall"
-        return f"{head}{name} tends to {way} with {factor} ({wording.p(curve.tendency)} by ranks), {ends}."
-    if curve.kind in (UP, DOWN):
-        way = "rises" if curve.kind == UP else "falls"
-        return f"{head}{name} {way} with {factor}, {ends}{_plateau(curve)}."
-    if curve.kind in (PEAK, DIP):
-        turn = curve.highest if curve.kind == PEAK else curve.lowest
-        word = "highest" if curve.kind == PEAK else "lowest"
-        at = wording.level_of(curve.factor, turn.point[curve.factor])
-        value = wording.value(part.response, mean_of(turn.values))
-        return f"{head}{name} is {word} inside the range of {factor}, at {at} ({value})."
-    return f"{head}{name} goes up and down over {factor}, {ends}."
+        return f"tends to {way} with {factor} ({wording.p(curve.tendency)} by ranks)"
+    return {
+        LEVEL: f"is the same at every {factor}, to within {wording.percent(MARGIN)}",
+        UP: f"rises with {factor}",
+        DOWN: f"falls with {factor}",
+        PEAK: f"is highest inside the range of {factor}",
+        DIP: f"is lowest inside the range of {factor}",
+    }.get(curve.kind, f"goes up and down over {factor}")
 
 
-def _ends(part: Cells, curve: Shape) -> str:
-    first, last = (cell.point[curve.factor] for cell in (curve.first, curve.last))
+def shape_ends(part: Cells, curve: Shape) -> str:
+    """Where it begins and ends, or where it turns: `from 25 MB/s at 1 job to 93 MB/s at 8 jobs`."""
+    turns = {PEAK: [curve.highest], DIP: [curve.lowest]}.get(curve.kind, [curve.first, curve.last])
+    at = [wording.level_of(curve.factor, cell.point[curve.factor]) for cell in turns]
+    shown = [wording.value(part.response, mean_of(cell.values)) for cell in turns]
+    if len(turns) == 1:
+        return f"at {at[0]} ({shown[0]})"
+    return f"from {shown[0]} at {at[0]} to {shown[1]} at {at[1]}"
+
+
+def _factor(curve: Shape) -> str:
     fell = curve.change < 1
-    size = wording.ratio(
+    return wording.ratio(
         1 / curve.change if fell else curve.change,
         curve.interval.inverse() if fell and curve.interval is not None else curve.interval,
-    )
-    shown = [wording.value(part.response, mean_of(cell.values)) for cell in (curve.first, curve.last)]
-    return (
-        f"from {shown[0]} at {wording.level_of(curve.factor, first)} to {shown[1]} at "
-        f"{wording.level_of(curve.factor, last)}, a factor of {size}"
     )
 
 
@@ -71,20 +79,26 @@ def _plateau(curve: Shape) -> str:
 
 
 def quiet_sentence(places: Sequence[tuple[Cells, str]]) -> str:
-    """Everything over which nothing was seen, in one sentence."""
-    shown: dict[str, list[str]] = {}
+    """Everything over which nothing was seen, in one sentence: responses that share factor and places together."""
+    seen: dict[tuple[str, str], list[str]] = {}
     for part, factor in places:
-        where = ", ".join(wording.level_of(name, level) for name, level in part.where().items())
-        shown.setdefault(f"{wording.inside(part.response)} over {wording.factor(factor)}", []).append(where)
-    parts = [f"{name} ({', '.join(where)})" if any(where) else name for name, where in shown.items()]
-    return f"Repetitions tell no difference in {wording.listed(parts, 9)}."
+        seen.setdefault((factor, wording.inside(part.response)), []).append(wording.levels(part.where()))
+    shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (factor, name), where in seen.items():
+        shared.setdefault((factor, tuple(where)), []).append(name)
+    parts = [
+        f"{wording.factor(factor)} on {wording.listed(names, 9)}"
+        + (f" (with {' or '.join(where)})" if any(where) else "")
+        for (factor, where), names in shared.items()
+    ]
+    return f"These repetitions show no effect of {', nor of '.join(parts)}."
 
 
 def average_sentence(found: Cells, factor: str, ratio: Ratio) -> str:
     """Two levels against each other, averaged over everything else."""
     first, second = (wording.level_of(factor, level) for level in found.factors[factor])
     name, known = wording.inside(found.response), f"ratio {ratio.ratio:.3g}, {wording.bounds_of(ratio.interval)}"
-    if _alike(ratio):
+    if alike(ratio):
         return f"On average, {name} does not differ visibly between {first} and {second} ({known})."
     if ratio.ratio >= 2:
         return f"On average, {name} is {wording.times(ratio.ratio)} as high at {second} as at {first} ({known})."
@@ -96,44 +110,46 @@ def average_sentence(found: Cells, factor: str, ratio: Ratio) -> str:
 
 def best_sentence(effect: Effect) -> str:
     """Best and worst of unordered levels."""
-    head, name = wording.place(effect.cells.where()), wording.name(effect.cells.response)
+    where, name = effect.cells.where(), wording.name(effect.cells.response)
     best, worst = (cell.point[effect.factor] for cell in (effect.extremes.best, effect.extremes.worst))
     word = "lowest, which is best," if lower_is_better(effect.cells.response) else "highest"
-    told = f"{head}{name} is {word} at {wording.level_of(effect.factor, best)}"
+    told = f"{name} is {word} at {wording.level_of(effect.factor, best)}"
     if effect.extremes.ratio is None:
-        return f"{told}."
+        return wording.placed(where, f"{told}.")
     other = f"a factor of {wording.ratio(effect.extremes.ratio, effect.extremes.interval)} from"
-    return f"{told}, {other} {wording.level_of(effect.factor, worst)}."
+    return wording.placed(where, f"{told}, {other} {wording.level_of(effect.factor, worst)}.")
 
 
 def mix_sentences(found: Cells, one: Mix) -> tuple[str, str, str]:
     """Observation, statistics and conclusion about a mix of sizes."""
     others = {name: level for name, level in one.cell.point.items() if name != asked.CASE}
-    head = wording.place({name: level for name, level in others.items() if len(found.factors[name]) > 1})
+    where = {name: level for name, level in others.items() if len(found.factors[name]) > 1}
     mixed, name = str(one.cell.point[asked.CASE]), wording.name(found.response)
     known = {case: ratio for case, ratio in one.against.items() if isinstance(ratio, Ratio)}
-    seen = f"{head}{name}: {wording.listed([_mean(found, cell) for cell in (one.cell, *one.fixed)], 9)}."
+    means = wording.listed([_mean(found, cell) for cell in (one.cell, *one.fixed)], 9)
+    seen = wording.placed(where, f"{name} is {means}.")
     if not known:
-        return seen, f"{head}Too few repetitions to compare {mixed} with fixed sizes.", seen
+        return seen, f"Too few repetitions to compare {mixed} with fixed sizes.", seen
     ratios = [
         f"{ratio.ratio:.3g} against {case} ({wording.bounds_of(ratio.interval)}, {wording.p(ratio.p)})"
         for case, ratio in known.items()
     ]
-    tested = f"{head}{name} of {mixed}, as a ratio: {wording.listed(ratios, 9)}."
-    alike = [case for case, ratio in known.items() if _alike(ratio)]
-    costs = [f"{_cost(ratio)} {case}" for case, ratio in known.items() if not _alike(ratio)]
-    costs += [f"not visibly different from {wording.listed(alike, 9)}"] if alike else []
-    concluded = f"{head}{name} of {mixed} is {wording.listed(costs, 9)}."
+    tested = wording.placed(where, f"{name} of {mixed}, as a ratio: {wording.listed(ratios, 9)}.")
+    equal = [case for case, ratio in known.items() if alike(ratio)]
+    costs = [f"{_cost(ratio)} {case}" for case, ratio in known.items() if not alike(ratio)]
+    costs += [f"not visibly different from {wording.listed(equal, 9)}"] if equal else []
+    concluded = wording.placed(where, f"{name} of {mixed} is {wording.listed(costs, 9)}.")
     if isinstance(one.predicted, Ratio):
-        concluded += f" {_prediction(one.predicted)}"
+        concluded += f" {prediction(one.predicted)}"
     return seen, tested, concluded
 
 
 def _mean(found: Cells, cell: Cell) -> str:
-    return f"{cell.point[asked.CASE]} {wording.value(found.response, mean_of(cell.values))}"
+    return f"{wording.value(found.response, mean_of(cell.values))} for {cell.point[asked.CASE]}"
 
 
-def _alike(ratio: Ratio) -> bool:
+def alike(ratio: Ratio) -> bool:
+    """Whether the ratio's interval holds 1."""
     return ratio.interval.low <= 1 <= ratio.interval.high
 
 
@@ -147,8 +163,9 @@ def _cost(ratio: Ratio) -> str:
     return f"{wording.percent(abs(ratio.ratio - 1))} ({within}) {way}"
 
 
-def _prediction(ratio: Ratio) -> str:
+def prediction(ratio: Ratio) -> str:
+    """What mixing itself costs: measured against predicted from the parts."""
     told = "what its parts would give at their own speeds"
-    if _alike(ratio):
+    if alike(ratio):
         return f"It does not differ visibly from {told} (ratio {ratio.ratio:.3g}, {wording.bounds_of(ratio.interval)})."
     return f"It is {_cost(ratio)} {told}: mixing itself {'costs' if ratio.ratio < 1 else 'gains'} that much."

@@ -56,7 +56,7 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
         return None
     top, bottom = int(means.argmax()), int(means.argmin())
     kind, tendency = _kind(cells, means, confidence), None
-    if kind == UNCLEAR and (tendency := _tendency(cells, 1 - confidence)) is not None:
+    if kind == UNCLEAR and (tendency := _tendency(cells, (1 - confidence) / 2)) is not None:
         kind = UP if tendency.r > 0 else DOWN
     bounds = _interval(cells[-1], cells[0], len(cells), confidence)
     return Shape(
@@ -107,7 +107,7 @@ def _kind(cells: tuple[Cell, ...], means: Floats, confidence: float) -> str:
 
 
 def _tendency(cells: tuple[Cell, ...], risk: float) -> Correlation | None:
-    """Many levels together may show what no pair of them does."""
+    """Many levels together may show what no pair of them does; a second look, so at half the risk (Bonferroni)."""
     places = np.repeat(np.arange(float(len(cells))), [cell.values.size for cell in cells])
     found = kendall_tau(places, np.concatenate([cell.values for cell in cells]))
     return found if isinstance(found, Correlation) and found.p < risk else None

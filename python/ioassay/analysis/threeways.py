@@ -38,6 +38,7 @@ def side_by_side(found: Cells, logged: Mapping[str, Samples], confidence: float)
             title=f"{wording.name(found.response)}: three analyses of variance side by side",
             statement=_statement(everything, each, proper, 1 - confidence),
             statistics={
+                "risk": 1 - confidence,
                 "all_samples": {"label": naive.LABEL, **plain(everything)},
                 "per_repetition": [
                     {"label": naive.LABEL, "repetition": number, **plain(one)} for number, one in each.items()

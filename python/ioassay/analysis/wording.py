@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.analysis.statistics.result import Interval
@@ -35,8 +36,25 @@ def _small(text: str) -> str:
 
 
 def interval(response: str, found: Interval) -> str:
-    """`95 % interval 410 MB/s to 432 MB/s`."""
-    return f"{level(found.confidence)} interval {value(response, found.low)} to {value(response, found.high)}"
+    """`95 % interval 410 to 432 MB/s`."""
+    return f"{level(found.confidence)} interval {span(response, found.low, found.high)}"
+
+
+def span(response: str, low: float, high: float, values: Callable[[str, float], str] | None = None) -> str:
+    """`410 to 432 MB/s`; `950 kB/s to 1.2 MB/s` where the units differ. What cannot be negative starts at 0."""
+    shown = [(values or value)(response, number) for number in (lowest(response, low), high)]
+    return joined(shown[0], shown[1])
+
+
+def joined(low: str, high: str) -> str:
+    """`410 to 432 MB/s`: a range whose unit is said once where both ends have the same."""
+    number, _, unit = low.rpartition(" ")
+    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+
+
+def lowest(response: str, low: float) -> float:
+    """A lower bound, cut at 0: no metric with a unit can be negative, though Student's interval of few values can."""
+    return max(low, 0.0) if metrics.metric(response).unit else low
 
 
 def level(confidence: float) -> str:
@@ -64,13 +82,13 @@ def in_percent(share: float | None) -> float | None:
 def ratio(number: float, bounds: Interval | None) -> str:
     """`1.24 (95 % interval 1.2 to 1.29)`."""
     if bounds is None:
-        return f"{number:.3g}"
-    return f"{number:.3g} ({bounds_of(bounds)})"
+        return plain_number(number)
+    return f"{plain_number(number)} ({bounds_of(bounds)})"
 
 
 def bounds_of(found: Interval) -> str:
     """`95 % interval 1.2 to 1.29` of a number without a unit."""
-    return f"{level(found.confidence)} interval {found.low:.3g} to {found.high:.3g}"
+    return f"{level(found.confidence)} interval {plain_number(found.low)} to {plain_number(found.high)}"
 
 
 def capital(text: str) -> str:
@@ -83,9 +101,14 @@ def p(p_value: float) -> str:
     return "p < 0.0001" if p_value < 1e-4 else f"p = {p_value:.2g}"
 
 
+def plain_number(number: float) -> str:
+    """Three significant digits, never with an exponent below a million: `0.515`, `42.1`, `19900`."""
+    return f"{number:.3g}" if not 1e3 <= abs(number) < 1e6 else f"{float(f'{number:.3g}'):.0f}"
+
+
 def times(ratio: float) -> str:
     """`1.24 times`; large ratios without decimals."""
-    return f"{ratio:.3g} times"
+    return f"{plain_number(ratio)} times"
 
 
 def count(number: int, thing: str) -> str:
@@ -118,13 +141,45 @@ def factor(factor_name: str) -> str:
     return _FACTORS.get(factor_name, factor_name)
 
 
+_LEVELS = {
+    "bs": "{}",
+    "case": "{}",
+    "iodepth": "queue depth {}",
+    "numjobs": "{} jobs",
+    "rwmixread": "{} % reads",
+    "rwmixwrite": "{} % writes",
+}
+_PATTERNS = {
+    "read": "sequential reads",
+    "write": "sequential writes",
+    "rw": "sequential access (rw)",
+    "randread": "random reads",
+    "randwrite": "random writes",
+    "randrw": "random access (randrw)",
+}
+_STEPS = {"iodepth": "request in flight", "numjobs": "job", "rwmixread": "% of reads", "rwmixwrite": "% of writes"}
+
+
 def level_of(factor_name: str, shown: object) -> str:
-    """A level inside a sentence: `bs = 4KiB`; cases by their name."""
-    return str(shown) if factor_name == "case" else f"{factor_name} = {shown}"
+    """A level inside a sentence: `4 KiB`, `8 jobs`, `random access (randrw)`; of other factors `name = level`."""
+    if factor_name == "rw" and str(shown) in _PATTERNS:
+        return _PATTERNS[str(shown)]
+    text = re.sub(r"^([0-9.]+)([A-Za-z]+)$", r"\1 \2", str(shown)) if factor_name == "bs" else str(shown)
+    if (factor_name, text) == ("numjobs", "1"):
+        return "1 job"
+    return _LEVELS.get(factor_name, f"{factor_name} = {{}}").format(text)
 
 
-def place(where: Mapping[str, object], head: str = "At") -> str:
-    """A restriction at the head of a sentence: `At rw = randrw: `; empty for none."""
-    if not where:
-        return ""
-    return f"{head} {', '.join(level_of(key, shown) for key, shown in where.items())}: "
+def step_of(factor_name: str) -> str:
+    """What a slope is told per: `job`; `unit of <name>` for factors without a word of their own."""
+    return _STEPS.get(factor_name, f"unit of {factor_name}")
+
+
+def levels(where: Mapping[str, object]) -> str:
+    """Several levels inside a sentence: `random access (randrw), 8 jobs`."""
+    return ", ".join(level_of(key, shown) for key, shown in where.items())
+
+
+def placed(where: Mapping[str, object], sentence: str) -> str:
+    """A sentence with its restriction in front: `With random access (randrw), read bandwidth falls.`"""
+    return f"With {levels(where)}, {_small(sentence)}" if where else sentence

@@ -13,7 +13,7 @@ from typing import Any
 from ioassay.analysis.finding import Finding
 from ioassay.metrics import format_metric
 from ioassay.record import RecordSet
-from ioassay.report import tables
+from ioassay.report import beside, tables
 from ioassay.report.tables import Cell, Shown
 
 CONCLUDE, CAVEATS = "conclude", "caveats"
@@ -60,11 +60,14 @@ class StudyStory:
     title: str
     description: str
     observation: Sequence[str]
-    statistics: Sequence[str]
+    """Sentences, as `comparisons`, `conclusion` and `summary`."""
+    tests: Sequence[Shown]
+    comparisons: Sequence[str]
+    counted: Shown | None
+    """The naive analyses of variance beside the one that counts."""
     conclusion: Sequence[str]
-    """Sentences, as those before."""
     summary: Sequence[str]
-    """The conclusion, or the means where the study asks for none."""
+    """The conclusion in brief, or the means where the study asks for none."""
     doubts: Sequence[Told]
     means: Shown | None
     groups: Sequence[Group]
@@ -86,19 +89,16 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
         anchor=anchor(name),
         title=str(study.get("title") or name),
         description=str(study.get("description") or ""),
-        observation=sentences(str(paragraphs.get("observation") or "")),
-        statistics=sentences(str(paragraphs.get("statistics") or "")),
-        conclusion=sentences(concluded.statement if concluded else ""),
-        summary=sentences(concluded.statement) if concluded else _first_means(measured),
+        observation=list(paragraphs.get("observation") or ()),
+        tests=[tables.shown(table) for table in concluded.tables] if concluded else [],
+        comparisons=list(paragraphs.get("comparisons") or ()),
+        counted=beside.table(own),
+        conclusion=list(paragraphs.get("conclusion") or ()),
+        summary=list(paragraphs.get("summary") or ()) or _first_means(measured),
         doubts=[told(finding) for finding in own if finding.question == CAVEATS],
         means=means(measured),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
-
-
-def sentences(paragraph: str) -> list[str]:
-    """A paragraph's sentences: many numbers in a row are read more easily below each other."""
-    return [part for part in re.split(r"(?<=[.!?]) (?=[A-Z]|[0-9.]+th )", paragraph) if part]
 
 
 def anchor(name: str) -> str:
@@ -191,9 +191,9 @@ def _known(row: Mapping[str, Any]) -> str:
 def _interval(row: Mapping[str, Any]) -> str:
     if row["ci95"] is None:
         return "no interval"
-    # No metric of ours can be negative, but Student's interval of few values can.
-    low, high = (format_metric(row["metric"], max(end, 0.0)) for end in row["ci95"])
-    return f"{low} to {high}"
+    from ioassay.analysis import wording
+
+    return wording.span(row["metric"], row["ci95"][0], row["ci95"][1], format_metric)
 
 
 def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | None:
@@ -215,4 +215,4 @@ def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | N
 
 
 def _end(row: Mapping[str, Any]) -> Cell:
-    return Cell(format_metric(row["metric"], row["mean"]), True, f"{_interval(row)} at {row['workload']}")
+    return Cell(format_metric(row["metric"], row["mean"]), True, f"{_interval(row)}\nat {row['workload']}")

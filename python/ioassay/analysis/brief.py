@@ -1,0 +1,83 @@
+"""The few sentences of a summary: what a study comes to, responses that behave alike told together.
+
+Intervals and tests are left to the conclusion, whose sentences these shorten; nothing here is decided anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ioassay.analysis import sentences, wording
+from ioassay.analysis.cells import Cells
+from ioassay.analysis.mix import Mix
+from ioassay.analysis.shape import Shape
+from ioassay.analysis.statistics.ratio import Ratio
+
+MOST = 4
+"""More than this is not a summary; what is left out stands in the conclusion."""
+
+
+@dataclass
+class Brief:
+    """Topics in the order in which they came up: quantity and factor -> response -> its phrases."""
+
+    _shapes: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = field(default_factory=dict)
+    _pairs: dict[tuple[str, str], tuple[list[str], list[str]]] = field(default_factory=dict)
+    _whole: list[str] = field(default_factory=list)
+
+    def shape(self, part: Cells, curve: Shape) -> None:
+        """A response over an ordered factor, in one place."""
+        topic = self._shapes.setdefault((_quantity(part.response), curve.factor), {})
+        phrases = topic.setdefault(part.response, {})
+        where = wording.levels(part.where())
+        ends = sentences.shape_ends(part, curve)
+        phrases.setdefault(sentences.shape_phrase(curve), []).append(f"{ends} with {where}" if where else ends)
+
+    def pair(self, found: Cells, factor: str, ratio: Ratio) -> None:
+        """Two levels against each other."""
+        first, second = (wording.level_of(factor, level) for level in found.factors[factor])
+        alike, apart = self._pairs.setdefault((first, second), ([], []))
+        if sentences.alike(ratio):
+            alike.append(wording.inside(found.response))
+        else:
+            apart.append(sentences.average_sentence(found, factor, ratio))
+
+    def mix(self, seen: str, one: Mix) -> None:
+        """A mix of sizes: its mean beside those of its parts, and what mixing costs. Bandwidths only."""
+        if isinstance(one.predicted, Ratio):
+            self._whole.append(f"{seen} {wording.capital(sentences.prediction(one.predicted))}")
+
+    def whole(self, sentence: str) -> None:
+        """A sentence that is short enough as it is."""
+        self._whole.append(sentence)
+
+    def told(self, conclusion: list[str]) -> list[str]:
+        """At most `MOST` sentences; the first of the conclusion where no topic was told."""
+        shapes = [_joined(topic) for topic in self._shapes.values()]
+        pairs = [part for (first, second), found in self._pairs.items() for part in _pair(first, second, *found)]
+        return ([*shapes, *pairs, *self._whole] or conclusion)[:MOST]
+
+
+def _quantity(response: str) -> str:
+    return response.partition(".")[2]
+
+
+def _joined(topic: dict[str, dict[str, list[str]]]) -> str:
+    clauses: list[str] = []
+    told: set[str] = set()
+    for response, phrases in topic.items():
+        name = wording.inside(response) if clauses else wording.name(response)
+        parts = [
+            f"{'likewise' if phrase in told else phrase}, {' and '.join(dict.fromkeys(ends))}"
+            for phrase, ends in phrases.items()
+        ]
+        told.update(phrases)
+        clauses.append(f"{name} {', but '.join(parts)}")
+    return f"{'; '.join(clauses)}."
+
+
+def _pair(first: str, second: str, alike: list[str], apart: list[str]) -> list[str]:
+    if not alike:
+        return apart
+    told = f"On average, no difference between {first} and {second} can be seen in {wording.listed(alike)}."
+    return [*apart, told]
