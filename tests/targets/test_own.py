@@ -98,3 +98,28 @@ def test_an_announcement_does_not_outlive_a_restart_of_the_machine(
 def test_an_announcement_keeps_an_earlier_mark(file: Path) -> None:
     own.expect(file)
     assert own.read(file) == Mark(4096)
+
+
+def test_a_settled_file_is_ours_until_something_writes_to_it(file: Path) -> None:
+    own.settle(file)
+    assert own.read(file) == Mark(4096) and not own.was_changed(file)
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
+    assert own.read(file) is None
+    assert own.was_changed(file) or not os.listxattr(file)  # without birth or attribute nothing tells it from another
+
+
+def test_a_file_that_is_expected_again_is_ours_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    path.write_bytes(b"x")
+    own.write(path, Mark())
+    own.settle(path)
+    own.expect(path)
+    path.write_bytes(b"changed by a tool that is then killed")
+    assert own.read(path) == Mark()
+
+
+def test_settling_makes_no_file_ours(tmp_path: Path) -> None:
+    letter = tmp_path / "letter"
+    letter.write_text("Dear sister,")
+    own.settle(letter)
+    assert own.read(letter) is None and not os.listxattr(letter)

@@ -223,3 +223,15 @@ def test_an_active_swap_file_is_refused(tmp_path: Path) -> None:
             assert f"{name} is an active swap file ({path})" in refusal(name, str(name))
     finally:
         command("swapoff", path)
+
+
+@pytest.mark.root
+def test_the_kernels_switches_are_never_written() -> None:
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        for path in (f"/proc/{sleeper.pid}/comm", "/sys/kernel/mm/transparent_hugepage/enabled"):
+            with pytest.raises(SafetyRefusal, match="switches of the kernel"):
+                safety.inspect_path(Path(path), WRITE, Consent((path,)))
+    finally:
+        sleeper.kill()
+        sleeper.wait()

@@ -37,6 +37,7 @@ class FileTarget:
         self._root = root
         self._writes = False
         self._identity: FileId | None = None
+        self._is_own = False
 
     def inspect(self, access: str) -> Sequence[Warning_]:
         """What can be said before it is touched. SafetyRefusal: not ours to load. StudyError: cannot be made."""
@@ -63,23 +64,37 @@ class FileTarget:
         """Make and fill the file, if that is still to do. RunError when the disk fills up on the way."""
         if access == NOTHING:
             return ()
+        inspected = file_id(self._path)
         warnings = self.inspect(access)
         if self._must_make():
-            self._make(lambda share: progress(f"filling {self._path}", share))
-        self._identity = file_id(self._path)
+            self._make(inspected, lambda share: progress(f"filling {self._path}", share))
+        self._identity, self._is_own = file_id(self._path), self._ours()
         return warnings
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
-        """The file, after a look whether it is still the one that was prepared."""
+        """The file, after a look whether it is still the one that was prepared and nobody else has changed it."""
         size_bytes = self._size_bytes()
-        moved = self._identity is not None and file_id(self._path) != self._identity
-        if moved or (self._identity is not None and self._path.stat().st_size < size_bytes):
+        if self._identity is not None:
+            self._require_same(size_bytes)
+        mark = own.read(self._path) if self._writes else None
+        if mark is not None:
+            own.write(self._path, mark)
+        try:
+            yield Load(kind=self.kind, path=self._path, size_bytes=size_bytes, read_only=not self._writes)
+        finally:
+            if mark is not None:
+                own.settle(self._path)
+
+    def _require_same(self, size_bytes: int) -> None:
+        same = file_id(self._path) == self._identity and self._path.stat().st_size >= size_bytes
+        # The number of an inode is soon given to another file; the mark of ours is not.
+        if not same or (self._is_own and not self._ours()):
             raise RunError(
-                f"{self._path} was removed, replaced or cut short since it was prepared; wanted the same file of "
-                f"{units.format_size(size_bytes)}. Let nothing else use it (for fio: no unlink), and resume the run"
+                f"{self._path} was removed, replaced or cut short, or something else wrote to it, since it was "
+                f"prepared; wanted the same file of {units.format_size(size_bytes)}. Let nothing else use it (for fio: "
+                "no unlink), and resume the run"
             )
-        yield Load(kind=self.kind, path=self._path, size_bytes=size_bytes, read_only=not self._writes)
 
     def close(self) -> None:
         """Remove the file if the study says so and it is ours."""
@@ -87,7 +102,8 @@ class FileTarget:
             self._remove()
 
     def _remove(self) -> None:
-        if self._ours():
+        # What was formatted or attached to a loop device since is somebody's, whoever made the file.
+        if self._ours() and not safety.file_findings(self._path, self._root):
             self._path.unlink()
             own.forget(self._path)
 
@@ -150,8 +166,8 @@ class FileTarget:
             )
         return safety.inspect_file(self._path, READ, self._consent, self._root)
 
-    def _make(self, progress: Callable[[float], None]) -> None:
-        handle = self._open()
+    def _make(self, inspected: FileId | None, progress: Callable[[float], None]) -> None:
+        handle = self._open(inspected)
         try:
             self._write(handle, progress)
         except OSError as error:
@@ -159,10 +175,10 @@ class FileTarget:
             raise RunError(self._why(error)) from error
         finally:
             os.close(handle)
+            own.settle(self._path)
 
-    def _open(self) -> int:
+    def _open(self, inspected: FileId | None) -> int:
         """Open our file, or make a new one. Never opens anything but what was inspected."""
-        inspected = file_id(self._path)
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             handle = os.open(self._path, flags | (os.O_CREAT | os.O_EXCL if inspected is None else 0), 0o644)
@@ -183,6 +199,7 @@ class FileTarget:
             os.ftruncate(handle, wanted_bytes)
             return
         mark = own.read(self._path) or Mark()
+        own.write(self._path, mark)
         start_bytes = min(mark.written_bytes, os.fstat(handle).st_size, wanted_bytes)
         if safety.unwritten(self._path, start_bytes):
             start_bytes = 0

@@ -4,6 +4,8 @@ A file of ours carries the extended attribute `user.ioassay`, which dies with th
 a copy does not inherit it. Where a file system keeps no such attributes, a hidden file `.<name>.ioassay` beside it
 names inode and time of birth instead, so that another file of the same name is not taken for ours.
 A file that a tool is about to make is announced beforehand (`expect`): a kill cannot leave it unknown.
+Inode and attribute stay when somebody copies other data over a file of ours. Therefore a mark that nobody is at work
+under is settled with the time of the last change; a change since then makes the file somebody else's.
 """
 
 from __future__ import annotations
@@ -47,17 +49,44 @@ def read(path: Path) -> Mark | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    attribute, note = _attribute(path), _sidecar(path)
-    if attribute.get("inode") == status.st_ino:
-        return Mark(int(attribute["written_bytes"]))
-    if note.get("inode") == status.st_ino and _same_age(path, note, status):
+    note = _noted(path, status)
+    if note is not None and note.get("settled_ns", status.st_mtime_ns) == status.st_mtime_ns:
         return Mark(int(note["written_bytes"]))
-    return Mark() if _was_expected(path, note) else None
+    return Mark() if note is None and _was_expected(path, _sidecar(path)) else None
+
+
+def was_changed(path: Path) -> bool:
+    """Whether ioassay made this file and something else has changed it since."""
+    return path.is_file() and _noted(path, path.lstat()) is not None and read(path) is None
 
 
 def write(path: Path, mark: Mark) -> None:
-    """Make a file ours. The data it speaks of must have been flushed before."""
-    note = {"inode": path.lstat().st_ino, "written_bytes": mark.written_bytes}
+    """Make a file ours, to be worked on. The data that the mark speaks of must have been flushed before."""
+    _write(path, {"inode": path.lstat().st_ino, "written_bytes": mark.written_bytes})
+
+
+def settle(path: Path) -> None:
+    """Say that ioassay has done with a file of ours: who changes it from now on makes it his.
+
+    Nothing happens to a file that is not ours. Where it cannot be noted, the mark stays as it is.
+    """
+    mark = read(path)
+    with suppress(OSError):
+        if mark is not None:
+            status = path.lstat()
+            note = {"inode": status.st_ino, "written_bytes": mark.written_bytes, "settled_ns": status.st_mtime_ns}
+            _write(path, note)
+
+
+def _noted(path: Path, status: os.stat_result) -> dict[str, Any] | None:
+    """What is noted of this very file; None when nothing is."""
+    attribute, note = _attribute(path), _sidecar(path)
+    if attribute.get("inode") == status.st_ino:
+        return attribute
+    return note if note.get("inode") == status.st_ino and _same_age(path, note, status) else None
+
+
+def _write(path: Path, note: Mapping[str, Any]) -> None:
     try:
         os.setxattr(path, ATTRIBUTE, json.dumps(note).encode(), follow_symlinks=False)
         _sidecar_of(path).unlink(missing_ok=True)
@@ -70,7 +99,9 @@ def write(path: Path, mark: Mark) -> None:
 
 
 def expect(path: Path) -> None:
-    """Announce that a tool of ours is about to make (or make anew) this file."""
+    """Announce that a tool of ours is about to make (or make anew, or change) this file."""
+    if (mark := read(path)) is not None:
+        write(path, mark)
     since_ns = time.time_ns()
     _write_sidecar(path, {**_sidecar(path), "expected_since_ns": since_ns, "boot_id": _boot_id()})
     # File systems stamp new files with a clock that lags by up to a tick: what is made from now on is stamped later.

@@ -21,6 +21,11 @@ from ioassay.targets.refusal import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
 """/dev/null, /dev/zero and /dev/full (Linux Documentation/admin-guide/devices.txt)."""
+_KERNEL_FILES = frozenset(
+    "proc sysfs cgroup cgroup2 debugfs tracefs configfs securityfs efivarfs bpf pstore fusectl binfmt_misc selinuxfs "
+    "smackfs nfsd rpc_pipefs devpts mqueue resctrl".split()
+)
+"""File systems without data: their files are interfaces of the kernel (proc_filesystems(5))."""
 _MEMORY_DEVICES = ("zram", "ram", "brd", "pmem")
 
 
@@ -165,12 +170,23 @@ def inspect_file(path: Path, access: str, consent: Consent, root: Path = ROOT) -
     if not os.access(path, os.R_OK):
         raise StudyError(f"{path}: no permission to read it; choose another path or another user", key="target.path")
     if access == WRITE:
+        _refuse_kernel_file(path, root)
         findings = file_findings(path, root)
         refusal.refuse_unless_consented(str(path), findings, [str(path)], consent)
     found = filesystem.warnings(path, root)
     if access != WRITE and (text := unwritten(path)):
         found.append(unwritten_warning(path, text))
     return found
+
+
+def _refuse_kernel_file(path: Path, root: Path) -> None:
+    """A file of /proc and the like has the size 0 and is a switch: what is written to it is obeyed."""
+    mount = mounts.mount_of(path, root)
+    if mount is not None and mount.kind in _KERNEL_FILES:
+        raise SafetyRefusal(
+            f"{path}: refused, nothing was written: it lies on {mount.point} ({mount.kind}), where files are switches "
+            "of the kernel; give a file on a disk"
+        )
 
 
 def unwritten_warning(path: Path, what: str) -> Warning_:
@@ -215,7 +231,10 @@ def _held_data(path: Path) -> Iterator[Finding]:
         yield Finding(f"{path} holds {signature}", False)
     if own.read(path) is None:
         what = unwritten(path) or f"{units.format_size(size_bytes)} of data"
-        yield Finding(f"{path} exists and was not made by ioassay ({what})", False)
+        whose = (
+            "something else wrote to it since ioassay made it" if own.was_changed(path) else "was not made by ioassay"
+        )
+        yield Finding(f"{path} exists and {whose} ({what})", False)
 
 
 def unwritten(path: Path, end_bytes: int | None = None) -> str:
@@ -248,5 +267,6 @@ def mark_own(path: Path) -> None:
     with suppress(PermissionError):
         if resolved.is_file():
             own.write(resolved, own.Mark())
+            own.settle(resolved)
         elif not resolved.exists():
             own.forget(resolved)
