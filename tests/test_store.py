@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import durable, frames, store
+from ioassay import columns, durable, frames, store
 from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.record import FAILED, OK, Buckets, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
@@ -69,7 +69,7 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
 def test_an_empty_run_has_frames_with_their_columns(run: RunStore) -> None:
     found = frames.load(run)
     assert {"study", "trial", "status", "order"} <= set(found.trials.columns)
-    assert found.hist.columns == list(frames.SCHEMAS["hist"])
+    assert found.hist.columns == list(columns.SCHEMAS["hist"])
     assert found.warnings.columns == list(frames.WARNINGS)
 
 

@@ -45,8 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adjust": CONTRACTS | {"study"},
     "plan": ROLES | {"study"},
     "quick": ROLES | {"study", "plan"},
-    "store": ROLES | {"durable", "study", "plan", "catalogue", "frames"},
-    "frames": ROLES | {"store"},
+    "columns": CONTRACTS | {"durable"},
+    "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
+    "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "preflight": ROLES | {"study", "plan", "process", "drivers", "targets", "monitors", "analysis"},
     "run": ROLES

@@ -8,25 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from ioassay.columns import KEY, SCHEMAS
 from ioassay.errors import InputError
 from ioassay.record import Record, RecordSet, Scalar
 from ioassay.store import RunStore
 
-_KEY = {"study": pl.String(), "trial": pl.String()}
-SCHEMAS: dict[str, dict[str, pl.DataType]] = {
-    "hist": {
-        **_KEY,
-        "direction": pl.String(),
-        "kind": pl.String(),
-        "job": pl.Int64(),
-        "value_ns": pl.Int64(),
-        "count": pl.Int64(),
-    },
-    "series": {**_KEY, "metric": pl.String(), "job": pl.Int64(), "time_s": pl.Float64(), "value": pl.Float64()},
-    "samples": {**_KEY, "monitor": pl.String(), "name": pl.String(), "time_s": pl.Float64(), "value": pl.Float64()},
-}
 TRIALS: dict[str, pl.DataType] = {
-    **_KEY,
+    **KEY,
     "status": pl.String(),
     "reason": pl.String(),
     "repetition": pl.Int64(),
@@ -34,7 +22,7 @@ TRIALS: dict[str, pl.DataType] = {
     "started_unix_s": pl.Float64(),
     "duration_s": pl.Float64(),
 }
-WARNINGS: dict[str, pl.DataType] = {**_KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
+WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
 
 
 def load(store: RunStore) -> RecordSet:

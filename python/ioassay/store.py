@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
-import io
 import json
 import math
 import re
@@ -169,9 +168,10 @@ class RunStore:
         folder = self.folder(record.trial["id"])
         key = {"study": record.trial["study"], "trial": record.trial["id"]}
         try:
-            _write_frame(folder / "hist.parquet", key, [_bucket_columns(item) for item in buckets])
-            _write_frame(folder / "series.parquet", key, [_series_columns(item) for item in series])
-            _write_frame(folder / "samples.parquet", key, [_sample_columns(item) for item in samples])
+            if buckets or series or samples:
+                from ioassay import columns
+
+                columns.write(folder, key, buckets, series, samples)
             for path in (folder / "raw").iterdir():
                 durable.sync(path)
             text = json.dumps(dataclasses.asdict(record), indent=1)
@@ -295,38 +295,3 @@ def _read_json(path: Path, remedy: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise InputError(f"{path}: holds {type(table).__name__}, wanted an object; {remedy}")
     return table
-
-
-def _bucket_columns(item: Buckets) -> dict[str, Any]:
-    head = {"direction": item.direction, "kind": item.kind, "job": item.job}
-    return {**head, "value_ns": list(item.values_ns), "count": list(item.counts)}
-
-
-def _series_columns(item: Series) -> dict[str, Any]:
-    return {"metric": item.metric, "job": item.job, "time_s": list(item.time_s), "value": list(item.value)}
-
-
-def _sample_columns(item: Samples) -> dict[str, Any]:
-    columns = {"time_s": list(item.time_s), "name": list(item.name), "value": list(item.value)}
-    return {"monitor": item.monitor, **columns}
-
-
-def _write_frame(path: Path, key: Mapping[str, str], pieces: Sequence[Mapping[str, Any]]) -> None:
-    """Pieces one below the other; scalars of a piece are repeated over its rows. No rows: no file."""
-    if not pieces:
-        return
-    import polars as pl
-
-    from ioassay.frames import SCHEMAS
-
-    schema = SCHEMAS[path.stem]
-    frames = []
-    for piece in pieces:
-        lists = {name: pl.Series(name, value, schema[name]) for name, value in piece.items() if isinstance(value, list)}
-        scalars = {**key, **{name: value for name, value in piece.items() if not isinstance(value, list)}}
-        literals = [pl.lit(value, schema[name]).alias(name) for name, value in scalars.items()]
-        frames.append(pl.DataFrame(lists).with_columns(literals).select(list(schema)))
-    content = io.BytesIO()  # polars itself would tell a full disk by an error that is no OSError
-    pl.concat(frames).write_parquet(content, compression="zstd")
-    path.write_bytes(content.getbuffer())
-    durable.sync(path)

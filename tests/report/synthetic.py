@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ioassay import columns, frames
+from ioassay import frames
+from ioassay.columns import SCHEMAS
 from ioassay.record import RecordSet
 
 SHARES = [0, 12, 25, 38, 50, 63, 75, 88, 100]
@@ -172,12 +173,12 @@ def histograms(trials: list[dict[str, Any]], seed: int) -> pl.DataFrame:
             values.append(bins)
             counts.append(count * 4)
     if not heads:
-        return pl.DataFrame(schema=columns.SCHEMAS["hist"])
+        return pl.DataFrame(schema=SCHEMAS["hist"])
     names = ("study", "trial", "direction", "kind")
     sizes = [size for _, size in heads]
     columns: dict[str, Any] = {name: np.repeat([head[at] for head, _ in heads], sizes) for at, name in enumerate(names)}
     columns |= {"job": np.full(sum(sizes), -1), "value_ns": np.concatenate(values), "count": np.concatenate(counts)}
-    return pl.DataFrame(columns, schema=columns.SCHEMAS["hist"])
+    return pl.DataFrame(columns, schema=SCHEMAS["hist"])
 
 
 def buckets(values_ns: Any) -> Any:
@@ -195,7 +196,7 @@ def series(trials: list[dict[str, Any]], random_: random.Random, every_s: float 
             for step in range(1, int(10 / every_s) + 1):
                 value = row["read.bw"] * random_.gauss(1, 0.03) * (1.4 if step < 4 else 1.0)
                 rows.append((row["study"], row["trial"], "read.bw", -1, (step - 0.5) * every_s, value))
-    return pl.DataFrame(rows, schema=columns.SCHEMAS["series"], orient="row")
+    return pl.DataFrame(rows, schema=SCHEMAS["series"], orient="row")
 
 
 def samples(trials: list[dict[str, Any]], seed: int, every_s: float = 0.5) -> pl.DataFrame:
@@ -213,11 +214,11 @@ def samples(trials: list[dict[str, Any]], seed: int, every_s: float = 0.5) -> pl
                     head = {"study": row["study"], "trial": row["trial"], "monitor": monitor, "name": name}
                     found.append((head, columns))
     if not found:
-        return pl.DataFrame(schema=columns.SCHEMAS["samples"])
+        return pl.DataFrame(schema=SCHEMAS["samples"])
     size = time_s.size
     texts = {key: np.repeat([head[key] for head, _ in found], size) for key in found[0][0]}
     numbers = {key: np.concatenate([columns[key] for _, columns in found]) for key in ("time_s", "value")}
-    return pl.DataFrame({**texts, **numbers}).select(list(columns.SCHEMAS["samples"]))
+    return pl.DataFrame({**texts, **numbers}).select(list(SCHEMAS["samples"]))
 
 
 def counters(
