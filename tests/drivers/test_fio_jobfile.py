@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ioassay.drivers.fio import Fio, jobfile
 from ioassay.errors import StudyError
-from ioassay.roles import READ, WRITE, Command, Load, Trial
+from ioassay.roles import READ, WRITE, Command, Load, Outcome, Trial
 from ioassay.study import make_study
 
 NOTHING_TO_LOAD = Load("null", None, 0, False)
@@ -238,3 +238,24 @@ def test_names_start_where_the_user_stands_and_includes_beside_the_file_are_foun
         (raw / name).write_text(text)
     subprocess.run(command.argv, cwd=command.cwd, check=True, capture_output=True)
     assert (here / "a.0.0").stat().st_size == 65536
+
+
+def test_group_reporting_is_turned_off_unless_a_steady_state_is_looked_for(tmp_path: Path) -> None:
+    text = "[global]\ngroup_reporting\nioengine=null\nsize=1m\n[a]\nrw=read\n[b]\nrw=write\n"
+    assert "group_reporting=0\n" in command(text, tmp_path).files["job.fio"]
+    steady = text.replace("[a]", "steadystate=iops:1%\n[a]")
+    assert command(steady, tmp_path).files["job.fio"] == steady
+
+
+@pytest.mark.fio
+def test_sections_of_a_group_keep_their_own_results(tmp_path: Path) -> None:
+    text = "[global]\ngroup_reporting\nioengine=null\nsize=1m\n[a]\nrw=read\n[b]\nrw=write\n"
+    found = command(text, tmp_path)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/job.fio").write_text(found.files["job.fio"])
+    subprocess.run(list(found.argv), check=True, cwd=tmp_path)
+    trial = Trial("id", "s", "fio", {}, {"job": text, "job_path": str(tmp_path / "my.fio")}, {}, {}, 0, 9, 0)
+    ended = Outcome(0, None, False, 0.0, 1.0, tmp_path / "stdout", tmp_path / "stderr")
+    metrics = Fio().parse(trial, ended, tmp_path / "raw").metrics
+    assert metrics["a/read.bytes"] == metrics["b/write.bytes"] == 2**20
+    assert "a/write.bytes" not in metrics

@@ -211,3 +211,14 @@ def test_a_job_without_io_of_its_own_may_be_idle() -> None:
     idle = Job("burner", 0, 0, {"read": Direction(0, 0, 0.0)})
     found = judge(Results("fio-3.33", [done().jobs[0], idle]), [TIMED, burner], outcome(), "")
     assert found.reason == ""
+
+
+def test_the_summed_run_time_of_a_group_is_not_taken_for_that_of_a_job() -> None:
+    """With group_reporting fio 3.33 gives `job_runtime` as the sum of the group's jobs."""
+
+    def group(ran_s: float) -> Verdict:
+        directions = {"read": Direction(100, 409600, ran_s), "write": Direction(100, 409600, ran_s)}
+        return verdict(Results("fio-3.33", [Job("job", 0, 0, directions, {}, 4 * ran_s)]))
+
+    assert group(10.0) == Verdict("")
+    assert "ran 3 s of the 10 s" in group(3.0).reason

@@ -21,9 +21,21 @@ from ioassay.targets.refusal import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
 """/dev/null, /dev/zero and /dev/full (Linux Documentation/admin-guide/devices.txt)."""
-_KERNEL_FILES = frozenset(
-    "proc sysfs cgroup cgroup2 debugfs tracefs configfs securityfs efivarfs bpf pstore fusectl binfmt_misc selinuxfs "
-    "smackfs nfsd rpc_pipefs devpts mqueue resctrl".split()
+_KERNEL_FILES = (
+    *(
+        "proc",
+        "sysfs",
+        "cgroup",
+        "cgroup2",
+        "debugfs",
+        "tracefs",
+        "configfs",
+        "securityfs",
+        "efivarfs",
+        "bpf",
+        "pstore",
+    ),
+    *("fusectl", "binfmt_misc", "selinuxfs", "smackfs", "nfsd", "rpc_pipefs", "devpts", "mqueue", "resctrl"),
 )
 """File systems without data: their files are interfaces of the kernel (proc_filesystems(5))."""
 _MEMORY_DEVICES = ("zram", "ram", "brd", "pmem")

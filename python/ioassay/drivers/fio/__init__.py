@@ -135,7 +135,7 @@ class Fio:
         else:
             redirected = raw if jobfile.writes_logs(view.file) else None
             _require_plain(raw)
-            text, folder = jobfile.rewrite(view.text, view.file, {}, redirected), view.folder
+            text, folder = jobfile.rewrite(view.text, view.file, _ungrouped(view), redirected), view.folder
             options = _command_line(trial, view, raw)
         standard = ["--output-format=json+", f"--output={raw / RESULTS}", "--eta=never", f"--aux-path={raw}"]
         return Command(
@@ -172,6 +172,17 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         parts=merge.parts(results),
         warnings=(*verdict.warnings, *lost),
     )
+
+
+def _ungrouped(view: _View) -> dict[str, Any]:
+    """What turns off group_reporting: fio would name a whole group after its first job and hide an idle one.
+
+    It changes the report only, but for a steady state, which fio then looks for in the whole group.
+    """
+    named = view.file is not None and any(line.name == "group_reporting" for line in view.file.lines)
+    hidden = view.file is not None and "group_reporting" in view.file.included
+    steady = any("steadystate" in section.options for section in view.jobs)
+    return {"group_reporting": False} if named and not hidden and not steady else {}
 
 
 def _engines(view: _View) -> set[str]:
