@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioassay.analysis import stability
+from ioassay.analysis import drift, stability
+from ioassay.analysis.cells import cells
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.series import Samples
 from ioassay.analysis.steadiness import WithinTrial, within_trial
@@ -88,12 +89,35 @@ def test_a_drive_that_slows_down_over_the_run_is_seen_through_shuffled_condition
     def measure(point: Any, _: int) -> dict[str, float]:
         return {"read.bw": level[point["bs"]] * (1 - 0.01 * next(clock)) * rng.lognormal(0, 0.01)}
 
-    drift = findings(lab, measure)["drift over the run"]
-    assert drift.statistics["drifts"] and drift.severity == "warning"
-    assert drift.statistics["change"] == pytest.approx(-0.19, abs=0.04)
-    assert drift.statistics["interval"]["high"] < 0
-    assert drift.statistics["kendall"]["strata"] == 2
-    assert "falls over the run" in drift.statement
+    found = findings(lab, measure)["drift over the run"]
+    assert found.statistics["drifts"] and found.severity == "warning"
+    assert found.statistics["change"] == pytest.approx(-0.19, abs=0.04)
+    assert found.statistics["interval"]["high"] < 0
+    assert (found.statistics["unit"], found.statistics["units"]) == ("pass", 10)
+    assert "falls over the run" in found.statement
+
+
+def test_passes_that_differ_without_a_direction_are_no_drift(lab: Any) -> None:
+    """What a whole pass shares counts once; with every trial counted, half of such runs would seem to drift."""
+    study = lab.study(factors={"bs": [f"{2**power}KiB" for power in range(12)]})
+    claimed = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        shared = rng.lognormal(0, 0.1, 10)
+        rows = lab.run(study, lambda _, r, s=shared, g=rng: {"read.bw": 1e8 * s[r] * g.lognormal(0, 0.05)}, seed=seed)
+        found = drift.over_run(cells(lab.records(rows), study, "read.bw"), 0.95)
+        assert found is not None and found.statistics["unit"] == "pass"
+        claimed += found.statistics["drifts"]
+    assert claimed <= 12
+
+
+def test_conditions_that_did_not_take_turns_are_judged_by_their_trials(lab: Any) -> None:
+    rows = lab.run(lab.study(factors={"numjobs": [1, 2]}), lambda p, r: {"read.bw": 1e8 * (1 + 0.1 * r)}, 6)
+    for row in rows.trials:
+        row["order"] = (row["numjobs"] - 1) * 6 + row["repetition"]
+    found = drift.over_run(cells(lab.records(rows), rows.study, "read.bw"), 0.95)
+    assert found is not None and found.statistics["unit"] == "trial"
+    assert found.statistics["kendall"]["strata"] == 2
 
 
 def test_whole_passes_that_differ_are_named(lab: Any) -> None:

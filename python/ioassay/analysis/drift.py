@@ -1,18 +1,27 @@
-"""Does the response drift over the run? Each repetition is seen beside the others of its condition, in run order."""
+"""Does the response drift over the run? Each repetition is seen beside the others of its condition, in run order.
+
+The trials of one pass over the conditions share whatever happened to the machine meanwhile, so they are not
+independent observations of a drift: the pass is the unit where the run has passes.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from ioassay.analysis import wording
-from ioassay.analysis.cells import Cells
+from ioassay.analysis.cells import Cell, Cells
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, plain
 from ioassay.analysis.statistics.trend import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
 
+PASS, TRIAL = "pass", "trial"
+RANKABLE = 5
+"""Passes from which even a perfect trend has a rank test below 5 %."""
 NOTABLE = 0.02
 """A drift below this share of the mean over the whole run is said, but is no warning."""
 
@@ -22,13 +31,17 @@ class Drift:
     """Change over the run, as shares of the mean (0.03: 3 % more at its end), and tests of there being none.
 
     `slope_per_trial` is the slope of ln(value) over the order, within conditions; `interval` and `p` belong to it.
-    `kendall` is the seasonal Kendall test (conditions as seasons), `spearman` and `runs` look at all deviations.
+    `unit`: what was counted, PASS or TRIAL (no passes: one condition, or conditions that did not take turns).
+    `kendall`: the Mann-Kendall test of the passes' means, else the seasonal one with conditions as seasons.
+    `spearman` and `runs` look at all trials' deviations, as if these were independent.
     """
 
     change: float
     interval: Interval
     p: float
     slope_per_trial: float
+    unit: str
+    units: int
     trials: int
     kendall: Kendall | Undefined
     spearman: Correlation | Undefined
@@ -38,12 +51,14 @@ class Drift:
 def over_run(found: Cells, confidence: float) -> Finding | None:
     """One finding; None where fewer than three trials repeat something.
 
-    A drift is claimed where the rank test and the interval of the slope agree.
+    A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
+    can say nothing, and the interval decides.
     """
     drift = measure(found, confidence)
     if isinstance(drift, Undefined):
         return None
-    p = drift.kendall.p if isinstance(drift.kendall, Kendall) else drift.p
+    p = _rank_p(drift)
+    p = drift.p if p is None else p
     drifts = p < 1 - confidence and not drift.interval.low <= 0 <= drift.interval.high
     return Finding(
         study=found.study,
@@ -58,22 +73,32 @@ def over_run(found: Cells, confidence: float) -> Finding | None:
 
 
 def measure(found: Cells, confidence: float) -> Drift | Undefined:
-    """Least squares over order with a level of its own for each condition (analysis of covariance), and rank tests."""
+    """Least squares over order with a level of its own for each condition (analysis of covariance), and rank tests.
+
+    Where the run has passes, over their mean deviations: the classic analysis of covariance would count every trial.
+    """
     cells = [cell for cell in found.cells if cell.values.size > 1]
     if not cells or min(cell.values.min() for cell in cells) <= 0:
         return Undefined("no positive values were repeated")
     y = np.concatenate([_centred(np.log(cell.values)) for cell in cells])
     x = np.concatenate([_centred(cell.order.astype(np.float64)) for cell in cells])
     order = np.concatenate([cell.order for cell in cells]).astype(np.float64)
-    df, sxx = y.size - len(cells) - 1, float(np.sum(x**2))
+    span, trials, in_order = float(np.ptp(order)), y.size, np.argsort(order, kind="stable")
+    rank_correlation, waves = spearman(order, y), runs_test(y[in_order])
+    passes = _passes(cells, y, order)
+    if passes is not None:
+        x, y = passes
+        df, ranked = y.size - 2, [y]
+    else:
+        df = y.size - len(cells) - 1
+        ranked = [cell.values[np.argsort(cell.order, kind="stable")] for cell in cells]
+    sxx = float(np.sum(x**2))
     if df < 1 or sxx == 0:
         return Undefined("too few repetitions")
     slope = float(np.sum(x * y)) / sxx
     error = float(np.sqrt(np.sum((y - slope * x) ** 2) / df / sxx))
     half = float(stats.t.ppf((1 + confidence) / 2, df)) * error
-    span = float(np.ptp(order))
     p = float(2 * stats.t.sf(abs(slope) / error, df)) if error > 0 else float(slope == 0)
-    in_order = np.argsort(order, kind="stable")
     return Drift(
         change=float(np.expm1(slope * span)),
         interval=Interval(
@@ -81,11 +106,34 @@ def measure(found: Cells, confidence: float) -> Drift | Undefined:
         ),
         p=p,
         slope_per_trial=slope,
-        trials=int(y.size),
-        kendall=mann_kendall([cell.values[np.argsort(cell.order, kind="stable")] for cell in cells]),
-        spearman=spearman(order, y),
-        runs=runs_test(y[in_order]),
+        unit=TRIAL if passes is None else PASS,
+        units=int(y.size),
+        trials=trials,
+        kendall=mann_kendall(ranked),
+        spearman=rank_correlation,
+        runs=waves,
     )
+
+
+def _passes(cells: Sequence[Cell], deviations: Floats, order: Floats) -> tuple[Floats, Floats] | None:
+    """Order and deviation of each pass, about their means; None where fewer than three passes follow each other."""
+    if len(cells) < 2:
+        return None
+    numbers = np.concatenate([cell.repetition for cell in cells])
+    members = [numbers == number for number in np.unique(numbers)]
+    ends = [(order[member].min(), order[member].max()) for member in members]
+    if len(members) < 3 or any(before[1] >= after[0] for before, after in itertools.pairwise(ends)):
+        return None
+    places = np.array([order[member].mean() for member in members])
+    means = np.array([deviations[member].mean() for member in members])
+    return places - places.mean(), means - means.mean()
+
+
+def _rank_p(drift: Drift) -> float | None:
+    """The rank test's p; None where there is none, or too few passes for it ever to be small."""
+    if not isinstance(drift.kendall, Kendall) or (drift.unit == PASS and drift.units < RANKABLE):
+        return None
+    return drift.kendall.p
 
 
 def _centred(values: Floats) -> Floats:
@@ -101,7 +149,7 @@ def _statement(drift: Drift, p: float, drifts: bool, risk: float) -> str:
         way = (
             f"{'rises' if drift.change > 0 else 'falls'} over the run by {wording.points(abs(drift.change))} % {within}"
         )
-        return f"It {way} from the first trial to the last ({wording.p(p)}, seasonal Kendall test)."
+        return f"It {way} from the first trial to the last ({wording.p(p)}, {_test(drift)})."
     if p < risk:
         told = f"The rank test sees a drift ({wording.p(p)}), but its size cannot be told from none"
         return f"{told}: {size} from the first trial to the last."
@@ -116,6 +164,12 @@ def size_text(seen: Finding) -> str:
     return (
         f"{way} by {wording.points(abs(change))} % ({wording.level(bounds['confidence'])} interval {low} to {high} %)"
     )
+
+
+def _test(drift: Drift) -> str:
+    if drift.unit == TRIAL:
+        return "seasonal Kendall test" if isinstance(drift.kendall, Kendall) else "t test"
+    return f"{'t test' if _rank_p(drift) is None else 'Mann-Kendall test'} over {drift.units} passes"
 
 
 def _caveats(found: Cells, drifts: bool) -> list[str]:
