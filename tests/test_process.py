@@ -1,6 +1,7 @@
 """process.py against real processes: exit codes, holding, timeouts, groups and orphans."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -99,6 +100,58 @@ def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp
     grandchild = int((tmp_path / "grandchild").read_text())
     assert process.end_orphans(tag) == [grandchild]
     assert process._stat(grandchild) is None
+
+
+SESSION = (
+    "import os, sys, time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(300)"
+)
+"""As fio's jobs do: a session of its own, out of reach of its parent's group."""
+
+
+def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"{sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
+    assert list(outcome.leftovers) == [int(child.read_text())]
+    assert process._stat(int(child.read_text())) is None
+
+
+def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
+    child, tag = tmp_path / "child", f"test-{os.getpid()}-{time.monotonic_ns()}"
+    words = ["sh", "-c", f"{sys.executable} -c {shlex.quote(SESSION)} {child} & wait"]
+    script = (
+        "import pathlib\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        f"with process.watched({tag!r}):\n"
+        f"    process.run({words!r}, stdout=root / 'o', stderr=root / 'e', timeout_s=60,"
+        f" env={{process.TRIAL_VARIABLE: {tag!r}}})\n"
+    )
+    runner = subprocess.Popen([sys.executable, "-c", script])
+    while not (child.exists() and child.read_text().strip()):
+        time.sleep(0.01)
+    runner.kill()
+    runner.wait()
+    deadline_s = time.monotonic() + 30
+    while process._stat(int(child.read_text())) is not None:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_the_watch_ends_with_what_it_watches(tmp_path: Path) -> None:
+    before = set(process._processes())
+    with process.watched("nothing"):
+        pass
+    own = {pid for pid in set(process._processes()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
+    assert not own
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
 
 
 def test_arguments_reach_the_program_as_they_are(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """The only place that starts processes: argument lists, own group, timeout, whole group ended.
 
 A child can be held before its first instruction (`on_held`), so that monitors attach first and see everything.
-A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends, and carries
-`IOASSAY_TRIAL` in its environment, so that what a killed runner left behind can be found and ended by a later one.
+A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends. Its own children may
+leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
+`watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
 Nothing here goes through a shell, and nothing that was not started here is ever signalled.
 """
 
@@ -14,8 +15,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -28,6 +29,7 @@ GRACE_S = 5.0
 """How long a group may take to end after SIGTERM before SIGKILL: fio writes its results within it."""
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PR_SET_CHILD_SUBREAPER = 36
 _EXEC_FAILED = 127
 
 
@@ -84,25 +86,29 @@ def run(
     `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
-    child = _Held.start(argv, stdout, stderr, cwd, {**os.environ, **(env or {})})
+    whole_env = {**os.environ, **(env or {})}
+    child = _Held.start(argv, stdout, stderr, cwd, whole_env)
+    tag = whole_env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
             on_held(child.pid)
         started_unix_s, started_s = time.time(), clock()
         child.release(argv[0])
-        status = _wait(child.pid, timeout_s)
+        ended = _has_ended(child.pid, timeout_s)
         duration_s = clock() - started_s
+        timed_out = not ended
+        if timed_out:
+            _end_group(child.pid)
+        # Not reaped before its group has been looked at: until then nobody else gets its number.
+        leftovers = _end_leftovers(child.pid)
+        status = _reap(child.pid)
+        _reap_group(child.pid)
+        leftovers += _end_adopted(tag)
     except BaseException:
-        _end_group(child.pid)
-        _reap(child.pid)
+        _end_all(child.pid, tag)
         raise
     finally:
         child.close()
-    timed_out = status is None
-    if status is None:
-        _end_group(child.pid)
-        status = _reap(child.pid)
-    leftovers = _end_leftovers(child.pid)
     return Outcome(
         exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
@@ -126,6 +132,7 @@ class _Held:
     @classmethod
     def start(cls, argv: Sequence[str], stdout: Path, stderr: Path, cwd: Path | None, env: Mapping[str, str]) -> _Held:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
+        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wait_end, go = os.pipe()
         failure, failure_end = os.pipe()
         parent = os.getpid()
@@ -176,18 +183,25 @@ def _become(
     os.execvpe(argv[0], list(argv), dict(env))
 
 
-def _wait(pid: int, timeout_s: float) -> int | None:
-    """The wait status of `pid`, or None when it is still alive after `timeout_s`."""
+def _has_ended(pid: int, timeout_s: float) -> bool:
+    """Whether `pid` ended within `timeout_s`; it is left to be reaped."""
     pidfd = os.pidfd_open(pid)
     try:
         ready, _, _ = select.select([pidfd], [], [], timeout_s)
     finally:
         os.close(pidfd)
-    return _reap(pid) if ready else None
+    return bool(ready)
 
 
 def _reap(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
+
+
+def _reap_group(group: int) -> None:
+    """Reap what this process adopted of a group that has been ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
 
 
 def _end_group(group: int) -> None:
@@ -201,12 +215,21 @@ def _end_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _end_leftovers(group: int) -> Sequence[int]:
-    """End what the main process left behind in its group; its ids, for the record."""
+def _end_all(group: int, tag: str) -> None:
+    """End a child and what it started, at once where that is interrupted too."""
     try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return ()
+        _end_group(group)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            _reap(group)
+        _reap_group(group)
+        _end_adopted(tag)
+
+
+def _end_leftovers(group: int) -> tuple[int, ...]:
+    """End what the main process left behind in its group; its ids, for the record."""
     members = _members(group)
     if members:
         _end_group(group)
@@ -232,17 +255,76 @@ def _stat(pid: int) -> int | None:
     return None if state in "ZX" else int(group)
 
 
+def _end_adopted(tag: str) -> tuple[int, ...]:
+    """End the children that became ours when their parent ended; their ids."""
+    if not tag:
+        return ()
+    # Absent without CONFIG_PROC_CHILDREN; then `watched` ends them, or the next run.
+    lists = Path("/proc/self/task").glob("*/children")
+    children = sorted({int(text) for path in lists for text in path.read_text().split()})
+    found = tuple(pid for pid in children if _end_tagged(pid, tag))
+    for pid in found:
+        with suppress(ChildProcessError):
+            _reap(pid)
+    return found
+
+
+@contextmanager
+def watched(trial_tag: str) -> Iterator[None]:
+    """While this lasts, another process waits for the end of this one and then ends what carries the tag.
+
+    Without it a SIGKILL of the runner would leave fio's jobs writing to a device that nobody claims any more.
+    """
+    waiting, open_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            _close_all_but(waiting)
+            os.read(waiting, 1)  # returns when the last copy of the other end is closed
+            end_orphans(trial_tag)
+        finally:
+            os._exit(0)
+    os.close(waiting)
+    try:
+        yield
+    finally:
+        os.close(open_end)
+        _reap(pid)
+
+
+def _close_all_but(descriptor: int) -> None:
+    """Keep no pipe of the runner open, or who reads its output would wait for this process too; nor its locks."""
+    os.closerange(0, descriptor)
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+
+
 def end_orphans(trial_tag: str) -> list[int]:
     """End processes that an earlier, killed runner left behind: those whose environment carries its tag."""
-    wanted = os.fsencode(f"{TRIAL_VARIABLE}={trial_tag}")
-    found = [pid for pid in _processes() if pid != os.getpid() and wanted in _environment(pid)]
-    for pid in found:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    found = [pid for pid in _processes() if pid != os.getpid() and _end_tagged(pid, trial_tag)]
     deadline_s = time.monotonic() + GRACE_S
     while time.monotonic() < deadline_s and any(_stat(pid) is not None for pid in found):
         time.sleep(0.01)
     return found
+
+
+def _end_tagged(pid: int, tag: str) -> bool:
+    """SIGKILL for a process that carries the tag, and for no other that may get its number meanwhile."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if os.fsencode(f"{TRIAL_VARIABLE}={tag}") not in _environment(pid):
+            return False
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
 
 
 def _environment(pid: int) -> list[bytes]:

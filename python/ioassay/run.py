@@ -98,6 +98,7 @@ def execute(store: RunStore, benches: Sequence[Bench], progress: Progress) -> Ta
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         process.end_orphans(_tag(store))
+        stack.enter_context(process.watched(_tag(store)))
         for bench in benches:
             stack.callback(bench.close)
             stack.enter_context(guarded(bench.touches(), bench.consent))
