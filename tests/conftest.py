@@ -25,8 +25,10 @@ import pytest
 REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip())
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
+# The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
 # A slow machine is not a wrong answer (no deadline), and a failure must say how to run it again (print_blob).
-hypothesis.settings.register_profile("ioassay", deadline=None, print_blob=True)
+EXPLORE = bool(os.environ.get("IOASSAY_EXPLORE"))
+hypothesis.settings.register_profile("ioassay", deadline=None, print_blob=True, derandomize=not EXPLORE)
 hypothesis.settings.load_profile("ioassay")
 
 
