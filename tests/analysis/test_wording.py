@@ -79,6 +79,8 @@ def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None
 def test_a_range_says_its_unit_once_and_never_goes_below_nothing() -> None:
     assert wording.span("read.bw", 4.1e8, 4.32e8) == "410 to 432 MB/s"
     assert wording.span("read.bw", 9.5e5, 1.2e6) == "950 kB/s to 1.2 MB/s"
+    assert wording.span("read.iops", 896, 1070) == "896 IOPS to 1.07 k IOPS"
+    assert wording.span("read.iops", 70200, 85400) == "70.2 to 85.4 k IOPS"
     assert wording.span("read.lat.p99", -285e3, 1.79e6).startswith("0 ")
 
 

@@ -48,8 +48,8 @@ def span(response: str, low: float, high: float, values: Callable[[str, float], 
 
 def joined(low: str, high: str) -> str:
     """`410 to 432 MB/s`: a range whose unit is said once where both ends have the same."""
-    number, _, unit = low.rpartition(" ")
-    return f"{number if number and high.endswith(f' {unit}') else low} to {high}"
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def lowest(response: str, low: float) -> float:

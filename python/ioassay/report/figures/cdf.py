@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ioassay._core import Histogram
 
 Percentage = Annotated[float, Field(gt=0, lt=100)]
+SHOWN = 0.999
+"""Share of the requests that the axis holds; zooming out on the page shows the rest."""
 _KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
 
 
@@ -49,6 +51,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         f"○ {', '.join(f'{share:g}' for share in sorted(spec.marks))} % of the requests took at most this long"
         if spec.marks
         else "",
+        f"axis to {SHOWN:.1%}".replace("%", " %") + " of the slowest curve",
         selection.pooled(selection.points_of(study, shown), factor),
     ]
     title = f"{name}, cumulative distribution"
@@ -106,8 +109,8 @@ def _layers(
 
     lines, marks = _point_rows(spec, factor, merged, curve.curve), _point_rows(spec, factor, merged, curve.marks)
     marks = [{**row, "text": format_ns(row["x"])} for row in marks]
-    x, y = _time_axis(lines, name), _percent_axis(spec)
-    line = alt.Chart(layers.data(lines)).mark_line(style="curve", strokeWidth=1.8)
+    x, y = _time_axis(lines, name, merged), _percent_axis(spec)
+    line = alt.Chart(layers.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
     drawn = [line.encode(x=x, y=y, **color).add_params(layers.zoom())]
     if marks:
         tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]
@@ -136,10 +139,18 @@ def _point_rows(
     return rows
 
 
-def _time_axis(lines: layers.Rows, name: str) -> Any:
+def _right_end(lines: layers.Rows, merged: Mapping[Scalar | None, Histogram]) -> float:
+    """Where the slowest curve has `SHOWN` of its requests: a single stall would squeeze all else into a corner."""
+    last = max(row["x"] for row in lines)
+    slowest = max(float(found.quantiles([SHOWN])[0]) for found in merged.values())
+    return float(min(max(slowest * 1.1, 1.0), last))
+
+
+def _time_axis(lines: layers.Rows, name: str, merged: Mapping[Scalar | None, Histogram]) -> Any:
     import altair as alt
 
-    low, high = min(row["x"] for row in lines), max(row["x"] for row in lines)
+    low = min(row["x"] for row in lines)
+    high = _right_end(lines, merged)
     if high < 2 * low:
         low, high = low / 1.5, high * 1.5
     ticks = scales.time_labels(scales.log_ticks(low, high))
