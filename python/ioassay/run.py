@@ -26,7 +26,7 @@ from ioassay.record import FAILED, OK, Record, Samples, Warning_
 from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.settings import KEEP, HostSettings, drop_caches
 from ioassay.store import RunStore
-from ioassay.targets.guard import guarded
+from ioassay.targets.guard import Guard, guarded
 
 if TYPE_CHECKING:
     from ioassay.study import Until
@@ -95,15 +95,16 @@ def _key(point: object) -> str:
 
 def execute(store: RunStore, benches: Sequence[Bench], progress: Progress) -> Tally:
     """Run what has no record yet; the tally counts every planned trial, earlier records included."""
+    guards: dict[str, Guard] = {}
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         process.end_orphans(_tag(store))
         stack.enter_context(process.watched(_tag(store)))
         for bench in benches:
             stack.callback(bench.close)
-            stack.enter_context(guarded(bench.touches(), bench.consent))
+            guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
         settings = stack.enter_context(HostSettings(_governor(benches)))
-        return _execute(store, {bench.study.name: bench for bench in benches}, progress, settings.warnings)
+        return _execute(store, {bench.study.name: bench for bench in benches}, guards, progress, settings.warnings)
 
 
 def _governor(benches: Sequence[Bench]) -> str:
@@ -112,7 +113,13 @@ def _governor(benches: Sequence[Bench]) -> str:
     return "performance" if "performance" in wanted else KEEP
 
 
-def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress, of_host: Sequence[Warning_]) -> Tally:
+def _execute(
+    store: RunStore,
+    benches: dict[str, Bench],
+    guards: dict[str, Guard],
+    progress: Progress,
+    of_host: Sequence[Warning_],
+) -> Tally:
     tally = Tally()
     prepared: dict[str, Sequence[Warning_]] = {}
     patience = {name: _Patience(bench.study.until) for name, bench in benches.items()}
@@ -128,6 +135,7 @@ def _execute(store: RunStore, benches: dict[str, Bench], progress: Progress, of_
             bench = benches[trial.study]
             if trial.study not in prepared:
                 prepared[trial.study] = [*of_host, *_prepare(bench, progress)]
+            guards[trial.study].require_same(bench.driver.touches(trial.params))
             progress.started(trial)
             try:
                 record = run_trial(store, bench, trial, prepared[trial.study])

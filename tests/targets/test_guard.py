@@ -60,6 +60,40 @@ def test_one_bad_path_stops_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [letter]
 
 
+def test_a_path_that_leads_elsewhere_between_trials_is_refused(tmp_path: Path) -> None:
+    letter, name = tmp_path / "letter", tmp_path / "name"
+    letter.write_text("Dear sister,")
+    name.symlink_to(tmp_path / "made")
+    touches = [Touch(name, WRITE)]
+    with guarded(touches, Consent()) as guard:
+        guard.require_same(touches)
+        (tmp_path / "made").write_bytes(b"x")
+        guard.require_same(touches)  # what the job made is its own
+        name.unlink()
+        name.symlink_to(letter)
+        with pytest.raises(SafetyRefusal, match="leads to something else"):
+            guard.require_same(touches)
+    assert os.listxattr(letter) == []
+
+
+def test_a_file_that_somebody_put_in_the_place_of_the_jobs_is_refused(tmp_path: Path) -> None:
+    letter, made = tmp_path / "letter", tmp_path / "made"
+    letter.write_text("Dear sister,")
+    touches = [Touch(made, WRITE)]
+    with guarded(touches, Consent()) as guard:
+        letter.rename(made)
+        with pytest.raises(SafetyRefusal, match="something else"):
+            guard.require_same(touches)
+
+
+def test_a_path_that_a_job_names_only_later_is_refused(tmp_path: Path) -> None:
+    with (
+        guarded([Touch(tmp_path / "made", WRITE)], Consent()) as guard,
+        pytest.raises(SafetyRefusal, match="did not name it"),
+    ):
+        guard.require_same([Touch(tmp_path / "letter", WRITE)])
+
+
 @pytest.mark.root
 def test_a_device_that_a_job_writes_is_claimed_and_stays_its_own(loop_device: Callable) -> None:
     disk = loop_device(4 * MIB)

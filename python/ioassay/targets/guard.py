@@ -8,22 +8,68 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ioassay import blockdev
-from ioassay.blockdev import ROOT
+from ioassay.blockdev import ROOT, FileId, Number
+from ioassay.errors import SafetyRefusal
 from ioassay.record import Warning_
 from ioassay.roles import WRITE, Consent, Touch
-from ioassay.targets import claims, safety
+from ioassay.targets import claims, own, safety
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a path that is written led to when it was examined."""
+
+    resolved: Path
+    device: Number | None
+    file: FileId | None
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What was found, and a look before each trial whether it is still so: fio follows names, and names change."""
+
+    warnings: list[Warning_]
+    _seen: dict[Path, _Seen]
+
+    def require_same(self, touches: Iterable[Touch]) -> None:
+        """SafetyRefusal when what a trial would write was not examined, or its path now leads to something else."""
+        for touch in touches:
+            if touch.access == WRITE:
+                self._require_same(touch.path)
+
+    def _require_same(self, path: Path) -> None:
+        then = self._seen.get(path)
+        if then is None:
+            raise SafetyRefusal(
+                f"{path}: refused, nothing was written: the job did not name it when the run began; "
+                "a file that it includes was changed, or a folder that it opens. Begin a new run"
+            )
+        now = _look(path)
+        replaced = now.file not in (None, then.file) and own.read(now.resolved) is None
+        if (now.resolved, now.device) != (then.resolved, then.device) or (replaced and own.tells_age(now.resolved)):
+            raise SafetyRefusal(
+                f"{path}: refused, nothing was written to it: it leads to something else than when the run began "
+                f"(then {then.resolved}, now {now.resolved}); put it back and resume the run"
+            )
+
+
+def _look(path: Path) -> _Seen:
+    resolved = safety.resolve(path)
+    return _Seen(resolved, blockdev.number_of(resolved), blockdev.file_id(resolved))
 
 
 @contextmanager
-def guarded(touches: Iterable[Touch], consent: Consent, *, root: Path = ROOT) -> Iterator[list[Warning_]]:
+def guarded(touches: Iterable[Touch], consent: Consent, *, root: Path = ROOT) -> Iterator[Guard]:
     """Around all trials that load these paths. SafetyRefusal as `safety.inspect_path` says it, before anything is done.
 
     Devices that are written stay claimed until the end. Files that are written are announced as ours before and marked
     at the end, after a failure too, so that a run that was killed can be resumed, and one that ended run again.
     """
+    touches = list(touches)
     wanted = dict.fromkeys((safety.resolve(touch.path), touch.access) for touch in touches)
     warnings = [warning for path, access in wanted for warning in safety.inspect_path(path, access, consent, root)]
     written = [path for path, access in wanted if access == WRITE]
@@ -36,4 +82,4 @@ def guarded(touches: Iterable[Touch], consent: Consent, *, root: Path = ROOT) ->
             safety.expect_own(path)
         for path in written:
             stack.callback(safety.mark_own, path)
-        yield warnings
+        yield Guard(warnings, {touch.path: _look(touch.path) for touch in touches if touch.access == WRITE})

@@ -109,6 +109,11 @@ def expect(path: Path) -> None:
         time.sleep(0.001)
 
 
+def tells_age(path: Path) -> bool:
+    """Whether a file's time of birth is known, so that `read` knows a file that was announced."""
+    return _birth_ns(path) is not None
+
+
 def forget(path: Path) -> None:
     """Remove what is noted beside a file, after the file itself has gone."""
     with suppress(NotADirectoryError):
