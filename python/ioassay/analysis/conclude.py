@@ -27,7 +27,7 @@ from ioassay.analysis.statistics.ratio import Ratio
 from ioassay.analysis.statistics.result import plain
 from ioassay.record import RecordSet
 
-TESTS = ("response", "over", "test over repetitions", "p", "omega²", "regression slope", "R²")
+TESTS = ("Response", "Over", "Test over repetitions", "p", "omega²", "Regression slope", "R²")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-/* Draws the page's charts one after the other, again when the colour scheme changes; opens everything for print. */
+/* Draws the page's charts one after the other, again when the colour scheme changes; opens what is folded for print, but for tables of a hundred pages. */
 "use strict";
 (function () {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
