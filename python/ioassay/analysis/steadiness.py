@@ -18,8 +18,8 @@ from ioassay.analysis.statistics.steady_state import MAX_RANGE, MAX_SLOPE, ROUND
 ENOUGH = 0.9
 """Share of the trials that must end in steady state: single ones miss the criterion by noise."""
 CRITERION = (
-    f"SNIA's criterion: over the last {ROUNDS} rounds, values within {wording.percent(MAX_RANGE)} of their average from "
-    f"lowest to highest, and a fitted line that moves by at most {wording.percent(MAX_SLOPE)}"
+    f"SNIA's criterion: over the last {ROUNDS} rounds, values within {wording.percent(MAX_RANGE)} of their average "
+    f"from lowest to highest, and a fitted line that moves by at most {wording.percent(MAX_SLOPE)}"
 )
 
 
