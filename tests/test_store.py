@@ -95,7 +95,7 @@ def test_the_record_is_the_last_thing_written(run: RunStore, monkeypatch: pytest
     run.write(record(trial), [Buckets("read", "lat", [1], [1])])
     folder = run.folder(trial.id)
     names = [Path(name).name for name in order]
-    assert names == ["hist.parquet", "fio.json", ".record.json.tmp", folder.name, "trials"]
+    assert names == ["hist.parquet", "fio.json", "raw", ".record.json.tmp", folder.name, "trials"]
 
 
 def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ import shutil
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ class RunStore:
                 raise UsageError(f"{root}: exists already; wanted a new or an empty folder{go_on}")
             (root / "trials").mkdir()
         except FileExistsError:
-            raise UsageError(f"{root}: is a file; wanted a new folder") from None
+            what = "another ioassay has begun a run there just now" if root.is_dir() else "is a file"
+            raise UsageError(f"{root}: {what}; wanted a new folder") from None
         except OSError as error:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
         try:
@@ -174,6 +175,7 @@ class RunStore:
                 columns.write(folder, key, buckets, series, samples)
             for path in (folder / "raw").iterdir():
                 durable.sync(path)
+            durable.sync(folder / "raw")
             text = json.dumps(dataclasses.asdict(record), indent=1)
             durable.write(folder / RECORD, text)
             durable.sync(folder.parent)
@@ -226,6 +228,8 @@ def _write_plan(root: Path, suite: Suite, host: Mapping[str, Any], trials: Itera
         durable.write(root / HOST, json.dumps(host, indent=1))
         lines = (f"{json.dumps(dataclasses.asdict(trial))}\n" for trial in trials or plan.trials(suite))
         durable.write_pieces(root / PLAN, lines)
+        with suppress(PermissionError):  # a folder that may be entered and not read
+            durable.sync(root.absolute().parent)
     except OSError as error:
         raise RunError(f"{root}: cannot be written: {error.strerror}; --output names another place") from error
     except UnicodeEncodeError as error:
