@@ -1,0 +1,128 @@
+"""The real command line, and runs that several tests share. No answer may hold a traceback, whatever was asked."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NULL = """
+title = "Null"
+driver = "null"
+repetitions = 2
+[params]
+noise = 0.01
+[factors]
+x = [1, 2]
+[watch]
+monitors = []
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one object that --json prints."""
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+
+Ask = Callable[..., Answer]
+
+
+def command(*argv: object) -> list[str]:
+    return [sys.executable, "-I", "-m", "ioassay", *map(str, argv)]
+
+
+def ask(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 120) -> Answer:
+    done = subprocess.run(
+        command(*argv),
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=within_s,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def ioassay(tmp_path: Path) -> Ask:
+    """Asks the real command line, in `tmp_path` unless `cwd` is given; returns its Answer."""
+
+    def asked(*argv: object, cwd: Path = tmp_path, **options: Any) -> Answer:
+        return ask(*argv, cwd=cwd, **options)
+
+    return asked
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run of four null trials, with its page. Copy it before you change it."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "null.toml").write_text(NULL)
+    assert ask("run", "null.toml", "--output", "run", cwd=folder).code == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def a_run(finished_run: Path, tmp_path: Path) -> Path:
+    """A copy of a whole run, without its page."""
+    shutil.copytree(finished_run, tmp_path / "a_run", ignore=shutil.ignore_patterns("report"))
+    return tmp_path / "a_run"
+
+
+@pytest.fixture
+def null_study(tmp_path: Path) -> Path:
+    """A study of four null trials."""
+    path = tmp_path / "null.toml"
+    path.write_text(NULL)
+    return path
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """A function that mounts a tmpfs of that many KiB and returns its folder; ask for the marker `root` as well."""
+    made: list[Path] = []
+
+    def mount(size_kib: int, *options: str) -> Path:
+        folder = tmp_path / f"disk{len(made)}"
+        folder.mkdir()
+        listed = ",".join((f"size={size_kib}k", *options))
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", listed, "tmpfs", folder], capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"needs to mount a tmpfs: {done.stderr.strip()}")
+        made.append(folder)
+        return folder
+
+    yield mount
+    for folder in made:
+        subprocess.run(["umount", folder], check=True)
+
+
+def enlarge(folder: Path, size_kib: int) -> None:
+    """Give a small disk more room."""
+    subprocess.run(["mount", "-o", f"remount,size={size_kib}k", folder], check=True)
+
+
+@pytest.fixture
+def more_room() -> Callable[[Path, int], None]:
+    """A function that gives a small disk more room."""
+    return enlarge
