@@ -1,0 +1,16 @@
+//! What a block request is, and traces of them.
+//!
+//! - [`Request`]: one read, write, trim or flush, in nanoseconds and bytes.
+//! - [`Source`]: anything that gives requests in batches: a trace being read, one being made, or
+//!   another source with requests dropped, cut or moved.
+//!
+//! The crate is pure: it opens no file, reads no clock, prints nothing, and all that is random in
+//! it comes from a seed. It knows nothing of drives.
+
+mod error;
+mod request;
+mod source;
+
+pub use error::{Error, Fault};
+pub use request::{Kind, Request};
+pub use source::{BATCH, Source};

@@ -1,0 +1,38 @@
+//! One request to a block device.
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Kind {
+    /// Data are read.
+    #[default]
+    Read,
+    /// Data are written.
+    Write,
+    /// The range is discarded (TRIM, UNMAP, DISCARD).
+    Trim,
+    /// What was written before is to be durable; has no range.
+    Flush,
+}
+
+/// One request to a block device, as a trace knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Request {
+    /// When it was issued, nanoseconds since the beginning of the trace's own clock.
+    pub at_ns: u64,
+    /// First byte of the range.
+    pub offset_bytes: u64,
+    /// Length of the range; 0 for a flush.
+    pub length_bytes: u64,
+    /// Device, volume or ASU within the trace, 0 where the format knows none.
+    pub device: u32,
+    /// What it does.
+    pub kind: Kind,
+}
+
+impl Request {
+    /// The byte behind the range; `None` where it does not fit into 64 bits.
+    #[must_use]
+    pub fn end_bytes(&self) -> Option<u64> {
+        self.offset_bytes.checked_add(self.length_bytes)
+    }
+}

@@ -1,0 +1,109 @@
+//! Write buffers: which pages stay, which go, and in what order. One file a policy, one literal
+//! list: [`POLICIES`].
+//!
+//! A policy knows pages and elements, never time stamps of a trace or the inside of the drive: it
+//! is told what is written, and answers with what leaves. So the same policy serves two modes. In
+//! *reshape* its evictions become the requests of a trace that is then fed to a drive without
+//! buffer; *inline* it is a buffer inside the drive, whose places come free when the drive has
+//! programmed what left.
+
+/// A logical page of the drive, counted from 0 in units of the drive's page size.
+pub type Page = u32;
+
+/// How a drive spreads its pages: page `p` lies on element `p % elements`, there as number
+/// `p / elements`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Flash elements (packages) of the drive.
+    pub elements: u32,
+    /// Pages of an erase block.
+    pub pages_per_block: u32,
+    /// Logical pages of the drive.
+    pub pages: u32,
+}
+
+/// What a policy may know of the drive at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlook<'a> {
+    /// Now, picoseconds.
+    pub now_ps: u64,
+    /// For each element when it will have done all that was given to it; at or before `now_ps`: idle.
+    pub free_at_ps: &'a [u64],
+}
+
+/// Whether a written page was in the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It was; its data were replaced in place. Nothing was evicted.
+    Hit,
+    /// It was not, and now it is; pages may have been evicted to make room.
+    Miss,
+    /// It was not and is not: it was given straight to the drive, as an eviction.
+    Through,
+}
+
+/// What an eviction does to the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Pages that were in the buffer are written.
+    Write,
+    /// Pages that were not in the buffer are read, to complete a block (padding).
+    PadRead,
+    /// Pages that were not in the buffer are written, after they were read (padding).
+    PadWrite,
+}
+
+/// One request of the buffer to the drive: `pages` consecutive pages from `first` on.
+///
+/// A padded block that is written as one request is reported as its parts, [`Action::Write`] and
+/// [`Action::PadWrite`], in ascending order, with `joined` on all but the first: parts that are
+/// joined to the one before them go to the drive with it, as one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eviction {
+    /// First page.
+    pub first: Page,
+    /// How many.
+    pub pages: u32,
+    /// What is done.
+    pub action: Action,
+    /// Part of the same request as the eviction before it.
+    pub joined: bool,
+}
+
+/// A write buffer.
+///
+/// Contract, held by `tests/policy_contract.rs` over every entry of [`POLICIES`]: no page is lost
+/// or invented (what was written and is not in the buffer was evicted with [`Action::Write`]
+/// since), never more than `capacity` pages are held, a hit evicts nothing, `drain` leaves it empty.
+pub trait Policy {
+    /// One page is written. Evictions are appended to `evicted`, in the order in which they are to go.
+    fn write(&mut self, page: Page, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access;
+
+    /// Whether the page is in the buffer, so that a read of it needs no flash. Changes nothing.
+    fn holds(&self, page: Page) -> bool;
+
+    /// A page was read; most write buffers do not care.
+    fn read(&mut self, _page: Page) {}
+
+    /// The page was discarded: it leaves the buffer, if it is there, without being written.
+    /// Returns whether it was there.
+    fn discard(&mut self, page: Page) -> bool;
+
+    /// Pages held.
+    fn len(&self) -> usize;
+
+    /// Whether no page is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Pages that can be held.
+    fn capacity(&self) -> usize;
+
+    /// Pages worth writing now although there is room: to idle elements, say. Inline buffers ask
+    /// at every write and every completion; most policies wait until they are full.
+    fn write_back(&mut self, _outlook: &Outlook<'_>, _evicted: &mut Vec<Eviction>) {}
+
+    /// Evicts all that is held, in the policy's own order.
+    fn drain(&mut self, evicted: &mut Vec<Eviction>);
+}
