@@ -5,4 +5,5 @@
 //! argument everywhere, in picoseconds: the crate reads no clock, does no input or output, starts
 //! no thread, and all that is random in it comes from a seed.
 
+pub mod divide;
 pub mod policy;
