@@ -68,7 +68,7 @@ PRINTS_AND_EXITS = {"cli", "__main__"}
 # A crate and the crates of ours that it may use.
 CRATES: dict[str, set[str]] = {
     "stats": set(),
-    "block": set(),
+    "block": {"stats"},
     "sim": {"block", "stats"},
     "fiolog": {"stats"},
     "filesuite": {"stats"},

@@ -8,9 +8,10 @@
 //! it comes from a seed. It knows nothing of drives.
 
 mod error;
+pub mod make;
 mod request;
 mod source;
 
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, Refusal};
 pub use request::{Kind, Request};
 pub use source::{BATCH, Source};
