@@ -1,5 +1,9 @@
 //! What can be wrong with a trace, said so that it can be found and mended.
 
+use std::fmt::Write as _;
+
+use crate::prepare::Refusal;
+
 /// A trace that cannot be read, written, made or prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -9,7 +13,7 @@ pub enum Error {
     /// Something at a place of a trace is not what its format says.
     #[error("{place}: {fault}")]
     At {
-        /// Where: `line 12` or `byte 4096`.
+        /// Where: `line 12`, `byte 4096`, or `request 7` of what is written.
         place: String,
         /// What is wrong there.
         fault: Fault,
@@ -32,6 +36,29 @@ pub enum Error {
         /// What it may be.
         wanted: String,
     },
+    /// A trace without any request.
+    #[error(
+        "the trace parses to nothing: {seen} read as {format}, no request among them; \
+         is it another format?"
+    )]
+    Nothing {
+        /// Name of the format it was read as.
+        format: &'static str,
+        /// What was read: `12 lines`, `0 bytes`.
+        seen: String,
+    },
+    /// No format fits what a trace begins with.
+    #[error("no known trace format fits ({nearest}); say which it is with --format")]
+    Unknown {
+        /// The formats that came nearest, each with why it does not fit.
+        nearest: String,
+    },
+    /// More than one format fits what a trace begins with.
+    #[error("the trace could be {candidates}; say which it is with --format")]
+    Ambiguous {
+        /// The formats that fit.
+        candidates: String,
+    },
 }
 
 /// What is wrong at one place of a trace.
@@ -47,41 +74,131 @@ pub enum Fault {
         /// What was wanted.
         wanted: &'static str,
     },
+    /// More or fewer columns than the format has.
+    #[error("{seen} columns, wanted {wanted}")]
+    Columns {
+        /// Columns of this line.
+        seen: usize,
+        /// What was wanted.
+        wanted: String,
+    },
+    /// A number that does not fit once it is nanoseconds or bytes.
+    #[error("{column} `{seen}` is too large: {limit}")]
+    Overflow {
+        /// Name of the column.
+        column: &'static str,
+        /// The value, as it stands there.
+        seen: String,
+        /// What it would have to fit into.
+        limit: &'static str,
+    },
+    /// A request that was issued before the one that stands before it.
+    #[error(
+        "goes back in time: {at_ns} ns after {last_ns} ns \
+         (--out-of-order sort:N puts requests right that are up to N lines late)"
+    )]
+    TimeBack {
+        /// Its time.
+        at_ns: u64,
+        /// Time of the request before.
+        last_ns: u64,
+    },
+    /// A read, write or trim of no byte.
+    #[error("a request of no length (--zero-length skip leaves such out)")]
+    ZeroLength,
+    /// A line far longer than any of the format.
+    #[error("longer than {0} bytes, wanted lines of text: this is no trace in this format")]
+    TooLong(usize),
+    /// A byte that no text has.
+    #[error("holds a NUL byte, wanted text: is it a binary trace, or compressed in another way?")]
+    Binary,
+    /// A binary trace that ends within a record.
+    #[error("the trace ends {seen} bytes into a record of {wanted}")]
+    Truncated {
+        /// Bytes of the record that are there.
+        seen: usize,
+        /// Bytes that a record has.
+        wanted: usize,
+    },
+    /// A line or record that is wrong as a whole.
+    #[error("`{seen}` is not {wanted}")]
+    Form {
+        /// The line, shortened.
+        seen: String,
+        /// What was wanted.
+        wanted: &'static str,
+    },
+    /// Something that the format which is written has no words for.
+    #[error("{format} cannot hold {what}")]
+    Inexpressible {
+        /// Name of the format.
+        format: &'static str,
+        /// What it cannot hold, and the option that mends it.
+        what: String,
+    },
 }
 
-/// Why a request is refused by preparation, and what mends it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// The range ends behind the limit.
-    #[error(
-        "{length_bytes} bytes at {offset_bytes} end behind {limit_bytes}, wanted within; wrap or \
-         drop what is out of range, or shrink the range"
-    )]
-    OutOfRange {
-        /// Where it begins.
-        offset_bytes: u64,
-        /// Its length.
-        length_bytes: u64,
-        /// Where it had to end.
-        limit_bytes: u64,
-    },
-    /// No bytes, and no flush.
-    #[error("length is 0, wanted at least 1 byte; drop what is empty")]
-    Empty,
-    /// An offset that is no multiple of the page.
-    #[error("offset {offset_bytes} is not a multiple of {page_bytes}; round offsets down")]
-    Unaligned {
-        /// Where it begins.
-        offset_bytes: u64,
-        /// What it had to be a multiple of.
-        page_bytes: u64,
-    },
-    /// A device that has no place beside the others.
-    #[error("device {device} is one more than fit side by side; wanted at most {most}")]
-    TooManyDevices {
-        /// Its number.
-        device: u32,
-        /// How many fit.
-        most: u64,
-    },
+impl Fault {
+    #[cold]
+    pub(crate) fn field(column: &'static str, seen: &[u8], wanted: &'static str) -> Self {
+        Self::Field {
+            column,
+            seen: excerpt(seen),
+            wanted,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn overflow(column: &'static str, seen: &[u8], limit: &'static str) -> Self {
+        Self::Overflow {
+            column,
+            seen: excerpt(seen),
+            limit,
+        }
+    }
+
+    #[cold]
+    pub(crate) fn form(seen: &[u8], wanted: &'static str) -> Self {
+        Self::Form {
+            seen: excerpt(seen),
+            wanted,
+        }
+    }
+
+    pub(crate) fn at_line(self, line: u64) -> Error {
+        Error::At {
+            place: format!("line {line}"),
+            fault: self,
+        }
+    }
+
+    pub(crate) fn at_byte(self, byte: u64) -> Error {
+        Error::At {
+            place: format!("byte {byte}"),
+            fault: self,
+        }
+    }
+
+    pub(crate) fn at_request(self, request: u64) -> Error {
+        Error::At {
+            place: format!("request {request}"),
+            fault: self,
+        }
+    }
+}
+
+/// Longest piece of a trace that a message repeats.
+const EXCERPT_BYTES: usize = 60;
+
+/// The beginning of `text`, unprintable bytes escaped, with an ellipsis where it was cut.
+fn excerpt(text: &[u8]) -> String {
+    let mut shown = String::new();
+    for &byte in text.iter().take(EXCERPT_BYTES) {
+        // Writing into a String cannot fail.
+        let _ = write!(shown, "{}", byte.escape_ascii());
+    }
+    if text.len() > EXCERPT_BYTES {
+        shown.push('…');
+    }
+    shown
 }

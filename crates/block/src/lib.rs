@@ -9,9 +9,10 @@
 
 mod error;
 pub mod make;
+pub mod prepare;
 mod request;
 mod source;
 
-pub use error::{Error, Fault, Refusal};
+pub use error::{Error, Fault};
 pub use request::{Kind, Request};
 pub use source::{BATCH, Source};

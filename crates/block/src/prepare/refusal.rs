@@ -1,0 +1,38 @@
+//! Why a request is refused, and what mends it.
+
+/// Why preparation refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The range ends behind the limit.
+    #[error(
+        "{length_bytes} bytes at {offset_bytes} end behind {limit_bytes}, wanted within; wrap or \
+         drop what is out of range, or shrink the range"
+    )]
+    OutOfRange {
+        /// Where it begins.
+        offset_bytes: u64,
+        /// Its length.
+        length_bytes: u64,
+        /// Where it had to end.
+        limit_bytes: u64,
+    },
+    /// No bytes, and no flush.
+    #[error("length is 0, wanted at least 1 byte; drop what is empty")]
+    Empty,
+    /// An offset that is no multiple of the page.
+    #[error("offset {offset_bytes} is not a multiple of {page_bytes}; round offsets down")]
+    Unaligned {
+        /// Where it begins.
+        offset_bytes: u64,
+        /// What it had to be a multiple of.
+        page_bytes: u64,
+    },
+    /// A device that has no place beside the others.
+    #[error("device {device} is one more than fit side by side; wanted at most {most}")]
+    TooManyDevices {
+        /// Its number.
+        device: u32,
+        /// How many fit.
+        most: u64,
+    },
+}
