@@ -8,6 +8,7 @@
 //! it comes from a seed. It knows nothing of drives.
 
 mod error;
+pub mod info;
 pub mod make;
 pub mod prepare;
 mod request;
