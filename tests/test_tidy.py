@@ -49,9 +49,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
     "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
-    "preflight": ROLES | {"study", "plan", "process", "drivers", "targets", "monitors", "analysis"},
+    "worker": ROLES | {"process", "drivers"},
+    "pool": CONTRACTS | {"process", "host"},  # host: what memory is available
+    "preflight": ROLES | {"study", "plan", "process", "pool", "drivers", "targets", "monitors", "analysis"},
+    "trial": ROLES | {"process", "worker", "store", "preflight", "monitors", "host", "settings"},
     "run": ROLES
-    | {"study", "plan", "process", "store", "preflight", "monitors", "analysis", "host", "settings", "targets"},
+    | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
     "junit": CONTRACTS | {"analysis"},
     "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
@@ -86,7 +89,7 @@ IMPURE = {
     r"\be?print(ln)?!|\bdbg!": "return the value; python/ioassay/cli alone prints",
 }
 
-LIGHT = ("cli", "study", "plan", "record", "store", "run", "errors", "units", "metrics", "roles", "process")
+LIGHT = ("cli", "study", "plan", "record", "store", "run", "worker", "errors", "units", "metrics", "roles", "process")
 HEAVY = {
     *("polars", "duckdb", "pandas", "pyarrow", "numpy", "scipy", "statsmodels"),
     *("altair", "vl_convert", "jinja2", "playwright"),

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioassay import metrics, plan, process
+from ioassay import metrics, plan, pool, process
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
-from ioassay.study import Study, Suite
+from ioassay.study import Run, Study, Suite, Watch
 from ioassay.targets import target as make_target
 
 _STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
@@ -131,7 +131,24 @@ def _examine_points(bench: Bench) -> list[Warning_]:
     for trial in bench.points():
         with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
             warnings += bench.driver.validate(trial.params, trial.target)
+            if not bench.driver.measures:
+                warnings += _examine_computed(bench.study, trial)
     return warnings + _examine_metrics(bench.study)
+
+
+def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
+    """A pure driver measures nothing: it takes no target, and what serves measuring is not used."""
+    if (kind := trial.target.get("kind", "null")) != "null":
+        why = f"the driver '{study.driver}' computes and loads nothing"
+        raise StudyError(f"is '{kind}'; wanted 'null': {why}", key="target.kind")
+    conditions = Run().model_dump()
+    named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
+    if study.watch.monitors and study.watch.monitors != Watch().monitors:
+        named.append("watch.monitors")
+    text = (
+        f"{study.name}: {', '.join(named)}: not used, since the driver '{study.driver}' computes and measures nothing"
+    )
+    return [Warning_("not-measured", text, "remove it from the study")] if named else []
 
 
 @contextmanager
@@ -184,13 +201,18 @@ class Forecast:
     """True when some trials write for a time rather than a size, so that the volume is a lower bound."""
 
 
-def forecast(bench: Bench) -> Forecast:
-    """Cost of one study, from its driver's estimates at each point (adaptive repetition: at the cap)."""
+def forecast(bench: Bench, workers: int | None = None) -> Forecast:
+    """Cost of one study, from its driver's estimates at each point (adaptive repetition: at the cap).
+
+    Trials of a pure driver run in so many `workers` at once, by default one for each processor.
+    """
     repetitions = bench.study.max_repetitions
     estimates = [bench.driver.estimate(trial.params, trial.target) for trial in bench.points()]
+    at_once = 1 if bench.driver.measures else min(workers or pool.processors(), len(estimates) * repetitions)
+    cooldown_s = bench.study.run.cooldown if bench.driver.measures else 0.0
     return Forecast(
         trials=len(estimates) * repetitions,
-        seconds=sum(estimate.seconds + bench.study.run.cooldown for estimate in estimates) * repetitions,
+        seconds=sum(estimate.seconds + cooldown_s for estimate in estimates) * repetitions / at_once,
         written_bytes=sum(estimate.written_bytes or 0 for estimate in estimates) * repetitions,
         unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
     )

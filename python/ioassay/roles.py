@@ -69,6 +69,8 @@ class Estimate:
     seconds: float
     written_bytes: int | None
     """None when it cannot be known beforehand (time-based writes)."""
+    memory_bytes: int | None = None
+    """What computing one trial takes at its peak; None: too little to matter. Bounds how many run at once."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,11 @@ class Driver(Protocol):
 
     name: str
     measures: bool
-    """True: trials run one at a time on this machine. False: they are pure and may run in parallel."""
+    """True: trials run one at a time on this machine.
+
+    False: a trial is computed by `parse(trial, None, raw)` alone, in any process (`command` is not asked, no target is
+    loaded, nothing watches), and several run at once.
+    """
 
     def tool(self) -> Tool | None:
         """The program needed, or None."""

@@ -1,39 +1,33 @@
-"""Runs the trials of a run that have no record yet, one after the other, and makes each durable.
+"""Runs the trials of a run that have no record yet, and makes each durable.
 
+Trials that measure run one after the other, alone on the machine. Those of pure drivers run several at once, in the
+order of the plan, in an Executor (`pool`); this process alone writes their records, as they end.
 Gets the three roles as objects. Prints nothing: what happens is told to a Progress.
 A failed trial is a record, not an exception; what ends a run is safety, a full disk, or the user.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import errno
 import json
-import math
-import os
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 
-from ioassay import host, process
-from ioassay.errors import ToolError
-from ioassay.monitors.sampler import Sampler
+from ioassay import pool, process, worker
+from ioassay import trial as one
 from ioassay.preflight import Bench
-from ioassay.record import FAILED, OK, Record, Samples, Warning_
-from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
-from ioassay.settings import KEEP, HostSettings, drop_caches
+from ioassay.record import FAILED, OK, Record, Warning_
+from ioassay.roles import Parsed, Trial
+from ioassay.settings import KEEP, HostSettings
 from ioassay.store import RunStore
 from ioassay.targets.guard import Guard, guarded
 
 if TYPE_CHECKING:
     from ioassay.study import Until
-
-_LEAST_SPACE_BYTES = 2**16
-"""A record and a tool's smallest results."""
-_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order")
 
 
 class Progress(Protocol):
@@ -43,7 +37,7 @@ class Progress(Protocol):
         """A target is being made; `share` from 0 to 1."""
 
     def started(self, trial: Trial) -> None:
-        """A trial begins."""
+        """A trial begins; of pure drivers several at once."""
 
     def ended(self, trial: Trial, status: str) -> None:
         """A trial ended: ok, failed, skipped, `unneeded` (its point is precise enough) or `kept` (has a record)."""
@@ -69,23 +63,30 @@ class Tally:
 class _Patience:
     """Adaptive repetition of one study: which points have been measured precisely enough.
 
-    A decision about a repetition uses only earlier ones, so a resumed run decides as the first one did.
+    A decision about a repetition uses only earlier ones, so a resumed run and one with any number of workers decide
+    alike.
     """
 
     until: Until | None
-    values: dict[str, list[float]] = field(default_factory=dict)
+    values: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Point -> repetition -> value."""
 
     def note(self, record: Record) -> None:
-        if self.until is not None and record.status == OK:
-            value = record.metrics.get(self.until.metric)
-            self.values.setdefault(_key(record.trial["point"]), []).extend([] if value is None else [value])
+        if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
+            return
+        self.values.setdefault(_key(record.trial["point"]), {})[record.trial["repetition"]] = value
+
+    def decides(self, trial: Trial) -> bool:
+        """Whether earlier repetitions decide about this one, so that they must have been recorded."""
+        return self.until is not None and trial.repetition >= self.until.min
 
     def enough(self, trial: Trial) -> bool:
-        if self.until is None or trial.repetition < self.until.min:
+        if self.until is None or not self.decides(trial):
             return False
         from ioassay.analysis.describe import relative_half_width
 
-        values = self.values.get(_key(trial.point), [])
+        known = self.values.get(_key(trial.point), {})
+        values = [known[repetition] for repetition in sorted(known) if repetition < trial.repetition]
         return len(values) >= 2 and relative_half_width(values) <= self.until.ci
 
 
@@ -93,58 +94,190 @@ def _key(point: object) -> str:
     return json.dumps(point, sort_keys=True)
 
 
-def execute(store: RunStore, benches: Sequence[Bench], progress: Progress) -> Tally:
-    """Run what has no record yet; the tally counts every planned trial, earlier records included."""
+def execute(store: RunStore, benches: Sequence[Bench], progress: Progress, workers: int | None = None) -> Tally:
+    """Run what has no record yet; the tally counts every planned trial, earlier records included.
+
+    `workers` trials of pure drivers run at once, by default as many as there are processors for this process; with 1
+    they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so.
+    """
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
         stack.enter_context(store.locked())
-        process.end_orphans(_tag(store))
-        stack.enter_context(process.watched(_tag(store)))
+        process.end_orphans(one.tag(store))
+        stack.enter_context(process.watched(one.tag(store)))
         for bench in benches:
             stack.callback(bench.close)
             guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
         settings = stack.enter_context(HostSettings(_governor(benches)))
-        return _execute(store, {bench.study.name: bench for bench in benches}, guards, progress, settings.warnings)
+        number, of_pool = _workers(benches, workers or pool.processors())
+        flight = stack.enter_context(_Flight(lambda: pool.executor(number, one.tag(store)), number, progress))
+        by_name = {bench.study.name: bench for bench in benches}
+        return _Round(store, by_name, guards, progress, flight, settings.warnings, of_pool).run()
 
 
 def _governor(benches: Sequence[Bench]) -> str:
     """The governor for the whole run: changing it between studies would change the machine between them."""
-    wanted = {bench.study.run.governor for bench in benches if bench.driver.tool() is not None}
-    return "performance" if "performance" in wanted else KEEP
+    tools = (bench for bench in benches if bench.driver.measures and bench.driver.tool() is not None)
+    return "performance" if any(bench.study.run.governor == "performance" for bench in tools) else KEEP
 
 
-def _execute(
-    store: RunStore,
-    benches: dict[str, Bench],
-    guards: dict[str, Guard],
-    progress: Progress,
-    of_host: Sequence[Warning_],
-) -> Tally:
-    tally = Tally()
-    prepared: dict[str, Sequence[Warning_]] = {}
-    patience = {name: _Patience(bench.study.until) for name, bench in benches.items()}
-    for trial in store.trials():
-        if store.has(trial.id):
-            record = store.record(trial.id)
-            progress.ended(trial, "kept")
-        elif patience[trial.study].enough(trial):
-            progress.ended(trial, "unneeded")
-            tally.add("unneeded")
-            continue
+def _workers(benches: Sequence[Bench], wanted: int) -> tuple[int, list[Warning_]]:
+    pure = (bench for bench in benches if not bench.driver.measures)
+    points = ((bench, trial) for bench in pure for trial in bench.points())
+    needs = [bench.driver.estimate(trial.params, trial.target).memory_bytes for bench, trial in points]
+    return pool.fitted(wanted, needs)
+
+
+@dataclass
+class _Flight:
+    """Trials that are being computed: as many as workers, and as many again that wait for one.
+
+    They run in the order in which they were submitted. On an exception all are given up, those that run as well.
+    """
+
+    make: Callable[[], Executor]
+    workers: int
+    progress: Progress
+    _executor: Executor | None = None
+    _trials: dict[Future[worker.Computed], Trial] = field(default_factory=dict)
+    _begun: set[str] = field(default_factory=set)
+    """Ids of those that the progress has been told of."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(cancel=kind is not None)
+
+    @property
+    def full(self) -> bool:
+        return len(self._trials) >= 2 * self.workers
+
+    def submit(self, store: RunStore, trial: Trial) -> None:
+        raw = store.begin(trial.id)
+        self._executor = self._executor or self.make()
+        if len(self._trials) < self.workers:
+            self._begin(trial)
+        self._trials[self._executor.submit(worker.compute, trial.driver, trial, raw)] = trial
+
+    def holds(self, trial: Trial) -> bool:
+        """Whether another repetition of the trial's point is in flight."""
+        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
+
+    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """Those that have ended, of which there is at least one when `block` and any are in flight."""
+        done, _ = wait(self._trials, None if block else 0, FIRST_COMPLETED)
+        for future in [future for future in self._trials if future in done]:
+            trial = self._trials.pop(future)
+            self._begin(trial)
+            self._begun.remove(trial.id)
+            yield trial, future
+            for oldest in islice(self._trials.values(), self.workers):
+                self._begin(oldest)
+
+    def land(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """The rest, as they end; afterwards no worker is left."""
+        while self._trials:
+            yield from self.ended(block=True)
+        self._close(cancel=False)
+
+    def _begin(self, trial: Trial) -> None:
+        if trial.id not in self._begun:
+            self._begun.add(trial.id)
+            self.progress.started(trial)
+
+    def _close(self, *, cancel: bool) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=cancel)
+            self._executor = None
+
+
+@dataclass
+class _Round:
+    """One pass over the plan."""
+
+    store: RunStore
+    benches: dict[str, Bench]
+    guards: dict[str, Guard]
+    progress: Progress
+    flight: _Flight
+    of_host: Sequence[Warning_]
+    of_pool: Sequence[Warning_]
+    tally: Tally = field(default_factory=Tally)
+    patience: dict[str, _Patience] = field(default_factory=dict)
+    prepared: dict[str, Sequence[Warning_]] = field(default_factory=dict)
+    """Study -> the warnings that each of its trials bears; there once its targets are."""
+
+    def run(self) -> Tally:
+        self.patience = {name: _Patience(bench.study.until) for name, bench in self.benches.items()}
+        for trial in self.store.trials():
+            self._take(trial)
+        self._record(self.flight.land())
+        return self.tally
+
+    def _take(self, trial: Trial) -> None:
+        """Count a trial that has its record, leave out what is known well enough, run the others."""
+        patience = self.patience[trial.study]
+        while patience.decides(trial) and self.flight.holds(trial):
+            self._record(self.flight.ended(block=True))
+        if self.store.has(trial.id):
+            self._count(trial, self.store.record(trial.id), "kept")
+        elif patience.enough(trial):
+            self.progress.ended(trial, "unneeded")
+            self.tally.add("unneeded")
+        elif self.benches[trial.study].driver.measures:
+            self._measure(trial)
         else:
-            bench = benches[trial.study]
-            if trial.study not in prepared:
-                prepared[trial.study] = [*of_host, *_prepare(bench, progress)]
-            guards[trial.study].require_same(bench.driver.touches(trial.params))
-            progress.started(trial)
+            self._compute(trial)
+
+    def _measure(self, trial: Trial) -> None:
+        """Alone: nothing that is computed runs beside it."""
+        self._record(self.flight.land())
+        warnings = self._ready(trial, self.of_host)
+        self.progress.started(trial)
+        try:
+            record = one.measure(self.store, self.benches[trial.study], trial, warnings)
+        except OSError as error:
+            raise self.store.stopped(self.store.folder(trial.id), error) from error
+        self._count(trial, record, record.status)
+
+    def _compute(self, trial: Trial) -> None:
+        """Hand a trial to the workers, once there is room."""
+        while self.flight.full:
+            self._record(self.flight.ended(block=True))
+        self._ready(trial, self.of_pool)
+        self.flight.submit(self.store, trial)
+        self._record(self.flight.ended(block=False))
+
+    def _ready(self, trial: Trial, known: Sequence[Warning_]) -> Sequence[Warning_]:
+        bench = self.benches[trial.study]
+        if trial.study not in self.prepared:
+            self.prepared[trial.study] = [*known, *_prepare(bench, self.progress)]
+        self.guards[trial.study].require_same(bench.driver.touches(trial.params))
+        return self.prepared[trial.study]
+
+    def _record(self, ended: Iterator[tuple[Trial, Future[worker.Computed]]]) -> None:
+        for trial, future in ended:
             try:
-                record = run_trial(store, bench, trial, prepared[trial.study])
+                record = one.keep(self.store, trial, _computed(future), self.prepared[trial.study])
             except OSError as error:
-                raise store.stopped(store.folder(trial.id), error) from error
-            progress.ended(trial, record.status)
-        patience[trial.study].note(record)
-        tally.add(record.status)
-    return tally
+                raise self.store.stopped(self.store.folder(trial.id), error) from error
+            self._count(trial, record, record.status)
+
+    def _count(self, trial: Trial, record: Record, told: str) -> None:
+        self.progress.ended(trial, told)
+        self.patience[trial.study].note(record)
+        self.tally.add(record.status)
+
+
+def _computed(future: Future[worker.Computed]) -> worker.Computed:
+    """What a worker answered; one that ended instead is a failure of its trial alone."""
+    try:
+        return future.result()
+    except pool.WorkerLost as error:
+        return worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
 
 
 def _prepare(bench: Bench, progress: Progress) -> list[Warning_]:
@@ -152,105 +285,3 @@ def _prepare(bench: Bench, progress: Progress) -> list[Warning_]:
     access = bench.access()
     targets = {id(target): target for target in map(bench.target, bench.points())}
     return [warning for target in targets.values() for warning in target.prepare(access, progress.preparing)]
-
-
-def run_trial(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
-    """Run one trial to its durable record."""
-    raw = store.begin(trial.id)
-    warnings = [*warnings, *_settle(trial)]
-    watched = _Watched(bench, trial)
-    started_unix_s, started_s = time.time(), time.monotonic()
-    try:
-        with bench.target(trial).load(trial) as load:
-            command = bench.driver.command(trial, load, raw)
-            outcome = watched.run(command, load, raw, _tag(store))
-        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome)
-    except ToolError as error:
-        command, outcome, parsed = None, None, Parsed(FAILED, str(error))
-    if parsed.status == FAILED:
-        _require_space(store)
-    metrics = {name: value for name, value in parsed.metrics.items() if math.isfinite(value)}
-    if lost := sorted(parsed.metrics.keys() - metrics.keys()):
-        warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
-    record = Record(
-        trial={key: value for key, value in dataclasses.asdict(trial).items() if key in _KEPT},
-        status=parsed.status,
-        reason=parsed.reason,
-        started_unix_s=outcome.started_unix_s if outcome else started_unix_s,
-        duration_s=outcome.duration_s if outcome else time.monotonic() - started_s,
-        metrics=metrics,
-        parts=list(parsed.parts),
-        warnings=tuple(dict.fromkeys((*warnings, *parsed.warnings, *watched.warnings))),
-        command=list(command.argv) if command else [],
-        exit_code=outcome.exit_code if outcome else None,
-        monitor_cost=watched.cost,
-        raw=sorted(path.name for path in raw.iterdir()),
-    )
-    store.write(record, parsed.buckets, parsed.series, watched.samples)
-    return record
-
-
-def _require_space(store: RunStore) -> None:
-    """A tool that could not write its results says nothing about the disk it measures: that trial is run again."""
-    space = os.statvfs(store.root)
-    if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _settle(trial: Trial) -> list[Warning_]:
-    """What the study wants to have happened right before a trial."""
-    if trial.run.get("cooldown"):
-        time.sleep(trial.run["cooldown"])
-    dropped = drop_caches() if trial.run.get("drop_caches") else None
-    return [dropped] if dropped else []
-
-
-@dataclass
-class _Watched:
-    """One trial under its monitors: they start while the child is held, and stop when it has ended."""
-
-    bench: Bench
-    trial: Trial
-    samples: Sequence[Samples] = ()
-    cost: dict[str, float] = field(default_factory=dict)
-    warnings: Sequence[Warning_] = ()
-
-    def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
-        sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
-        if command is None:
-            return None
-        for name, text in command.files.items():
-            (raw / name).write_text(text)
-        try:
-            return process.run(
-                command.argv,
-                stdout=raw / "stdout",
-                stderr=raw / "stderr",
-                timeout_s=self.trial.run.get("timeout") or command.timeout_s,
-                cwd=command.cwd,
-                env={**command.env, process.TRIAL_VARIABLE: tag},
-                on_held=lambda _: sampler.start(),
-            )
-        finally:
-            self.samples, self.cost = sampler.stop()
-            self.warnings = sampler.warnings
-
-
-def _monitors(bench: Bench, load: Load) -> list[Monitor]:
-    from ioassay.monitors import monitor
-
-    devices = host.devices(load.path) if load.path else ()
-    return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
-
-
-def _judged(parsed: Parsed, outcome: Outcome | None) -> Parsed:
-    """The driver's reading, with what only the runner saw: processes that the tool left behind."""
-    if outcome is None or not outcome.leftovers:
-        return parsed
-    text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
-    return dataclasses.replace(parsed, warnings=(*parsed.warnings, Warning_("processes-left-behind", text)))
-
-
-def _tag(store: RunStore) -> str:
-    """What marks the processes of this run, whoever runs it."""
-    return str(store.root.resolve())

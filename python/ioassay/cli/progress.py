@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -29,14 +30,19 @@ class Silent:
 
 
 class Terminal(Silent):
-    """A bar over all trials. The time left comes from this run's own trials, and before the first from the plan."""
+    """A bar over all trials. The time left comes from this run's own trials, and before the first from the plan.
+
+    Where several run at once, a trial counts for the share of one that it had of the time.
+    """
 
     def __init__(self, bar: Bar, total: int, forecast_s: float) -> None:
         self._bar = bar
         self._total = total
         self._forecast_s = forecast_s
-        self._measured: list[float] = []
-        self._began_s = time.monotonic()
+        self._measured: deque[float] = deque(maxlen=50)
+        """What the latest trials took of the run's time, in s."""
+        self._running: dict[str, tuple[Trial, float]] = {}
+        """Trial's id -> trial and when it began."""
         self._task = bar.add_task("", total=total, left=units.format_duration(forecast_s), point="")
 
     def preparing(self, text: str, share: float) -> None:
@@ -45,24 +51,33 @@ class Terminal(Silent):
 
     def started(self, trial: Trial) -> None:
         """Show the point."""
-        self._began_s = time.monotonic()
-        self._bar.update(self._task, point=f"{_named(trial)} #{trial.repetition + 1}")
+        self._running[trial.id] = (trial, time.monotonic())
+        self._show_running()
 
     def ended(self, trial: Trial, status: str) -> None:
         """Advance, and estimate the rest anew."""
-        if status not in ("kept", "unneeded"):
-            self._measured.append(time.monotonic() - self._began_s)
+        at_once = len(self._running)
+        if trial.id in self._running:
+            _, began_s = self._running.pop(trial.id)
+            self._measured.append((time.monotonic() - began_s) / at_once)
         self._bar.advance(self._task)
         if status == "failed":
             self._bar.console.print(f"failed: {_named(trial)}", highlight=False)
         self._bar.update(self._task, left=units.format_duration(self._left_s()))
+        if self._running:
+            self._show_running()
+
+    def _show_running(self) -> None:
+        """The trial that began last, and how many run beside it."""
+        latest, _ = next(reversed(self._running.values()))
+        beside = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
+        self._bar.update(self._task, point=f"{_named(latest)} #{latest.repetition + 1}{beside}")
 
     def _left_s(self) -> float:
         done = self._bar.tasks[0].completed
         each_s = self._forecast_s / max(self._total, 1)
         if self._measured:
-            recent = self._measured[-50:]
-            each_s = sum(recent) / len(recent)
+            each_s = sum(self._measured) / len(self._measured)
         return (self._total - done) * each_s
 
 

@@ -33,6 +33,12 @@ def run(
     repetitions: options.Repetitions = None,
     scale: options.Scale = "full",
     destroy_data: options.DestroyData = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Trials that only compute run N at once; by default one for each processor."
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Run a study and write its report.
@@ -46,7 +52,7 @@ def run(
         store, benches, warnings = session.resume(resume, consent)
     else:
         store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
-    tally = session.execute(store, benches)
+    tally = session.execute(store, benches, workers)
     published = session.publish(store)
     if json:
         console.emit(session.result(store, tally, published, warnings))

@@ -94,15 +94,15 @@ def _measured_path(benches: Sequence[Bench]) -> Path:
     return Path()
 
 
-def execute(store: RunStore, benches: Sequence[Bench]) -> Tally:
-    """Run what is left of a run; an interruption says how to go on."""
+def execute(store: RunStore, benches: Sequence[Bench], workers: int | None = None) -> Tally:
+    """Run what is left of a run, see run.execute; an interruption says how to go on."""
     from ioassay import preflight, run
 
-    forecast_s = sum(preflight.forecast(bench).seconds for bench in benches)
+    forecast_s = sum(preflight.forecast(bench, workers).seconds for bench in benches)
     total = sum(store.planned().values())
     try:
         with progress.shown(total, forecast_s) as shown:
-            return run.execute(store, benches, shown)
+            return run.execute(store, benches, shown, workers)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; what was recorded is kept. Go on with: {store.resume_command}") from None
 

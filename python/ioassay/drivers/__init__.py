@@ -19,6 +19,7 @@ __all__ = ["DRIVERS", "driver"]
 DRIVERS: dict[str, str] = {
     "fio": "ioassay.drivers.fio:Fio",
     "null": "ioassay.drivers.null:Null",
+    "null_pure": "ioassay.drivers.null:NullPure",
 }
 """Name -> module:class, imported when asked for."""
 

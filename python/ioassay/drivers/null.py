@@ -30,16 +30,20 @@ _NUMBERS: dict[str, float] = {
     "spread": 0.3,
     "fail_share": 0.0,
     "skip_share": 0.0,
+    "steps": 0,
+    "memory_bytes": 0,
 }
 _TABLES = ("metrics", "effects", "latencies")
 _DURATIONS = {"sleep": 0.0, "sample_interval": 0.1}
-_COUNTS = ("samples", "requests")
+_COUNTS = ("samples", "requests", "steps")
 _MOST = 10_000_000
 _LARGEST = 1e100
 """So that no product of effects, noise and drift leaves the numbers."""
 _SHARES = ("autocorrelation", "fail_share", "skip_share")
 _KNOWN = (*_NUMBERS, *_TABLES, *_DURATIONS)
 _BUCKETS_PER_DOUBLING = 16
+_STEP_S = 4e-8
+"""What one of `steps` takes a processor of today, roughly."""
 
 
 class Null:
@@ -73,16 +77,18 @@ class Null:
         return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
-        """The time slept."""
-        return Estimate(seconds=_duration_s(params, "sleep"), written_bytes=0)
+        """The time slept and worked; the memory that `memory_bytes` says."""
+        seconds = _duration_s(params, "sleep") + _number(params, "steps") * _STEP_S
+        return Estimate(seconds, written_bytes=0, memory_bytes=int(_number(params, "memory_bytes")))
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """None: no process."""
         return None
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
-        """The synthetic result of a trial; sleeps `sleep` first."""
+        """The synthetic result of a trial; works `steps` and sleeps `sleep` first."""
         params, chance = trial.params, random.Random(trial.seed)
+        _work(int(_number(params, "steps")))
         if sleep_s := _duration_s(params, "sleep"):
             time.sleep(sleep_s)
         fate = chance.random()
@@ -99,6 +105,20 @@ class Null:
             series=tuple(_series(params, values, chance)),
             buckets=tuple(_buckets(params, scale, chance)),
         )
+
+
+class NullPure(Null):
+    """The same as a pure driver: its trials disturb nobody, so that several are computed at once."""
+
+    name = "null_pure"
+    measures = False
+
+
+def _work(steps: int) -> None:
+    """Keep one processor busy."""
+    state = 1
+    for _ in range(steps):
+        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
 
 
 def _check(key: str, value: Any) -> None:

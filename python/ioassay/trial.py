@@ -1,0 +1,167 @@
+"""One trial, from its beginning to its durable record: measured by a tool under its monitors, or computed.
+
+A failed trial is a record, not an exception. Which trial comes next is decided in `run`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ioassay import host, process
+from ioassay.errors import ToolError
+from ioassay.monitors.sampler import Sampler
+from ioassay.preflight import Bench
+from ioassay.record import FAILED, Record, Samples, Warning_
+from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
+from ioassay.settings import drop_caches
+from ioassay.store import RunStore
+from ioassay.worker import Computed
+
+_LEAST_SPACE_BYTES = 2**16
+"""A record and a tool's smallest results."""
+_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order")
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one trial came to, before it is written."""
+
+    parsed: Parsed
+    started_unix_s: float
+    duration_s: float
+    command: Sequence[str] = ()
+    exit_code: int | None = None
+    samples: Sequence[Samples] = ()
+    monitor_cost: Mapping[str, float] = field(default_factory=dict)
+    warnings: Sequence[Warning_] = ()
+
+
+def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
+    """Run one trial of a driver that measures, to its durable record."""
+    raw = store.begin(trial.id)
+    warnings = [*warnings, *_settle(trial)]
+    watched = _Watched(bench, trial)
+    started_unix_s, started_s = time.time(), time.monotonic()
+    try:
+        with bench.target(trial).load(trial) as load:
+            command = bench.driver.command(trial, load, raw)
+            outcome = watched.run(command, load, raw, tag(store))
+        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome)
+    except ToolError as error:
+        command, outcome, parsed = None, None, Parsed(FAILED, str(error))
+    run = _Run(
+        parsed,
+        started_unix_s=outcome.started_unix_s if outcome else started_unix_s,
+        duration_s=outcome.duration_s if outcome else time.monotonic() - started_s,
+        command=command.argv if command else (),
+        exit_code=outcome.exit_code if outcome else None,
+        samples=watched.samples,
+        monitor_cost=watched.cost,
+        warnings=[*warnings, *parsed.warnings, *watched.warnings],
+    )
+    return _record(store, trial, run)
+
+
+def keep(store: RunStore, trial: Trial, computed: Computed, warnings: Sequence[Warning_] = ()) -> Record:
+    """Make the durable record of a trial that was computed in the folder that `store.begin` gave."""
+    parsed = computed.parsed
+    run = _Run(parsed, computed.started_unix_s, computed.duration_s, warnings=[*warnings, *parsed.warnings])
+    return _record(store, trial, run)
+
+
+def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
+    parsed, warnings = run.parsed, run.warnings
+    if parsed.status == FAILED:
+        _require_space(store)
+    metrics = {name: value for name, value in parsed.metrics.items() if math.isfinite(value)}
+    if lost := sorted(parsed.metrics.keys() - metrics.keys()):
+        warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
+    record = Record(
+        trial={key: value for key, value in dataclasses.asdict(trial).items() if key in _KEPT},
+        status=parsed.status,
+        reason=parsed.reason,
+        started_unix_s=run.started_unix_s,
+        duration_s=run.duration_s,
+        metrics=metrics,
+        parts=list(parsed.parts),
+        warnings=tuple(dict.fromkeys(warnings)),
+        command=list(run.command),
+        exit_code=run.exit_code,
+        monitor_cost=run.monitor_cost,
+        raw=sorted(path.name for path in (store.folder(trial.id) / "raw").iterdir()),
+    )
+    store.write(record, parsed.buckets, parsed.series, run.samples)
+    return record
+
+
+def _require_space(store: RunStore) -> None:
+    """A tool that could not write its results says nothing about the disk it measures: that trial is run again."""
+    space = os.statvfs(store.root)
+    if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _settle(trial: Trial) -> list[Warning_]:
+    """What the study wants to have happened right before a trial."""
+    if trial.run.get("cooldown"):
+        time.sleep(trial.run["cooldown"])
+    dropped = drop_caches() if trial.run.get("drop_caches") else None
+    return [dropped] if dropped else []
+
+
+@dataclass
+class _Watched:
+    """One trial under its monitors: they start while the child is held, and stop when it has ended."""
+
+    bench: Bench
+    trial: Trial
+    samples: Sequence[Samples] = ()
+    cost: dict[str, float] = field(default_factory=dict)
+    warnings: Sequence[Warning_] = ()
+
+    def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
+        sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
+        if command is None:
+            return None
+        for name, text in command.files.items():
+            (raw / name).write_text(text)
+        try:
+            return process.run(
+                command.argv,
+                stdout=raw / "stdout",
+                stderr=raw / "stderr",
+                timeout_s=self.trial.run.get("timeout") or command.timeout_s,
+                cwd=command.cwd,
+                env={**command.env, process.TRIAL_VARIABLE: tag},
+                on_held=lambda _: sampler.start(),
+            )
+        finally:
+            self.samples, self.cost = sampler.stop()
+            self.warnings = sampler.warnings
+
+
+def _monitors(bench: Bench, load: Load) -> list[Monitor]:
+    from ioassay.monitors import monitor
+
+    devices = host.devices(load.path) if load.path else ()
+    return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
+
+
+def _judged(parsed: Parsed, outcome: Outcome | None) -> Parsed:
+    """The driver's reading, with what only the runner saw: processes that the tool left behind."""
+    if outcome is None or not outcome.leftovers:
+        return parsed
+    text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
+    return dataclasses.replace(parsed, warnings=(*parsed.warnings, Warning_("processes-left-behind", text)))
+
+
+def tag(store: RunStore) -> str:
+    """What marks the processes of this run, whoever runs it."""
+    return str(store.root.resolve())
