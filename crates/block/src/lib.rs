@@ -13,6 +13,7 @@ pub mod make;
 pub mod prepare;
 mod request;
 mod source;
+pub mod trace;
 
 pub use error::{Error, Fault};
 pub use request::{Kind, Request};

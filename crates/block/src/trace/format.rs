@@ -1,0 +1,104 @@
+//! What a trace format is: its names, its limits, and the functions that read and write it.
+
+use std::io::{Read, Write};
+
+use super::sniff::Misfit;
+use super::{ReadOptions, Sink, WriteOptions};
+use crate::{Error, Kind, Source};
+
+/// Whether a format is lines of text or records of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Lines.
+    Text,
+    /// Records.
+    Binary,
+}
+
+pub(super) type Reader = fn(
+    &'static Format,
+    Box<dyn Read + Send>,
+    &ReadOptions,
+) -> Result<Box<dyn Source + Send>, Error>;
+pub(super) type Writer =
+    fn(&'static Format, Box<dyn Write>, &WriteOptions) -> Result<Box<dyn Sink>, Error>;
+/// Reads a head as strictly as the format can be: how many requests it holds.
+pub(super) type Probe = fn(&'static Format, &[u8]) -> Result<u64, Misfit>;
+
+/// A trace format.
+#[derive(Debug)]
+pub struct Format {
+    /// Its name, as `--format` takes it.
+    pub name: &'static str,
+    /// One line that says what it is.
+    pub about: &'static str,
+    /// How the names of its files often end, without compression's ending. Never decides alone.
+    pub endings: &'static [&'static str],
+    /// Text or binary.
+    pub form: Form,
+    /// Its columns, with units, as one line.
+    pub columns: &'static str,
+    /// Smallest step of time that it keeps, in nanoseconds.
+    pub resolution_ns: u64,
+    /// What offsets and lengths are multiples of, in bytes.
+    pub grain_bytes: u64,
+    /// Largest device number it keeps; 0 where it knows no devices.
+    pub devices_up_to: u32,
+    /// The kinds of request that it can hold.
+    pub kinds: &'static [Kind],
+    /// Another format whose lines look alike and mean the same, which a sniffer prefers.
+    pub same_as: Option<&'static str>,
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    pub(super) probe: Probe,
+}
+
+/// Reads and writes only.
+pub(super) const READ_WRITE: &[Kind] = &[Kind::Read, Kind::Write];
+/// Everything.
+pub(super) const ALL_KINDS: &[Kind] = &[Kind::Read, Kind::Write, Kind::Trim, Kind::Flush];
+
+/// The error for a name that no format has.
+pub(super) fn unknown(name: &str, formats: &[Format]) -> Error {
+    let mut near: Vec<(usize, &str)> = formats
+        .iter()
+        .map(|format| (distance(name, format.name), format.name))
+        .collect();
+    near.sort_unstable();
+    let near_names: Vec<&str> = near
+        .iter()
+        .filter(|(steps, near)| *steps <= 2.min(near.len() - 1))
+        .map(|(_, name)| *name)
+        .collect();
+    let all: Vec<&str> = formats.iter().map(|format| format.name).collect();
+    let wanted = if near_names.is_empty() {
+        format!("one of {}", all.join(", "))
+    } else {
+        format!(
+            "perhaps {}? There are {}",
+            near_names.join(" or "),
+            all.join(", ")
+        )
+    };
+    Error::Option {
+        name: "format",
+        value: format!("`{}`", name.chars().take(40).collect::<String>()),
+        wanted,
+    }
+}
+
+/// Fewest insertions, deletions and replacements that make one word the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.to_lowercase().chars().take(40).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, &wanted) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}

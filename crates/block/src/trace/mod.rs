@@ -1,0 +1,68 @@
+//! Traces: what is read and written, in which form.
+//!
+//! One file a format, one line of [`FORMATS`] each. A format is told by name ([`format()`]) or
+//! found by what a trace begins with ([`sniff`]); [`read`] gives a [`Source`] and [`write`] a
+//! [`Sink`]. Reading is strict: what is not as the format says is an error with its line or byte,
+//! never a guess. What the columns mean and what each format cannot hold: `docs/traces.md`.
+
+mod compressed;
+mod decimal;
+mod disksim;
+mod fields;
+mod format;
+mod gate;
+mod lines;
+mod options;
+mod order;
+mod sink;
+mod sniff;
+mod text;
+
+pub use compressed::decompressed;
+pub use format::{Form, Format};
+pub use options::{BadLines, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
+pub use sink::Sink;
+pub use sniff::{SNIFF_BYTES, Sniffed, sniff};
+
+use std::io::{Read, Write};
+
+use crate::{Error, Source};
+
+/// Every format there is.
+pub static FORMATS: &[Format] = &[disksim::FORMAT];
+
+/// The format of that name.
+///
+/// # Errors
+/// [`Error::Option`] with the names that are nearest, if there is none.
+pub fn format(name: &str) -> Result<&'static Format, Error> {
+    FORMATS
+        .iter()
+        .find(|format| format.name == name)
+        .ok_or_else(|| format::unknown(name, FORMATS))
+}
+
+/// Reads a trace that is not compressed any more (see [`decompressed`]).
+///
+/// # Errors
+/// Options that the format cannot follow. What is wrong with the trace itself, the source says.
+pub fn read<R: Read + Send + 'static>(
+    format: &'static Format,
+    input: R,
+    options: &ReadOptions,
+) -> Result<Box<dyn Source + Send>, Error> {
+    let in_file_order = (format.reader)(format, Box::new(input), options)?;
+    order::ordered(in_file_order, options.out_of_order)
+}
+
+/// Writes a trace. [`Sink::finish`] must be called at the end.
+///
+/// # Errors
+/// Options that the format cannot follow, or an output that fails.
+pub fn write<W: Write + 'static>(
+    format: &'static Format,
+    output: W,
+    options: &WriteOptions,
+) -> Result<Box<dyn Sink>, Error> {
+    (format.writer)(format, Box::new(output), options)
+}

@@ -1,0 +1,106 @@
+//! Finds a trace's format by what it begins with. Strict: every complete line or record of the
+//! head must be right in a format, and only one may fit. Names of files never decide alone.
+
+use super::{FORMATS, Form, Format};
+use crate::Error;
+
+/// As much of a trace, decompressed, as is looked at.
+pub const SNIFF_BYTES: usize = 64 * 1024;
+
+/// How many formats an error explains.
+const NEAREST: usize = 3;
+
+/// What a trace was found to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Sniffed {
+    /// Its format.
+    pub format: &'static Format,
+    /// Another format that has the same lines with the same meaning: either reads the trace.
+    pub same: Option<&'static Format>,
+    /// How many requests were looked at.
+    pub requests: u64,
+}
+
+/// What is known of a head that is as a format wants it.
+type Fit = (&'static Format, u64);
+/// How many requests of a head a format could read, and what was wrong then.
+pub(super) type Misfit = (u64, Error);
+
+/// The format of a trace that begins with `head`: all of it, or its first [`SNIFF_BYTES`].
+/// `name_hint` is its file's name; it only chooses among formats that mean the same.
+///
+/// # Errors
+/// None fits, with what is wrong for the nearest; or more than one fits, with their names.
+pub fn sniff(head: &[u8], name_hint: Option<&str>) -> Result<Sniffed, Error> {
+    let mut fitting = Vec::new();
+    let mut others = Vec::new();
+    for format in FORMATS {
+        match (format.probe)(format, complete(format, head)) {
+            Ok(requests) => fitting.push((format, requests)),
+            Err(misfit) => others.push((format, misfit)),
+        }
+    }
+    match fitting.as_slice() {
+        [] => Err(unknown(others)),
+        [(format, requests)] => Ok(Sniffed {
+            format,
+            same: None,
+            requests: *requests,
+        }),
+        [one, other] if other.0.same_as == Some(one.0.name) => Ok(either(*one, *other, name_hint)),
+        [one, other] if one.0.same_as == Some(other.0.name) => Ok(either(*other, *one, name_hint)),
+        several => Err(ambiguous(several)),
+    }
+}
+
+/// Of two formats that mean the same the first, unless the file is named as the second's are.
+fn either(first: Fit, second: Fit, name_hint: Option<&str>) -> Sniffed {
+    let named = |format: &Format| {
+        name_hint.is_some_and(|name| format.endings.iter().any(|ending| name.ends_with(ending)))
+    };
+    let second_named = named(second.0) && !named(first.0);
+    let (chosen, same) = if second_named {
+        (second, first)
+    } else {
+        (first, second)
+    };
+    Sniffed {
+        format: chosen.0,
+        same: Some(same.0),
+        requests: chosen.1,
+    }
+}
+
+/// The head without the line that is cut at its end. Binary formats know the length of a record.
+fn complete<'a>(format: &Format, head: &'a [u8]) -> &'a [u8] {
+    if head.len() < SNIFF_BYTES {
+        return head;
+    }
+    let head = &head[..SNIFF_BYTES];
+    match (format.form, memchr::memrchr(b'\n', head)) {
+        (Form::Text, Some(feed)) => &head[..feed],
+        _ => head,
+    }
+}
+
+fn ambiguous(fitting: &[Fit]) -> Error {
+    let names: Vec<&str> = fitting.iter().map(|(format, _)| format.name).collect();
+    Error::Ambiguous {
+        candidates: names.join(" or "),
+    }
+}
+
+/// Explains the formats that got furthest.
+fn unknown(mut others: Vec<(&'static Format, Misfit)>) -> Error {
+    others.sort_by_key(|(_, (requests, _))| std::cmp::Reverse(*requests));
+    let furthest = others.first().map_or(0, |(_, (requests, _))| *requests);
+    let nearest: Vec<String> = others
+        .iter()
+        .filter(|(_, (requests, _))| furthest == 0 || *requests > 0)
+        .take(if furthest == 0 { usize::MAX } else { NEAREST })
+        .map(|(format, (_, error))| format!("{}: {error}", format.name))
+        .collect();
+    Error::Unknown {
+        nearest: nearest.join("; "),
+    }
+}
