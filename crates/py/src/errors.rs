@@ -18,6 +18,8 @@ pub enum Failure<'a> {
     Stats(ioassay_stats::Error),
     /// A log, and where it is.
     Log(ioassay_fiolog::Error, &'a Path),
+    /// A trace, and where it is, if it is a file.
+    Trace(ioassay_block::Error, Option<&'a Path>),
     /// An argument that the types do not rule out.
     Argument(String),
 }
@@ -27,18 +29,39 @@ pub enum Failure<'a> {
 pub fn exception(failure: Failure<'_>) -> PyErr {
     match failure {
         Failure::Stats(error) => CoreError::new_err(error.to_string()),
-        Failure::Log(ioassay_fiolog::Error::Io(error), path) => {
-            let text = error.to_string();
-            let text = text
-                .split(" (os error")
-                .next()
-                .unwrap_or_default()
-                .to_owned();
-            PyOSError::new_err((error.raw_os_error(), text, path.to_path_buf()))
+        Failure::Log(ioassay_fiolog::Error::Io(error), path) => of_file(&error, path),
+        Failure::Trace(ioassay_block::Error::Io(error), Some(path))
+            if error.raw_os_error().is_some() =>
+        {
+            of_file(&error, path)
         }
+        Failure::Trace(ioassay_block::Error::Io(error), None) => {
+            PyOSError::new_err((error.raw_os_error(), without_number(&error)))
+        }
+        Failure::Trace(error, Some(path)) => {
+            CoreError::new_err(format!("{}: {error}", path.display()))
+        }
+        Failure::Trace(error, None) => CoreError::new_err(error.to_string()),
         Failure::Log(error, path) => CoreError::new_err(format!("{}: {error}", path.display())),
         Failure::Argument(message) => CoreError::new_err(message),
     }
+}
+
+fn of_file(error: &std::io::Error, path: &Path) -> PyErr {
+    PyOSError::new_err((
+        error.raw_os_error(),
+        without_number(error),
+        path.to_path_buf(),
+    ))
+}
+
+/// Python writes the number itself.
+fn without_number(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The exception for a question about a distribution.

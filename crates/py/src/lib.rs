@@ -3,10 +3,12 @@
 
 mod columns;
 mod errors;
+mod fields;
 mod histogram;
 mod histogram_logs;
 mod logs;
 mod samples;
+mod traces;
 
 use pyo3::prelude::*;
 
@@ -29,5 +31,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(samples::percentile, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentiles, module)?)?;
+    module.add_function(wrap_pyfunction!(traces::trace_formats, module)?)?;
+    module.add_function(wrap_pyfunction!(traces::trace_info, module)?)?;
+    module.add_function(wrap_pyfunction!(traces::trace_write, module)?)?;
     Ok(())
 }

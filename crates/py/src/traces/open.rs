@@ -1,0 +1,233 @@
+//! Sources of requests that are open: files are opened here, because the pure crates open none.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ioassay_block::prepare::{Changes, Preparation, Prepared, Shrink};
+use ioassay_block::{Error, Request, Source, trace};
+use pyo3::prelude::*;
+
+use super::spec::{Origin, SourceSpec};
+use crate::errors::{Failure, exception};
+
+/// Between two looks at whether the user wants to stop: a few milliseconds of work.
+const BATCHES_BETWEEN_SIGNALS: u32 = 64;
+
+/// An open source, and what is known of it.
+pub struct Opened {
+    pub source: Box<dyn Source + Send>,
+    /// What preparation has done so far.
+    pub changes: Arc<Mutex<Changes>>,
+    /// The name of the format; None of a trace that is made.
+    pub format: Option<&'static str>,
+    /// For messages; None of a trace that is made.
+    pub path: Option<PathBuf>,
+    /// A Ctrl-C that came while a read was waiting.
+    interruption: Interruption,
+}
+
+type Interruption = Arc<Mutex<Option<PyErr>>>;
+
+/// Opens a source of requests: reads a file's head to find its format, and, where the range is to
+/// be shrunk from an end that was not told, the whole trace once to find it.
+///
+/// `OSError` where the file cannot be opened, `CoreError` for what is wrong with it or the options.
+#[allow(dead_code, reason = "for other modules of this crate")]
+pub fn open_source(spec: &SourceSpec) -> PyResult<Box<dyn Source + Send>> {
+    open(spec).map(|opened| opened.source)
+}
+
+/// [`open_source`], with what is known of the source.
+pub fn open(spec: &SourceSpec) -> PyResult<Opened> {
+    let mut preparation = spec.preparation;
+    if let Some(to_bytes) = spec.shrink_to_bytes {
+        let from_bytes = end_of(spec)?;
+        preparation.shrink = Some(Shrink {
+            from_bytes,
+            to_bytes,
+        });
+    }
+    open_with(spec, preparation)
+}
+
+fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
+    let interruption = Interruption::default();
+    let changes = Arc::new(Mutex::new(Changes::default()));
+    let (source, format, path): (Box<dyn Source + Send>, _, _) = match &spec.origin {
+        Origin::Made(recipe) => {
+            let made = recipe.source().map_err(|error| of_trace(error, None))?;
+            (Box::new(made), None, None)
+        }
+        Origin::File { path, format, read } => {
+            let (source, format) =
+                open_file(path.as_deref(), format.as_deref(), read, &interruption)?;
+            (source, Some(format), Some(shown(path.as_deref())))
+        }
+    };
+    let prepared =
+        Prepared::new(source, preparation).map_err(|error| of_trace(error, path.as_deref()))?;
+    Ok(Opened {
+        source: Box::new(Counted {
+            prepared,
+            changes: Arc::clone(&changes),
+        }),
+        changes,
+        format,
+        path,
+        interruption,
+    })
+}
+
+/// The path, standard input as it is called in messages.
+fn shown(path: Option<&Path>) -> PathBuf {
+    path.map_or_else(|| PathBuf::from("standard input"), Path::to_owned)
+}
+
+fn open_file(
+    path: Option<&Path>,
+    format: Option<&str>,
+    options: &trace::ReadOptions,
+    interruption: &Interruption,
+) -> PyResult<(Box<dyn Source + Send>, &'static str)> {
+    let failed = |error| match taken(interruption) {
+        Some(stopped) => stopped,
+        None => of_trace(error, Some(&shown(path))),
+    };
+    let input: Box<dyn Read + Send> = match path {
+        Some(path) => Box::new(File::open(path).map_err(|error| failed(error.into()))?),
+        None => Box::new(io::stdin()),
+    };
+    let input = Interruptible {
+        input,
+        interruption: Arc::clone(interruption),
+    };
+    let mut input = trace::decompressed(input).map_err(|error| failed(error.into()))?;
+    if let Some(name) = format {
+        let format = trace::format(name).map_err(failed)?;
+        let source = trace::read(format, input, options).map_err(failed)?;
+        return Ok((source, format.name));
+    }
+    let mut head = Vec::new();
+    (&mut input)
+        .take(trace::SNIFF_BYTES as u64)
+        .read_to_end(&mut head)
+        .map_err(|error| failed(error.into()))?;
+    let hint = path
+        .and_then(Path::file_name)
+        .and_then(|name| name.to_str());
+    let format = trace::sniff(&head, hint).map_err(failed)?.format;
+    let whole = Cursor::new(head).chain(input);
+    let source = trace::read(format, whole, options).map_err(failed)?;
+    Ok((source, format.name))
+}
+
+/// Where the furthest of the requests that are kept ends, before anything is moved.
+fn end_of(spec: &SourceSpec) -> PyResult<u64> {
+    match &spec.origin {
+        Origin::Made(recipe) => return Ok(recipe.range_bytes),
+        Origin::File { path: None, .. } => {
+            let message = "trace.prepare.shrink_from_bytes is absent, wanted the end of the trace: \
+                           standard input cannot be read twice";
+            return Err(exception(Failure::Argument(message.to_owned())));
+        }
+        Origin::File { .. } => {}
+    }
+    let unmoved = Preparation::default();
+    let only_counted = Preparation {
+        offsets: unmoved.offsets,
+        sizes: unmoved.sizes,
+        limit_bytes: None,
+        ..spec.preparation
+    };
+    let mut end_bytes = 0;
+    let mut opened = open_with(spec, only_counted)?;
+    opened.each(|batch| {
+        let ends = batch.iter().filter_map(Request::end_bytes);
+        end_bytes = end_bytes.max(ends.max().unwrap_or(0));
+        Ok(())
+    })?;
+    Ok(end_bytes)
+}
+
+impl Opened {
+    /// Gives every batch to `take`, and looks now and then whether the user wants to stop. Call it
+    /// without the GIL.
+    pub fn each(&mut self, mut take: impl FnMut(&[Request]) -> Result<(), Error>) -> PyResult<()> {
+        let mut batch = Vec::new();
+        for number in 0_u32.. {
+            let given = self.source.next_batch(&mut batch);
+            given.map_err(|error| self.failure(error))?;
+            if batch.is_empty() {
+                break;
+            }
+            take(&batch).map_err(|error| of_trace(error, None))?;
+            if number % BATCHES_BETWEEN_SIGNALS == 0 {
+                Python::attach(|py| py.check_signals())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, error: Error) -> PyErr {
+        taken(&self.interruption).unwrap_or_else(|| of_trace(error, self.path.as_deref()))
+    }
+
+    /// What preparation has done so far.
+    pub fn changes(&self) -> Changes {
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Publishes what preparation did, batch by batch, to whoever holds no more than a `dyn Source`.
+struct Counted {
+    prepared: Prepared<Box<dyn Source + Send>>,
+    changes: Arc<Mutex<Changes>>,
+}
+
+impl Source for Counted {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        let given = self.prepared.next_batch(batch);
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = self.prepared.changes();
+        given
+    }
+}
+
+/// An input whose waiting reads end with Ctrl-C: Rust's readers go on after a signal, so Python's
+/// handler is asked here.
+struct Interruptible {
+    input: Box<dyn Read + Send>,
+    interruption: Interruption,
+}
+
+impl Read for Interruptible {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let done = self.input.read(into);
+        if !matches!(&done, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+            return done;
+        }
+        match Python::attach(|py| py.check_signals()) {
+            Ok(()) => done,
+            Err(stopped) => {
+                *self
+                    .interruption
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(stopped);
+                Err(io::Error::other("interrupted"))
+            }
+        }
+    }
+}
+
+fn taken(interruption: &Interruption) -> Option<PyErr> {
+    interruption
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
+}
+
+/// What is wrong with a trace, as an exception.
+pub fn of_trace(error: Error, path: Option<&Path>) -> PyErr {
+    exception(Failure::Trace(error, path))
+}

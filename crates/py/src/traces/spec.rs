@@ -1,0 +1,203 @@
+//! What Python says of a source of requests: a dictionary with
+//!
+//! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
+//!   (`out_of_order`, `zero_length`, `bad_lines`), or `make` (a recipe), and
+//! - `prepare` (a preparation).
+
+use std::path::PathBuf;
+
+use ioassay_block::make::{Addresses, Arrivals, Recipe, Sizes};
+use ioassay_block::prepare::{Beyond, Devices, Kinds, Offsets, Preparation, Shrink, Sizing};
+use ioassay_block::trace::{BadLines, OutOfOrder, ReadOptions, ZeroLength};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{Failure, exception};
+use crate::fields::Fields;
+
+/// A source of requests, described.
+pub struct SourceSpec {
+    pub(super) origin: Origin,
+    pub(super) preparation: Preparation,
+    /// Shrink to so many bytes from where the trace ends, which a first pass finds.
+    pub(super) shrink_to_bytes: Option<u64>,
+}
+
+/// Where the requests come from.
+pub(super) enum Origin {
+    Made(Recipe),
+    File {
+        /// None is standard input.
+        path: Option<PathBuf>,
+        format: Option<String>,
+        read: ReadOptions,
+    },
+}
+
+impl SourceSpec {
+    /// From its dictionary.
+    pub fn from_dict(dictionary: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut fields = Fields::of("trace", dictionary)?;
+        let make = fields.fields("make")?;
+        let path: Option<PathBuf> = fields
+            .item("path")?
+            .map(|item| item.extract())
+            .transpose()?;
+        let format = fields.text("format")?;
+        let read = fields.fields("read")?;
+        let prepare = fields.fields("prepare")?;
+        fields.finish()?;
+        let origin = match (make, path) {
+            (Some(make), None) => Origin::Made(recipe(make)?),
+            (None, Some(path)) => Origin::File {
+                path: (path.as_os_str() != "-").then_some(path),
+                format,
+                read: read.map(read_options).transpose()?.unwrap_or_default(),
+            },
+            _ => {
+                let message = "trace has to have one of path and make".to_owned();
+                return Err(exception(Failure::Argument(message)));
+            }
+        };
+        let (preparation, shrink_to_bytes) =
+            prepare.map(preparation).transpose()?.unwrap_or_default();
+        Ok(Self {
+            origin,
+            preparation,
+            shrink_to_bytes,
+        })
+    }
+}
+
+fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {
+    let mut recipe = Recipe::default();
+    set(&mut recipe.requests, fields.whole("requests")?);
+    if let Some((name, numbers)) = law(&mut fields, "arrivals")? {
+        recipe.arrivals = Arrivals::named(&name, &numbers).map_err(of_option)?;
+    }
+    if let Some((name, numbers)) = law(&mut fields, "addresses")? {
+        recipe.addresses = Addresses::named(&name, &numbers).map_err(of_option)?;
+    }
+    if let Some((name, numbers)) = law(&mut fields, "sizes")? {
+        recipe.sizes = Sizes::named(&name, &numbers).map_err(of_option)?;
+    }
+    set(&mut recipe.reads, fields.number("reads")?);
+    set(&mut recipe.trims, fields.number("trims")?);
+    set(&mut recipe.range_bytes, fields.whole("range_bytes")?);
+    set(&mut recipe.align_bytes, fields.whole("align_bytes")?);
+    set(&mut recipe.seed, fields.whole("seed")?);
+    fields.finish()?;
+    Ok(recipe)
+}
+
+/// A law: its name and its numbers, `("zipf", [0.99])`.
+fn law(fields: &mut Fields<'_>, key: &'static str) -> PyResult<Option<(String, Vec<f64>)>> {
+    let Some(item) = fields.item(key)? else {
+        return Ok(None);
+    };
+    match item.extract() {
+        Ok(law) => Ok(Some(law)),
+        Err(_) => Err(fields.wrong(key, &item, "a pair of a name and a list of numbers")),
+    }
+}
+
+fn read_options(mut fields: Fields<'_>) -> PyResult<ReadOptions> {
+    let mut options = ReadOptions::default();
+    if let Some(item) = fields.item("out_of_order")? {
+        options.out_of_order = match (item.extract::<usize>(), item.extract::<String>().as_deref())
+        {
+            (Ok(places), _) => OutOfOrder::Sort(places),
+            (_, Ok("refuse")) => OutOfOrder::Refuse,
+            (_, Ok("keep")) => OutOfOrder::Keep,
+            _ => {
+                let wanted = "refuse, keep, or the number of places over which to sort";
+                return Err(fields.wrong("out_of_order", &item, wanted));
+            }
+        };
+    }
+    if let Some(item) = fields.item("zero_length")? {
+        options.zero_length = match item.extract::<String>().as_deref() {
+            Ok("refuse") => ZeroLength::Refuse,
+            Ok("skip") => ZeroLength::Skip,
+            _ => return Err(fields.wrong("zero_length", &item, "refuse or skip")),
+        };
+    }
+    if let Some(most) = fields.whole("bad_lines")? {
+        options.bad_lines = match most {
+            0 => BadLines::Refuse,
+            _ => BadLines::SkipAtMost(most),
+        };
+    }
+    fields.finish()?;
+    Ok(options)
+}
+
+fn preparation(mut fields: Fields<'_>) -> PyResult<(Preparation, Option<u64>)> {
+    let mut wanted = Preparation::default();
+    if let Some(item) = fields.item("devices")? {
+        wanted.devices = devices(&fields, &item)?;
+    }
+    if let Some(item) = fields.item("keep")? {
+        let names: Vec<String> = item.extract()?;
+        wanted.keep = Kinds::named(names.iter().map(String::as_str)).map_err(of_option)?;
+    }
+    set(&mut wanted.drop_empty, fields.flag("drop_empty")?);
+    set(&mut wanted.page_bytes, fields.whole("page_bytes")?);
+    if let Some(name) = fields.text("offsets")? {
+        wanted.offsets = Offsets::named(&name).map_err(of_option)?;
+    }
+    if let Some(name) = fields.text("sizes")? {
+        wanted.sizes = Sizing::named(&name).map_err(of_option)?;
+    }
+    wanted.limit_bytes = fields.whole("limit_bytes")?;
+    if let Some(name) = fields.text("beyond")? {
+        wanted.beyond = Beyond::named(&name).map_err(of_option)?;
+    }
+    set(&mut wanted.skip, fields.whole("skip")?);
+    wanted.first = fields.whole("first")?;
+    set(&mut wanted.rebase, fields.flag("rebase")?);
+    set(&mut wanted.time_scale, fields.number("time_scale")?);
+    let to_bytes = fields.whole("shrink_to_bytes")?;
+    let from_bytes = fields.whole("shrink_from_bytes")?;
+    fields.finish()?;
+    match (to_bytes, from_bytes) {
+        (Some(to_bytes), Some(from_bytes)) => {
+            wanted.shrink = Some(Shrink {
+                from_bytes,
+                to_bytes,
+            });
+            Ok((wanted, None))
+        }
+        (to_bytes, _) => Ok((wanted, to_bytes)),
+    }
+}
+
+/// `keep`, `ignore`, `("only", n)` or `("side-by-side", bytes)`.
+fn devices(fields: &Fields<'_>, item: &Bound<'_, PyAny>) -> PyResult<Devices> {
+    if let Ok(name) = item.extract::<String>() {
+        match name.as_str() {
+            "keep" => return Ok(Devices::Keep),
+            "ignore" => return Ok(Devices::Ignore),
+            _ => {}
+        }
+    } else if let Ok((name, number)) = item.extract::<(String, u64)>() {
+        match (name.as_str(), u32::try_from(number)) {
+            ("only", Ok(device)) => return Ok(Devices::Only(device)),
+            ("side-by-side", _) => return Ok(Devices::SideBySide { each_bytes: number }),
+            _ => {}
+        }
+    }
+    let wanted = "keep, ignore, (only, number of the device) or (side-by-side, bytes of each)";
+    Err(fields.wrong("devices", item, wanted))
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+/// An option that cannot be, as an exception.
+fn of_option(error: ioassay_block::Error) -> PyErr {
+    exception(Failure::Trace(error, None))
+}

@@ -1,0 +1,170 @@
+//! `trace_write`: requests into a file or to standard output.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ioassay_block::trace::{self, Format, Loss, WriteOptions};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::open::{Opened, of_trace, open};
+use super::spec::SourceSpec;
+use crate::errors::{Failure, exception};
+
+/// Write the requests of a source as a trace.
+#[pyfunction]
+#[pyo3(signature = (source, path, format, *, compress=None, lose=Vec::new()))]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the types of Python arguments are owned"
+)]
+pub fn trace_write<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyDict>,
+    path: Option<PathBuf>,
+    format: &str,
+    compress: Option<&str>,
+    lose: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let spec = SourceSpec::from_dict(source)?;
+    let format = trace::format(format).map_err(|error| of_trace(error, None))?;
+    let options = write_options(&lose)?;
+    let packing = Packing::named(compress)?;
+    let path = path.as_deref();
+    let (from, changes) = py.detach(|| -> PyResult<_> {
+        let mut opened = open(&spec)?;
+        write(&mut opened, path, format, &options, packing)?;
+        Ok((opened.format, opened.changes()))
+    })?;
+    let counts = PyDict::new(py);
+    for (name, count) in changes.counts() {
+        counts.set_item(name, count)?;
+    }
+    let written = PyDict::new(py);
+    written.set_item("from", from)?;
+    written.set_item("to", format.name)?;
+    written.set_item("changes", counts)?;
+    Ok(written)
+}
+
+fn write(
+    opened: &mut Opened,
+    path: Option<&Path>,
+    format: &'static Format,
+    options: &WriteOptions,
+    packing: Packing,
+) -> PyResult<()> {
+    let shown = path.unwrap_or(Path::new("standard output"));
+    let failed = |error: io::Error| of_trace(error.into(), Some(shown));
+    let output: Box<dyn Write> = match path {
+        Some(path) => Box::new(File::create(path).map_err(failed)?),
+        None => Box::new(io::stdout()),
+    };
+    let packed = Shared(Rc::new(RefCell::new(packing.over(output).map_err(failed)?)));
+    let mut sink = trace::write(format, packed.clone(), options)
+        .map_err(|error| of_trace(error, Some(shown)))?;
+    opened.each(|batch| sink.put(batch))?;
+    sink.finish()
+        .map_err(|error| of_trace(error, Some(shown)))?;
+    packed.0.borrow_mut().finish().map_err(failed)
+}
+
+fn write_options(lose: &[String]) -> PyResult<WriteOptions> {
+    let mut options = WriteOptions::default();
+    for what in lose {
+        match what.as_str() {
+            "alignment" => options.unaligned = Loss::Accept,
+            "devices" => options.devices = Loss::Accept,
+            "kinds" => options.kinds = Loss::Accept,
+            _ => {
+                let wanted = "alignment, devices or kinds";
+                let message = format!("lose is {what}, wanted {wanted}");
+                return Err(exception(Failure::Argument(message)));
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// How the output is compressed.
+#[derive(Clone, Copy)]
+enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    fn named(name: Option<&str>) -> PyResult<Self> {
+        match name {
+            None => Ok(Self::None),
+            Some("gzip") => Ok(Self::Gzip),
+            Some("zstd") => Ok(Self::Zstd),
+            Some(other) => {
+                let message = format!("compress is {other}, wanted gzip or zstd");
+                Err(exception(Failure::Argument(message)))
+            }
+        }
+    }
+
+    /// Both leave out name and time, so that the same trace gives the same bytes.
+    fn over(self, output: Box<dyn Write>) -> io::Result<Packed> {
+        Ok(match self {
+            Self::None => Packed::Plain(output),
+            Self::Gzip => Packed::Gzip(GzEncoder::new(output, Compression::default())),
+            Self::Zstd => Packed::Zstd(zstd::stream::write::Encoder::new(output, 0)?),
+        })
+    }
+}
+
+/// An output, compressed or not.
+enum Packed {
+    Plain(Box<dyn Write>),
+    Gzip(GzEncoder<Box<dyn Write>>),
+    Zstd(zstd::stream::write::Encoder<'static, Box<dyn Write>>),
+}
+
+impl Packed {
+    fn inner(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(output) => output,
+            Self::Gzip(output) => output,
+            Self::Zstd(output) => output,
+        }
+    }
+
+    /// Writes what compression holds back.
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(output) => output.flush(),
+            Self::Gzip(output) => {
+                output.try_finish()?;
+                output.get_mut().flush()
+            }
+            Self::Zstd(output) => {
+                output.do_finish()?;
+                output.get_mut().flush()
+            }
+        }
+    }
+}
+
+/// The output as the sink has it, while we keep it to finish the compression behind it.
+#[derive(Clone)]
+struct Shared(Rc<RefCell<Packed>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().inner().write(bytes)
+    }
+
+    /// A sink flushes at its end; a compressor would end a block for it.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
