@@ -179,7 +179,7 @@ def test_files_that_cannot_be_read_are_errors_of_the_system(tmp_path: Path) -> N
     for read in (lambda path: _core.read_log(path, "lat"), _core.read_histogram_log):
         with pytest.raises(FileNotFoundError, match="No such file") as missing:
             read(tmp_path / "missing")
-        assert missing.value.filename == tmp_path / "missing"
+        assert missing.value.filename == str(tmp_path / "missing")
         with pytest.raises(IsADirectoryError):
             read(tmp_path)
 

@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": ROLES | {"durable"},
     "host": ROLES | {"process", "settings", "blockdev", "targets"},  # targets.mounts: what a path lies on
     "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
+    "traces": CONTRACTS | {"_core", "durable"},
     "catalogue": CONTRACTS | {"study", "complaint", "drivers"},
     "adjust": CONTRACTS | {"study"},
     "plan": ROLES | {"study"},

@@ -6,7 +6,7 @@ a wrong type raise TypeError, whole numbers out of range OverflowError, all else
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import final
+from typing import Any, final
 
 from typing_extensions import Buffer
 
@@ -24,6 +24,9 @@ __all__ = [
     "percentiles",
     "read_histogram_log",
     "read_log",
+    "trace_formats",
+    "trace_info",
+    "trace_write",
 ]
 
 class CoreError(ValueError):
@@ -306,4 +309,30 @@ def read_histogram_log(
 
     cumulative says that lines hold totals since the start (fio up to 2.14). quantiles are wanted of
     each line, by default 0.5 and 0.99. Errors as read_log.
+    """
+
+def trace_formats() -> list[dict[str, Any]]:
+    """The formats of traces: name, about, endings of file names, text or binary, columns."""
+
+def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]:
+    """What a source of requests is like, in one pass and memory that does not grow with it.
+
+    source is what `ioassay.traces.source` makes. CoreError with the path and the line, byte or
+    request for what is wrong with the trace, and for options that cannot be; OSError with the path
+    for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    """
+
+def trace_write(
+    source: dict[str, Any],
+    path: str | PathLike[str] | None,
+    format: str,
+    *,
+    compress: str | None = None,
+    lose: list[str] | None = None,
+) -> dict[str, Any]:
+    """Write the requests of a source as a trace to path, or to standard output without one.
+
+    compress is gzip or zstd. lose names what may be lost where the format cannot hold it:
+    alignment, devices, kinds. Returns the names of both formats and counts of what was changed.
+    What stands at path is overwritten; after an error it is not whole. Errors as trace_info.
     """

@@ -51,7 +51,7 @@ fn of_file(error: &std::io::Error, path: &Path) -> PyErr {
     PyOSError::new_err((
         error.raw_os_error(),
         without_number(error),
-        path.to_path_buf(),
+        path.as_os_str().to_owned(),
     ))
 }
 

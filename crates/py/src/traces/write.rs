@@ -18,7 +18,7 @@ use crate::errors::{Failure, exception};
 
 /// Write the requests of a source as a trace.
 #[pyfunction]
-#[pyo3(signature = (source, path, format, *, compress=None, lose=Vec::new()))]
+#[pyo3(signature = (source, path, format, *, compress=None, lose=None))]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the types of Python arguments are owned"
@@ -29,11 +29,11 @@ pub fn trace_write<'py>(
     path: Option<PathBuf>,
     format: &str,
     compress: Option<&str>,
-    lose: Vec<String>,
+    lose: Option<Vec<String>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = SourceSpec::from_dict(source)?;
     let format = trace::format(format).map_err(|error| of_trace(error, None))?;
-    let options = write_options(&lose)?;
+    let options = write_options(&lose.unwrap_or_default())?;
     let packing = Packing::named(compress)?;
     let path = path.as_deref();
     let (from, changes) = py.detach(|| -> PyResult<_> {

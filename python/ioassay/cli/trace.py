@@ -1,0 +1,171 @@
+"""ioassay trace: traces of block requests looked at, converted and made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ioassay.cli import console, options
+from ioassay.cli import trace_options as wanted
+from ioassay.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    trace = typer.Typer(
+        help="Look at, convert and make traces of block requests.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    trace.command()(info)
+    trace.command()(convert)
+    trace.command()(make)
+    trace.command()(formats)
+    app.add_typer(trace, name="trace")
+
+
+def info(
+    files: wanted.Files,
+    format: wanted.Format = None,
+    page: wanted.Page = "4KiB",
+    out_of_order: wanted.OutOfOrder = None,
+    zero_length: wanted.ZeroLength = None,
+    bad_lines: wanted.BadLines = 0,
+    json: options.Json = False,
+) -> None:
+    """Say what traces are like, and what makes them implausible."""
+    from ioassay import traces
+    from ioassay.cli import trace_text
+
+    console.use_json(json)
+    read = _read(out_of_order or "keep", zero_length, bad_lines)
+    found = []
+    for path in files:
+        seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read)}
+        found.append(seen)
+        if not json:
+            trace_text.describe(seen)
+        console.warnings({**doubt, "text": f"{path}: {doubt['text']}"} for doubt in seen["doubts"])
+    if json:
+        console.emit({"traces": found})
+
+
+def convert(
+    trace: wanted.In,
+    output: wanted.Out,
+    from_: wanted.From = None,
+    to: wanted.To = None,
+    out_of_order: wanted.OutOfOrder = None,
+    zero_length: wanted.ZeroLength = None,
+    bad_lines: wanted.BadLines = 0,
+    devices: wanted.Devices = None,
+    keep: wanted.Keep = None,
+    drop_empty: wanted.DropEmpty = False,
+    shrink: wanted.Shrink = None,
+    shrink_from: wanted.ShrinkFrom = None,
+    page: wanted.Page = "4KiB",
+    offsets: wanted.Offsets = None,
+    sizes: wanted.Sizing = None,
+    limit: wanted.Limit = None,
+    beyond: wanted.Beyond = None,
+    skip: wanted.Skip = 0,
+    first: wanted.First = None,
+    rebase: wanted.Rebase = False,
+    time_scale: wanted.TimeScale = 1.0,
+    lose: wanted.Lose = None,
+    force: wanted.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Write a trace in another format, prepared as the options say, in the order of this list."""
+    from ioassay import traces
+
+    console.use_json(json)
+    _check_streams(output, json)
+    prepare = traces.preparation(
+        devices=devices,
+        keep=keep,
+        drop_empty=drop_empty,
+        shrink=shrink,
+        shrink_from=shrink_from,
+        page=page,
+        offsets=offsets,
+        sizes=sizes,
+        limit=limit,
+        beyond=beyond,
+        skip=skip,
+        first=first,
+        rebase=rebase,
+        time_scale=time_scale,
+    )
+    read = _read(out_of_order, zero_length, bad_lines)
+    done = traces.convert(trace, output, to=to, format=from_, read=read, prepare=prepare, lose=lose or (), force=force)
+    _written(output, done, json)
+
+
+def make(
+    output: wanted.Out,
+    requests: wanted.Requests = 1_000_000,
+    arrivals: wanted.Arrivals = "poisson:20000",
+    addresses: wanted.Addresses = "uniform",
+    sizes: wanted.Sizes = "4KiB",
+    reads: wanted.Reads = 0.0,
+    trims: wanted.Trims = 0.0,
+    range_: wanted.Range = "1GiB",
+    align: wanted.Align = None,
+    seed: wanted.Seed = 1,
+    to: wanted.To = None,
+    lose: wanted.Lose = None,
+    force: wanted.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Make a trace; the same options give the same trace on every machine."""
+    from ioassay import traces
+
+    console.use_json(json)
+    _check_streams(output, json)
+    laws = {"requests": requests, "arrivals": arrivals, "addresses": addresses, "sizes": sizes, "reads": reads}
+    laws |= {"trims": trims, "range": range_, "align": align, "seed": seed}
+    done = traces.make(output, to=to, lose=lose or (), force=force, **laws)
+    _written(output, done, json)
+
+
+def formats(json: options.Json = False) -> None:
+    """List the formats of traces."""
+    from ioassay import traces
+
+    console.use_json(json)
+    known = traces.formats()
+    if json:
+        console.emit({"formats": known})
+    else:
+        console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
+
+
+def _read(out_of_order: str | None, zero_length: str | None, bad_lines: int) -> dict[str, Any]:
+    """The options of reading, those that were given."""
+    how: str | int | None = out_of_order
+    if out_of_order and out_of_order.startswith("sort:"):
+        places = out_of_order.removeprefix("sort:")
+        if not places.isdigit():
+            raise UsageError(f"--out-of-order is '{out_of_order}', wanted refuse, keep or sort:PLACES")
+        how = int(places)
+    given = {"out_of_order": how, "zero_length": zero_length, "bad_lines": bad_lines or None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_streams(output: Path, json: bool) -> None:
+    if str(output) == "-" and json:
+        raise UsageError("--json and a trace cannot both go to standard output; write the trace to a file")
+
+
+def _written(output: Path, done: Mapping[str, Any], json: bool) -> None:
+    from ioassay.cli import trace_text
+
+    if json:
+        console.emit({"output": str(output), **done})
+    else:
+        trace_text.written(output, done)

@@ -1,0 +1,133 @@
+"""Traces of block requests: looked at, converted, made. The work is done in Rust, without the GIL.
+
+A trace is named by the path of a file, or by a recipe (`recipe`); `source` makes of either, and of how it is to be
+prepared (`preparation`), the one description that `info`, `convert` and the simulator take. What formats there are:
+`formats()`, docs/traces.md. Nothing here simulates or draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ioassay.errors import InputError, UsageError
+from ioassay.traces import files
+from ioassay.traces.preparation import preparation
+from ioassay.traces.recipe import recipe
+
+__all__ = ["convert", "formats", "info", "make", "preparation", "recipe", "source"]
+
+Trace = str | Path | Mapping[str, Any]
+"""A file (`-` is standard input), a recipe, or what `source` made."""
+
+
+def formats() -> list[dict[str, Any]]:
+    """The formats of traces that are read and written: name, about, endings, columns."""
+    from ioassay import _core
+
+    return _core.trace_formats()
+
+
+def source(
+    trace: Trace,
+    *,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The description of a source of requests.
+
+    `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
+    the number of places over which to sort), `zero_length` (refuse or skip) and `bad_lines` (how many may be left
+    out). `prepare` is what `preparation` returns.
+    """
+    described: dict[str, Any]
+    if isinstance(trace, Mapping):
+        described = dict(trace) if trace.keys() & {"path", "make"} else {"make": dict(trace)}
+    else:
+        described = {"path": str(trace)}
+    if format is not None:
+        described["format"] = format
+    if read:
+        described["read"] = dict(read)
+    if prepare:
+        described["prepare"] = dict(prepare)
+    return described
+
+
+def info(
+    trace: Trace,
+    *,
+    page: str | int = "4KiB",
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What a trace is like: requests, bytes, rates, sizes, gaps, pages, and the doubts about it.
+
+    Pages are counted in units of `page`. Times that go back are counted, unless `read` says otherwise. Raises InputError
+    for a trace that cannot be read.
+    """
+    from ioassay import _core
+
+    described = source(trace, format=format, read={"out_of_order": "keep", **(read or {})}, prepare=prepare)
+    if "make" in described:
+        del described["read"]
+    page_bytes = preparation(page=page)["page_bytes"]
+    if page_bytes == 0:
+        raise UsageError("page is 0, wanted at least 1 byte")
+    with _said(described):
+        return _core.trace_info(described, page_bytes)
+
+
+def convert(
+    trace: Trace,
+    output: str | Path,
+    *,
+    to: str | None = None,
+    format: str | None = None,
+    read: Mapping[str, Any] | None = None,
+    prepare: Mapping[str, Any] | None = None,
+    lose: Sequence[str] = (),
+    force: bool = False,
+) -> dict[str, Any]:
+    """Write a trace in the format `to`, by default the one that the name of `output` tells.
+
+    `.gz` and `.zst` at the end compress; `-` is standard output. `output` is whole or as it was before, whatever
+    happens; it is replaced only with `force`. `lose` names what may be lost where the format cannot hold it:
+    alignment, devices, kinds. Returns the formats and the counts of what preparation changed.
+    """
+    from ioassay import _core
+
+    described = source(trace, format=format, read=read, prepare=prepare)
+    name, compress = files.told(output, to, formats())
+    with _said(described):
+        if str(output) == "-":
+            return _core.trace_write(described, None, name, compress=compress, lose=list(lose))
+        with files.replaced(Path(output), force=force) as unfinished:
+            return _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
+
+
+def make(
+    output: str | Path, *, to: str | None = None, lose: Sequence[str] = (), force: bool = False, **laws: Any
+) -> dict[str, Any]:
+    """Write a made trace; `laws` are those of `recipe`, the rest is as in `convert`."""
+    return convert(recipe(**laws), output, to=to, lose=lose, force=force)
+
+
+@contextmanager
+def _said(described: Mapping[str, Any]) -> Iterator[None]:
+    """What the core says of a trace or an option, as an error of ours."""
+    from ioassay._core import CoreError
+
+    path = described.get("path")
+    try:
+        yield
+    except CoreError as error:
+        raise (InputError if path else UsageError)(str(error)) from None
+    except OSError as error:
+        if path is None or error.filename != path:
+            raise
+        raise InputError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,76 @@
+"""How a trace is prepared: from what people write to what the core takes. The core checks the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.errors import UsageError
+from ioassay.units import parse_size
+
+
+def preparation(
+    *,
+    keep: str | Sequence[str] | None = None,
+    devices: str | None = None,
+    drop_empty: bool = False,
+    shrink: str | int | None = None,
+    shrink_from: str | int | None = None,
+    page: str | int | None = None,
+    offsets: str | None = None,
+    sizes: str | None = None,
+    limit: str | int | None = None,
+    beyond: str | None = None,
+    skip: int = 0,
+    first: int | None = None,
+    rebase: bool = False,
+    time_scale: float = 1.0,
+) -> dict[str, Any]:
+    """What is done to a trace, in this order; what is not told is not done. docs/workloads.md has it in full.
+
+    `devices`: ignore, only:NUMBER or side-by-side:SIZE. `keep`: kinds such as writes, or reads,writes. `drop_empty`
+    drops requests of no bytes. `shrink`: evenly to that size, from `shrink_from` or where the trace ends.
+    `offsets`: keep, down, refuse. `sizes`: keep, round-out, cut, split (pages of `page`, 4 KiB). `limit`: where
+    requests may end, and what is `beyond`: refuse, wrap, drop. `skip` and `first` count what is left. `rebase` lets
+    times begin at 0, `time_scale` multiplies them. Raises UsageError.
+    """
+    kinds = keep.split(",") if isinstance(keep, str) else keep
+    wanted = {
+        "devices": _devices(devices) if devices else None,
+        "keep": [kind.strip() for kind in kinds] if kinds else None,
+        "drop_empty": drop_empty or None,
+        "shrink_to_bytes": _size("shrink", shrink),
+        "shrink_from_bytes": _size("shrink-from", shrink_from),
+        "page_bytes": _size("page", page),
+        "offsets": offsets,
+        "sizes": sizes,
+        "limit_bytes": _size("limit", limit),
+        "beyond": beyond,
+        "skip": skip or None,
+        "first": first,
+        "rebase": rebase or None,
+        "time_scale": None if time_scale == 1.0 else time_scale,
+    }
+    if shrink_from is not None and shrink is None:
+        raise UsageError("shrink-from is given without shrink, wanted both or none")
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _devices(text: str) -> str | tuple[str, int]:
+    name, _, number = text.partition(":")
+    if name == "only" and number.isdigit():
+        return name, int(number)
+    if name == "side-by-side" and number:
+        return name, _size("devices", number) or 0
+    if text in ("keep", "ignore"):
+        return text
+    raise UsageError(f"devices is '{text}', wanted keep, ignore, only:NUMBER or side-by-side:SIZE")
+
+
+def _size(name: str, text: str | int | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
