@@ -2,9 +2,11 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from ioassay.store import RunStore
 
 KILLS = 50
 NULL = 'title = "Null"\ndriver = "null"\nrepetitions = 60\n[params]\nsleep = "5ms"\n[factors]\nx = [1, 2, 3, 4, 5]\n'
+PURE = NULL.replace('"null"', '"null_pure"')
 FIO = """
 title = "fio"
 driver = "fio"
@@ -64,7 +67,11 @@ def kill_until_done(root: Path, first: "subprocess.Popen[str]", chance: random.R
 
 
 def wait_for_plan(root: Path, process: "subprocess.Popen[str]") -> None:
-    while not (root / "plan.jsonl").exists():
+    wait_for((root / "plan.jsonl").exists, process)
+
+
+def wait_for(is_so: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
+    while not is_so():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.005)
 
@@ -78,11 +85,12 @@ def check_whole(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fifty_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("study", [NULL, PURE], ids=["measured", "computed"])
+def test_fifty_kills_lose_and_repeat_nothing(tmp_path: Path, study: str) -> None:
     seed = int(os.environ.get("IOASSAY_SEED", time.time_ns() % 2**32))
     print(f"IOASSAY_SEED={seed}")
     chance = random.Random(seed)
-    (tmp_path / "null.toml").write_text(NULL)
+    (tmp_path / "null.toml").write_text(study)
     kills = 0
     while kills < KILLS:
         root = tmp_path / f"run-{kills}"
@@ -90,6 +98,38 @@ def test_fifty_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
         wait_for_plan(root, process)
         kills += kill_until_done(root, process, chance, 1.2)
         check_whole(root)
+        assert tagged(str(root.resolve())) == []
+
+
+def test_a_killed_run_of_many_workers_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "pure.toml").write_text(PURE.replace("5ms", "20ms").replace("= 60", "= 20"))
+    root = tmp_path / "run"
+    process = start("pure.toml", "--output", str(root), "--workers", "8", cwd=tmp_path)
+    wait_for(lambda: len(finished(root)) >= 20, process)
+    assert 1 <= len(tagged(str(root.resolve()))) <= 8
+    process.kill()
+    process.communicate()
+    before = finished(root)
+    assert 20 <= len(before) < 100
+    _, errors = start("--resume", str(root), "--workers", "2", cwd=tmp_path).communicate()
+    assert before.items() <= finished(root).items(), errors
+    check_whole(root)
+    assert tagged(str(root.resolve())) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_of_many_workers_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "pure.toml").write_text(PURE.replace("5ms", "1000s"))
+    root = tmp_path / "run"
+    process = start("pure.toml", "--output", str(root), "--workers", "3", cwd=tmp_path)
+    wait_for(lambda: len(tagged(str(root.resolve()))) == 3, process)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert f"ioassay run --resume {root}" in errors
+    assert tagged(str(root.resolve())) == []
+    assert finished(root) == {}
 
 
 @pytest.mark.slow

@@ -137,10 +137,11 @@ class Workers(ThreadPoolExecutor):
             worker.forget()
             worker.questions.write(message)
             worker.questions.flush()
-            good, answer = pickle.load(worker.answers)
+            message = pickle.load(worker.answers)
         except (EOFError, OSError, pickle.UnpicklingError):
             lasted_s = time.monotonic() - began_s
             raise WorkerLost(f"its worker process {self._lost(worker)}", began_unix_s, lasted_s) from None
+        good, answer = pickle.loads(message)
         if not good:
             raise answer
         return answer
@@ -174,13 +175,18 @@ class Workers(ThreadPoolExecutor):
         self._own.worker = None
         status, said = worker.end(_GRACE_S), worker.said().strip()
         self._end(worker)
-        return _described(status) + (f"; it said: {said.splitlines()[0]}" if said else "")
+        return _described(status) + (f"; it said: {_told(said.splitlines())}" if said else "")
 
     def _end(self, worker: Partner) -> None:
         worker.end()
         worker.close()
         with self._lock:
             self._started.discard(worker)
+
+
+def _told(lines: Sequence[str]) -> str:
+    """The line that says why: of a traceback the last one."""
+    return lines[-1 if any(line.startswith("Traceback") for line in lines) else 0]
 
 
 def _described(status: int) -> str:

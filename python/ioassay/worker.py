@@ -59,7 +59,7 @@ def serve(parent: int) -> None:
     os.close(nowhere)
     message = pickle.dumps((True, None))
     while True:
-        answers.write(message)
+        pickle.dump(message, answers)  # whole even where the reader cannot make sense of what is in it
         answers.flush()
         try:
             call = pickle.load(calls)
