@@ -1,8 +1,8 @@
-//! DiskSim's ascii traces: one request a line, five columns divided by white space.
+//! `DiskSim`'s ascii traces: one request a line, five columns divided by white space.
 //!
-//! Arrival in milliseconds, device, first sector, sectors, flags (hexadecimal, as DiskSim reads
+//! Arrival in milliseconds, device, first sector, sectors, flags (hexadecimal, as `DiskSim` reads
 //! them; bit 0 set is a read). Only bit 0 is kept. Devices are numbers; trims and flushes are not
-//! known to it. Layout: `iotrace_ascii_get_ioreq_event` of DiskSim 4.0.
+//! known to it. Layout: `iotrace_ascii_get_ioreq_event` of `DiskSim` 4.0.
 
 use super::decimal::Unit;
 use super::fields::{SECTOR_BYTES, Spaces, device, sector_request};
@@ -18,7 +18,8 @@ pub(super) const FORMAT: Format = Format {
     form: Form::Text,
     columns: "arrival ms, device, first sector, sectors, flags (bit 0: 1 = read)",
     resolution_ns: 1,
-    grain_bytes: SECTOR_BYTES,
+    offset_grain_bytes: SECTOR_BYTES,
+    length_grain_bytes: SECTOR_BYTES,
     devices_up_to: u32::MAX,
     kinds: READ_WRITE,
     same_as: None,

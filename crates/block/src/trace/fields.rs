@@ -70,6 +70,16 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Ok(time_ns)
     }
 
+    /// A time without a fraction, as nanoseconds.
+    #[inline(always)]
+    pub(super) fn whole_time(&mut self, column: &'static str, unit: Unit) -> Result<u64, Fault> {
+        let number = self.whole(column)?;
+        scaled(number, 0, 0, unit).ok_or_else(|| {
+            let limit = "times must be below 2^64 ns (584 years)";
+            Fault::overflow(column, number.to_string().as_bytes(), limit)
+        })
+    }
+
     /// The next field as it stands, without white space around it.
     #[inline(always)]
     pub(super) fn text(&mut self, column: &'static str) -> Result<&'a [u8], Fault> {
@@ -82,6 +92,20 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         let next = self.next_field(end).unwrap_or(end);
         self.enter(next);
         Ok(field)
+    }
+
+    /// Passes over a field, which may be empty.
+    pub(super) fn pass(&mut self) {
+        if self.more() {
+            let end = self.end_of(self.at);
+            let next = self.next_field(end).unwrap_or(end);
+            self.enter(next);
+        }
+    }
+
+    /// How many fields were read.
+    pub(super) fn read(&self) -> usize {
+        self.seen
     }
 
     /// What has not been read.
@@ -112,11 +136,6 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
             seen: count::<SEPARATOR>(self.line),
             wanted: wanted.into(),
         }
-    }
-
-    /// How many fields were read.
-    pub(super) fn read(&self) -> usize {
-        self.seen
     }
 
     #[inline(always)]
@@ -173,7 +192,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
 /// How many fields a line has.
 fn count<const SEPARATOR: u8>(line: &[u8]) -> usize {
     if SEPARATOR == b',' {
-        return line.iter().filter(|&&byte| byte == b',').count() + 1;
+        return memchr::memchr_iter(b',', line).count() + 1;
     }
     line.split(|&byte| matches!(byte, b' ' | b'\t'))
         .filter(|field| !field.is_empty())

@@ -40,8 +40,10 @@ pub struct Format {
     pub columns: &'static str,
     /// Smallest step of time that it keeps, in nanoseconds.
     pub resolution_ns: u64,
-    /// What offsets and lengths are multiples of, in bytes.
-    pub grain_bytes: u64,
+    /// What offsets are multiples of, in bytes.
+    pub offset_grain_bytes: u64,
+    /// What lengths are multiples of, in bytes.
+    pub length_grain_bytes: u64,
     /// Largest device number it keeps; 0 where it knows no devices.
     pub devices_up_to: u32,
     /// The kinds of request that it can hold.

@@ -5,22 +5,41 @@
 //! [`Sink`]. Reading is strict: what is not as the format says is an error with its line or byte,
 //! never a guess. What the columns mean and what each format cannot hold: `docs/traces.md`.
 
+mod alibaba;
+mod blkparse;
 mod compressed;
+mod csv;
+mod csv_columns;
 mod decimal;
 mod disksim;
 mod fields;
 mod format;
 mod gate;
+mod iolog;
+mod iolog2;
+mod iolog3;
 mod lines;
+mod mqsim;
+mod msr;
+mod nanosecond_lines;
 mod options;
 mod order;
+mod scsi;
 mod sink;
 mod sniff;
+mod spc;
+mod ssdsim;
+mod tencent;
 mod text;
+mod vscsi;
 
 pub use compressed::decompressed;
+pub use decimal::Unit;
 pub use format::{Form, Format};
-pub use options::{BadLines, Loss, OutOfOrder, ReadOptions, WriteOptions, ZeroLength};
+pub use options::{
+    BadLines, BlkEvent, CsvColumns, KindCode, Loss, OutOfOrder, ReadOptions, WriteOptions,
+    ZeroLength,
+};
 pub use sink::Sink;
 pub use sniff::{SNIFF_BYTES, Sniffed, sniff};
 
@@ -29,7 +48,20 @@ use std::io::{Read, Write};
 use crate::{Error, Source};
 
 /// Every format there is.
-pub static FORMATS: &[Format] = &[disksim::FORMAT];
+pub static FORMATS: &[Format] = &[
+    spc::FORMAT,
+    disksim::FORMAT,
+    msr::FORMAT,
+    alibaba::FORMAT,
+    tencent::FORMAT,
+    ssdsim::FORMAT,
+    mqsim::FORMAT,
+    vscsi::FORMAT,
+    blkparse::FORMAT,
+    iolog2::FORMAT,
+    iolog3::FORMAT,
+    csv::FORMAT,
+];
 
 /// The format of that name.
 ///

@@ -1,5 +1,7 @@
 //! How a trace is read and written where there is a choice. Every default refuses.
 
+use super::Unit;
+
 /// What to do with a request that was issued before the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutOfOrder {
@@ -23,7 +25,7 @@ pub enum ZeroLength {
     Skip,
 }
 
-/// What to do with lines that cannot be read.
+/// What to do with lines or records that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BadLines {
     /// The first is an error.
@@ -40,8 +42,55 @@ pub struct ReadOptions {
     pub out_of_order: OutOfOrder,
     /// Requests of no length.
     pub zero_length: ZeroLength,
-    /// Lines that cannot be read. Binary formats have none.
+    /// Lines or records that cannot be read.
     pub bad_lines: BadLines,
+    /// What the columns of a `csv` trace are, as far as its header does not say.
+    pub csv: CsvColumns,
+    /// Which events of a `blkparse` trace are requests.
+    pub blkparse_event: BlkEvent,
+}
+
+/// Which event of a request's life in the kernel stands for it, and gives its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlkEvent {
+    /// Q: queued by whoever asks.
+    #[default]
+    Queued,
+    /// D: issued to the driver, after merging and scheduling.
+    Issued,
+    /// C: completed by the drive.
+    Completed,
+}
+
+/// How a CSV trace codes what a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KindCode {
+    /// Words or their initials: read, write, trim, flush, R, W, D, F.
+    #[default]
+    Words,
+    /// 1 is a read, 0 a write.
+    ReadIsOne,
+    /// 1 is a write, 0 a read.
+    WriteIsOne,
+    /// The SCSI command's number, hexadecimal.
+    Scsi,
+}
+
+/// The columns of a CSV trace. Empty, everything is taken from the header.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CsvColumns {
+    /// Names of the columns, in order, instead of a header's; `-` for one that is of no interest.
+    pub names: Vec<String>,
+    /// With `names`: the first line is a header, and is passed over.
+    pub skip_header: bool,
+    /// Unit of the times, where the name of their column has none.
+    pub time_unit: Option<Unit>,
+    /// Bytes that one unit of the offsets is, where it is not as the column's name says.
+    pub offset_unit_bytes: Option<u64>,
+    /// Bytes that one unit of the lengths is, where it is not as the column's name says.
+    pub length_unit_bytes: Option<u64>,
+    /// How kinds are coded.
+    pub kinds: KindCode,
 }
 
 /// Whether what a format cannot hold may be lost.

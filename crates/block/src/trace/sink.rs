@@ -90,23 +90,35 @@ impl<E: Encoder + 'static> EncodingSink<E> {
             lost(format, options.devices, what)?;
             request.device = 0;
         }
-        let end = request.end_bytes().ok_or_else(|| self.beyond(&request))?;
-        let grain = format.grain_bytes;
-        if request.offset_bytes % grain != 0 || end % grain != 0 {
-            let what = || {
-                let (from, length) = (request.offset_bytes, request.length_bytes);
-                format!(
-                    "offset {from} and length {length}, which are no whole sectors of {SECTOR_BYTES} \
-                     bytes (--lose alignment grows ranges to whole ones)"
-                )
-            };
-            lost(format, options.unaligned, what)?;
-            request.offset_bytes -= request.offset_bytes % grain;
-            let end = end.checked_next_multiple_of(grain);
-            let end = end.ok_or_else(|| self.beyond(&request))?;
-            request.length_bytes = end - request.offset_bytes;
+        if request.kind == Kind::Flush {
+            (request.offset_bytes, request.length_bytes) = (0, 0);
         }
-        Ok(Some(request))
+        self.aligned(request).map(Some)
+    }
+
+    /// The request with its range grown to what the format counts in.
+    fn aligned(&self, mut request: Request) -> Result<Request, Fault> {
+        let (first_grain, grain) = (
+            self.format.offset_grain_bytes,
+            self.format.length_grain_bytes,
+        );
+        let end = request.end_bytes().ok_or_else(|| self.beyond(&request))?;
+        if request.offset_bytes % first_grain == 0 && request.length_bytes % grain == 0 {
+            return Ok(request);
+        }
+        let what = || {
+            let (from, length) = (request.offset_bytes, request.length_bytes);
+            format!(
+                "offset {from} and length {length}, which are no whole sectors of {SECTOR_BYTES} \
+                 bytes (--lose alignment grows ranges to whole ones)"
+            )
+        };
+        lost(self.format, self.options.unaligned, what)?;
+        request.offset_bytes -= request.offset_bytes % first_grain;
+        let end = end.checked_next_multiple_of(grain);
+        let end = end.ok_or_else(|| self.beyond(&request))?;
+        request.length_bytes = end - request.offset_bytes;
+        Ok(request)
     }
 
     fn beyond(&self, request: &Request) -> Fault {
@@ -176,6 +188,16 @@ pub(super) fn whole(out: &mut Vec<u8>, mut number: u64) {
         }
     }
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Writes whole numbers with a separator between them.
+pub(super) fn joined(out: &mut Vec<u8>, separator: u8, numbers: &[u64]) {
+    for (index, &number) in numbers.iter().enumerate() {
+        if index > 0 {
+            out.push(separator);
+        }
+        whole(out, number);
+    }
 }
 
 /// Writes a number of 10^-`places` units as a decimal one, with all its places.
