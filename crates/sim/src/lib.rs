@@ -6,4 +6,9 @@
 //! no thread, and all that is random in it comes from a seed.
 
 pub mod divide;
+pub mod drive;
+mod error;
+pub mod feed;
 pub mod policy;
+
+pub use error::Error;

@@ -100,6 +100,12 @@ pub trait Policy {
     /// Pages that can be held.
     fn capacity(&self) -> usize;
 
+    /// Whether `write` and `write_back` look at their outlook: then each page is decided when the
+    /// drive has come to it, else many are decided at once.
+    fn watches_elements(&self) -> bool {
+        false
+    }
+
     /// Pages worth writing now although there is room: to idle elements, say. Inline buffers ask
     /// at every write and every completion; most policies wait until they are full.
     fn write_back(&mut self, _outlook: &Outlook<'_>, _evicted: &mut Vec<Eviction>) {}

@@ -1,0 +1,328 @@
+//! One flash element: a page-mapped log over its planes.
+//!
+//! Tables hold zero for "as at first", so that a new drive needs no memory until it is written:
+//! at first every logical page is mapped, block by block, the planes in turn, and every exported
+//! block is full.
+
+use super::costs::Costs;
+use super::counters::Counters;
+use super::shape::Shape;
+use super::spec::{Pool, WearLevelling};
+
+/// In `map`: the page was discarded.
+const GONE: u32 = u32::MAX;
+
+/// What a block is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(super) enum State {
+    #[default]
+    Free,
+    Open,
+    /// Full, so that it may be cleaned.
+    Sealed,
+    /// Full, and never cleaned: the block mapped last at first stays in use for ever.
+    Held,
+    Dead,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Block {
+    /// When it was opened, counted in blocks of the element.
+    pub opened: u32,
+    pub valid: u16,
+    pub state: State,
+}
+
+/// The block that a plane is writing, and how much it can still take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plane {
+    pub open_block: u32,
+    /// When that was opened.
+    pub opened: u32,
+    /// Its next page.
+    pub position: u32,
+    pub free_blocks: u32,
+    /// Pages that can still be written, a summary page a block included.
+    pub room: u32,
+}
+
+/// A flash element.
+pub struct Element {
+    /// Logical page -> physical page + 1; 0: its first home.
+    map: Vec<u32>,
+    /// Physical page -> logical page + 1; 0: its first owner.
+    owners: Vec<u32>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) erases: Vec<u32>,
+    pub(super) planes: Vec<Plane>,
+    /// The plane that is looked at first for the next page.
+    next_plane: u32,
+    /// The plane that is looked at first for cleaning.
+    pub(super) next_cleaned: u32,
+    /// Planes with as few free blocks as make them clean.
+    low_planes: u32,
+    /// Blocks opened so far.
+    pub(super) opened: u32,
+    pub(super) counters: Counters,
+}
+
+impl Element {
+    pub(super) fn new(shape: &Shape) -> Self {
+        let mut element = Self {
+            map: vec![0; shape.local_pages as usize],
+            owners: vec![0; (shape.blocks() * shape.pages_per_block) as usize],
+            blocks: vec![Block::default(); shape.blocks() as usize],
+            erases: vec![0; shape.blocks() as usize],
+            planes: Vec::with_capacity(shape.planes as usize),
+            next_plane: 0,
+            next_cleaned: 0,
+            low_planes: 0,
+            opened: shape.usable_rows * shape.planes,
+            counters: Counters::default(),
+        };
+        element.fill(shape);
+        for plane in 0..shape.planes {
+            element.found(shape, plane);
+        }
+        element
+    }
+
+    /// Every exported block is full of its first pages.
+    fn fill(&mut self, shape: &Shape) {
+        for plane in 0..shape.planes {
+            for row in 0..shape.usable_rows {
+                self.blocks[(plane * shape.rows + row) as usize] = Block {
+                    opened: row * shape.planes + plane + 1,
+                    valid: shape.data_pages as u16,
+                    state: State::Sealed,
+                };
+            }
+        }
+        let last = (shape.planes - 1) * shape.rows + shape.usable_rows - 1;
+        self.blocks[last as usize].state = State::Held;
+    }
+
+    /// The first reserved row of a plane is open, the others are free.
+    fn found(&mut self, shape: &Shape, plane: u32) {
+        let open_block = plane * shape.rows + shape.usable_rows;
+        let free_blocks = shape.rows - shape.usable_rows - 1;
+        self.opened += 1;
+        self.blocks[open_block as usize] = Block {
+            opened: self.opened,
+            valid: 0,
+            state: State::Open,
+        };
+        self.planes.push(Plane {
+            open_block,
+            opened: self.opened,
+            position: 0,
+            free_blocks,
+            room: (free_blocks + 1) * shape.pages_per_block,
+        });
+    }
+
+    /// What happened here.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Erasures of each block, plane by plane.
+    #[must_use]
+    pub fn erases(&self) -> &[u32] {
+        &self.erases
+    }
+
+    #[inline]
+    pub(super) fn peek(&self, local: u32) -> u32 {
+        self.map[local as usize]
+    }
+
+    #[inline]
+    pub(super) fn peek_block(&self, shape: &Shape, local: u32) -> u32 {
+        self.home(shape, local).map_or(0, |physical| {
+            self.blocks[shape.block_of(physical) as usize].opened
+        })
+    }
+
+    /// The physical page of a logical one; `None` when it was discarded.
+    #[inline]
+    pub(super) fn home(&self, shape: &Shape, local: u32) -> Option<u32> {
+        match self.map[local as usize] {
+            0 => Some(shape.first_home(local)),
+            GONE => None,
+            entry => Some(entry - 1),
+        }
+    }
+
+    pub(super) fn owner(&self, shape: &Shape, physical: u32) -> u32 {
+        match self.owners[physical as usize] {
+            0 => shape.first_owner(physical),
+            entry => entry - 1,
+        }
+    }
+
+    /// Whether there is something to read.
+    #[inline]
+    pub(super) fn read(&mut self, shape: &Shape, local: u32) -> bool {
+        let there = self.home(shape, local).is_some();
+        self.counters.read_pages += u64::from(there);
+        there
+    }
+
+    pub(super) fn trim(&mut self, shape: &Shape, local: u32) {
+        if let Some(physical) = self.home(shape, local) {
+            self.blocks[shape.block_of(physical) as usize].valid -= 1;
+            self.map[local as usize] = GONE;
+            self.counters.trimmed_pages += 1;
+        }
+    }
+
+    /// Programs a logical page; returns for how long, `None` when no block is left.
+    #[inline]
+    pub(super) fn write(&mut self, shape: &Shape, costs: &Costs, local: u32) -> Option<u64> {
+        let (plane, old_block) = match self.home(shape, local) {
+            Some(physical) => {
+                let block = shape.block_of(physical);
+                let opened = self.blocks[block as usize].opened;
+                (self.plane_after(shape, opened, block), Some(block))
+            }
+            None => (self.plane_after(shape, 0, 0), None),
+        };
+        let mut cost_ps = self.make_room(shape, costs, plane)?;
+        // Looked up again: making room may have moved the old copy.
+        if let (Some(_), Some(physical)) = (old_block, self.home(shape, local)) {
+            self.blocks[shape.block_of(physical) as usize].valid -= 1;
+        }
+        self.counters.written_pages += 1;
+        cost_ps += costs.write + self.append(shape, costs, plane, local);
+        Some(cost_ps)
+    }
+
+    /// The plane for a page whose old copy lies in `block`, opened as number `opened`.
+    ///
+    /// A plane may take it if its open block is that block or a younger one: then the summary
+    /// pages, read in the order in which blocks were opened, find the newest copy last.
+    #[inline]
+    fn plane_after(&mut self, shape: &Shape, opened: u32, block: u32) -> u32 {
+        let chosen = match shape.pool {
+            Pool::Plane if opened > 0 => shape.plane_of(block),
+            _ => self.roomiest(opened),
+        };
+        self.next_plane = if chosen + 1 == shape.planes { 0 } else { chosen + 1 };
+        chosen
+    }
+
+    /// Among the planes whose open block is at least as young as `opened`, the one with most room,
+    /// beginning with the plane whose turn it is.
+    #[inline]
+    pub(super) fn roomiest(&self, opened: u32) -> u32 {
+        let (before, from) = self.planes.split_at(self.next_plane as usize);
+        let mut best = (0, 0);
+        for (place, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
+            if plane.opened >= opened && plane.room > best.1 {
+                best = (place, plane.room);
+            }
+        }
+        if best.1 == 0 { self.next_plane } else { best.0 }
+    }
+
+    /// Sees to it that the plane's open block has a page; returns the time for it. Almost always
+    /// that is none: only a plane that is the only one allowed and has run out of blocks cleans.
+    #[inline]
+    fn make_room(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
+        if self.planes[plane as usize].position < shape.data_pages {
+            return Some(0);
+        }
+        let mut cost_ps = 0;
+        if self.planes[plane as usize].free_blocks == 0 {
+            cost_ps = self.clean_in_need(shape, costs, plane)?;
+        }
+        if self.planes[plane as usize].position >= shape.data_pages {
+            self.open(shape, plane)?;
+        }
+        Some(cost_ps)
+    }
+
+    /// Writes a page to the plane's open block, which has one; returns the time beyond the page's
+    /// own: of the summary page, where it filled the block.
+    #[inline]
+    pub(super) fn append(&mut self, shape: &Shape, costs: &Costs, plane: u32, local: u32) -> u64 {
+        let target = &mut self.planes[plane as usize];
+        let physical = target.open_block * shape.pages_per_block + target.position;
+        target.position += 1;
+        target.room -= 1;
+        let block = &mut self.blocks[target.open_block as usize];
+        block.valid += 1;
+        self.map[local as usize] = physical + 1;
+        self.owners[physical as usize] = local + 1;
+        if target.position < shape.data_pages {
+            return 0;
+        }
+        block.state = State::Sealed;
+        self.counters.summary_pages += 1;
+        costs.summary
+    }
+
+    /// Opens a free block of the plane; `None` when there is none.
+    pub(super) fn open(&mut self, shape: &Shape, plane: u32) -> Option<()> {
+        let block = self.next_free(shape, plane)?;
+        self.opened += 1;
+        self.blocks[block as usize] = Block {
+            opened: self.opened,
+            valid: 0,
+            state: State::Open,
+        };
+        let target = &mut self.planes[plane as usize];
+        target.open_block = block;
+        target.opened = self.opened;
+        target.position = 0;
+        target.room -= 1; // the summary page of the block before
+        target.free_blocks -= 1;
+        self.low_planes += u32::from(target.free_blocks == shape.low);
+        Some(())
+    }
+
+    /// The next free row after the open one, or the least erased free block.
+    fn next_free(&self, shape: &Shape, plane: u32) -> Option<u32> {
+        let first = plane * shape.rows;
+        let current = self.planes[plane as usize].open_block - first;
+        let rows = (current + 1..shape.rows).chain(0..=current);
+        let mut free = rows
+            .map(|row| first + row)
+            .filter(|&block| self.blocks[block as usize].state == State::Free);
+        if shape.wear_levelling == WearLevelling::Off {
+            free.next()
+        } else {
+            free.min_by_key(|&block| self.erases[block as usize])
+        }
+    }
+
+    /// Erases a block that holds nothing valid; its plane can use it again, unless it is worn out.
+    pub(super) fn erase(&mut self, shape: &Shape, block: u32) {
+        let plane = &mut self.planes[shape.plane_of(block) as usize];
+        self.erases[block as usize] += 1;
+        self.counters.erases += 1;
+        if shape.endurance > 0 && self.erases[block as usize] >= shape.endurance {
+            self.blocks[block as usize].state = State::Dead;
+            self.counters.dead_blocks += 1;
+            return;
+        }
+        self.blocks[block as usize].state = State::Free;
+        self.low_planes -= u32::from(plane.free_blocks == shape.low);
+        plane.free_blocks += 1;
+        plane.room += shape.pages_per_block;
+    }
+
+    /// Whether some plane has to be cleaned.
+    #[inline]
+    pub(super) fn is_low(&self) -> bool {
+        self.low_planes > 0
+    }
+
+    /// Takes a page out of the block where it lies, because it is moved.
+    pub(super) fn lift(&mut self, block: u32) {
+        self.blocks[block as usize].valid -= 1;
+    }
+}

@@ -1,0 +1,160 @@
+//! The drive without its queues: where pages go and what that costs.
+//!
+//! [`Drive`] answers each page with the time that its element is busy with it, cleaning included;
+//! when the element begins is the business of [`feed`](crate::feed). Everything here depends on
+//! the order of the pages alone, so one drive serves a trace at full speed and a transport in real
+//! time alike.
+
+mod clean;
+mod costs;
+mod counters;
+mod element;
+mod shape;
+mod spec;
+mod victim;
+
+pub use counters::Counters;
+pub use element::Element;
+pub use shape::Place;
+pub use spec::{Cleaning, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
+
+use crate::Error;
+use crate::policy::Page;
+use costs::Costs;
+use shape::Shape;
+
+/// A drive whose every page holds data, as after it was once written from end to end.
+pub struct Drive {
+    spec: Spec,
+    shape: Shape,
+    costs: Costs,
+    elements: Vec<Element>,
+}
+
+impl Drive {
+    /// A new drive. Its tables take [`Spec::memory_bytes`] once all pages have been written; they
+    /// are granted lazily by most systems, so that a large drive starts at once.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a drive that cannot work, [`Error::Memory`] for one that needs more
+    /// than `available_bytes`.
+    pub fn new(spec: &Spec, available_bytes: u64) -> Result<Self, Error> {
+        spec.check()?;
+        let needed_bytes = spec.memory_bytes();
+        if needed_bytes > available_bytes {
+            return Err(Error::Memory {
+                pages: spec.pages(),
+                needed_bytes,
+                available_bytes,
+            });
+        }
+        let shape = Shape::of(spec);
+        Ok(Self {
+            elements: (0..spec.elements).map(|_| Element::new(&shape)).collect(),
+            costs: Costs::of(spec),
+            shape,
+            spec: spec.clone(),
+        })
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The element of a page, and its number there.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, page: Page) -> Place {
+        self.shape.place(page)
+    }
+
+    /// Programs a page; returns for how long its element is busy with it, picoseconds.
+    ///
+    /// # Errors
+    /// [`Error::WornOut`] when no block is left to write to.
+    #[inline]
+    pub fn write(&mut self, place: Place) -> Result<u64, Error> {
+        let element = &mut self.elements[place.element as usize];
+        element
+            .write(&self.shape, &self.costs, place.local)
+            .ok_or_else(|| self.worn_out(place.element))
+    }
+
+    /// Reads `sectors` of a page; returns for how long its element is busy with it, picoseconds.
+    /// A page that was discarded costs nothing: its element is not asked.
+    #[inline]
+    pub fn read(&mut self, place: Place, sectors: u32) -> u64 {
+        let element = &mut self.elements[place.element as usize];
+        if element.read(&self.shape, place.local) {
+            self.costs.read_ps(sectors)
+        } else {
+            0
+        }
+    }
+
+    /// Discards a page; takes no time.
+    pub fn trim(&mut self, place: Place) {
+        self.elements[place.element as usize].trim(&self.shape, place.local);
+    }
+
+    /// Cleans an element as far as its thresholds ask for it, as it does before it begins to serve
+    /// a page; returns for how long it is busy with that, picoseconds.
+    #[inline]
+    pub fn clean(&mut self, element: u32) -> u64 {
+        let place = &mut self.elements[element as usize];
+        if place.is_low() {
+            place.clean_while_low(&self.shape, &self.costs)
+        } else {
+            0
+        }
+    }
+
+    /// Touches the tables' entries of pages that will be written soon, so that the processor has
+    /// fetched them by then. One after the other, each write waits for memory about twice.
+    #[inline]
+    pub fn anticipate(&self, places: &[Place]) {
+        let seen = places.iter().fold(0_u32, |seen, place| {
+            seen ^ self.elements[place.element as usize].peek(place.local)
+        });
+        std::hint::black_box(seen);
+        let seen = places.iter().fold(0_u32, |seen, place| {
+            seen ^ self.elements[place.element as usize].peek_block(&self.shape, place.local)
+        });
+        std::hint::black_box(seen);
+    }
+
+    /// What a page costs its element on average, without cleaning, picoseconds.
+    #[must_use]
+    pub fn mean_write_ps(&self) -> u64 {
+        self.costs.write + self.costs.summary / u64::from(self.shape.data_pages)
+    }
+
+    /// What happened, all elements together.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.elements
+            .iter()
+            .fold(Counters::default(), |sum, element| {
+                sum.plus(element.counters())
+            })
+    }
+
+    /// The elements.
+    #[must_use]
+    pub fn elements(&self) -> &[Element] {
+        &self.elements
+    }
+
+    #[cold]
+    fn worn_out(&self, element: u32) -> Error {
+        let counters = self.elements[element as usize].counters();
+        Error::WornOut {
+            element,
+            erases: counters.erases,
+            dead: counters.dead_blocks,
+            endurance: self.spec.endurance,
+        }
+    }
+}

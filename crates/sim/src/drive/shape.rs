@@ -1,0 +1,107 @@
+//! The geometry as the tables use it: small numbers, and divisors that are prepared.
+//!
+//! Within an element, blocks are numbered plane by plane (`plane × rows + row`), so that the
+//! blocks of a plane lie side by side, and physical pages block by block.
+
+use std::num::NonZeroU32;
+
+use super::spec::{Cleaning, Pool, Spec, WearLevelling};
+use crate::divide::Divisor;
+use crate::policy::Page;
+
+/// Where a logical page lives: its element, and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The element.
+    pub element: u32,
+    /// Number of the page within it.
+    pub local: u32,
+}
+
+pub(super) struct Shape {
+    pub planes: u32,
+    /// Blocks of a plane.
+    pub rows: u32,
+    /// Blocks of a plane that hold exported pages at first.
+    pub usable_rows: u32,
+    pub pages_per_block: u32,
+    pub data_pages: u32,
+    /// Pages that an element exports.
+    pub local_pages: u32,
+    /// Free blocks at which a plane is cleaned.
+    pub low: u32,
+    pub endurance: u32,
+    pub pool: Pool,
+    pub cleaning: Cleaning,
+    pub wear_levelling: WearLevelling,
+    pub copy_back: bool,
+    by_elements: Divisor,
+    by_data_pages: Divisor,
+    by_planes: Divisor,
+    by_rows: Divisor,
+    by_pages_per_block: Divisor,
+}
+
+impl Shape {
+    pub fn of(spec: &Spec) -> Self {
+        Self {
+            planes: spec.planes,
+            rows: spec.blocks_per_plane,
+            usable_rows: spec.usable_blocks(),
+            pages_per_block: spec.pages_per_block,
+            data_pages: spec.data_pages(),
+            local_pages: spec.pages_per_element(),
+            low: spec.low_blocks(),
+            endurance: spec.endurance,
+            pool: spec.pool,
+            cleaning: spec.cleaning,
+            wear_levelling: spec.wear_levelling,
+            copy_back: spec.copy_back,
+            by_elements: prepared(spec.elements),
+            by_data_pages: prepared(spec.data_pages()),
+            by_planes: prepared(spec.planes),
+            by_rows: prepared(spec.blocks_per_plane),
+            by_pages_per_block: prepared(spec.pages_per_block),
+        }
+    }
+
+    #[inline]
+    pub fn place(&self, page: Page) -> Place {
+        let (local, element) = self.by_elements.div_rem(page);
+        Place { element, local }
+    }
+
+    pub fn blocks(&self) -> u32 {
+        self.planes * self.rows
+    }
+
+    /// The block of a physical page.
+    #[inline]
+    pub fn block_of(&self, physical: u32) -> u32 {
+        self.by_pages_per_block.div(physical)
+    }
+
+    pub fn plane_of(&self, block: u32) -> u32 {
+        self.by_rows.div(block)
+    }
+
+    /// The physical page where a logical page lies at first: page by page, the planes in turn.
+    #[inline]
+    pub fn first_home(&self, local: u32) -> u32 {
+        let (stripe, page) = self.by_data_pages.div_rem(local);
+        let (row, plane) = self.by_planes.div_rem(stripe);
+        (plane * self.rows + row) * self.pages_per_block + page
+    }
+
+    /// The logical page that lies at a physical page at first.
+    pub fn first_owner(&self, physical: u32) -> u32 {
+        let (block, page) = self.by_pages_per_block.div_rem(physical);
+        let (plane, row) = self.by_rows.div_rem(block);
+        (row * self.planes + plane) * self.data_pages + page
+    }
+}
+
+/// A checked specification has no zero here.
+fn prepared(divisor: u32) -> Divisor {
+    Divisor::new(NonZeroU32::new(divisor).unwrap_or(NonZeroU32::MIN))
+}

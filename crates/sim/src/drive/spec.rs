@@ -1,0 +1,304 @@
+//! What a drive is made of: geometry, times, and the rules it follows.
+
+use crate::Error;
+
+/// Bytes of a sector, the unit of transfers.
+pub const SECTOR_BYTES: u32 = 512;
+
+/// Where the next page of an element may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// Any plane of the element: planes are filled in turn.
+    Element,
+    /// The plane that holds the old copy.
+    Plane,
+}
+
+/// Which block of a plane is cleaned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cleaning {
+    /// The one with the fewest valid pages.
+    Greedy,
+    /// The one with the highest (1 - u) / 2u × age, where u is its share of valid pages and age is
+    /// counted in blocks opened since (Rosenblum and Ousterhout 1992; Kawaguchi et al. 1995).
+    CostBenefit,
+}
+
+/// How erasures are spread over the blocks of a plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WearLevelling {
+    /// Free blocks are taken in turn; nothing else is done.
+    Off,
+    /// The free block with the fewest erasures is taken.
+    Dynamic,
+    /// As dynamic; and when the erasures of a plane's blocks differ by more than this number, the
+    /// least erased block is cleaned in the place of the usual victim, so that cold data move on.
+    Static(u32),
+}
+
+/// What of an element may work at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlap {
+    /// Nothing: an element serves one page at a time.
+    Off,
+    /// Its dies: one transfers over the pins while others read, program or erase.
+    Dies,
+    /// Its planes, each on its own.
+    Planes,
+}
+
+/// A drive: geometry, times and rules. [`Spec::default`] is the reference drive: 48 elements of
+/// 4 GiB, as simulated by DiskSim 4.0 with its SSD extension.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// Flash elements (packages).
+    pub elements: u32,
+    /// Dies of an element; divides `planes`.
+    pub dies: u32,
+    /// Planes of an element.
+    pub planes: u32,
+    /// Blocks of a plane.
+    pub blocks_per_plane: u32,
+    /// Pages of a block; the last of them holds a summary, the others data.
+    pub pages_per_block: u32,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Share of a plane's blocks that is not exported.
+    pub reserve: f64,
+    /// Share of a plane's blocks at which cleaning begins.
+    pub min_free: f64,
+    /// Time to read a page from flash to the element's register, picoseconds.
+    pub read_ps: u64,
+    /// Time to program a page, picoseconds.
+    pub program_ps: u64,
+    /// Time to erase a block, picoseconds.
+    pub erase_ps: u64,
+    /// Time to move one byte between register and controller, picoseconds.
+    pub transfer_ps_per_byte: u64,
+    /// Bytes that go with each sector over the pins, for error correction.
+    pub spare_bytes_per_sector: u32,
+    /// Time of one sector on a host channel, picoseconds.
+    pub channel_ps_per_sector: u64,
+    /// Host channels; element `e` is served by channel `e % channels`.
+    pub channels: u32,
+    /// Pages are moved within a plane without crossing the pins.
+    pub copy_back: bool,
+    /// Where a page may be written.
+    pub pool: Pool,
+    /// Which block is cleaned.
+    pub cleaning: Cleaning,
+    /// How erasures are spread.
+    pub wear_levelling: WearLevelling,
+    /// What may work at the same time.
+    pub overlap: Overlap,
+    /// Reads that wait at an element go before writes.
+    pub read_priority: bool,
+    /// Erasures after which a block is dead; 0: never.
+    pub endurance: u32,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            elements: 48,
+            dies: 2,
+            planes: 8,
+            blocks_per_plane: 2048,
+            pages_per_block: 64,
+            page_bytes: 4096,
+            reserve: 0.15,
+            min_free: 0.05,
+            read_ps: 25_000_000,
+            program_ps: 200_000_000,
+            erase_ps: 1_500_000_000,
+            transfer_ps_per_byte: 25_000,
+            spare_bytes_per_sector: 16,
+            channel_ps_per_sector: 238_400,
+            channels: 1,
+            copy_back: true,
+            pool: Pool::Element,
+            cleaning: Cleaning::Greedy,
+            wear_levelling: WearLevelling::Off,
+            overlap: Overlap::Off,
+            read_priority: false,
+            endurance: 50,
+        }
+    }
+}
+
+impl Spec {
+    /// Checks that such a drive can work.
+    ///
+    /// # Errors
+    /// [`Error::Option`] with the name of the first thing that cannot be.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_counts()?;
+        self.check_reserve()?;
+        self.check_size()?;
+        self.check_times()
+    }
+
+    fn check_counts(&self) -> Result<(), Error> {
+        within("elements", self.elements, 1, 4096)?;
+        within("planes", self.planes, 1, 1024)?;
+        within("dies", self.dies, 1, self.planes)?;
+        within("blocks", self.blocks_per_plane, 4, 1 << 22)?;
+        within("pages_per_block", self.pages_per_block, 2, 1 << 14)?;
+        within("page", self.page_bytes, SECTOR_BYTES, 1 << 20)?;
+        within("channels", self.channels, 1, self.elements)?;
+        if self.planes % self.dies != 0 {
+            return Err(Error::option(
+                "dies",
+                self.dies,
+                format!("a divisor of the {} planes", self.planes),
+            ));
+        }
+        if self.page_bytes % SECTOR_BYTES != 0 {
+            return Err(Error::option("page", self.page_bytes, "a multiple of 512"));
+        }
+        Ok(())
+    }
+
+    fn check_reserve(&self) -> Result<(), Error> {
+        for (name, share) in [("reserve", self.reserve), ("min_free", self.min_free)] {
+            if !(0.0..1.0).contains(&share) {
+                return Err(Error::option(name, share, "a share from 0 up to 1"));
+            }
+        }
+        let (reserved, low) = (self.reserved_blocks(), self.low_blocks());
+        if low < 1 {
+            let least = 1.0 / f64::from(self.blocks_per_plane);
+            return Err(Error::option(
+                "min_free",
+                self.min_free,
+                format!(
+                    "at least {least:.4}, one of the {} blocks of a plane: cleaning needs a free block to move pages to",
+                    self.blocks_per_plane
+                ),
+            ));
+        }
+        if reserved < low + 2 || self.usable_blocks() < 1 {
+            return Err(Error::option(
+                "reserve",
+                self.reserve,
+                format!(
+                    "at least {} of the {} blocks of a plane and less than all: min_free keeps {low} of them free, \
+                     one is being written, and cleaning needs one to win",
+                    low + 2,
+                    self.blocks_per_plane
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_size(&self) -> Result<(), Error> {
+        let physical = u64::from(self.planes)
+            * u64::from(self.blocks_per_plane)
+            * u64::from(self.pages_per_block);
+        let most = u64::from(u32::MAX) - 1;
+        if physical >= most || self.pages_wide() >= most {
+            return Err(Error::option(
+                "blocks",
+                self.blocks_per_plane,
+                format!("a drive of less than {most} pages; use larger pages"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), Error> {
+        let second = 1_000_000_000_000;
+        for (name, value_ps) in [
+            ("read", self.read_ps),
+            ("program", self.program_ps),
+            ("erase", self.erase_ps),
+            ("transfer", self.transfer_ps_per_byte),
+            ("channel", self.channel_ps_per_sector),
+        ] {
+            if value_ps > second {
+                return Err(Error::option(name, value_ps, "at most a second (10^12 ps)"));
+            }
+        }
+        within("spare_bytes", self.spare_bytes_per_sector, 0, 4096)
+    }
+
+    /// Blocks of a plane that are not exported.
+    #[must_use]
+    pub fn reserved_blocks(&self) -> u32 {
+        (self.reserve * f64::from(self.blocks_per_plane)) as u32
+    }
+
+    /// Blocks of a plane that are exported.
+    #[must_use]
+    pub fn usable_blocks(&self) -> u32 {
+        self.blocks_per_plane - self.reserved_blocks()
+    }
+
+    /// Free blocks of a plane at which, or below which, it is cleaned.
+    #[must_use]
+    pub fn low_blocks(&self) -> u32 {
+        (self.min_free * f64::from(self.blocks_per_plane)) as u32
+    }
+
+    /// Pages of a block that hold data.
+    #[must_use]
+    pub fn data_pages(&self) -> u32 {
+        self.pages_per_block - 1
+    }
+
+    /// Blocks of an element.
+    #[must_use]
+    pub fn blocks_per_element(&self) -> u32 {
+        self.planes * self.blocks_per_plane
+    }
+
+    /// Pages that an element exports.
+    #[must_use]
+    pub fn pages_per_element(&self) -> u32 {
+        self.usable_blocks() * self.planes * self.data_pages()
+    }
+
+    fn pages_wide(&self) -> u64 {
+        u64::from(self.usable_blocks())
+            * u64::from(self.planes)
+            * u64::from(self.data_pages())
+            * u64::from(self.elements)
+    }
+
+    /// Pages that the drive exports.
+    #[must_use]
+    pub fn pages(&self) -> u32 {
+        self.pages_wide() as u32
+    }
+
+    /// Bytes that the drive exports.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.pages_wide() * u64::from(self.page_bytes)
+    }
+
+    /// Memory that a simulation of the drive takes, bytes, once all of it has been written.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let blocks = u64::from(self.blocks_per_element()) * u64::from(self.elements);
+        let per_block = 4 * u64::from(self.pages_per_block) + BLOCK_STATE_BYTES;
+        4 * self.pages_wide() + blocks * per_block
+    }
+
+    /// Sectors of a page.
+    #[must_use]
+    pub fn page_sectors(&self) -> u32 {
+        self.page_bytes / SECTOR_BYTES
+    }
+}
+
+/// What a block costs beside its pages: its state (8 bytes) and its erasures (4).
+const BLOCK_STATE_BYTES: u64 = 12;
+
+fn within(name: &'static str, value: u32, least: u32, most: u32) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::option(name, value, format!("{least} to {most}")))
+}

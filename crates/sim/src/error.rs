@@ -1,0 +1,74 @@
+//! What can be wrong with a simulation.
+
+/// A drive that cannot be, or a load that it cannot take.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] ioassay_block::Error),
+    /// An option that cannot be.
+    #[error("{name} is {value}, wanted {wanted}")]
+    Option {
+        /// Name of the option.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        wanted: String,
+    },
+    /// A drive that does not fit into memory.
+    #[error(
+        "a drive of {pages} pages takes {needed_bytes} bytes of memory and {available_bytes} are available: \
+         wanted fewer elements or blocks, or larger pages"
+    )]
+    Memory {
+        /// Pages that it exports.
+        pages: u32,
+        /// Bytes that its tables take.
+        needed_bytes: u64,
+        /// Bytes that the caller granted.
+        available_bytes: u64,
+    },
+    /// A request that the drive cannot take.
+    #[error("request {number} (counted from 1), {what}: {wanted}")]
+    Request {
+        /// Which of the requests that reach the drive or its buffer.
+        number: u64,
+        /// What it is.
+        what: String,
+        /// What was wanted.
+        wanted: String,
+    },
+    /// A plane without a block to write to.
+    #[error(
+        "element {element} has no free block left after {erases} erasures: {dead} of its blocks are dead \
+         (each after {endurance}); wanted a higher endurance, or fewer writes"
+    )]
+    WornOut {
+        /// The element.
+        element: u32,
+        /// Its erasures.
+        erases: u64,
+        /// Its dead blocks.
+        dead: u32,
+        /// Erasures that a block stands.
+        endurance: u32,
+    },
+}
+
+impl Error {
+    pub(crate) fn option(
+        name: &'static str,
+        value: impl ToString,
+        wanted: impl Into<String>,
+    ) -> Self {
+        Self::Option {
+            name,
+            value: value.to_string(),
+            wanted: wanted.into(),
+        }
+    }
+}
+
+/// The latest time of a run, 100 days: so that no sum of a time and a cost leaves 64 bits.
+pub(crate) const LONGEST_PS: u64 = 100 * 24 * 3600 * 1_000_000_000_000;

@@ -1,0 +1,81 @@
+//! The host's queue: what waits there while the drive has as many requests as it may.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// In which order requests leave the host's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduler {
+    /// First come, first served.
+    Fcfs,
+    /// C-LOOK: the nearest at or above the last address, then again from the lowest.
+    Clook,
+}
+
+enum Order {
+    Fcfs(VecDeque<u32>),
+    /// (sector, sequence) -> request.
+    Clook(BTreeMap<(u64, u64), u32>),
+}
+
+pub(super) struct HostQueue {
+    order: Order,
+    /// How many the drive may have.
+    window: u32,
+    in_drive: u32,
+    last_sector: u64,
+    sequence: u64,
+}
+
+impl HostQueue {
+    pub fn new(scheduler: Scheduler, window: Option<u32>) -> Self {
+        Self {
+            order: match scheduler {
+                Scheduler::Fcfs => Order::Fcfs(VecDeque::new()),
+                Scheduler::Clook => Order::Clook(BTreeMap::new()),
+            },
+            window: window.unwrap_or(u32::MAX),
+            in_drive: 0,
+            last_sector: 0,
+            sequence: 0,
+        }
+    }
+
+    /// A request is issued; whether it may go to the drive at once.
+    #[inline]
+    pub fn issue(&mut self, id: u32, sector: u64) -> bool {
+        if self.in_drive < self.window {
+            // Whenever the drive has a place, the queue is empty.
+            self.in_drive += 1;
+            self.last_sector = sector;
+            return true;
+        }
+        self.sequence += 1;
+        match &mut self.order {
+            Order::Fcfs(waiting) => waiting.push_back(id),
+            Order::Clook(waiting) => {
+                waiting.insert((sector, self.sequence), id);
+            }
+        }
+        false
+    }
+
+    /// The drive has completed a request; the one that takes its place.
+    #[inline]
+    pub fn complete(&mut self) -> Option<u32> {
+        let next = match &mut self.order {
+            Order::Fcfs(waiting) => waiting.pop_front(),
+            Order::Clook(waiting) => {
+                let above = waiting.range((self.last_sector, 0)..).next();
+                let key = above.or_else(|| waiting.iter().next()).map(|(&key, _)| key);
+                key.and_then(|key| {
+                    self.last_sector = key.0;
+                    waiting.remove(&key)
+                })
+            }
+        };
+        if next.is_none() {
+            self.in_drive -= 1;
+        }
+        next
+    }
+}

@@ -1,0 +1,78 @@
+//! When things are done: requests are issued, wait, cross a channel, wait at elements, complete.
+//!
+//! The rules are those of DiskSim 4.0 with its SSD extension, written anew from a description:
+//! a host queue, at most a window of requests in the drive, one serial channel, and a queue for
+//! each element. A write crosses the channel whole and is then split into pages; a read is split
+//! at once and crosses the channel when its last page is there. Completions take no time of a
+//! channel, but wait for a transfer in progress, and go before new transfers.
+
+mod buffer;
+mod channel;
+mod engine;
+mod host;
+mod intake;
+mod requests;
+mod reshape;
+mod server;
+mod slices;
+mod supply;
+mod tally;
+mod tree;
+
+pub use engine::run;
+pub use host::Scheduler;
+pub use intake::{Feeding, Unaligned};
+pub use slices::{Slice, Slices};
+pub use tally::{Tally, Through};
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// When all requests are complete.
+    Drained,
+    /// When the last request is issued; what is not complete then is counted, not measured.
+    /// DiskSim does so.
+    LastIssued,
+}
+
+/// Where the write buffer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Before the drive: what it evicts is the load, and nothing waits for it.
+    Reshape,
+    /// Inside the drive: writes complete in it and wait for room in it, reads are served from it.
+    Inline,
+}
+
+/// How the load is fed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Feed {
+    /// When requests are issued.
+    pub feeding: Feeding,
+    /// How many requests the drive takes at once; `None`: any number.
+    pub window: Option<u32>,
+    /// The host's queue for what it does not take.
+    pub scheduler: Scheduler,
+    /// When the run ends.
+    pub end: End,
+    /// Outstanding requests at which the run is given up as saturated.
+    pub max_outstanding: usize,
+    /// What becomes of ranges that are not whole sectors.
+    pub unaligned: Unaligned,
+    /// Rows of the time series at most; at least 2.
+    pub slices: usize,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self {
+            feeding: Feeding::Open,
+            window: Some(20),
+            scheduler: Scheduler::Clook,
+            end: End::Drained,
+            max_outstanding: 1_000_000,
+            unaligned: Unaligned::Round,
+            slices: 256,
+        }
+    }
+}

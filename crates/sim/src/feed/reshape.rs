@@ -1,0 +1,105 @@
+//! A write buffer before the drive: what it evicts is the load.
+
+use ioassay_block::Kind;
+
+use super::requests::Fed;
+use super::tally::Tally;
+use crate::policy::{Access, Action, Eviction, Outlook, Policy};
+
+pub(super) struct Reshape {
+    policy: Box<dyn Policy + Send>,
+    evicted: Vec<Eviction>,
+    page_sectors: u32,
+}
+
+impl Reshape {
+    pub fn new(policy: Box<dyn Policy + Send>, page_sectors: u32) -> Self {
+        Self {
+            policy,
+            evicted: Vec::new(),
+            page_sectors,
+        }
+    }
+
+    pub fn held(&self) -> u64 {
+        self.policy.len() as u64
+    }
+
+    /// Takes one request of the trace, page by page; what goes to the drive is appended to `out`,
+    /// at the request's own time.
+    #[inline]
+    pub fn take(&mut self, fed: &Fed, outlook: &Outlook<'_>, out: &mut Vec<Fed>, tally: &mut Tally) {
+        match fed.kind {
+            Kind::Write => {
+                tally.buffered_writes += u64::from(fed.pages);
+                for page in fed.first..fed.first + fed.pages {
+                    let access = self.policy.write(page, outlook, &mut self.evicted);
+                    tally.write_hits += u64::from(access == Access::Hit);
+                }
+                self.pass_on(fed.at_ps, out, tally);
+            }
+            Kind::Read => self.read(fed, out, tally),
+            Kind::Trim => {
+                for page in fed.first..fed.first + fed.pages {
+                    self.policy.discard(page);
+                }
+                out.push(*fed);
+            }
+            Kind::Flush => {
+                self.policy.drain(&mut self.evicted);
+                self.pass_on(fed.at_ps, out, tally);
+            }
+        }
+    }
+
+    /// Pages that are in the buffer need no flash; the others are read from the drive.
+    fn read(&mut self, fed: &Fed, out: &mut Vec<Fed>, tally: &mut Tally) {
+        tally.buffered_reads += u64::from(fed.pages);
+        for (page, index) in (fed.first..).zip(0..fed.pages) {
+            self.policy.read(page);
+            if self.policy.holds(page) {
+                tally.read_hits += 1;
+                continue;
+            }
+            out.push(Fed {
+                first: page,
+                pages: 1,
+                sectors: fed.sectors_of(index, self.page_sectors),
+                skip: if index == 0 { fed.skip } else { 0 },
+                ..*fed
+            });
+        }
+    }
+
+    fn pass_on(&mut self, at_ps: u64, out: &mut Vec<Fed>, tally: &mut Tally) {
+        for eviction in self.evicted.drain(..) {
+            tally.count_eviction(&eviction);
+            if eviction.joined {
+                if let Some(last) = out.last_mut() {
+                    last.pages += eviction.pages;
+                    last.sectors += eviction.pages * self.page_sectors;
+                    continue;
+                }
+            }
+            out.push(Fed {
+                at_ps,
+                first: eviction.first,
+                pages: eviction.pages,
+                sectors: eviction.pages * self.page_sectors,
+                skip: 0,
+                kind: if eviction.action == Action::PadRead { Kind::Read } else { Kind::Write },
+            });
+        }
+    }
+}
+
+impl Tally {
+    pub(super) fn count_eviction(&mut self, eviction: &Eviction) {
+        let pages = u64::from(eviction.pages);
+        match eviction.action {
+            Action::Write => self.evicted_pages += pages,
+            Action::PadRead => self.pad_reads += pages,
+            Action::PadWrite => self.pad_writes += pages,
+        }
+    }
+}

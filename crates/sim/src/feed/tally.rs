@@ -1,0 +1,139 @@
+//! What is counted of requests and pages while a drive runs.
+
+use ioassay_block::Kind;
+use ioassay_stats::Histogram;
+
+/// Responses that are recorded together: one pass over many is cheaper than many over one.
+const LOT: usize = 512;
+
+/// Response times of one kind of request.
+#[derive(Debug, Clone, Default)]
+pub struct Through {
+    /// From issue to completion, nanoseconds.
+    pub response_ns: Histogram,
+    /// The same, added up exactly, picoseconds.
+    pub response_ps: u128,
+    /// From the host's queue to completion, added up, picoseconds.
+    pub device_ps: u128,
+    /// Sectors that were moved.
+    pub sectors: u64,
+    recent_ns: Vec<u64>,
+}
+
+impl Through {
+    #[inline]
+    fn record(&mut self, response_ps: u64, device_ps: u64, sectors: u32) {
+        self.response_ps += u128::from(response_ps);
+        self.device_ps += u128::from(device_ps);
+        self.sectors += u64::from(sectors);
+        self.recent_ns.push((response_ps + 500) / 1000);
+        if self.recent_ns.len() >= LOT {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        self.response_ns.record_all(&self.recent_ns);
+        self.recent_ns.clear();
+    }
+
+    /// Requests that completed.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.response_ns.count()
+    }
+
+    /// Mean response time, picoseconds; `None` without a request.
+    #[must_use]
+    pub fn mean_response_ps(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.response_ps as f64 / self.count() as f64)
+    }
+
+    /// Mean time in the drive, without the host's queue, picoseconds.
+    #[must_use]
+    pub fn mean_device_ps(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.device_ps as f64 / self.count() as f64)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.response_ns.merge(&other.response_ns);
+        sum.response_ps += other.response_ps;
+        sum.device_ps += other.device_ps;
+        sum.sectors += other.sectors;
+        sum
+    }
+}
+
+/// Counts of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Reads that completed.
+    pub reads: Through,
+    /// Writes that completed.
+    pub writes: Through,
+    /// Trims and flushes that completed.
+    pub others: Through,
+    /// Requests that were issued.
+    pub issued: u64,
+    /// Requests that were issued and did not complete before the end.
+    pub unfinished: u64,
+    /// Most requests outstanding at once.
+    pub most_outstanding: u64,
+    /// Whether the run was given up because too many were outstanding.
+    pub gave_up: bool,
+    /// When the last request was issued, picoseconds after the first.
+    pub last_issue_ps: u64,
+    /// When the last completed.
+    pub last_completion_ps: u64,
+    /// Pages that the trace wrote to the buffer.
+    pub buffered_writes: u64,
+    /// Among them those that were in it.
+    pub write_hits: u64,
+    /// Pages that the trace read and that were looked for in the buffer.
+    pub buffered_reads: u64,
+    /// Among them those that were in it.
+    pub read_hits: u64,
+    /// Pages that the buffer evicted.
+    pub evicted_pages: u64,
+    /// Pages read to complete blocks.
+    pub pad_reads: u64,
+    /// Pages written to complete blocks.
+    pub pad_writes: u64,
+    /// Pages that are in the buffer at the end.
+    pub left_in_buffer: u64,
+    /// For each element how long it was busy, picoseconds.
+    pub busy_ps: Vec<u64>,
+}
+
+impl Tally {
+    #[inline]
+    pub(super) fn complete(&mut self, kind: Kind, response_ps: u64, device_ps: u64, sectors: u32) {
+        let through = match kind {
+            Kind::Read => &mut self.reads,
+            Kind::Write => &mut self.writes,
+            Kind::Trim | Kind::Flush => &mut self.others,
+        };
+        through.record(response_ps, device_ps, sectors);
+    }
+
+    pub(super) fn settle(&mut self) {
+        for through in [&mut self.reads, &mut self.writes, &mut self.others] {
+            through.settle();
+        }
+    }
+
+    /// Reads and writes together.
+    #[must_use]
+    pub fn transfers(&self) -> Through {
+        self.reads.plus(&self.writes)
+    }
+
+    /// Share of the pages written to the buffer that were in it; `None` without a buffer.
+    #[must_use]
+    pub fn hit_ratio(&self) -> Option<f64> {
+        (self.buffered_writes > 0).then(|| self.write_hits as f64 / self.buffered_writes as f64)
+    }
+}
