@@ -1,6 +1,6 @@
 //! Where requests come from.
 
-use crate::{Error, Request};
+use crate::{Error, Kind, Request};
 
 /// How many requests a source gives at once, if it has as many. A batch stays in the processor's
 /// second-level cache (40 bytes a request), and is long enough that one virtual call is nothing.
@@ -14,6 +14,11 @@ pub trait Source {
     /// # Errors
     /// What stands there cannot be read. The requests before it were given.
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error>;
+
+    /// Whether it is certain that all it will give are writes. A simulation is faster then.
+    fn only_writes(&self) -> bool {
+        false
+    }
 }
 
 /// Requests that are in memory.
@@ -25,10 +30,18 @@ impl Source for &[Request] {
         *self = later;
         Ok(())
     }
+
+    fn only_writes(&self) -> bool {
+        self.iter().all(|request| request.kind == Kind::Write)
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
         (**self).next_batch(batch)
+    }
+
+    fn only_writes(&self) -> bool {
+        (**self).only_writes()
     }
 }

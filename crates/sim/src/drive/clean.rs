@@ -42,7 +42,12 @@ impl Element {
 
     /// Cleans until the plane has a free block, however dear; `None` when that is impossible.
     #[cold]
-    pub(super) fn clean_in_need(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
+    pub(super) fn clean_in_need(
+        &mut self,
+        shape: &Shape,
+        costs: &Costs,
+        plane: u32,
+    ) -> Option<u64> {
         let mut cost_ps = 0;
         while self.planes[plane as usize].free_blocks == 0 {
             cost_ps += self.clean_best(shape, costs, plane)?;
@@ -67,7 +72,8 @@ impl Element {
 
     /// Cleans a block; `None`, and nothing done, when its pages have nowhere to go.
     fn clean_block(&mut self, shape: &Shape, costs: &Costs, block: u32) -> Option<u64> {
-        if self.shelter(shape, shape.plane_of(block)) < u32::from(self.blocks[block as usize].valid) {
+        if self.shelter(shape, shape.plane_of(block)) < u32::from(self.blocks[block as usize].valid)
+        {
             return None;
         }
         let cost_ps = self.move_pages(shape, costs, block)? + costs.erase;
@@ -101,13 +107,21 @@ impl Element {
             if self.home(shape, local) != Some(physical) {
                 continue;
             }
-            let target = if shape.copy_back { plane } else { self.roomiest(0) };
+            let target = if shape.copy_back {
+                plane
+            } else {
+                self.roomiest(0)
+            };
             if self.planes[target as usize].position == shape.data_pages {
                 self.open(shape, target)?;
             }
             self.lift(block);
             self.counters.moved_pages += 1;
-            cost_ps += if target == plane { costs.move_within } else { costs.move_across };
+            cost_ps += if target == plane {
+                costs.move_within
+            } else {
+                costs.move_across
+            };
             cost_ps += self.append(shape, costs, target, local);
         }
         Some(cost_ps)

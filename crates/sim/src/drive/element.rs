@@ -210,7 +210,11 @@ impl Element {
             Pool::Plane if opened > 0 => shape.plane_of(block),
             _ => self.roomiest(opened),
         };
-        self.next_plane = if chosen + 1 == shape.planes { 0 } else { chosen + 1 };
+        self.next_plane = if chosen + 1 == shape.planes {
+            0
+        } else {
+            chosen + 1
+        };
         chosen
     }
 

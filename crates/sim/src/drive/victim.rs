@@ -38,7 +38,11 @@ impl Element {
             let used = f64::from(block.valid) / full;
             let age = f64::from(self.opened - block.opened + 1);
             // An empty block costs nothing but its erasure: nothing is better.
-            if block.valid == 0 { f64::INFINITY } else { age * (1.0 - used) / (2.0 * used) }
+            if block.valid == 0 {
+                f64::INFINITY
+            } else {
+                age * (1.0 - used) / (2.0 * used)
+            }
         };
         (0..)
             .zip(self.rows(shape, plane))

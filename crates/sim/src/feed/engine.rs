@@ -10,12 +10,13 @@ use super::requests::{Fed, InFlight, Slab};
 use super::reshape::Reshape;
 use super::server::{Job, Server, Waits, Work};
 use super::slices::Slices;
+use super::stream::Stream;
 use super::supply::Supply;
 use super::tally::Tally;
 use super::tree::{NEVER, Tree};
 use super::{End, Feed, Mode};
 use crate::Error;
-use crate::drive::{Counters, Drive, Place};
+use crate::drive::{Counters, Drive, Overlap, Place, Spec};
 use crate::policy::{Action, Outlook, Policy};
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
@@ -28,18 +29,33 @@ pub fn run(
     buffer: Option<(Box<dyn Policy + Send>, Mode)>,
     feed: &Feed,
 ) -> Result<(Tally, Slices), Error> {
+    let pads = buffer.as_ref().is_some_and(|(policy, _)| policy.pads());
+    let only_writes = source.only_writes() && !pads;
     let intake = Intake::new(source, drive.spec(), feed.feeding, feed.unaligned);
     let page_sectors = drive.spec().page_sectors();
-    let watches = buffer.as_ref().is_some_and(|(policy, _)| policy.watches_elements());
+    let watches = buffer
+        .as_ref()
+        .is_some_and(|(policy, _)| policy.watches_elements());
     let (reshape, inline) = match buffer {
         None => (None, None),
         Some((policy, Mode::Reshape)) => (Some(Reshape::new(policy, page_sectors)), None),
         Some((policy, Mode::Inline)) => (None, Some(Buffer::new(policy))),
     };
     let supply = Supply::new(intake, feed, reshape, watches);
+    if inline.is_none() && only_writes && flows(drive.spec(), feed) {
+        return Stream::new(drive, supply, feed).run();
+    }
     let mut engine = Engine::new(drive, supply, inline, feed, watches);
     engine.run()?;
     Ok(engine.finish())
+}
+
+/// Whether requests wait for nothing but the drive, in their own order.
+fn flows(spec: &Spec, feed: &Feed) -> bool {
+    feed.window.is_none()
+        && !matches!(feed.feeding, Feeding::Closed(_))
+        && spec.channels == 1
+        && spec.overlap == Overlap::Off
 }
 
 struct Engine<'a> {
@@ -131,7 +147,11 @@ impl<'a> Engine<'a> {
         match (self.supply.peek(), self.feed.feeding) {
             (None, _) => NEVER,
             (Some(_), Feeding::Closed(most)) => {
-                if self.requests.len() < most as usize { self.now_ps } else { NEVER }
+                if self.requests.len() < most as usize {
+                    self.now_ps
+                } else {
+                    NEVER
+                }
             }
             (Some(fed), _) => fed.at_ps,
         }
@@ -150,7 +170,8 @@ impl<'a> Engine<'a> {
         self.now_ps = at_ps;
         if at_ps >= self.slices.until_ps {
             let counters = self.fresh_counters();
-            self.slices.advance(at_ps, self.requests.len() as u64, counters);
+            self.slices
+                .advance(at_ps, self.requests.len() as u64, counters);
         }
     }
 
@@ -184,8 +205,6 @@ impl<'a> Engine<'a> {
             dispatched_ps: self.now_ps,
             left: 0,
         });
-        let outstanding = self.requests.len() as u64;
-        self.tally.most_outstanding = self.tally.most_outstanding.max(outstanding);
         self.tally.last_issue_ps = self.now_ps;
         if self.host.issue(id, sector) {
             self.dispatch(id)?;
@@ -221,14 +240,20 @@ impl<'a> Engine<'a> {
     fn cross(&mut self, id: u32, fed: &Fed) {
         if self.channels.len() == 1 {
             self.requests.get(id).left = fed.pages;
-            self.channels[0].offer_transfer(Transfer { request: id, sectors: fed.sectors });
+            self.channels[0].offer_transfer(Transfer {
+                request: id,
+                sectors: fed.sectors,
+            });
             return;
         }
         self.requests.get(id).left = fed.pages;
         for channel in 0..self.channels.len() as u32 {
             let sectors = self.share(fed, channel);
             if sectors > 0 {
-                self.channels[channel as usize].offer_transfer(Transfer { request: id, sectors });
+                self.channels[channel as usize].offer_transfer(Transfer {
+                    request: id,
+                    sectors,
+                });
             }
         }
     }
@@ -246,7 +271,11 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn channel_of(&self, place: Place) -> u32 {
-        if self.channels.len() == 1 { 0 } else { place.element % self.channels.len() as u32 }
+        if self.channels.len() == 1 {
+            0
+        } else {
+            place.element % self.channels.len() as u32
+        }
     }
 
     /// A read's pages go to their elements at once, but for those that the buffer holds.
@@ -285,7 +314,11 @@ impl<'a> Engine<'a> {
         let elements = self.servers.len() as u32;
         self.requests.get(id).left = elements;
         for element in 0..elements {
-            self.enqueue(Place { element, local: 0 }, Work::Barrier, Waits::Request(id))?;
+            self.enqueue(
+                Place { element, local: 0 },
+                Work::Barrier,
+                Waits::Request(id),
+            )?;
         }
         Ok(())
     }
@@ -302,10 +335,17 @@ impl<'a> Engine<'a> {
         if fed.kind == Kind::Read && self.channels.len() > 1 {
             return self.bring_shares(id, &fed);
         }
-        let sectors = if fed.kind == Kind::Read { fed.sectors } else { 0 };
+        let sectors = if fed.kind == Kind::Read {
+            fed.sectors
+        } else {
+            0
+        };
         request.left = 1;
         let channel = self.channel_of(Place { element, local: 0 });
-        self.channels[channel as usize].offer_completion(Transfer { request: id, sectors });
+        self.channels[channel as usize].offer_completion(Transfer {
+            request: id,
+            sectors,
+        });
     }
 
     fn bring_shares(&mut self, id: u32, fed: &Fed) {
@@ -313,7 +353,10 @@ impl<'a> Engine<'a> {
             let sectors = self.share(fed, channel);
             if sectors > 0 {
                 self.requests.get(id).left += 1;
-                self.channels[channel as usize].offer_completion(Transfer { request: id, sectors });
+                self.channels[channel as usize].offer_completion(Transfer {
+                    request: id,
+                    sectors,
+                });
             }
         }
     }
@@ -323,14 +366,23 @@ impl<'a> Engine<'a> {
     fn brought(&mut self, id: u32) -> Result<(), Error> {
         let request = self.requests.get(id);
         request.left -= 1;
-        if request.left == 0 { self.complete(id) } else { Ok(()) }
+        if request.left == 0 {
+            self.complete(id)
+        } else {
+            Ok(())
+        }
     }
 
     fn complete(&mut self, id: u32) -> Result<(), Error> {
         let request = self.requests.remove(id);
         let response_ps = self.now_ps - request.issued_ps;
         let device_ps = self.now_ps - request.dispatched_ps;
-        self.tally.complete(request.fed.kind, response_ps, device_ps, request.fed.sectors);
+        self.tally.complete(
+            request.fed.kind,
+            response_ps,
+            device_ps,
+            request.fed.sectors,
+        );
         self.tally.last_completion_ps = self.now_ps;
         let slice = self.slices.now();
         slice.completed += 1;
@@ -539,7 +591,8 @@ impl<'a> Engine<'a> {
         let until_ps = self.now_ps + u64::from(transfer.sectors) * self.channel_ps_per_sector;
         self.channels[channel].current = Some(transfer);
         self.channels[channel].inbound = inbound;
-        self.clocks.set((self.servers.len() + channel) as u32, until_ps);
+        self.clocks
+            .set((self.servers.len() + channel) as u32, until_ps);
     }
 
     fn finish(mut self) -> (Tally, Slices) {

@@ -85,7 +85,10 @@ impl<'a> Intake<'a> {
         let at_ps = self.at_ps(request)?;
         let (begin, sectors) = self.sectors(request)?;
         let (first, skip) = if self.page_sectors.is_power_of_two() {
-            (begin >> self.page_sectors.trailing_zeros(), begin & (self.page_sectors - 1))
+            (
+                begin >> self.page_sectors.trailing_zeros(),
+                begin & (self.page_sectors - 1),
+            )
         } else {
             (begin / self.page_sectors, begin % self.page_sectors)
         };
@@ -135,7 +138,10 @@ impl<'a> Intake<'a> {
     fn too_late(&self, request: &Request) -> Error {
         Error::Request {
             number: self.taken,
-            what: format!("at {} ns, is more than 100 days after the first", request.at_ns),
+            what: format!(
+                "at {} ns, is more than 100 days after the first",
+                request.at_ns
+            ),
             wanted: "a shorter trace, or another unit of time".into(),
         }
     }
@@ -163,7 +169,9 @@ impl<'a> Intake<'a> {
             let capacity_bytes = self.capacity_sectors * sector;
             return Err(self.refused(
                 request,
-                &format!("to end within the drive's {capacity_bytes} bytes: shrink, wrap or drop it"),
+                &format!(
+                    "to end within the drive's {capacity_bytes} bytes: shrink, wrap or drop it"
+                ),
             ));
         }
         let most = u64::from(u32::MAX);
@@ -177,10 +185,7 @@ impl<'a> Intake<'a> {
     fn refused(&self, request: &Request, wanted: &str) -> Error {
         Error::Request {
             number: self.taken,
-            what: format!(
-                "{} bytes at {}",
-                request.length_bytes, request.offset_bytes
-            ),
+            what: format!("{} bytes at {}", request.length_bytes, request.offset_bytes),
             wanted: wanted.to_owned(),
         }
     }

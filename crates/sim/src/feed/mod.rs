@@ -15,6 +15,7 @@ mod requests;
 mod reshape;
 mod server;
 mod slices;
+mod stream;
 mod supply;
 mod tally;
 mod tree;

@@ -28,7 +28,13 @@ impl Reshape {
     /// Takes one request of the trace, page by page; what goes to the drive is appended to `out`,
     /// at the request's own time.
     #[inline]
-    pub fn take(&mut self, fed: &Fed, outlook: &Outlook<'_>, out: &mut Vec<Fed>, tally: &mut Tally) {
+    pub fn take(
+        &mut self,
+        fed: &Fed,
+        outlook: &Outlook<'_>,
+        out: &mut Vec<Fed>,
+        tally: &mut Tally,
+    ) {
         match fed.kind {
             Kind::Write => {
                 tally.buffered_writes += u64::from(fed.pages);
@@ -87,7 +93,11 @@ impl Reshape {
                 pages: eviction.pages,
                 sectors: eviction.pages * self.page_sectors,
                 skip: 0,
-                kind: if eviction.action == Action::PadRead { Kind::Read } else { Kind::Write },
+                kind: if eviction.action == Action::PadRead {
+                    Kind::Read
+                } else {
+                    Kind::Write
+                },
             });
         }
     }

@@ -76,6 +76,17 @@ impl Slices {
         &mut self.rows[last]
     }
 
+    /// The row that holds a time, or the current one, if that is later.
+    #[inline]
+    pub(super) fn at(&mut self, at_ps: u64) -> &mut Slice {
+        let last = self.rows.len() - 1;
+        if at_ps >= self.until_ps - self.width_ps {
+            return &mut self.rows[last];
+        }
+        let row = (at_ps / self.width_ps) as usize;
+        &mut self.rows[row.min(last)]
+    }
+
     /// Closes the current row, and goes on to the one that holds `now_ps`.
     #[cold]
     pub(super) fn advance(&mut self, now_ps: u64, outstanding: u64, counters: Counters) {

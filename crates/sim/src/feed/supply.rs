@@ -56,12 +56,28 @@ impl<'a> Supply<'a> {
         self.issued += 1;
     }
 
+    /// All that is ready, at once; `give_back` returns the vector's memory.
+    pub fn take_ready(&mut self) -> Vec<Fed> {
+        self.issued_before += self.ready.len() as u64;
+        std::mem::take(&mut self.ready)
+    }
+
+    pub fn give_back(&mut self, ready: Vec<Fed>) {
+        self.ready = ready;
+        self.ready.clear();
+    }
+
     pub fn held(&self) -> u64 {
         self.reshape.as_ref().map_or(0, Reshape::held)
     }
 
     /// Makes requests ready, unless there are none any more.
-    pub fn refill(&mut self, drive: &Drive, outlook: &Outlook<'_>, tally: &mut Tally) -> Result<(), Error> {
+    pub fn refill(
+        &mut self,
+        drive: &Drive,
+        outlook: &Outlook<'_>,
+        tally: &mut Tally,
+    ) -> Result<(), Error> {
         self.issued_before += self.issued as u64;
         self.issued = 0;
         self.ready.clear();
@@ -105,8 +121,12 @@ impl<'a> Supply<'a> {
 
     fn anticipate(&mut self, drive: &Drive) {
         self.places.clear();
-        self.places
-            .extend(self.ready.iter().filter(|fed| fed.pages > 0).map(|fed| drive.place(fed.first)));
+        self.places.extend(
+            self.ready
+                .iter()
+                .filter(|fed| fed.pages > 0)
+                .map(|fed| drive.place(fed.first)),
+        );
         drive.anticipate(&self.places);
     }
 }

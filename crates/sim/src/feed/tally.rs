@@ -80,8 +80,6 @@ pub struct Tally {
     pub issued: u64,
     /// Requests that were issued and did not complete before the end.
     pub unfinished: u64,
-    /// Most requests outstanding at once.
-    pub most_outstanding: u64,
     /// Whether the run was given up because too many were outstanding.
     pub gave_up: bool,
     /// When the last request was issued, picoseconds after the first.

@@ -44,7 +44,11 @@ impl Tree {
         while node > 1 {
             node /= 2;
             let (left, right) = (2 * node, 2 * node + 1);
-            let winner = if self.times[right] < self.times[left] { right } else { left };
+            let winner = if self.times[right] < self.times[left] {
+                right
+            } else {
+                left
+            };
             self.times[node] = self.times[winner];
             self.winners[node] = self.winners[winner];
         }

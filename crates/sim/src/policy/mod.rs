@@ -100,6 +100,11 @@ pub trait Policy {
     /// Pages that can be held.
     fn capacity(&self) -> usize;
 
+    /// Whether it reads pages from the drive, to complete blocks.
+    fn pads(&self) -> bool {
+        false
+    }
+
     /// Whether `write` and `write_back` look at their outlook: then each page is decided when the
     /// drive has come to it, else many are decided at once.
     fn watches_elements(&self) -> bool {
