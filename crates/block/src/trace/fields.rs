@@ -87,7 +87,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         let end = self.end_of(start);
         let field = without_white_space(&self.line[start..end]);
         if field.is_empty() {
-            return Err(Fault::field(column, field, "something"));
+            return Err(self.fault(start, column, "something"));
         }
         let next = self.next_field(end).unwrap_or(end);
         self.enter(next);
@@ -181,7 +181,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         if start >= self.line.len() {
             return Fault::Columns {
                 seen: self.seen,
-                wanted: format!("{column} next"),
+                wanted: format!("{column} as the next"),
             };
         }
         let field = without_white_space(&self.line[start..self.end_of(start)]);

@@ -1,0 +1,102 @@
+//! Speed of reading text traces in memory, beside counting their lines, which is the limit.
+
+#![allow(
+    missing_docs,
+    reason = "criterion's macros write functions without any"
+)]
+
+use std::hint::black_box;
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ioassay_block::trace::{self, ReadOptions, WriteOptions};
+use ioassay_block::{BATCH, Kind, Request, Source as _};
+
+const LINES: u64 = 1_000_000;
+
+/// A writer whose bytes can be had.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("one thread").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes of 4 KiB at random pages, by a fixed linear congruence.
+fn requests() -> Vec<Request> {
+    let mut state = 1_u64;
+    (0..LINES)
+        .map(|number| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            Request {
+                at_ns: number * 100_000 + (state >> 50),
+                offset_bytes: (state >> 33) % (1 << 22) * 4096,
+                length_bytes: 4096,
+                device: 0,
+                kind: if state >> 63 == 0 {
+                    Kind::Write
+                } else {
+                    Kind::Read
+                },
+            }
+        })
+        .collect()
+}
+
+fn written(name: &str, requests: &[Request]) -> Vec<u8> {
+    let output = Shared::default();
+    let format = trace::format(name).expect("a format");
+    let mut sink =
+        trace::write(format, output.clone(), &WriteOptions::default()).expect("right options");
+    sink.put(requests).expect("requests that fit");
+    sink.finish().expect("memory");
+    std::mem::take(&mut *output.0.lock().expect("one thread"))
+}
+
+fn speed(criterion: &mut Criterion) {
+    let requests = requests();
+    let mut group = criterion.benchmark_group("read_trace");
+    group.sample_size(10);
+    for name in ["disksim", "spc", "msr", "csv", "ssdsim", "vscsi"] {
+        let text: &'static [u8] = written(name, &requests).leak();
+        let format = trace::format(name).expect("a format");
+        group.throughput(Throughput::Bytes(text.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let options = ReadOptions::default();
+                let mut source =
+                    trace::read(format, Cursor::new(black_box(text)), &options).expect("options");
+                let (mut batch, mut seen) = (Vec::with_capacity(BATCH), 0);
+                loop {
+                    source.next_batch(&mut batch).expect("a right trace");
+                    if batch.is_empty() {
+                        break;
+                    }
+                    seen += batch.len();
+                }
+                assert_eq!(seen as u64, LINES);
+            });
+        });
+        if format.form == trace::Form::Text {
+            group.bench_function(format!("{name}, lines found only"), |bencher| {
+                bencher.iter(|| {
+                    memchr::memchr_iter(b'\n', black_box(text)).fold(0, |sum, at| sum ^ at)
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, speed);
+criterion_main!(benches);

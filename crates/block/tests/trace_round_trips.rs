@@ -1,0 +1,302 @@
+//! What is written is read back: by its own reader, and found by the sniffer. And nothing panics.
+
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
+use ioassay_block::trace::{self, FORMATS, Form, Format, Loss, OutOfOrder};
+use ioassay_block::trace::{ReadOptions, WriteOptions, ZeroLength};
+use ioassay_block::{Error, Kind, Request};
+use proptest::prelude::*;
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write(
+    format: &'static Format,
+    requests: &[Request],
+    options: &WriteOptions,
+) -> Result<Vec<u8>, Error> {
+    let output = Shared::default();
+    let mut sink = trace::write(format, output.clone(), options)?;
+    sink.put(requests)?;
+    sink.finish()?;
+    let bytes = output.0.lock().unwrap().clone();
+    Ok(bytes)
+}
+
+fn read(
+    format: &'static Format,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> Result<Vec<Request>, Error> {
+    let mut source = trace::read(format, Cursor::new(bytes.to_vec()), options)?;
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    loop {
+        source.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            return Ok(all);
+        }
+        all.extend_from_slice(&batch);
+    }
+}
+
+/// Devices as numbers in the order of their first request: what fio's iologs keep of them.
+fn by_first_use(requests: &[Request]) -> Vec<Request> {
+    let mut known: Vec<u32> = Vec::new();
+    let mut number = |device: u32| {
+        let at = known.iter().position(|known| *known == device);
+        at.unwrap_or_else(|| {
+            known.push(device);
+            known.len() - 1
+        }) as u32
+    };
+    let renamed = requests.iter().map(|request| Request {
+        device: number(request.device),
+        ..*request
+    });
+    renamed.collect()
+}
+
+/// A request that the format can hold, of what four numbers say.
+fn fitted(format: &Format, at_ns: u64, range: (u64, u64), device: u32, kind: usize) -> Request {
+    let kind = format.kinds[kind % format.kinds.len()];
+    let first = range.0 / format.offset_grain_bytes * format.offset_grain_bytes;
+    let length = (range.1 / format.length_grain_bytes).max(1) * format.length_grain_bytes;
+    let flush = kind == Kind::Flush;
+    Request {
+        at_ns: at_ns / format.resolution_ns * format.resolution_ns,
+        offset_bytes: if flush { 0 } else { first },
+        length_bytes: if flush { 0 } else { length },
+        device: if format.devices_up_to == 0 { 0 } else { device },
+        kind,
+    }
+}
+
+type Parts = (u64, (u64, u64), u32, usize);
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let range = (0..=1_u64 << 62, 0..=u64::from(u32::MAX));
+    (
+        0..=1_u64 << 62,
+        range,
+        prop_oneof![0..4_u32, any::<u32>()],
+        0..4_usize,
+    )
+}
+
+fn some_of(format: &Format, parts: &[Parts]) -> Vec<Request> {
+    let mut requests: Vec<Request> = parts
+        .iter()
+        .map(|&(at_ns, range, device, kind)| fitted(format, at_ns, range, device, kind))
+        .collect();
+    requests.sort_by_key(|request| request.at_ns);
+    requests
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_and_sniffed(parts in prop::collection::vec(parts(), 1..60)) {
+        for format in FORMATS {
+            let mut requests = some_of(format, &parts);
+            if format.name.starts_with("iolog") {
+                requests = by_first_use(&requests);
+            }
+            let bytes = write(format, &requests, &WriteOptions::default()).expect(format.name);
+            let again = read(format, &bytes, &ReadOptions::default()).expect(format.name);
+            prop_assert_eq!(&again, &requests, "{}", format.name);
+            let sniffed = trace::sniff(&bytes, None).expect(format.name);
+            prop_assert_eq!(sniffed.format.name, format.same_as.unwrap_or(format.name));
+            prop_assert_eq!(sniffed.requests, requests.len() as u64);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        never_panics(&bytes);
+    }
+
+    #[test]
+    fn nearly_right_bytes_are_read_or_refused(
+        parts in prop::collection::vec(parts(), 1..6),
+        at: prop::sample::Index,
+        with: Vec<u8>,
+    ) {
+        for format in FORMATS {
+            let requests = some_of(format, &parts);
+            let mut bytes = write(format, &requests, &WriteOptions::default()).unwrap();
+            let at = at.index(bytes.len());
+            let end = (at + with.len()).min(bytes.len());
+            bytes.splice(at..end, with.iter().copied());
+            never_panics(&bytes);
+        }
+    }
+
+    #[test]
+    fn lines_of_likely_characters_are_read_or_refused(text in "[0-9.,xRWQ+ \t\r\n-]{0,200}") {
+        never_panics(text.as_bytes());
+    }
+}
+
+fn never_panics(bytes: &[u8]) {
+    let _ = trace::sniff(bytes, Some("a.csv"));
+    for format in FORMATS {
+        for out_of_order in [OutOfOrder::Refuse, OutOfOrder::Sort(3), OutOfOrder::Keep] {
+            let options = ReadOptions {
+                out_of_order,
+                zero_length: ZeroLength::Skip,
+                ..ReadOptions::default()
+            };
+            if let Err(error) = read(format, bytes, &options) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_trace_is_sniffed_by_its_beginning() {
+    for format in FORMATS {
+        let requests: Vec<Request> = (0..20_000_u64)
+            .map(|number| fitted(format, number << 30, (number << 12, 4096), 0, 0))
+            .collect();
+        let bytes = write(format, &requests, &WriteOptions::default()).unwrap();
+        assert_eq!(
+            read(format, &bytes, &ReadOptions::default()).unwrap(),
+            requests
+        );
+        let sniffed = trace::sniff(&bytes, None).expect(format.name);
+        assert_eq!(sniffed.format.name, format.same_as.unwrap_or(format.name));
+        assert!(
+            (1000..5000).contains(&sniffed.requests),
+            "{}",
+            sniffed.requests
+        );
+    }
+}
+
+#[test]
+fn lines_that_two_formats_share_are_no_ambiguity() {
+    let text = b"0 0 303567 7 0\n26214000 0 303574 7 0\n";
+    for (name, chosen, same) in [
+        (None, "ssdsim", "mqsim"),
+        (Some("t.trace"), "ssdsim", "mqsim"),
+        (Some("t.mqsim"), "mqsim", "ssdsim"),
+    ] {
+        let sniffed = trace::sniff(text, name).unwrap();
+        assert_eq!(sniffed.format.name, chosen);
+        assert_eq!(sniffed.same.map(|format| format.name), Some(same));
+    }
+}
+
+#[test]
+fn what_fits_nothing_is_explained() {
+    let error = trace::sniff(b"0.5 0 8 16 1\n0.4 0 8 16 1\n", None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("disksim: line 2: goes back in time"),
+        "{error}"
+    );
+    assert!(error.contains("--format"), "{error}");
+    let error = trace::sniff(b"", None).unwrap_err().to_string();
+    assert!(
+        error.contains("spc: the trace parses to nothing"),
+        "{error}"
+    );
+    assert!(matches!(
+        trace::sniff(b"a,b,c\n1,2,3\n", None),
+        Err(Error::Unknown { .. })
+    ));
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_refused_or_lost_as_told() {
+    let format = trace::format("disksim").unwrap();
+    let unaligned = Request {
+        offset_bytes: 700,
+        length_bytes: 400,
+        ..Request::default()
+    };
+    let trim = Request {
+        kind: Kind::Trim,
+        ..unaligned
+    };
+    let lossy = WriteOptions {
+        unaligned: Loss::Accept,
+        kinds: Loss::Accept,
+        devices: Loss::Accept,
+    };
+    let strict = WriteOptions::default();
+    let error = write(format, &[unaligned], &strict)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("request 1: disksim cannot hold offset 700 and length 400"),
+        "{error}"
+    );
+    let error = write(format, &[trim], &strict).unwrap_err().to_string();
+    assert!(
+        error.starts_with("request 1: disksim cannot hold a trim"),
+        "{error}"
+    );
+    let written = write(format, &[trim, unaligned], &lossy).unwrap();
+    assert_eq!(String::from_utf8(written).unwrap(), "0.000000 0 1 2 1\n");
+
+    let format = trace::format("vscsi").unwrap();
+    let elsewhere = Request {
+        device: 3,
+        length_bytes: 512,
+        ..Request::default()
+    };
+    let error = write(format, &[elsewhere], &strict)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("request 1: vscsi cannot hold device 3"),
+        "{error}"
+    );
+    let written = write(format, &[elsewhere], &lossy).unwrap();
+    let read_back = read(format, &written, &ReadOptions::default()).unwrap();
+    assert_eq!(
+        read_back,
+        [Request {
+            device: 0,
+            ..elsewhere
+        }]
+    );
+    let long = Request {
+        length_bytes: 1 << 32,
+        ..Request::default()
+    };
+    let error = write(format, &[long], &lossy).unwrap_err().to_string();
+    assert!(
+        error.starts_with("request 1: vscsi cannot hold a length of 4294967296"),
+        "{error}"
+    );
+
+    let nothing = Request::default();
+    let error = write(format, &[long, nothing], &strict)
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("request 1"), "{error}");
+    let end = Request {
+        offset_bytes: u64::MAX,
+        length_bytes: 2,
+        ..Request::default()
+    };
+    for format in FORMATS.iter().filter(|format| format.form == Form::Text) {
+        assert!(write(format, &[nothing], &lossy).is_err());
+        assert!(write(format, &[end], &lossy).is_err());
+    }
+}
