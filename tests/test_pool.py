@@ -130,6 +130,22 @@ def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: pool
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 
+def test_a_worker_that_never_starts_is_an_error_of_the_run(
+    workers: pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").write_text(f"#!/bin/sh\necho start >> {tmp_path}/starts\necho no module >&2\nexit 9\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(pool.NoWorker, match="a worker process cannot start: it ended with code 9; it said: no module"):
+        workers.submit(os.getpid).result()
+    assert (tmp_path / "starts").read_text() == "start\n" * 3
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere"))
+    with pytest.raises(pool.NoWorker, match="cannot start: cannot start .*nowhere': No such file"):
+        workers.submit(os.getpid).result()
+    monkeypatch.undo()
+    assert workers.submit(operator.add, 1, 2).result() == 3
+
+
 def test_giving_up_ends_what_runs_and_leaves_no_process(tag: str) -> None:
     with pytest.raises(KeyboardInterrupt), pool.Workers(2, tag) as workers:
         running = [workers.submit(time.sleep, 1000) for _ in range(6)]

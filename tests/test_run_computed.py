@@ -1,5 +1,6 @@
 """Trials of pure drivers: computed several at once by worker processes, recorded as if one after the other."""
 
+import errno
 import os
 import signal
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import pytest
 
 from ioassay import preflight, process, run
 from ioassay.cli.progress import Silent
-from ioassay.errors import StudyError
+from ioassay.errors import RunError, StudyError
 from ioassay.record import FAILED, Record
 from ioassay.roles import Consent, Trial
 from ioassay.run import Tally
@@ -124,6 +125,24 @@ def test_a_killed_worker_fails_its_trial_and_no_other(tmp_path: Path) -> None:
     assert failed.reason.startswith("its worker process was ended by SIGKILL")
     assert failed.duration_s >= 0
     assert execute(tmp_path / "run", suite(repetitions=12, params={"sleep": "200ms"})) == tally
+
+
+def test_a_run_without_workers_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.executable", str(tmp_path / "nowhere"))
+        with pytest.raises(RunError, match="a worker process cannot start: .*nowhere.* Go on with: ioassay run --res"):
+            execute(tmp_path / "run", suite())
+    assert execute(tmp_path / "run", suite()).ok == 3
+
+
+def test_a_full_disk_ends_the_run_and_not_its_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ioassay.drivers.null.NullPure.parse", full)
+    with pytest.raises(RunError, match="cannot be written: No space left on device.* Mend that and go on"):
+        execute(tmp_path / "run", suite(), workers=1)
+    assert records(tmp_path / "run") == []
 
 
 class Stopping(Silent):

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available, what workers may take together: the rest is for this process and the page cache."""
+_STARTS = 3
+"""How often a worker is started that ends before its first call: no trial is to blame, but memory may be short."""
 _GRACE_S = 5.0
 """How long a worker whose pipe has closed may take to be gone: a large process is not unmapped at once."""
 
@@ -43,6 +45,10 @@ class WorkerLost(ToolError):
         super().__init__(message)
         self.began_unix_s = began_unix_s
         self.lasted_s = lasted_s
+
+
+class NoWorker(RunError):
+    """No worker process can be started."""
 
 
 def processors() -> int:
@@ -96,7 +102,7 @@ class Workers(ThreadPoolExecutor):
     """Computes in processes: each thread has one, and waits for it.
 
     A worker starts with its thread's first call. WorkerLost is the result of a call whose worker ended, and the next
-    call gets a new one; RunError when none can be started.
+    call gets a new one; NoWorker when none can be started.
     """
 
     def __init__(self, number: int, tag: str) -> None:
@@ -149,12 +155,16 @@ class Workers(ThreadPoolExecutor):
     def _worker(self) -> Partner:
         """This thread's worker, started where there is none."""
         worker: Partner | None = getattr(self._own, "worker", None)
-        if worker is None:
+        ends: list[str] = []
+        while worker is None:
+            if len(ends) == _STARTS:
+                raise NoWorker(f"a worker process cannot start: it {ends[-1]}")
             worker = self._own.worker = self._start()
             try:
                 pickle.load(worker.answers)
             except (EOFError, OSError, pickle.UnpicklingError):
-                raise RunError(f"a worker process cannot start: it {self._lost(worker)}") from None
+                ends.append(self._lost(worker))
+                worker = None
         return worker
 
     def _start(self) -> Partner:
@@ -162,11 +172,11 @@ class Workers(ThreadPoolExecutor):
         code = f"from ioassay import worker; worker.serve({os.getpid()})"
         with self._lock:
             if self._closed:
-                raise RunError("the pool of workers was closed")
+                raise NoWorker("the pool of workers was closed")
             try:
                 worker = Partner([sys.executable, isolated, "-c", code], self._tag)
             except (ToolError, OSError) as error:
-                raise RunError(f"a worker process cannot start: {error}; fewer are used with --workers 1") from None
+                raise NoWorker(f"a worker process cannot start: {error}; --workers 1 needs none") from None
             self._started.add(worker)
             return worker
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from ioassay import pool, process, worker
 from ioassay import trial as one
+from ioassay.errors import RunError
 from ioassay.preflight import Bench
 from ioassay.record import FAILED, OK, Record, Warning_
 from ioassay.roles import Parsed, Trial
@@ -262,6 +263,9 @@ class _Round:
         for trial, future in ended:
             try:
                 record = one.keep(self.store, trial, _computed(future), self.prepared[trial.study])
+            except pool.NoWorker as error:
+                go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
+                raise RunError(f"{error}; {go_on}") from None
             except OSError as error:
                 raise self.store.stopped(self.store.folder(trial.id), error) from error
             self._count(trial, record, record.status)

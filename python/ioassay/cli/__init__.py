@@ -59,6 +59,8 @@ def main() -> None:
         sys.stdout.flush()
     except OSError as error:
         code = _unsaid(error)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # all is said: a second Ctrl-C must not change how it ended
     sys.exit(code)
 
 
