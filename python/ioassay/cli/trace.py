@@ -35,6 +35,13 @@ def info(
     out_of_order: wanted.OutOfOrder = None,
     zero_length: wanted.ZeroLength = None,
     bad_lines: wanted.BadLines = 0,
+    columns: wanted.Columns = None,
+    skip_header: wanted.SkipHeader = False,
+    time_unit: wanted.TimeUnit = None,
+    offset_unit: wanted.OffsetUnit = None,
+    length_unit: wanted.LengthUnit = None,
+    kinds: wanted.KindCode = None,
+    event: wanted.Event = None,
     json: options.Json = False,
 ) -> None:
     """Say what traces are like, and what makes them implausible."""
@@ -42,7 +49,8 @@ def info(
     from ioassay.cli import trace_text
 
     console.use_json(json)
-    read = _read(out_of_order or "keep", zero_length, bad_lines)
+    csv = traces.csv(columns, skip_header, time_unit, offset_unit, length_unit, kinds)
+    read = {**_read(out_of_order or "keep", zero_length, bad_lines, event), **csv}
     found = []
     for path in files:
         seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read)}
@@ -62,6 +70,13 @@ def convert(
     out_of_order: wanted.OutOfOrder = None,
     zero_length: wanted.ZeroLength = None,
     bad_lines: wanted.BadLines = 0,
+    columns: wanted.Columns = None,
+    skip_header: wanted.SkipHeader = False,
+    time_unit: wanted.TimeUnit = None,
+    offset_unit: wanted.OffsetUnit = None,
+    length_unit: wanted.LengthUnit = None,
+    kinds: wanted.KindCode = None,
+    event: wanted.Event = None,
     devices: wanted.Devices = None,
     keep: wanted.Keep = None,
     drop_empty: wanted.DropEmpty = False,
@@ -101,7 +116,8 @@ def convert(
         rebase=rebase,
         time_scale=time_scale,
     )
-    read = _read(out_of_order, zero_length, bad_lines)
+    csv = traces.csv(columns, skip_header, time_unit, offset_unit, length_unit, kinds)
+    read = {**_read(out_of_order, zero_length, bad_lines, event), **csv}
     done = traces.convert(trace, output, to=to, format=from_, read=read, prepare=prepare, lose=lose or (), force=force)
     _written(output, done, json)
 
@@ -145,7 +161,7 @@ def formats(json: options.Json = False) -> None:
         console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
 
 
-def _read(out_of_order: str | None, zero_length: str | None, bad_lines: int) -> dict[str, Any]:
+def _read(out_of_order: str | None, zero_length: str | None, bad_lines: int, event: str | None) -> dict[str, Any]:
     """The options of reading, those that were given."""
     how: str | int | None = out_of_order
     if out_of_order and out_of_order.startswith("sort:"):
@@ -153,7 +169,7 @@ def _read(out_of_order: str | None, zero_length: str | None, bad_lines: int) -> 
         if not places.isdigit():
             raise UsageError(f"--out-of-order is '{out_of_order}', wanted refuse, keep or sort:PLACES")
         how = int(places)
-    given = {"out_of_order": how, "zero_length": zero_length, "bad_lines": bad_lines or None}
+    given = {"out_of_order": how, "zero_length": zero_length, "bad_lines": bad_lines or None, "event": event}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -62,3 +62,16 @@ Align = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Offsets are multiples of it; 4 KiB or the smallest size.")
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="All that is random follows from it.")]
+Columns = Annotated[
+    str | None, typer.Option(metavar="A,B,…", help="Names of a CSV trace's columns; - is one of no interest.")
+]
+SkipHeader = Annotated[bool, typer.Option("--skip-header", help="With --columns: the first line is a header.")]
+TimeUnit = Annotated[str | None, typer.Option(metavar="UNIT", help="Of a CSV trace's times: s, ms, us or ns.")]
+OffsetUnit = Annotated[str | None, typer.Option(metavar="SIZE", help="One unit of a CSV trace's offsets, such as 512.")]
+LengthUnit = Annotated[str | None, typer.Option(metavar="SIZE", help="One unit of a CSV trace's lengths.")]
+KindCode = Annotated[
+    str | None, typer.Option("--kinds", metavar="CODE", help="A CSV trace's: words, read-is-1, write-is-1 or scsi.")
+]
+Event = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of a blkparse trace: queued, issued or completed requests.")
+]

@@ -16,11 +16,12 @@ from ioassay.errors import InputError, UsageError
 from ioassay.traces import files
 from ioassay.traces.preparation import preparation
 from ioassay.traces.recipe import recipe
+from ioassay.traces.tables import csv
 
-__all__ = ["convert", "formats", "info", "make", "preparation", "recipe", "source"]
+__all__ = ["convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]
 
 Trace = str | Path | Mapping[str, Any]
-"""A file (`-` is standard input), a recipe, or what `source` made."""
+"""A file (`-` is standard input), the name of a shipped trace, a recipe, or what `source` made."""
 
 
 def formats() -> list[dict[str, Any]]:
@@ -28,6 +29,12 @@ def formats() -> list[dict[str, Any]]:
     from ioassay import _core
 
     return _core.trace_formats()
+
+
+def shipped() -> dict[str, Path]:
+    """The small made traces that come with ioassay, by name; `shipped/README.md` says how each was made."""
+    folder = Path(__file__).parent / "shipped"
+    return {path.name.split(".")[0]: path for path in sorted(folder.glob("*.zst"))}
 
 
 def source(
@@ -40,14 +47,15 @@ def source(
     """The description of a source of requests.
 
     `format` is a name of `formats()`; without it, the format is found. `read` may have `out_of_order` (refuse, keep or
-    the number of places over which to sort), `zero_length` (refuse or skip) and `bad_lines` (how many may be left
-    out). `prepare` is what `preparation` returns.
+    the number of places over which to sort), `zero_length` (refuse or skip), `bad_lines` (how many may be left out),
+    `event` (of blkparse: queued, issued, completed) and what `csv` returns. `prepare` is what `preparation` returns.
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
         described = dict(trace) if trace.keys() & {"path", "make"} else {"make": dict(trace)}
     else:
-        described = {"path": str(trace)}
+        path = Path(trace)
+        described = {"path": str(shipped().get(str(trace), path) if not path.exists() else path)}
     if format is not None:
         described["format"] = format
     if read:
@@ -67,8 +75,8 @@ def info(
 ) -> dict[str, Any]:
     """What a trace is like: requests, bytes, rates, sizes, gaps, pages, and the doubts about it.
 
-    Pages are counted in units of `page`. Times that go back are counted, unless `read` says otherwise. Raises InputError
-    for a trace that cannot be read.
+    Pages are counted in units of `page`. Times that go back are counted, unless `read` says otherwise.
+    Raises InputError for a trace that cannot be read.
     """
     from ioassay import _core
 

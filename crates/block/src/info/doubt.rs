@@ -191,30 +191,25 @@ fn of_places(info: &Info, doubts: &mut Vec<Doubt>) {
     }
 }
 
-/// The unit of time that would make a rate plausible: times read in a unit that is 1000, a million
-/// or 1e9 times too small (rates too high) or too large.
+/// The units of time that would make a rate plausible: times were taken for a unit that is 1000, a
+/// million or 1e9 times too small (rates too high) or too large.
 fn other_unit(per_second: f64, too_fast: bool) -> String {
-    let steps: [i32; 3] = [3, 6, 9];
-    let plausible = |power: &i32| {
-        let scaled = per_second * 10_f64.powi(-power);
-        if too_fast {
-            scaled <= 1e6
-        } else {
-            scaled >= 1.0
-        }
-    };
     let sign = if too_fast { 1 } else { -1 };
-    let Some(power) = steps.map(|step| sign * step).into_iter().find(plausible) else {
+    let plausible: Vec<String> = [3, 6, 9]
+        .map(|power| 10_f64.powi(sign * power))
+        .into_iter()
+        .filter(|scale| (0.1..=1e6).contains(&(per_second / scale)))
+        .map(|scale| {
+            let rate = per_second / scale;
+            format!("--time-scale {scale:e} makes it {rate:.3e} requests a second")
+        })
+        .collect();
+    if plausible.is_empty() {
         return "no unit of time makes it plausible: are the columns the right ones?".to_owned();
-    };
-    let (size, scale) = (
-        if too_fast { "larger" } else { "smaller" },
-        10_f64.powi(power),
-    );
+    }
+    let size = if too_fast { "larger" } else { "smaller" };
     format!(
-        "if the unit of its times is 10^{} {size} than was taken, its rate is {:.3e} a second: \
-         say the unit, or give --time-scale {scale:e}",
-        power.abs(),
-        per_second / scale
+        "perhaps the unit of its times is {size} than what was taken: {}",
+        plausible.join(", ")
     )
 }

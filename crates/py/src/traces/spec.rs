@@ -8,7 +8,9 @@ use std::path::PathBuf;
 
 use ioassay_block::make::{Addresses, Arrivals, Recipe, Sizes};
 use ioassay_block::prepare::{Beyond, Devices, Kinds, Offsets, Preparation, Shrink, Sizing};
-use ioassay_block::trace::{BadLines, OutOfOrder, ReadOptions, ZeroLength};
+use ioassay_block::trace::{
+    BadLines, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -128,8 +130,46 @@ fn read_options(mut fields: Fields<'_>) -> PyResult<ReadOptions> {
             _ => BadLines::SkipAtMost(most),
         };
     }
+    if let Some(item) = fields.item("event")? {
+        options.blkparse_event = match item.extract::<String>().as_deref() {
+            Ok("queued") => BlkEvent::Queued,
+            Ok("issued") => BlkEvent::Issued,
+            Ok("completed") => BlkEvent::Completed,
+            _ => return Err(fields.wrong("event", &item, "queued, issued or completed")),
+        };
+    }
+    options.csv = csv_columns(&mut fields)?;
     fields.finish()?;
     Ok(options)
+}
+
+fn csv_columns(fields: &mut Fields<'_>) -> PyResult<CsvColumns> {
+    let mut columns = CsvColumns::default();
+    if let Some(item) = fields.item("columns")? {
+        columns.names = item.extract()?;
+    }
+    set(&mut columns.skip_header, fields.flag("skip_header")?);
+    if let Some(item) = fields.item("time_unit")? {
+        columns.time_unit = Some(match item.extract::<String>().as_deref() {
+            Ok("s") => Unit::Seconds,
+            Ok("ms") => Unit::Milliseconds,
+            Ok("us") => Unit::Microseconds,
+            Ok("ns") => Unit::Nanoseconds,
+            _ => return Err(fields.wrong("time_unit", &item, "s, ms, us or ns")),
+        });
+    }
+    columns.offset_unit_bytes = fields.whole("offset_unit_bytes")?;
+    columns.length_unit_bytes = fields.whole("length_unit_bytes")?;
+    if let Some(item) = fields.item("kinds")? {
+        columns.kinds = match item.extract::<String>().as_deref() {
+            Ok("words") => KindCode::Words,
+            Ok("read-is-1") => KindCode::ReadIsOne,
+            Ok("write-is-1") => KindCode::WriteIsOne,
+            Ok("scsi") => KindCode::Scsi,
+            _ => return Err(fields.wrong("kinds", &item, "words, read-is-1, write-is-1 or scsi")),
+        };
+    }
+    Ok(columns)
 }
 
 fn preparation(mut fields: Fields<'_>) -> PyResult<(Preparation, Option<u64>)> {
