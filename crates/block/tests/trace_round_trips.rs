@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
-use ioassay_block::trace::{self, FORMATS, Form, Format, Loss, OutOfOrder};
+use ioassay_block::trace::{self, FORMATS, Format, Loss, OutOfOrder};
 use ioassay_block::trace::{ReadOptions, WriteOptions, ZeroLength};
 use ioassay_block::{Error, Kind, Request};
 use proptest::prelude::*;
@@ -220,9 +220,27 @@ fn what_fits_nothing_is_explained() {
     ));
 }
 
+const STRICT: WriteOptions = WriteOptions {
+    unaligned: Loss::Refuse,
+    devices: Loss::Refuse,
+    kinds: Loss::Refuse,
+};
+const LOSSY: WriteOptions = WriteOptions {
+    unaligned: Loss::Accept,
+    devices: Loss::Accept,
+    kinds: Loss::Accept,
+};
+
+fn refused(format: &str, request: Request, options: &WriteOptions) -> String {
+    let format = trace::format(format).unwrap();
+    let refused = write(format, &[request], options);
+    refused
+        .expect_err("a request that cannot be written")
+        .to_string()
+}
+
 #[test]
-fn what_a_format_cannot_hold_is_refused_or_lost_as_told() {
-    let format = trace::format("disksim").unwrap();
+fn sector_formats_refuse_or_grow_what_is_unaligned_and_leave_out_trims() {
     let unaligned = Request {
         offset_bytes: 700,
         length_bytes: 400,
@@ -232,71 +250,67 @@ fn what_a_format_cannot_hold_is_refused_or_lost_as_told() {
         kind: Kind::Trim,
         ..unaligned
     };
-    let lossy = WriteOptions {
-        unaligned: Loss::Accept,
-        kinds: Loss::Accept,
-        devices: Loss::Accept,
-    };
-    let strict = WriteOptions::default();
-    let error = write(format, &[unaligned], &strict)
-        .unwrap_err()
-        .to_string();
+    let error = refused("disksim", unaligned, &STRICT);
     assert!(
         error.starts_with("request 1: disksim cannot hold offset 700 and length 400"),
         "{error}"
     );
-    let error = write(format, &[trim], &strict).unwrap_err().to_string();
+    let error = refused("disksim", trim, &STRICT);
     assert!(
         error.starts_with("request 1: disksim cannot hold a trim"),
         "{error}"
     );
-    let written = write(format, &[trim, unaligned], &lossy).unwrap();
+    let format = trace::format("disksim").unwrap();
+    let written = write(format, &[trim, unaligned], &LOSSY).unwrap();
     assert_eq!(String::from_utf8(written).unwrap(), "0.000000 0 1 2 1\n");
+}
 
-    let format = trace::format("vscsi").unwrap();
+#[test]
+fn vscsi_knows_no_devices_and_no_lengths_beyond_32_bits() {
     let elsewhere = Request {
         device: 3,
         length_bytes: 512,
         ..Request::default()
     };
-    let error = write(format, &[elsewhere], &strict)
-        .unwrap_err()
-        .to_string();
+    let error = refused("vscsi", elsewhere, &STRICT);
     assert!(
         error.starts_with("request 1: vscsi cannot hold device 3"),
         "{error}"
     );
-    let written = write(format, &[elsewhere], &lossy).unwrap();
-    let read_back = read(format, &written, &ReadOptions::default()).unwrap();
+    let format = trace::format("vscsi").unwrap();
+    let written = write(format, &[elsewhere], &LOSSY).unwrap();
+    let kept = Request {
+        device: 0,
+        ..elsewhere
+    };
     assert_eq!(
-        read_back,
-        [Request {
-            device: 0,
-            ..elsewhere
-        }]
+        read(format, &written, &ReadOptions::default()).unwrap(),
+        [kept]
     );
     let long = Request {
         length_bytes: 1 << 32,
         ..Request::default()
     };
-    let error = write(format, &[long], &lossy).unwrap_err().to_string();
+    let error = refused("vscsi", long, &LOSSY);
     assert!(
         error.starts_with("request 1: vscsi cannot hold a length of 4294967296"),
         "{error}"
     );
+}
 
-    let nothing = Request::default();
-    let error = write(format, &[long, nothing], &strict)
-        .unwrap_err()
-        .to_string();
-    assert!(error.starts_with("request 1"), "{error}");
+#[test]
+fn no_format_holds_nothing_or_what_ends_beyond_64_bits() {
     let end = Request {
         offset_bytes: u64::MAX,
         length_bytes: 2,
         ..Request::default()
     };
-    for format in FORMATS.iter().filter(|format| format.form == Form::Text) {
-        assert!(write(format, &[nothing], &lossy).is_err());
-        assert!(write(format, &[end], &lossy).is_err());
+    for format in FORMATS {
+        let error = refused(format.name, Request::default(), &LOSSY);
+        assert!(
+            error.starts_with("request 1: a request of no length"),
+            "{error}"
+        );
+        assert!(refused(format.name, end, &LOSSY).contains("beyond 2^64 bytes"));
     }
 }

@@ -1,0 +1,116 @@
+//! Any bytes as a trace in the format that the first one chooses: never a panic; and what was read
+//! is written in the same format and read back equal, where the format can hold it.
+
+#![no_main]
+
+use std::cell::RefCell;
+use std::io::{self, Cursor, Write};
+use std::rc::Rc;
+
+use ioassay_block::trace::{
+    self, BlkEvent, FORMATS, Format, OutOfOrder, ReadOptions, WriteOptions, ZeroLength,
+};
+use ioassay_block::{Error, Request, Source as _};
+use libfuzzer_sys::fuzz_target;
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The requests before the first fault, and the fault.
+fn requests(
+    format: &'static Format,
+    bytes: &[u8],
+    options: &ReadOptions,
+) -> (Vec<Request>, Result<(), Error>) {
+    let mut all = Vec::new();
+    let mut batch = Vec::new();
+    let mut source = match trace::read(format, Cursor::new(bytes.to_vec()), options) {
+        Ok(source) => source,
+        Err(error) => return (all, Err(error)),
+    };
+    loop {
+        if let Err(error) = source.next_batch(&mut batch) {
+            assert!(!error.to_string().is_empty());
+            assert!(source.next_batch(&mut batch).is_ok() && batch.is_empty());
+            return (all, Err(error));
+        }
+        if batch.is_empty() {
+            return (all, Ok(()));
+        }
+        all.extend_from_slice(&batch);
+    }
+}
+
+/// The same at the format's resolution.
+fn kept(format: &Format, requests: &[Request]) -> Vec<Request> {
+    let kept = requests.iter().map(|request| Request {
+        at_ns: request.at_ns / format.resolution_ns * format.resolution_ns,
+        ..*request
+    });
+    kept.collect()
+}
+
+fn write(format: &'static Format, requests: &[Request]) -> Result<Vec<u8>, Error> {
+    let output = Shared::default();
+    let mut sink = trace::write(format, output.clone(), &WriteOptions::default())?;
+    sink.put(requests)?;
+    sink.finish()?;
+    drop(sink);
+    Ok(output.0.take())
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let format = &FORMATS[usize::from(choice & 15) % FORMATS.len()];
+    let options = ReadOptions {
+        out_of_order: match choice >> 6 {
+            0 | 3 => OutOfOrder::Refuse,
+            1 => OutOfOrder::Sort(2),
+            _ => OutOfOrder::Keep,
+        },
+        zero_length: if choice & 16 == 0 {
+            ZeroLength::Refuse
+        } else {
+            ZeroLength::Skip
+        },
+        blkparse_event: if choice & 32 == 0 {
+            BlkEvent::Queued
+        } else {
+            BlkEvent::Completed
+        },
+        ..ReadOptions::default()
+    };
+    let (seen, _) = requests(format, bytes, &options);
+    if seen.is_empty() {
+        return;
+    }
+    let Ok(written) = write(format, &seen) else {
+        // iolog2 has only waits, and cannot go back in time.
+        assert!(
+            format.name == "iolog2",
+            "{} cannot write what it read",
+            format.name
+        );
+        return;
+    };
+    let options = ReadOptions {
+        out_of_order: OutOfOrder::Keep,
+        ..ReadOptions::default()
+    };
+    let (again, end) = requests(format, &written, &options);
+    assert!(end.is_ok(), "{}: {:?}", format.name, end.err());
+    assert_eq!(again, kept(format, &seen), "{}", format.name);
+});
