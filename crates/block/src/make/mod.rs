@@ -88,6 +88,7 @@ impl Recipe {
             let wanted = format!("1 to {MAX_RANGE_BYTES} bytes");
             return Err(option("range", self.range_bytes, wanted));
         }
+        self.sizes.check(self.range_bytes)?;
         if self.align_bytes == 0 || self.align_bytes > self.range_bytes {
             let wanted = format!("1 byte up to the range of {} bytes", self.range_bytes);
             return Err(option("align", self.align_bytes, wanted));
@@ -101,7 +102,6 @@ impl Recipe {
             let wanted = format!("at most {}: the rest of reads", 1.0 - self.reads);
             return Err(option("trims", self.trims, wanted));
         }
-        self.sizes.check(self.range_bytes)?;
         self.addresses.check()?;
         self.arrivals.check(self.requests)
     }

@@ -128,8 +128,8 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
     match &spec.origin {
         Origin::Made(recipe) => return Ok(recipe.range_bytes),
         Origin::File { path: None, .. } => {
-            let message = "trace.prepare.shrink_from_bytes is absent, wanted the end of the trace: \
-                           standard input cannot be read twice";
+            let message = "shrink-from is absent, wanted where the trace ends: standard input \
+                           cannot be read twice to find it";
             return Err(exception(Failure::Argument(message.to_owned())));
         }
         Origin::File { .. } => {}

@@ -1,0 +1,120 @@
+"""ioassay trace at the real command line: answers, exit codes, streams, and no half files."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def trace(ioassay: Ask, tmp_path: Path) -> Path:
+    """A small trace of DiskSim's form."""
+    assert ioassay("trace", "make", "small.disksim", "--requests", 1000, "--reads", 0.4).code == 0
+    return tmp_path / "small.disksim"
+
+
+def test_info_is_for_people_and_for_programs(ioassay: Ask, trace: Path) -> None:
+    said = ioassay("trace", "info", trace)
+    assert (said.code, said.err) == (0, "")
+    assert "disksim, 1,000 requests" in said.out and "requests/s" in said.out
+    found = ioassay("trace", "info", trace, "oltp", "--json").json["traces"]
+    assert [each["format"] for each in found] == ["disksim", "spc"]
+    assert found[0]["requests"] == 1000 and found[0]["path"] == str(trace)
+
+
+def test_doubts_are_warnings_and_no_failure(ioassay: Ask, tmp_path: Path) -> None:
+    assert ioassay("trace", "make", "fast.disksim", "--requests", 1000, "--arrivals", "fixed:50e6").code == 0
+    said = ioassay("trace", "info", "fast.disksim", "--json")
+    assert said.code == 0
+    assert "[trace-too-fast]" in said.err and "--time-scale" in said.err
+    assert "trace-too-fast" in [doubt["code"] for doubt in said.json["traces"][0]["doubts"]]
+
+
+def test_convert_prepares_and_says_what_it_changed(ioassay: Ask, trace: Path, tmp_path: Path) -> None:
+    said = ioassay("trace", "convert", trace, "out.spc.gz", "--keep", "writes", "--first", 100, "--rebase")
+    assert said.code == 0 and "spc, 100 requests" in said.out and "of another kind" in said.out
+    done = ioassay("trace", "convert", trace, "out.spc.gz", "--force", "--sizes", "split", "--page", "1KiB", "--json")
+    assert done.json["changes"]["given"] == 4000 and done.json["changes"]["split"] == 1000
+
+
+def test_streams_are_read_and_written(trace: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-I", "-m", "ioassay", "trace", "convert", "-", "-", "--from", "disksim", "--to", "disksim"]
+    done = subprocess.run(argv, input=trace.read_bytes(), capture_output=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == trace.read_bytes()
+    assert b"1,000 requests" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["info", "missing"], "missing: No such file"),
+        (["info", "."], "Is a directory"),
+        (["info", "small.disksim", "--format", "nothing"], "format"),
+        (["info", "small.disksim", "--page", "0"], "page"),
+        (["info", "noise"], "--format"),
+        (["info", "nothing"], "nothing"),
+        (["convert", "small.disksim", "small.disksim"], "--force"),
+        (["convert", "small.disksim", "other.name"], "--to"),
+        (["convert", "small.disksim", "a.disksim", "--limit", "1MiB"], "wrap or drop"),
+        (["convert", "small.disksim", "a.disksim", "--out-of-order", "sort:x"], "sort:PLACES"),
+        (["convert", "small.disksim", "-", "--to", "disksim", "--json"], "standard output"),
+        (["convert", "-", "a.disksim", "--from", "disksim", "--shrink", "1MiB"], "shrink-from"),
+        (["make", "a.disksim", "--arrivals", "poisson"], "poisson:RATE"),
+        (["make", "a.disksim", "--trims", "0.1"], "--lose"),
+        (["make", "a.disksim", "--requests", "many"], "--requests"),
+    ],
+)
+def test_bad_input_ends_with_2_and_a_reason(
+    argv: list[str], named: str, ioassay: Ask, trace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "noise").write_bytes(bytes(range(256)) * 40)
+    (tmp_path / "nothing").write_bytes(b"")
+    there = set(tmp_path.iterdir())
+    said = ioassay("trace", *argv)
+    assert said.code == 2 and named in said.err, said.err
+    assert set(tmp_path.iterdir()) == there
+
+
+@pytest.mark.root
+def test_a_full_disk_ends_with_1_and_leaves_nothing(ioassay: Ask, small_disk: Callable[..., Path]) -> None:
+    folder = small_disk(64)
+    said = ioassay("trace", "make", folder / "a.disksim", "--requests", 100_000)
+    assert said.code == 1 and "No space left" in said.err
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_leaves_no_half_file(number: signal.Signals, tmp_path: Path) -> None:
+    argv = [sys.executable, "-I", "-m", "ioassay", "trace", "make", "a.disksim", "--requests", "2000000000"]
+    running = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    give_up = time.monotonic() + 60
+    while not list(tmp_path.iterdir()) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    os.kill(running.pid, number)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_ends_a_wait_for_standard_input(tmp_path: Path) -> None:
+    argv = [sys.executable, "-I", "-X", "faulthandler", "-m", "ioassay", "trace", "info", "-"]
+    running = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wchan = Path(f"/proc/{running.pid}/wchan")
+    give_up = time.monotonic() + 30
+    while "pipe" not in wchan.read_text() and time.monotonic() < give_up:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    try:
+        running.wait(timeout=30)
+    finally:
+        running.kill()
+        _, err = running.communicate()
+    assert running.returncode == 130, err
