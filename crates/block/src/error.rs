@@ -191,7 +191,7 @@ impl Fault {
 const EXCERPT_BYTES: usize = 60;
 
 /// The beginning of `text`, unprintable bytes escaped, with an ellipsis where it was cut.
-fn excerpt(text: &[u8]) -> String {
+pub(crate) fn excerpt(text: &[u8]) -> String {
     let mut shown = String::new();
     for &byte in text.iter().take(EXCERPT_BYTES) {
         // Writing into a String cannot fail.

@@ -467,3 +467,17 @@ fn an_unknown_format_is_answered_with_the_nearest() {
     let error = trace::format("parquet").unwrap_err().to_string();
     assert!(error.contains("one of spc, disksim"), "{error}");
 }
+
+#[test]
+fn every_format_is_documented_and_named_once() {
+    let text = include_str!("../../../docs/traces.md");
+    for format in trace::FORMATS {
+        assert!(
+            text.contains(&format!("\n### {}\n", format.name)),
+            "docs/traces.md: {}",
+            format.name
+        );
+        assert!(std::ptr::eq(trace::format(format.name).unwrap(), format));
+        assert!(!format.kinds.is_empty() && format.resolution_ns > 0);
+    }
+}

@@ -192,6 +192,7 @@ fn lines_that_two_formats_share_are_no_ambiguity() {
         (None, "ssdsim", "mqsim"),
         (Some("t.trace"), "ssdsim", "mqsim"),
         (Some("t.mqsim"), "mqsim", "ssdsim"),
+        (Some("t.mqsim.gz"), "mqsim", "ssdsim"),
     ] {
         let sniffed = trace::sniff(text, name).unwrap();
         assert_eq!(sniffed.format.name, chosen);
@@ -209,15 +210,29 @@ fn what_fits_nothing_is_explained() {
         "{error}"
     );
     assert!(error.contains("--format"), "{error}");
-    let error = trace::sniff(b"", None).unwrap_err().to_string();
+    let error = trace::sniff(b"time,op,size,lbn\n1,2a,512,3\n", None)
+        .unwrap_err()
+        .to_string();
     assert!(
-        error.contains("spc: the trace parses to nothing"),
+        error.contains("csv: line 1: column name is `time`, wanted a time with"),
         "{error}"
     );
-    assert!(matches!(
-        trace::sniff(b"a,b,c\n1,2,3\n", None),
-        Err(Error::Unknown { .. })
-    ));
+    let error = trace::sniff(b"fio version 3 iolog\nx\n", None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("(iolog3: line 2: timestamp is `x`"),
+        "{error}"
+    );
+    let error = trace::sniff(b"a,b,c\n1,2,3\n", None)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("csv begins with `a,b,c`"), "{error}");
+    let error = trace::sniff(b"", None).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the trace parses to nothing: 0 bytes"),
+        "{error}"
+    );
 }
 
 const STRICT: WriteOptions = WriteOptions {

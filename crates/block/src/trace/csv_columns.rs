@@ -16,6 +16,9 @@ pub(super) enum Role {
     Ignored,
 }
 
+/// The column of faults that a header's names have.
+pub(super) const COLUMN_NAME: &str = "column name";
+
 const SECTOR: u64 = super::fields::SECTOR_BYTES;
 const NAMES: &str = "names with a time, a kind, an offset and a length, each once: \
                      time_s|ms|us|ns, kind|op, offset|lba|lbn|sector, length|size|sectors";
@@ -27,10 +30,9 @@ pub(super) fn roles<'a>(
 ) -> Result<Vec<Role>, Fault> {
     let mut roles = Vec::new();
     for name in names {
-        let name = name.trim_ascii().trim_ascii_start();
+        let name = name.trim_ascii();
         let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
-        roles
-            .push(role(&lower, given).map_err(|wanted| Fault::field("column name", name, wanted))?);
+        roles.push(role(&lower, given).map_err(|wanted| Fault::field(COLUMN_NAME, name, wanted))?);
     }
     let once = |is: fn(&Role) -> bool| roles.iter().filter(|role| is(role)).count() == 1;
     let complete = once(|role| matches!(role, Role::Time(_)))

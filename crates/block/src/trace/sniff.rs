@@ -1,8 +1,10 @@
 //! Finds a trace's format by what it begins with. Strict: every complete line or record of the
 //! head must be right in a format, and only one may fit. Names of files never decide alone.
 
+use super::csv_columns::COLUMN_NAME;
 use super::{FORMATS, Form, Format};
-use crate::Error;
+use crate::error::excerpt;
+use crate::{Error, Fault};
 
 /// As much of a trace, decompressed, as is looked at.
 pub const SNIFF_BYTES: usize = 64 * 1024;
@@ -41,7 +43,11 @@ pub fn sniff(head: &[u8], name_hint: Option<&str>) -> Result<Sniffed, Error> {
         }
     }
     match fitting.as_slice() {
-        [] => Err(unknown(others)),
+        [] if head.is_empty() => Err(Error::Nothing {
+            format: "any format",
+            seen: "0 bytes".into(),
+        }),
+        [] => Err(unknown(head, others)),
         [(format, requests)] => Ok(Sniffed {
             format,
             same: None,
@@ -55,9 +61,11 @@ pub fn sniff(head: &[u8], name_hint: Option<&str>) -> Result<Sniffed, Error> {
 
 /// Of two formats that mean the same the first, unless the file is named as the second's are.
 fn either(first: Fit, second: Fit, name_hint: Option<&str>) -> Sniffed {
-    let named = |format: &Format| {
-        name_hint.is_some_and(|name| format.endings.iter().any(|ending| name.ends_with(ending)))
-    };
+    let name = name_hint.map_or("", |name| {
+        let plain = name.strip_suffix(".gz").or(name.strip_suffix(".zst"));
+        plain.unwrap_or(name)
+    });
+    let named = |format: &Format| format.endings.iter().any(|ending| name.ends_with(ending));
     let second_named = named(second.0) && !named(first.0);
     let (chosen, same) = if second_named {
         (second, first)
@@ -90,17 +98,34 @@ fn ambiguous(fitting: &[Fit]) -> Error {
     }
 }
 
-/// Explains the formats that got furthest.
-fn unknown(mut others: Vec<(&'static Format, Misfit)>) -> Error {
+/// Explains the formats that got furthest; where none got anywhere, shows what it was.
+fn unknown(head: &[u8], mut others: Vec<(&'static Format, Misfit)>) -> Error {
     others.sort_by_key(|(_, (requests, _))| std::cmp::Reverse(*requests));
-    let furthest = others.first().map_or(0, |(_, (requests, _))| *requests);
     let nearest: Vec<String> = others
         .iter()
-        .filter(|(_, (requests, _))| furthest == 0 || *requests > 0)
-        .take(if furthest == 0 { usize::MAX } else { NEAREST })
+        .filter(|(_, (requests, error))| *requests > 0 || begins_right(error))
+        .take(NEAREST)
         .map(|(format, (_, error))| format!("{}: {error}", format.name))
         .collect();
+    if !nearest.is_empty() {
+        let nearest = nearest.join("; ");
+        return Error::Unknown { nearest };
+    }
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
+    let beginning = excerpt(line.trim_ascii());
     Error::Unknown {
-        nearest: nearest.join("; "),
+        nearest: format!("none of {} begins with `{beginning}`", names.join(", ")),
+    }
+}
+
+/// Whether the beginning is right, a header for example, though no request was read.
+fn begins_right(error: &Error) -> bool {
+    match error {
+        Error::At { place, fault } => {
+            let header = matches!(fault, Fault::Field { column, .. } if *column == COLUMN_NAME);
+            header || !matches!(place.as_str(), "line 1" | "byte 0")
+        }
+        _ => false,
     }
 }
