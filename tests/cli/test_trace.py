@@ -69,6 +69,7 @@ def test_streams_are_read_and_written(trace: Path, tmp_path: Path) -> None:
         (["convert", "-", "a.disksim", "--from", "disksim", "--shrink", "1MiB"], "shrink-from"),
         (["make", "a.disksim", "--arrivals", "poisson"], "poisson:RATE"),
         (["make", "a.disksim", "--trims", "0.1"], "--lose"),
+        (["make", "nowhere/a.disksim"], "nowhere is no folder"),
         (["make", "a.disksim", "--requests", "many"], "--requests"),
     ],
 )
@@ -81,6 +82,17 @@ def test_bad_input_ends_with_2_and_a_reason(
     said = ioassay("trace", *argv)
     assert said.code == 2 and named in said.err, said.err
     assert set(tmp_path.iterdir()) == there
+
+
+def test_a_reader_that_goes_away_is_no_complaint(tmp_path: Path) -> None:
+    argv = [sys.executable, "-I", "-m", "ioassay", "trace", "make", "-", "--to", "disksim"]
+    running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout and running.stderr
+    running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    running.stderr.close()
+    assert running.wait(timeout=60) == 1
 
 
 @pytest.mark.root

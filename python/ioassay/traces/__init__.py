@@ -54,8 +54,7 @@ def source(
     if isinstance(trace, Mapping):
         described = dict(trace) if trace.keys() & {"path", "make"} else {"make": dict(trace)}
     else:
-        path = Path(trace)
-        described = {"path": str(shipped().get(str(trace), path) if not path.exists() else path)}
+        described = {"path": str(_found(trace))}
     if format is not None:
         described["format"] = format
     if read:
@@ -123,6 +122,12 @@ def make(
 ) -> dict[str, Any]:
     """Write a made trace; `laws` are those of `recipe`, the rest is as in `convert`."""
     return convert(recipe(**laws), output, to=to, lose=lose, force=force)
+
+
+def _found(trace: str | Path) -> Path:
+    """A file; a shipped trace where there is none of that name here."""
+    named = shipped().get(str(trace))
+    return named if named and not Path(trace).exists() else Path(trace)
 
 
 @contextmanager

@@ -46,6 +46,8 @@ def replaced(path: Path, *, force: bool) -> Iterator[Path]:
         raise UsageError(f"{path} is no regular file, wanted one, or - for standard output")
     if path.exists() and not force:
         raise UsageError(f"{path} exists; --force replaces it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder, wanted one that exists for {path.name}")
     unfinished = durable.unfinished_of(path)
     try:
         yield unfinished

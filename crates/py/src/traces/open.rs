@@ -154,7 +154,7 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
 impl Opened {
     /// Gives every batch to `take`, and looks now and then whether the user wants to stop. Call it
     /// without the GIL.
-    pub fn each(&mut self, mut take: impl FnMut(&[Request]) -> Result<(), Error>) -> PyResult<()> {
+    pub fn each(&mut self, mut take: impl FnMut(&[Request]) -> PyResult<()>) -> PyResult<()> {
         let mut batch = Vec::new();
         for number in 0_u32.. {
             let given = self.source.next_batch(&mut batch);
@@ -162,7 +162,7 @@ impl Opened {
             if batch.is_empty() {
                 break;
             }
-            take(&batch).map_err(|error| of_trace(error, None))?;
+            take(&batch)?;
             if number % BATCHES_BETWEEN_SIGNALS == 0 {
                 Python::attach(|py| py.check_signals())?;
             }

@@ -59,19 +59,19 @@ fn write(
     options: &WriteOptions,
     packing: Packing,
 ) -> PyResult<()> {
-    let shown = path.unwrap_or(Path::new("standard output"));
-    let failed = |error: io::Error| of_trace(error.into(), Some(shown));
+    // Without a path the command line knows that its own output failed, not a file.
+    let failed = |error: ioassay_block::Error| of_trace(error, path);
     let output: Box<dyn Write> = match path {
-        Some(path) => Box::new(File::create(path).map_err(failed)?),
+        Some(path) => Box::new(File::create(path).map_err(|error| failed(error.into()))?),
         None => Box::new(io::stdout()),
     };
-    let packed = Shared(Rc::new(RefCell::new(packing.over(output).map_err(failed)?)));
-    let mut sink = trace::write(format, packed.clone(), options)
-        .map_err(|error| of_trace(error, Some(shown)))?;
-    opened.each(|batch| sink.put(batch))?;
-    sink.finish()
-        .map_err(|error| of_trace(error, Some(shown)))?;
-    packed.0.borrow_mut().finish().map_err(failed)
+    let packed = packing.over(output).map_err(|error| failed(error.into()))?;
+    let packed = Shared(Rc::new(RefCell::new(packed)));
+    let mut sink = trace::write(format, packed.clone(), options).map_err(failed)?;
+    opened.each(|batch| sink.put(batch).map_err(failed))?;
+    sink.finish().map_err(failed)?;
+    let finished = packed.0.borrow_mut().finish();
+    finished.map_err(|error| failed(error.into()))
 }
 
 fn write_options(lose: &[String]) -> PyResult<WriteOptions> {
