@@ -446,6 +446,11 @@ fn what_is_refused_can_be_accepted() {
     };
     let late = "3 0 8 1 1\n4 0 8 1 1\n5 0 8 1 1\n1 0 8 1 1\n";
     assert!(fault_with("disksim", late, &options).starts_with("request 4: goes back in time"));
+    let options = ReadOptions {
+        zero_length: ZeroLength::Skip,
+        ..ReadOptions::default()
+    };
+    assert!(fault_with("disksim", "3 0 8 0 1\n", &options).contains("parses to nothing: 1 lines"));
     let options = |lines| ReadOptions {
         bad_lines: BadLines::SkipAtMost(lines),
         ..ReadOptions::default()

@@ -70,8 +70,12 @@ impl Parser {
         Ok(parser)
     }
 
+    #[inline(always)]
     fn kind(&self, field: &[u8]) -> Result<Kind, Fault> {
         match (self.given.kinds, field) {
+            // The words that are written here come first: the others are looked up in lower case.
+            (KindCode::Words, b"read" | b"R") => Ok(Kind::Read),
+            (KindCode::Words, b"write" | b"W") => Ok(Kind::Write),
             (KindCode::Words, _) => word(field),
             (KindCode::Scsi, _) => scsi::hexadecimal(field),
             (KindCode::ReadIsOne, b"1") | (KindCode::WriteIsOne, b"0") => Ok(Kind::Read),
@@ -90,7 +94,7 @@ fn option(name: &'static str, value: String, wanted: String) -> Error {
 }
 
 impl LineParser for Parser {
-    #[inline]
+    #[inline(always)]
     fn parse(&mut self, line: &[u8]) -> Result<Option<Request>, Fault> {
         if self.header_to_come {
             self.header_to_come = false;

@@ -7,8 +7,8 @@ pub(super) struct Gate {
     last_ns: u64,
     in_order: bool,
     zero_length: ZeroLength,
-    /// How many requests were read.
-    pub(super) seen: u64,
+    /// How many requests were admitted.
+    pub(super) given: u64,
 }
 
 impl Gate {
@@ -17,14 +17,13 @@ impl Gate {
             last_ns: 0,
             in_order: options.out_of_order == OutOfOrder::Refuse,
             zero_length: options.zero_length,
-            seen: 0,
+            given: 0,
         }
     }
 
     /// Whether the request is to be given.
     #[inline(always)]
     pub(super) fn admits(&mut self, request: &Request) -> Result<bool, Fault> {
-        self.seen += 1;
         if request.at_ns < self.last_ns && self.in_order {
             return Err(Fault::TimeBack {
                 at_ns: request.at_ns,
@@ -44,6 +43,7 @@ impl Gate {
         }
         self.last_ns = request.at_ns;
         if request.length_bytes > 0 || request.kind == Kind::Flush {
+            self.given += 1;
             return Ok(true);
         }
         match self.zero_length {

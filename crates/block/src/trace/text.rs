@@ -76,7 +76,7 @@ impl<R: Read, P: LineParser> TextSource<R, P> {
 
     /// An error if the text held no request.
     fn something(&self) -> Result<(), Error> {
-        if self.gate.seen > 0 {
+        if self.gate.given > 0 {
             return Ok(());
         }
         Err(Error::Nothing {
@@ -146,8 +146,8 @@ pub(super) fn probe(
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         match source.next_batch(&mut batch) {
-            Err(error) => return Err((source.gate.seen, error)),
-            Ok(()) if batch.is_empty() => return Ok(source.gate.seen),
+            Err(error) => return Err((source.gate.given, error)),
+            Ok(()) if batch.is_empty() => return Ok(source.gate.given),
             Ok(()) => {}
         }
     }

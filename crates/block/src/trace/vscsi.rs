@@ -212,7 +212,7 @@ impl<R: Read> Records<R> {
             let wanted = bytes;
             return Err(Fault::Truncated { seen, wanted }.at_byte(self.position));
         }
-        if self.gate.seen == 0 {
+        if self.gate.given == 0 {
             return Err(Error::Nothing {
                 format: self.format.name,
                 seen: format!("{} bytes", self.position),
@@ -256,8 +256,8 @@ fn probe(format: &'static Format, head: &[u8]) -> Result<u64, Misfit> {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         match records.next_batch(&mut batch) {
-            Err(error) => return Err((records.gate.seen, error)),
-            Ok(()) if batch.is_empty() => return Ok(records.gate.seen),
+            Err(error) => return Err((records.gate.given, error)),
+            Ok(()) if batch.is_empty() => return Ok(records.gate.given),
             Ok(()) => {}
         }
     }
