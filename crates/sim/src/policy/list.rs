@@ -19,7 +19,10 @@ pub(super) struct Lists {
 impl Lists {
     /// `lists` empty lists that share the slots below `slots`.
     pub(super) fn new(slots: usize, lists: usize) -> Self {
-        let alone = |at| Link { newer: at, older: at };
+        let alone = |at| Link {
+            newer: at,
+            older: at,
+        };
         Self {
             links: (0..(slots + lists) as u32).map(alone).collect(),
             slots: slots as u32,
@@ -31,7 +34,10 @@ impl Lists {
     pub(super) fn push_front(&mut self, list: u32, slot: u32) {
         let sentinel = self.slots + list;
         let older = self.links[sentinel as usize].older;
-        self.links[slot as usize] = Link { newer: sentinel, older };
+        self.links[slot as usize] = Link {
+            newer: sentinel,
+            older,
+        };
         self.links[older as usize].newer = slot;
         self.links[sentinel as usize].older = slot;
     }
@@ -41,7 +47,10 @@ impl Lists {
     pub(super) fn push_back(&mut self, list: u32, slot: u32) {
         let sentinel = self.slots + list;
         let newer = self.links[sentinel as usize].newer;
-        self.links[slot as usize] = Link { newer, older: sentinel };
+        self.links[slot as usize] = Link {
+            newer,
+            older: sentinel,
+        };
         self.links[newer as usize].older = slot;
         self.links[sentinel as usize].newer = slot;
     }
@@ -56,7 +65,7 @@ impl Lists {
 
     /// Moves a slot to the front of `list`, from wherever it was.
     #[inline]
-    pub(super) fn to_front(&mut self, list: u32, slot: u32) {
+    pub(super) fn renew(&mut self, list: u32, slot: u32) {
         self.unlink(slot);
         self.push_front(list, slot);
     }

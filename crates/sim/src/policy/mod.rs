@@ -7,6 +7,28 @@
 //! buffer; *inline* it is a buffer inside the drive, whose places come free when the drive has
 //! programmed what left.
 
+mod blocks;
+mod bplru;
+mod by_element;
+mod clock;
+mod epo;
+mod epo_all;
+mod error;
+mod fab;
+mod fifo;
+mod ghost;
+mod idle_cold;
+mod index;
+mod list;
+mod lru;
+mod none;
+pub mod optimum;
+mod places;
+mod settings;
+
+pub use error::Error;
+pub use settings::{BlockBy, Settings};
+
 /// A logical page of the drive, counted from 0 in units of the drive's page size.
 pub type Page = u32;
 
@@ -70,6 +92,19 @@ pub struct Eviction {
     pub joined: bool,
 }
 
+impl Eviction {
+    /// One page that was in the buffer, as a request of its own.
+    #[inline]
+    fn of(page: Page) -> Self {
+        Self {
+            first: page,
+            pages: 1,
+            action: Action::Write,
+            joined: false,
+        }
+    }
+}
+
 /// A write buffer.
 ///
 /// Contract, held by `tests/policy_contract.rs` over every entry of [`POLICIES`]: no page is lost
@@ -117,4 +152,122 @@ pub trait Policy {
 
     /// Evicts all that is held, in the policy's own order.
     fn drain(&mut self, evicted: &mut Vec<Eviction>);
+}
+
+type Constructor = fn(&Settings) -> Result<Box<dyn Policy + Send>, Error>;
+
+/// An entry of [`POLICIES`].
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// The fields of [`Settings`] that it knows beside layout, capacity and time.
+    pub options: &'static [&'static str],
+    make: Constructor,
+}
+
+impl Entry {
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        options: &'static [&'static str],
+        make: Constructor,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            options,
+            make,
+        }
+    }
+
+    /// Makes the buffer.
+    ///
+    /// # Errors
+    /// An option that the policy does not know, a buffer smaller than it needs, a layout that
+    /// cannot be.
+    pub fn build(&self, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+        settings.check()?;
+        if let Some(option) = settings
+            .chosen()
+            .find(|option| !self.options.contains(option))
+        {
+            let known = match self.options {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            };
+            return Err(Error::Option {
+                policy: self.name,
+                option,
+                known,
+            });
+        }
+        (self.make)(settings)
+    }
+}
+
+/// Every policy there is.
+pub const POLICIES: &[Entry] = &[
+    Entry::new(
+        "none",
+        "no buffer: every page goes straight to the drive",
+        &[],
+        none::make,
+    ),
+    Entry::new(
+        "fifo",
+        "the page that came first leaves first",
+        &[],
+        fifo::make,
+    ),
+    Entry::new("lru", "the page written longest ago leaves", &[], lru::make),
+    Entry::new(
+        "clock",
+        "first in, first out, with a second chance for what was written again",
+        &[],
+        clock::make,
+    ),
+    Entry::new(
+        "bplru",
+        "the block written longest ago leaves, whole if it is padded",
+        &["block_by", "padding", "compensation", "block_requests"],
+        bplru::make,
+    ),
+    Entry::new(
+        "fab",
+        "the block with most pages leaves",
+        &["block_by", "block_requests"],
+        fab::make,
+    ),
+    Entry::new(
+        "epo",
+        "the oldest page of the next element leaves, round robin",
+        &[],
+        epo::make,
+    ),
+    Entry::new(
+        "epo-all",
+        "the oldest page of every element leaves at once",
+        &[],
+        epo_all::make,
+    ),
+    Entry::new(
+        "idle-cold",
+        "the coldest page of an idle element leaves",
+        &[],
+        idle_cold::make,
+    ),
+];
+
+/// Makes the buffer of a policy.
+///
+/// # Errors
+/// A name that is in no entry of [`POLICIES`], and all that [`Entry::build`] refuses.
+pub fn make(name: &str, settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+    if let Some(entry) = POLICIES.iter().find(|entry| entry.name == name) {
+        return entry.build(settings);
+    }
+    let names: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
+    Err(Error::unknown(name, &names))
 }

@@ -1,0 +1,148 @@
+//! `bplru`: block padding LRU (H. Kim and S. Ahn, "BPLRU: A Buffer Management Scheme for Improving
+//! Random Writes in Flash Storage", FAST 2008).
+//!
+//! The list is of blocks, and a write to any page makes its whole block the newest. When room is
+//! needed, the oldest block leaves with all its pages. Two options of the paper:
+//!
+//! - *padding*: pages of the block that are not in the buffer are read, and the block is written
+//!   whole, so that a drive that maps by block need not merge.
+//! - *compensation*: a block that was written from its first page to its last, in order, will not
+//!   be written again soon: it becomes the oldest. A write out of order begins anew.
+//!
+//! Inferred: the write that needs room makes its block the newest before a victim is looked for
+//! (so a block never leaves because of a write to itself), reads and discards move nothing, and a
+//! block is either consecutive LBAs or the pages of one element: the paper's drive had but one.
+
+use super::{
+    Access, Error, Eviction, Outlook, Page, Policy, Settings, blocks::Blocks, list::Lists,
+};
+
+struct Bplru {
+    blocks: Blocks,
+    order: Lists,
+    /// For each slot the place up to which it was written in order from its first one.
+    runs: Box<[u32]>,
+    padding: bool,
+    compensation: bool,
+}
+
+pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+    let block = settings.layout.pages_per_block as usize;
+    settings.need("bplru", block, "one block")?;
+    let blocks = Blocks::new(settings);
+    Ok(Box::new(Bplru {
+        order: Lists::new(blocks.slots(), 1),
+        runs: vec![0; blocks.slots()].into_boxed_slice(),
+        blocks,
+        padding: settings.padding,
+        compensation: settings.compensation,
+    }))
+}
+
+impl Bplru {
+    /// Evicts the oldest block. `false`: there is none.
+    #[inline]
+    fn evict(&mut self, evicted: &mut Vec<Eviction>) -> bool {
+        let Some(slot) = self.order.back(0) else {
+            return false;
+        };
+        self.order.unlink(slot);
+        if self.padding {
+            self.blocks.flush_padded(slot, evicted);
+        } else {
+            self.blocks.flush(slot, evicted);
+        }
+        true
+    }
+
+    fn compensate(&mut self, slot: u32, place: u32) {
+        let run = &mut self.runs[slot as usize];
+        *run = match place {
+            0 => 1,
+            place if place == *run => place + 1,
+            _ => 0,
+        };
+        if *run == self.blocks.places_of(slot) {
+            self.order.unlink(slot);
+            self.order.push_back(0, slot);
+        }
+    }
+
+    /// Gives a block its slot, as the newest.
+    #[inline]
+    fn open(&mut self, block: u32, evicted: &mut Vec<Eviction>) -> Option<u32> {
+        if self.blocks.is_full() {
+            self.evict(evicted);
+        }
+        let slot = self.blocks.open(block)?;
+        self.runs[slot as usize] = 0;
+        self.order.push_front(0, slot);
+        Some(slot)
+    }
+}
+
+impl Policy for Bplru {
+    fn pads(&self) -> bool {
+        self.padding
+    }
+
+    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        let (block, place) = self.blocks.locate(page);
+        let mut access = Access::Miss;
+        let slot = if let Some(slot) = self.blocks.find(block) {
+            self.order.renew(0, slot);
+            if self.blocks.has(slot, place) {
+                access = Access::Hit;
+            } else {
+                if self.blocks.is_full() {
+                    // Another block: this one is the newest, and were it alone it would be whole.
+                    self.evict(evicted);
+                }
+                self.blocks.add(slot, place);
+            }
+            slot
+        } else if let Some(slot) = self.open(block, evicted) {
+            self.blocks.add(slot, place);
+            slot
+        } else {
+            evicted.push(Eviction::of(page));
+            return Access::Through;
+        };
+        if self.compensation {
+            self.compensate(slot, place);
+        }
+        access
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.blocks.holds(page)
+    }
+
+    fn discard(&mut self, page: Page) -> bool {
+        let (block, place) = self.blocks.locate(page);
+        let found = self
+            .blocks
+            .find(block)
+            .filter(|&slot| self.blocks.has(slot, place));
+        if let Some(slot) = found {
+            if self.blocks.count(slot) == 1 {
+                self.order.unlink(slot);
+            }
+            self.blocks.take(slot, place);
+            self.runs[slot as usize] = 0;
+        }
+        found.is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.blocks.capacity()
+    }
+
+    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+        while self.evict(evicted) {}
+    }
+}

@@ -1,0 +1,78 @@
+//! `epo`: element-parallel order, one page at a time.
+//!
+//! A page belongs to the list of its element; a write makes it the newest there. When room is
+//! needed, the oldest page of the next list leaves, round robin over the elements, so that
+//! consecutive evictions go to different elements and are programmed at the same time.
+//!
+//! Inferred: the published abstract (EPO, MSST 2011) says that write requests are reordered to
+//! exploit element-level parallelism, and no more. That there is one list an element, in order of
+//! last write, and that elements take turns, is our reading; `epo-all` is the other one.
+
+use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, by_element::ByElement};
+
+struct Epo {
+    held: ByElement,
+    /// Whose turn it is.
+    turn: u32,
+}
+
+pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+    settings.need("epo", 1, "it keeps pages")?;
+    Ok(Box::new(Epo {
+        held: ByElement::new(settings),
+        turn: 0,
+    }))
+}
+
+impl Epo {
+    /// Evicts one page. Elements without a page lose their turn.
+    #[inline]
+    fn evict(&mut self, evicted: &mut Vec<Eviction>) {
+        for _ in 0..self.held.elements() {
+            let element = self.turn;
+            self.turn = if element + 1 == self.held.elements() {
+                0
+            } else {
+                element + 1
+            };
+            if self.held.evict(element, evicted) {
+                return;
+            }
+        }
+    }
+}
+
+impl Policy for Epo {
+    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        if self.held.touch(page) {
+            return Access::Hit;
+        }
+        if self.held.places.is_full() {
+            self.evict(evicted);
+        }
+        self.held.enter(page);
+        Access::Miss
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.held.places.find(page).is_some()
+    }
+
+    fn discard(&mut self, page: Page) -> bool {
+        self.held.discard(page)
+    }
+
+    fn len(&self) -> usize {
+        self.held.places.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.held.places.capacity()
+    }
+
+    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+        while !self.is_empty() {
+            self.evict(evicted);
+        }
+    }
+}

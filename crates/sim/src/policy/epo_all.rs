@@ -1,0 +1,62 @@
+//! `epo-all`: element-parallel order, one page of every element at once.
+//!
+//! As `epo`, but when room is needed every element that has a page gives its oldest, in the order
+//! of the elements: a stripe as wide as the drive, after which the buffer has room for as many
+//! pages. Inferred, as `epo` is: the other reading of the same abstract.
+
+use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, by_element::ByElement};
+
+struct EpoAll {
+    held: ByElement,
+}
+
+pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+    let wanted = settings.layout.elements as usize;
+    settings.need("epo-all", wanted, "one for each element")?;
+    Ok(Box::new(EpoAll {
+        held: ByElement::new(settings),
+    }))
+}
+
+impl EpoAll {
+    fn evict(&mut self, evicted: &mut Vec<Eviction>) {
+        for element in 0..self.held.elements() {
+            self.held.evict(element, evicted);
+        }
+    }
+}
+
+impl Policy for EpoAll {
+    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        if self.held.touch(page) {
+            return Access::Hit;
+        }
+        if self.held.places.is_full() {
+            self.evict(evicted);
+        }
+        self.held.enter(page);
+        Access::Miss
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.held.places.find(page).is_some()
+    }
+
+    fn discard(&mut self, page: Page) -> bool {
+        self.held.discard(page)
+    }
+
+    fn len(&self) -> usize {
+        self.held.places.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.held.places.capacity()
+    }
+
+    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+        while !self.is_empty() {
+            self.evict(evicted);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! `idle-cold`: the coldest page of an idle element leaves. Our own.
+//!
+//! Round robin spreads pages evenly, but blindly: its next element may be cleaning or reading
+//! while others stand idle, and its oldest page may be a hot one. Two questions are asked instead.
+//!
+//! *Which element?* One that is idle, and of these the one whose candidate was written longest ago:
+//! under light load that is plain replacement by coldness over the whole buffer. If none is idle,
+//! the one that is free soonest. An element that was passed over while it was busy collects old
+//! pages, which go as soon as it is idle, so no element is forgotten. What the policy has just given
+//! to an element counts as `service_ps` of work even if the outlook does not know it yet: pages that
+//! leave at the same instant go to different elements, and without any outlook (reshaping with no
+//! drive behind) the elements take turns.
+//!
+//! *Which page?* Pages written once and pages written again stand in two lists an element, each in
+//! order of last write; a long run of pages written once so passes without taking the others along.
+//! How many places the first kind may have is not a constant: as in ARC (N. Megiddo and
+//! D. S. Modha, FAST 2003), each return of a page that left too early, of which the last `capacity`
+//! are remembered, gives its kind one more place. It begins at half, which favours neither. Where
+//! no element with a page of the kind in excess is idle, an idle one's page of the other kind goes:
+//! it is still the coldest of its element and may cost a write later, while waiting costs time now.
+//!
+//! Writing back inside a drive keeps as many places free as there are elements, so that a burst as
+//! wide as the drive finds room, but an eighth of the buffer at most; only idle elements are given
+//! pages, one each.
+//!
+//! Cost: a hit moves one page between two lists, as LRU does; an eviction looks at one number an
+//! element, two if none of the kind is idle. About 40 bytes a page. There is no other parameter.
+
+use std::num::NonZeroU32;
+
+use super::{
+    Access, Error, Eviction, Outlook, Page, Policy, Settings, ghost::Ghost, list::Lists,
+    places::Places,
+};
+use crate::divide::Divisor;
+
+/// That an element has no page of a kind.
+const NO_PAGE: u64 = u64::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Once,
+    Again,
+}
+
+impl Kind {
+    const fn other(self) -> Self {
+        match self {
+            Self::Once => Self::Again,
+            Self::Again => Self::Once,
+        }
+    }
+}
+
+/// An element that would be given its oldest page of a kind.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    wait_ps: u64,
+    age: u64,
+    element: u32,
+    kind: Kind,
+}
+
+struct IdleCold {
+    places: Places,
+    /// Pages of `Kind::Once` of each element, then those of `Kind::Again`.
+    lists: Lists,
+    elements: Divisor,
+    /// Number of each page's last write, and its kind.
+    written: Box<[u64]>,
+    kinds: Box<[Kind]>,
+    /// Number of the last write of the back of each list: what an eviction compares.
+    backs: Box<[u64]>,
+    writes: u64,
+    once: usize,
+    /// Places that pages written once may take.
+    once_share: usize,
+    ghost: Ghost,
+    /// Until when each element is busy with what it was given here.
+    given_until_ps: Box<[u64]>,
+    service_ps: u64,
+    spare: usize,
+}
+
+pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+    settings.need("idle-cold", 1, "it keeps pages")?;
+    let capacity = settings.capacity_pages;
+    let elements = settings.layout.elements as usize;
+    Ok(Box::new(IdleCold {
+        places: Places::new(capacity),
+        lists: Lists::new(capacity, 2 * elements),
+        elements: Divisor::new(
+            NonZeroU32::new(settings.layout.elements).unwrap_or(NonZeroU32::MIN),
+        ),
+        written: vec![0; capacity].into_boxed_slice(),
+        kinds: vec![Kind::Once; capacity].into_boxed_slice(),
+        backs: vec![NO_PAGE; 2 * elements].into_boxed_slice(),
+        writes: 0,
+        once: 0,
+        once_share: capacity / 2,
+        ghost: Ghost::new(capacity),
+        given_until_ps: vec![0; elements].into_boxed_slice(),
+        service_ps: settings.service_ps.max(1),
+        spare: elements.min(capacity / 8),
+    }))
+}
+
+impl IdleCold {
+    #[inline]
+    fn list(&self, kind: Kind, element: u32) -> u32 {
+        match kind {
+            Kind::Once => element,
+            Kind::Again => self.elements.get() + element,
+        }
+    }
+
+    #[inline]
+    fn enlist(&mut self, slot: u32, element: u32, kind: Kind) {
+        let list = self.list(kind, element);
+        self.lists.push_front(list, slot);
+        self.kinds[slot as usize] = kind;
+        self.written[slot as usize] = self.writes;
+        self.once += usize::from(kind == Kind::Once);
+        let back = &mut self.backs[list as usize];
+        // Only the first page of a list is its back as well.
+        *back = (*back).min(self.writes);
+    }
+
+    #[inline]
+    fn delist(&mut self, slot: u32, element: u32) {
+        let kind = self.kinds[slot as usize];
+        let list = self.list(kind, element);
+        self.lists.unlink(slot);
+        self.once -= usize::from(kind == Kind::Once);
+        let back = self.lists.back(list);
+        self.backs[list as usize] = back.map_or(NO_PAGE, |back| self.written[back as usize]);
+    }
+
+    /// The element that can begin first with a page of this kind; of several the one whose page is
+    /// oldest.
+    #[inline]
+    fn candidate(&self, kind: Kind, outlook: &Outlook<'_>) -> Option<Candidate> {
+        let from = self.list(kind, 0) as usize;
+        let backs = &self.backs[from..from + self.given_until_ps.len()];
+        let mut best = Candidate {
+            wait_ps: u64::MAX,
+            age: NO_PAGE,
+            element: 0,
+            kind,
+        };
+        for (element, (&age, &given)) in (0..).zip(backs.iter().zip(&self.given_until_ps)) {
+            let free = outlook
+                .free_at_ps
+                .get(element as usize)
+                .copied()
+                .unwrap_or(0);
+            let wait_ps = given.max(free).saturating_sub(outlook.now_ps);
+            if age != NO_PAGE && (wait_ps, age) < (best.wait_ps, best.age) {
+                best = Candidate {
+                    wait_ps,
+                    age,
+                    element,
+                    kind,
+                };
+            }
+        }
+        (best.age != NO_PAGE).then_some(best)
+    }
+
+    #[inline]
+    fn victim(&self, outlook: &Outlook<'_>) -> Option<Candidate> {
+        let kind = if self.once > self.once_share || self.once == self.places.len() {
+            Kind::Once
+        } else {
+            Kind::Again
+        };
+        let wanted = self.candidate(kind, outlook);
+        if wanted.is_some_and(|wanted| wanted.wait_ps == 0) {
+            return wanted;
+        }
+        let other = self.candidate(kind.other(), outlook);
+        other
+            .filter(|other| other.wait_ps == 0 || wanted.is_none())
+            .or(wanted)
+    }
+
+    #[inline]
+    fn evict(&mut self, victim: Candidate, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) {
+        let Candidate {
+            element,
+            kind,
+            wait_ps,
+            ..
+        } = victim;
+        let Some(slot) = self.lists.back(self.list(kind, element)) else {
+            return;
+        };
+        self.delist(slot, element);
+        let page = self.places.leave(slot);
+        self.ghost.remember(page, kind == Kind::Again);
+        let begins_ps = outlook.now_ps.saturating_add(wait_ps);
+        self.given_until_ps[element as usize] = begins_ps.saturating_add(self.service_ps);
+        evicted.push(Eviction::of(page));
+    }
+
+    /// What a page is that comes in: one that was here not long ago is no page written once, and
+    /// its kind should have had more room.
+    #[inline]
+    fn arriving(&mut self, page: Page) -> Kind {
+        match self.ghost.recall(page) {
+            None => return Kind::Once,
+            Some(false) => self.once_share = self.places.capacity().min(self.once_share + 1),
+            Some(true) => self.once_share = self.once_share.saturating_sub(1),
+        }
+        Kind::Again
+    }
+}
+
+impl Policy for IdleCold {
+    fn write(&mut self, page: Page, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        self.writes += 1;
+        let element = self.elements.rem(page);
+        if let Some(slot) = self.places.find(page) {
+            self.delist(slot, element);
+            self.enlist(slot, element, Kind::Again);
+            return Access::Hit;
+        }
+        let kind = self.arriving(page);
+        if self.places.is_full() {
+            if let Some(victim) = self.victim(outlook) {
+                self.evict(victim, outlook, evicted);
+            }
+        }
+        if let Some(slot) = self.places.enter(page) {
+            self.enlist(slot, element, kind);
+        }
+        Access::Miss
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.places.find(page).is_some()
+    }
+
+    fn discard(&mut self, page: Page) -> bool {
+        let found = self.places.find(page);
+        if let Some(slot) = found {
+            self.delist(slot, self.elements.rem(page));
+            self.places.leave(slot);
+        }
+        found.is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
+    fn watches_elements(&self) -> bool {
+        true
+    }
+
+    fn write_back(&mut self, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) {
+        while self.places.capacity() - self.places.len() < self.spare {
+            match self.victim(outlook).filter(|victim| victim.wait_ps == 0) {
+                Some(victim) => self.evict(victim, outlook, evicted),
+                None => return,
+            }
+        }
+    }
+
+    /// One page an element in turn, so that all have work: the older of its two candidates.
+    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+        let outlook = Outlook {
+            now_ps: 0,
+            free_at_ps: &[],
+        };
+        while !self.is_empty() {
+            for element in 0..self.elements.get() {
+                let age = |kind| self.backs[self.list(kind, element) as usize];
+                let kind = if age(Kind::Once) < age(Kind::Again) {
+                    Kind::Once
+                } else {
+                    Kind::Again
+                };
+                let age = age(kind);
+                if age != NO_PAGE {
+                    self.evict(
+                        Candidate {
+                            wait_ps: 0,
+                            age,
+                            element,
+                            kind,
+                        },
+                        &outlook,
+                        evicted,
+                    );
+                }
+            }
+        }
+        // What comes after is not held up by this.
+        self.given_until_ps.fill(0);
+    }
+}

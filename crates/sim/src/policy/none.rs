@@ -1,0 +1,38 @@
+//! `none`: no buffer. Every page goes straight to the drive. What all others are compared with.
+
+use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings};
+
+struct None;
+
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the constructors of a list are of one type"
+)]
+pub(super) fn make(_settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
+    Ok(Box::new(None))
+}
+
+impl Policy for None {
+    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        evicted.push(Eviction::of(page));
+        Access::Through
+    }
+
+    fn holds(&self, _page: Page) -> bool {
+        false
+    }
+
+    fn discard(&mut self, _page: Page) -> bool {
+        false
+    }
+
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn capacity(&self) -> usize {
+        0
+    }
+
+    fn drain(&mut self, _evicted: &mut Vec<Eviction>) {}
+}
