@@ -74,12 +74,14 @@ impl Parser {
     fn kind(&self, field: &[u8]) -> Result<Kind, Fault> {
         match (self.given.kinds, field) {
             // The words that are written here come first: the others are looked up in lower case.
-            (KindCode::Words, b"read" | b"R") => Ok(Kind::Read),
-            (KindCode::Words, b"write" | b"W") => Ok(Kind::Write),
+            (KindCode::Words, b"read" | b"R")
+            | (KindCode::ReadIsOne, b"1")
+            | (KindCode::WriteIsOne, b"0") => Ok(Kind::Read),
+            (KindCode::Words, b"write" | b"W")
+            | (KindCode::ReadIsOne, b"0")
+            | (KindCode::WriteIsOne, b"1") => Ok(Kind::Write),
             (KindCode::Words, _) => word(field),
             (KindCode::Scsi, _) => scsi::hexadecimal(field),
-            (KindCode::ReadIsOne, b"1") | (KindCode::WriteIsOne, b"0") => Ok(Kind::Read),
-            (KindCode::ReadIsOne, b"0") | (KindCode::WriteIsOne, b"1") => Ok(Kind::Write),
             _ => Err(Fault::field("kind", field, "0 or 1")),
         }
     }
