@@ -30,6 +30,27 @@ def test_info_is_for_people_and_for_programs(ioassay: Ask, trace: Path) -> None:
     assert found[0]["requests"] == 1000 and found[0]["path"] == str(trace)
 
 
+def test_without_a_command_the_help_is_shown(ioassay: Ask) -> None:
+    said = ioassay("trace")
+    assert said.code == 2 and said.err.startswith("Usage: ioassay trace") and "convert" in said.err
+
+
+def test_formats_are_listed(ioassay: Ask) -> None:
+    assert "disksim" in ioassay("trace", "formats").out
+    assert {"spc", "csv"} <= {each["name"] for each in ioassay("trace", "formats", "--json").json["formats"]}
+
+
+def test_a_table_is_read_as_told(ioassay: Ask, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("7,1,100,8\n9,0,200,16\n")
+    options = ["--columns", "time,kind,offset,length", "--time-unit", "ms", "--kinds", "read-is-1"]
+    units = ["--offset-unit", 512, "--length-unit", "512"]
+    said = ioassay("trace", "info", "t.txt", "--format", "csv", *options, *units, "--json")
+    assert said.code == 0, said.err
+    found = said.json["traces"][0]
+    assert found["time"]["first_ns"] == 7_000_000 and found["space"]["end_bytes"] == 216 * 512
+    assert found["kinds"]["read"] == {"requests": 1, "bytes": 4096}
+
+
 def test_doubts_are_warnings_and_no_failure(ioassay: Ask, tmp_path: Path) -> None:
     assert ioassay("trace", "make", "fast.disksim", "--requests", 1000, "--arrivals", "fixed:50e6").code == 0
     said = ioassay("trace", "info", "fast.disksim", "--json")

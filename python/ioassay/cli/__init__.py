@@ -88,7 +88,7 @@ def _run() -> int:
 def _misused(error: typer.TyperException) -> int:
     """An unknown command or option, or a value of the wrong kind; without any argument the help."""
     message = error.format_message().rstrip(".")
-    if len(sys.argv) == 1:
+    if len(sys.argv) == 1 or message.startswith("Usage:"):  # of a command with commands of its own
         console.note(message)
         return UsageError.exit_code
     context = getattr(error, "ctx", None)
