@@ -73,50 +73,6 @@ fn kept(format: &Format, requests: &[Request]) -> Vec<Request> {
     kept.collect()
 }
 
-fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The requests before the first fault, and the fault.
-fn requests(
-    format: &'static Format,
-    bytes: &[u8],
-    options: &ReadOptions,
-) -> (Vec<Request>, Result<(), Error>) {
-    let mut all = Vec::new();
-    let mut batch = Vec::new();
-    let mut source = match trace::read(format, Cursor::new(bytes.to_vec()), options) {
-        Ok(source) => source,
-        Err(error) => return (all, Err(error)),
-    };
-    loop {
-        if let Err(error) = source.next_batch(&mut batch) {
-            assert!(!error.to_string().is_empty());
-            assert!(source.next_batch(&mut batch).is_ok() && batch.is_empty());
-            return (all, Err(error));
-        }
-        if batch.is_empty() {
-            return (all, Ok(()));
-        }
-        all.extend_from_slice(&batch);
-    }
-}
-
-/// The same at the format's resolution.
-fn kept(format: &Format, requests: &[Request]) -> Vec<Request> {
-    let kept = requests.iter().map(|request| Request {
-        at_ns: request.at_ns / format.resolution_ns * format.resolution_ns,
-        ..*request
-    });
-    kept.collect()
-}
-
 fn write(format: &'static Format, requests: &[Request]) -> Result<Vec<u8>, Error> {
     let output = Shared::default();
     let mut sink = trace::write(format, output.clone(), &WriteOptions::default())?;
