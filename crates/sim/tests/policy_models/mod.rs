@@ -1,0 +1,275 @@
+//! The policies whose order is promised, in the plainest way there is: a queue that is searched.
+
+use std::collections::VecDeque;
+
+use ioassay_sim::policy::{BlockBy, Settings};
+
+/// What leaves, page by page.
+pub trait Model {
+    fn write(&mut self, page: u32) -> Vec<u32>;
+    fn discard(&mut self, page: u32);
+    fn drain(&mut self) -> Vec<u32>;
+}
+
+/// The model of a policy; `None` where no order is promised.
+pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
+    let queue = |moves, marks| {
+        Box::new(Queue {
+            pages: VecDeque::new(),
+            capacity: settings.capacity_pages,
+            moves,
+            marks,
+        }) as Box<dyn Model>
+    };
+    let turns = |all| {
+        let elements = settings.layout.elements;
+        let lists = vec![VecDeque::new(); elements as usize];
+        Box::new(Turns {
+            lists,
+            turn: 0,
+            capacity: settings.capacity_pages,
+            all,
+        }) as Box<dyn Model>
+    };
+    let blocks = |fullest| {
+        Box::new(Blocks {
+            blocks: VecDeque::new(),
+            settings: *settings,
+            fullest,
+        }) as Box<dyn Model>
+    };
+    match name {
+        "fifo" => Some(queue(false, false)),
+        "lru" => Some(queue(true, false)),
+        "clock" => Some(queue(false, true)),
+        "epo" => Some(turns(false)),
+        "epo-all" => Some(turns(true)),
+        "bplru" => Some(blocks(false)),
+        "fab" => Some(blocks(true)),
+        _ => None,
+    }
+}
+
+/// FIFO, LRU (hits move) and CLOCK (hits mark); the oldest stands in front.
+struct Queue {
+    pages: VecDeque<(u32, bool)>,
+    capacity: usize,
+    moves: bool,
+    marks: bool,
+}
+
+impl Model for Queue {
+    fn write(&mut self, page: u32) -> Vec<u32> {
+        if let Some(at) = self.pages.iter().position(|held| held.0 == page) {
+            self.pages[at].1 = self.marks;
+            if self.moves {
+                let held = self.pages.remove(at).unwrap();
+                self.pages.push_back(held);
+            }
+            return Vec::new();
+        }
+        let mut left = Vec::new();
+        while self.pages.len() == self.capacity {
+            match self.pages.pop_front().unwrap() {
+                (page, true) => self.pages.push_back((page, false)),
+                (page, false) => left.push(page),
+            }
+        }
+        self.pages.push_back((page, false));
+        left
+    }
+
+    fn discard(&mut self, page: u32) {
+        self.pages.retain(|held| held.0 != page);
+    }
+
+    fn drain(&mut self) -> Vec<u32> {
+        self.pages.drain(..).map(|held| held.0).collect()
+    }
+}
+
+/// EPO: an LRU queue for each element, and whose turn it is.
+struct Turns {
+    lists: Vec<VecDeque<u32>>,
+    turn: usize,
+    capacity: usize,
+    all: bool,
+}
+
+impl Turns {
+    fn len(&self) -> usize {
+        self.lists.iter().map(VecDeque::len).sum()
+    }
+
+    fn evict(&mut self) -> Vec<u32> {
+        if self.all {
+            return self
+                .lists
+                .iter_mut()
+                .filter_map(VecDeque::pop_front)
+                .collect();
+        }
+        loop {
+            let page = self.lists[self.turn].pop_front();
+            self.turn = (self.turn + 1) % self.lists.len();
+            if let Some(page) = page {
+                return vec![page];
+            }
+        }
+    }
+}
+
+impl Model for Turns {
+    fn write(&mut self, page: u32) -> Vec<u32> {
+        let element = page as usize % self.lists.len();
+        let held = self.lists[element].contains(&page);
+        let full = self.len() == self.capacity;
+        let left = if full && !held {
+            self.evict()
+        } else {
+            Vec::new()
+        };
+        self.discard(page);
+        self.lists[element].push_back(page);
+        left
+    }
+
+    fn discard(&mut self, page: u32) {
+        self.lists
+            .iter_mut()
+            .for_each(|list| list.retain(|&held| held != page));
+    }
+
+    fn drain(&mut self) -> Vec<u32> {
+        let mut left = Vec::new();
+        while self.len() > 0 {
+            left.extend(self.evict());
+        }
+        left
+    }
+}
+
+struct Block {
+    number: u32,
+    /// Places in it that are filled.
+    places: Vec<u32>,
+    /// Places written since its last write to place 0, that one included.
+    run: Vec<u32>,
+}
+
+/// BPLRU, and FAB where the fullest block leaves; the block written longest ago stands in front.
+struct Blocks {
+    blocks: VecDeque<Block>,
+    settings: Settings,
+    fullest: bool,
+}
+
+impl Blocks {
+    fn locate(&self, page: u32) -> (u32, u32) {
+        let (elements, length) = (
+            self.settings.layout.elements,
+            self.settings.layout.pages_per_block,
+        );
+        match self.settings.block_by {
+            BlockBy::Lba => (page / length, page % length),
+            BlockBy::Element => {
+                let local = page / elements;
+                (local / length * elements + page % elements, local % length)
+            }
+        }
+    }
+
+    /// Pages of a block, by asking every page of the drive.
+    fn pages(&self, block: u32) -> Vec<u32> {
+        (0..self.settings.layout.pages)
+            .filter(|&page| self.locate(page).0 == block)
+            .collect()
+    }
+
+    fn evict(&mut self) -> Vec<u32> {
+        let most = self.blocks.iter().map(|block| block.places.len()).max();
+        let fits = |block: &Block| !self.fullest || Some(block.places.len()) == most;
+        let Some(at) = self.blocks.iter().position(fits) else {
+            return Vec::new();
+        };
+        let block = self.blocks.remove(at).unwrap();
+        let pages = self.pages(block.number).into_iter();
+        pages
+            .filter(|&page| block.places.contains(&self.locate(page).1))
+            .collect()
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.places.len()).sum()
+    }
+
+    fn take(&mut self, number: u32) -> Block {
+        let at = self.blocks.iter().position(|block| block.number == number);
+        let fresh = Block {
+            number,
+            places: Vec::new(),
+            run: Vec::new(),
+        };
+        at.and_then(|at| self.blocks.remove(at)).unwrap_or(fresh)
+    }
+}
+
+impl Model for Blocks {
+    fn write(&mut self, page: u32) -> Vec<u32> {
+        let (number, place) = self.locate(page);
+        let held = self
+            .blocks
+            .iter()
+            .any(|block| block.number == number && block.places.contains(&place));
+        let full = self.len() == self.settings.capacity_pages;
+        let mut left = Vec::new();
+        if full && !held && self.fullest {
+            left = self.evict();
+        }
+        // BPLRU looks for a victim when the written block is the newest already.
+        let mut block = self.take(number);
+        if full && !held && !self.fullest {
+            left = self.evict();
+        }
+        if !held {
+            block.places.push(place);
+        }
+        if place == 0 {
+            block.run.clear();
+        }
+        block.run.push(place);
+        let whole: Vec<u32> = (0..self.pages(number).len() as u32).collect();
+        if self.settings.compensation && block.run == whole {
+            self.blocks.push_front(block);
+        } else {
+            self.blocks.push_back(block);
+        }
+        left
+    }
+
+    fn discard(&mut self, page: u32) {
+        let (number, place) = self.locate(page);
+        let fullest = self.fullest;
+        let holds = |block: &Block| block.number == number && block.places.contains(&place);
+        let Some(at) = self.blocks.iter().position(holds) else {
+            return;
+        };
+        self.blocks[at].places.retain(|&other| other != place);
+        // Out of order from here on, until place 0 is written.
+        self.blocks[at].run = vec![u32::MAX];
+        if self.blocks[at].places.is_empty() {
+            self.blocks.remove(at);
+        } else if fullest {
+            let block = self.blocks.remove(at).unwrap();
+            self.blocks.push_back(block);
+        }
+    }
+
+    fn drain(&mut self) -> Vec<u32> {
+        let mut left = Vec::new();
+        while !self.blocks.is_empty() {
+            left.extend(self.evict());
+        }
+        left
+    }
+}
