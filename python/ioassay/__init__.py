@@ -1,6 +1,18 @@
 """ioassay: how fast is this storage, or this kernel subsystem, really, and why?
 
-The package root stays light: heavy libraries are imported where they are used.
+The package root stays light: heavy libraries are imported where they are used. `ioassay.simulate` runs a trace over a
+simulated SSD.
 """
 
+from typing import Any
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "simulate":
+        from ioassay.simulation import simulate
+
+        return simulate
+    raise AttributeError(f"module 'ioassay' has no attribute '{name}'")

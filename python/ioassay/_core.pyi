@@ -18,12 +18,15 @@ __all__ = [
     "HistogramLogSummary",
     "LogSummary",
     "Series",
+    "drive_check",
     "fio_bin_ns",
     "percentile",
     "percentile_interval",
     "percentiles",
+    "policies",
     "read_histogram_log",
     "read_log",
+    "simulate",
     "trace_formats",
     "trace_info",
     "trace_write",
@@ -310,6 +313,21 @@ def read_histogram_log(
     cumulative says that lines hold totals since the start (fio up to 2.14). quantiles are wanted of
     each line, by default 0.5 and 0.99. Errors as read_log.
     """
+
+def simulate(source: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
+    """Run a trace over a simulated SSD; counts, distributions and columns of what happened.
+
+    source is what `ioassay.traces.source` makes, setup what `ioassay.simulation.setup` makes. Times
+    of results are in picoseconds, those of histograms in nanoseconds. CoreError for what cannot be
+    of the setup, and with the path and the line, byte or request for what is wrong with the trace;
+    OSError with the path for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    """
+
+def drive_check(setup: dict[str, Any]) -> dict[str, int]:
+    """Whether a setup can be: CoreError as of `simulate`, or pages, bytes and needed memory of its drive."""
+
+def policies() -> list[dict[str, Any]]:
+    """The write buffers: name, what they do in a line, the options that they know."""
 
 def trace_formats() -> list[dict[str, Any]]:
     """The formats of traces: name, about, endings of file names, text or binary, columns."""

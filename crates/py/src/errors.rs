@@ -20,6 +20,8 @@ pub enum Failure<'a> {
     Log(ioassay_fiolog::Error, &'a Path),
     /// A trace, and where it is, if it is a file.
     Trace(ioassay_block::Error, Option<&'a Path>),
+    /// A simulation, and where its trace is, if it is a file.
+    Simulation(ioassay_sim::Error, Option<&'a Path>),
     /// An argument that the types do not rule out.
     Argument(String),
 }
@@ -43,6 +45,10 @@ pub fn exception(failure: Failure<'_>) -> PyErr {
         }
         Failure::Trace(error, None) => CoreError::new_err(error.to_string()),
         Failure::Log(error, path) => CoreError::new_err(format!("{}: {error}", path.display())),
+        Failure::Simulation(error @ ioassay_sim::Error::Request { .. }, Some(path)) => {
+            CoreError::new_err(format!("{}: {error}", path.display()))
+        }
+        Failure::Simulation(error, _) => CoreError::new_err(error.to_string()),
         Failure::Argument(message) => CoreError::new_err(message),
     }
 }

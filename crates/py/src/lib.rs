@@ -8,6 +8,7 @@ mod histogram;
 mod histogram_logs;
 mod logs;
 mod samples;
+mod simulation;
 mod traces;
 
 use pyo3::prelude::*;
@@ -31,6 +32,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(samples::percentile, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentile_interval, module)?)?;
     module.add_function(wrap_pyfunction!(samples::percentiles, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::drive_check, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::policies, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_formats, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_write, module)?)?;

@@ -29,6 +29,12 @@ pub enum Error {
         /// Bytes that the caller granted.
         available_bytes: u64,
     },
+    /// A write buffer that cannot be.
+    #[error(transparent)]
+    Policy(#[from] crate::policy::Error),
+    /// The caller did not want it to go on.
+    #[error("stopped")]
+    Stopped,
     /// A request that the drive cannot take.
     #[error("request {number} (counted from 1), {what}: {wanted}")]
     Request {

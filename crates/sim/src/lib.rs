@@ -11,4 +11,11 @@ mod error;
 pub mod feed;
 pub mod policy;
 
+mod precondition;
+mod simulate;
+mod steadiness;
+
 pub use error::Error;
+pub use precondition::{Preconditioned, Preconditioning, precondition};
+pub use simulate::{BufferSpec, ElementTotals, Setup, Simulation, simulate};
+pub use steadiness::{Steadiness, judge};

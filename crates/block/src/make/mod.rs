@@ -153,6 +153,10 @@ impl Source for Made {
         self.left -= count;
         Ok(())
     }
+
+    fn only_writes(&self) -> bool {
+        self.not_writes == 0.0
+    }
 }
 
 /// An option of a recipe that cannot be.

@@ -197,4 +197,8 @@ impl<S: Source> Source for Prepared<S> {
             }
         }
     }
+
+    fn only_writes(&self) -> bool {
+        self.wanted.keep == Kinds::WRITES || self.source.only_writes()
+    }
 }

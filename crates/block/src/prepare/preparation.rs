@@ -25,6 +25,14 @@ impl Kinds {
         flushes: true,
     };
 
+    /// Writes alone.
+    pub const WRITES: Self = Self {
+        reads: false,
+        writes: true,
+        trims: false,
+        flushes: false,
+    };
+
     /// The kinds of a list of names.
     ///
     /// # Errors

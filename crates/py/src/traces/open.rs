@@ -170,7 +170,8 @@ impl Opened {
         Ok(())
     }
 
-    fn failure(&self, error: Error) -> PyErr {
+    /// What is to be raised for an error of its source.
+    pub fn failure(&self, error: Error) -> PyErr {
         taken(&self.interruption).unwrap_or_else(|| of_trace(error, self.path.as_deref()))
     }
 
@@ -191,6 +192,10 @@ impl Source for Counted {
         let given = self.prepared.next_batch(batch);
         *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = self.prepared.changes();
         given
+    }
+
+    fn only_writes(&self) -> bool {
+        self.prepared.only_writes()
     }
 }
 

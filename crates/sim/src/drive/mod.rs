@@ -39,15 +39,7 @@ impl Drive {
     /// [`Error::Option`] for a drive that cannot work, [`Error::Memory`] for one that needs more
     /// than `available_bytes`.
     pub fn new(spec: &Spec, available_bytes: u64) -> Result<Self, Error> {
-        spec.check()?;
-        let needed_bytes = spec.memory_bytes();
-        if needed_bytes > available_bytes {
-            return Err(Error::Memory {
-                pages: spec.pages(),
-                needed_bytes,
-                available_bytes,
-            });
-        }
+        spec.check_memory(available_bytes)?;
         let shape = Shape::of(spec);
         Ok(Self {
             elements: (0..spec.elements).map(|_| Element::new(&shape)).collect(),
@@ -123,12 +115,6 @@ impl Drive {
             seen ^ self.elements[place.element as usize].peek_block(&self.shape, place.local)
         });
         std::hint::black_box(seen);
-    }
-
-    /// What a page costs its element on average, without cleaning, picoseconds.
-    #[must_use]
-    pub fn mean_write_ps(&self) -> u64 {
-        self.costs.write + self.costs.summary / u64::from(self.shape.data_pages)
     }
 
     /// What happened, all elements together.

@@ -1,5 +1,6 @@
 //! What a drive is made of: geometry, times, and the rules it follows.
 
+use super::costs::Costs;
 use crate::Error;
 
 /// Bytes of a sector, the unit of transfers.
@@ -136,6 +137,23 @@ impl Spec {
         self.check_reserve()?;
         self.check_size()?;
         self.check_times()
+    }
+
+    /// Checks that such a drive can work and fits into memory.
+    ///
+    /// # Errors
+    /// As [`Spec::check`]; [`Error::Memory`].
+    pub fn check_memory(&self, available_bytes: u64) -> Result<(), Error> {
+        self.check()?;
+        let needed_bytes = self.memory_bytes();
+        if needed_bytes > available_bytes {
+            return Err(Error::Memory {
+                pages: self.pages(),
+                needed_bytes,
+                available_bytes,
+            });
+        }
+        Ok(())
     }
 
     fn check_counts(&self) -> Result<(), Error> {
@@ -284,6 +302,13 @@ impl Spec {
         let blocks = u64::from(self.blocks_per_element()) * u64::from(self.elements);
         let per_block = 4 * u64::from(self.pages_per_block) + BLOCK_STATE_BYTES;
         4 * self.pages_wide() + blocks * per_block
+    }
+
+    /// What a page costs its element on average, without cleaning, picoseconds.
+    #[must_use]
+    pub fn mean_write_ps(&self) -> u64 {
+        let costs = Costs::of(self);
+        costs.write + costs.summary / u64::from(self.data_pages())
     }
 
     /// Sectors of a page.

@@ -36,7 +36,8 @@ impl Buffer {
         self.policy.len() as u64
     }
 
-    /// A page of a request is written; whether it has its place at once.
+    /// A page of a request is written. It waits for its place, if only until `settled` is asked;
+    /// one that is already there needs none, and true is returned.
     pub fn write(
         &mut self,
         request: u32,
@@ -55,7 +56,7 @@ impl Buffer {
         }
         self.depart(before, tally);
         self.waiting.push_back((request, page));
-        self.settled().is_some()
+        false
     }
 
     /// Evicts ahead of need, if the policy wants to.

@@ -106,7 +106,7 @@ impl<'a> Engine<'a> {
             watches,
             page_sectors: spec.page_sectors(),
             channel_ps_per_sector: spec.channel_ps_per_sector,
-            write_ps: drive.mean_write_ps(),
+            write_ps: spec.mean_write_ps(),
             reads_first: spec.read_priority,
             tally: Tally {
                 busy_ps: vec![0; elements],
@@ -441,8 +441,12 @@ impl<'a> Engine<'a> {
         self.tend()
     }
 
-    /// The buffer evicts ahead of need, and what it evicts is carried out.
+    /// Pages that have a place now are done; the buffer evicts ahead of need, and what it evicts is
+    /// carried out.
     fn tend(&mut self) -> Result<(), Error> {
+        while let Some(id) = self.buffer.as_mut().and_then(Buffer::settled) {
+            self.part_done(id, 0);
+        }
         if self.watches {
             if let Some(buffer) = &mut self.buffer {
                 let outlook = Outlook {
@@ -543,9 +547,6 @@ impl<'a> Engine<'a> {
     fn departed(&mut self, page: u32) -> Result<(), Error> {
         if let Some(buffer) = &mut self.buffer {
             buffer.departed(page);
-        }
-        while let Some(id) = self.buffer.as_mut().and_then(Buffer::settled) {
-            self.part_done(id, 0);
         }
         self.tend()
     }

@@ -1,0 +1,120 @@
+//! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is told in
+//! `outcome.rs`.
+
+mod outcome;
+mod setup;
+
+use std::time::Instant;
+
+use ioassay_block::{Error, Request, Source};
+use ioassay_sim as sim;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::{Failure, exception};
+use crate::traces::{self, SourceSpec};
+
+/// Between two looks at whether the user wants to stop: some milliseconds of work.
+const BATCHES_BETWEEN_SIGNALS: u32 = 16;
+
+/// A source that ends when the user wants to stop.
+struct Stoppable {
+    source: Box<dyn Source + Send>,
+    batches: u32,
+    stopped: Option<PyErr>,
+}
+
+impl Source for Stoppable {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        self.batches += 1;
+        if self.batches % BATCHES_BETWEEN_SIGNALS == 0 {
+            if let Err(error) = Python::attach(|py| py.check_signals()) {
+                self.stopped = Some(error);
+                batch.clear();
+                return Ok(());
+            }
+        }
+        self.source.next_batch(batch)
+    }
+
+    fn only_writes(&self) -> bool {
+        self.source.only_writes()
+    }
+}
+
+/// A trace over a simulated drive.
+#[pyfunction]
+pub fn simulate<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyDict>,
+    setup: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let spec = SourceSpec::from_dict(source)?;
+    let setup = setup::of(setup)?;
+    let (simulation, opened, wall_s) = py.detach(|| -> PyResult<_> {
+        let begin = Instant::now();
+        let mut opened = traces::open(&spec)?;
+        let mut stoppable = Stoppable {
+            source: std::mem::replace(&mut opened.source, Box::new(&[][..])),
+            batches: 0,
+            stopped: None,
+        };
+        let mut interruption = None;
+        let mut proceed = || match Python::attach(|py| py.check_signals()) {
+            Ok(()) => true,
+            Err(error) => {
+                interruption = Some(error);
+                false
+            }
+        };
+        let simulated = sim::simulate(&mut stoppable, &setup, &mut proceed);
+        if let Some(error) = stoppable.stopped.or(interruption) {
+            return Err(error);
+        }
+        let simulation = simulated.map_err(|error| match error {
+            sim::Error::Trace(error) => opened.failure(error),
+            other => exception(Failure::Simulation(other, opened.path.as_deref())),
+        })?;
+        Ok((simulation, opened, begin.elapsed().as_secs_f64()))
+    })?;
+    let told = outcome::told(py, simulation)?;
+    told.set_item("format", opened.format)?;
+    let changes = PyDict::new(py);
+    for (name, count) in opened.changes().counts() {
+        changes.set_item(name, count)?;
+    }
+    told.set_item("changes", changes)?;
+    told.set_item("wall_s", wall_s)?;
+    Ok(told)
+}
+
+/// The write buffers: one dictionary each.
+#[pyfunction]
+pub fn policies(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let policies = PyList::empty(py);
+    for entry in sim::policy::POLICIES {
+        let of = PyDict::new(py);
+        of.set_item("name", entry.name)?;
+        of.set_item("about", entry.about)?;
+        of.set_item("options", entry.options)?;
+        policies.append(of)?;
+    }
+    Ok(policies)
+}
+
+/// Whether a setup can be; what its drive is: pages, bytes, and the memory that simulating it takes.
+#[pyfunction]
+pub fn drive_check<'py>(
+    py: Python<'py>,
+    setup: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let setup = setup::of(setup)?;
+    setup
+        .check()
+        .map_err(|error| exception(Failure::Simulation(error, None)))?;
+    let of = PyDict::new(py);
+    of.set_item("pages", setup.drive.pages())?;
+    of.set_item("capacity_bytes", setup.drive.capacity_bytes())?;
+    of.set_item("memory_bytes", setup.drive.memory_bytes())?;
+    Ok(of)
+}

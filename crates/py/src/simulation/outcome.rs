@@ -1,0 +1,142 @@
+//! What a simulation gave, as Python takes it: counts, histograms, columns. Nothing is derived here.
+
+use ioassay_sim::drive::Counters;
+use ioassay_sim::feed::{Slices, Tally, Through};
+use ioassay_sim::{ElementTotals, Preconditioned, Simulation, Steadiness};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::histogram::Histogram;
+
+pub fn told(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("requests", requests(py, &simulation.tally)?)?;
+    told.set_item("buffer", buffer(py, &simulation.tally)?)?;
+    told.set_item("drive", counters(py, &simulation.counters)?)?;
+    told.set_item("steadiness", steadiness(py, &simulation.steadiness)?)?;
+    told.set_item("elements", elements(py, &simulation.elements)?)?;
+    told.set_item("series", series(py, &simulation.slices)?)?;
+    let preconditioned = simulation.preconditioned.as_ref();
+    told.set_item(
+        "preconditioned",
+        preconditioned
+            .map(|done| preconditioning(py, done))
+            .transpose()?,
+    )?;
+    let tally = simulation.tally;
+    for (name, through) in [
+        ("all", tally.transfers()),
+        ("read", tally.reads),
+        ("write", tally.writes),
+        ("other", tally.others),
+    ] {
+        told.set_item(name, responses(py, through)?)?;
+    }
+    Ok(told)
+}
+
+fn responses(py: Python<'_>, through: Through) -> PyResult<Bound<'_, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("count", through.count())?;
+    of.set_item("mean_response_ps", through.mean_response_ps())?;
+    of.set_item("mean_device_ps", through.mean_device_ps())?;
+    of.set_item("sectors", through.sectors)?;
+    of.set_item("response_ns", Histogram(through.response_ns))?;
+    Ok(of)
+}
+
+fn requests<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("issued", tally.issued)?;
+    of.set_item("unfinished", tally.unfinished)?;
+    of.set_item("gave_up", tally.gave_up)?;
+    of.set_item("last_issue_ps", tally.last_issue_ps)?;
+    of.set_item("last_completion_ps", tally.last_completion_ps)?;
+    Ok(of)
+}
+
+fn buffer<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("written_pages", tally.buffered_writes)?;
+    of.set_item("write_hits", tally.write_hits)?;
+    of.set_item("read_pages", tally.buffered_reads)?;
+    of.set_item("read_hits", tally.read_hits)?;
+    of.set_item("evicted_pages", tally.evicted_pages)?;
+    of.set_item("pad_reads", tally.pad_reads)?;
+    of.set_item("pad_writes", tally.pad_writes)?;
+    of.set_item("left", tally.left_in_buffer)?;
+    Ok(of)
+}
+
+fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("written_pages", counters.written_pages)?;
+    of.set_item("read_pages", counters.read_pages)?;
+    of.set_item("trimmed_pages", counters.trimmed_pages)?;
+    of.set_item("moved_pages", counters.moved_pages)?;
+    of.set_item("summary_pages", counters.summary_pages)?;
+    of.set_item("cleanings", counters.cleanings)?;
+    of.set_item("erases", counters.erases)?;
+    of.set_item("levellings", counters.levellings)?;
+    of.set_item("dead_blocks", counters.dead_blocks)?;
+    of.set_item("write_amplification", counters.write_amplification())?;
+    Ok(of)
+}
+
+fn steadiness<'py>(py: Python<'py>, steadiness: &Steadiness) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("saturated", steadiness.saturated)?;
+    of.set_item("steady", steadiness.steady)?;
+    of.set_item("growth", steadiness.growth)?;
+    of.set_item("halves_ps", steadiness.halves_ps.to_vec())?;
+    Ok(of)
+}
+
+fn preconditioning<'py>(py: Python<'py>, done: &Preconditioned) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item("pages", done.pages)?;
+    of.set_item("write_amplification", done.write_amplification.clone())?;
+    of.set_item("settled", done.settled)?;
+    Ok(of)
+}
+
+/// A column of what `pick` finds in each.
+fn column<T, V>(of: &[T], pick: impl Fn(&T) -> V) -> Vec<V> {
+    of.iter().map(pick).collect()
+}
+
+fn elements<'py>(py: Python<'py>, all: &[ElementTotals]) -> PyResult<Bound<'py, PyDict>> {
+    let of = PyDict::new(py);
+    of.set_item(
+        "written_pages",
+        column(all, |one| one.counters.written_pages),
+    )?;
+    of.set_item("read_pages", column(all, |one| one.counters.read_pages))?;
+    of.set_item("moved_pages", column(all, |one| one.counters.moved_pages))?;
+    of.set_item("cleanings", column(all, |one| one.counters.cleanings))?;
+    of.set_item("erases", column(all, |one| one.counters.erases))?;
+    of.set_item("dead_blocks", column(all, |one| one.counters.dead_blocks))?;
+    of.set_item("busy_ps", column(all, |one| one.busy_ps))?;
+    of.set_item("least_block_erases", column(all, |one| one.block_erases.0))?;
+    of.set_item("most_block_erases", column(all, |one| one.block_erases.1))?;
+    Ok(of)
+}
+
+fn series<'py>(py: Python<'py>, slices: &Slices) -> PyResult<Bound<'py, PyDict>> {
+    let rows = &slices.rows;
+    let of = PyDict::new(py);
+    of.set_item("width_ps", slices.width_ps)?;
+    of.set_item("issued", column(rows, |row| row.issued))?;
+    of.set_item("completed", column(rows, |row| row.completed))?;
+    of.set_item("response_ps", column(rows, |row| row.response_ps as f64))?;
+    of.set_item("outstanding", column(rows, |row| row.outstanding))?;
+    of.set_item(
+        "written_pages",
+        column(rows, |row| row.counters.written_pages),
+    )?;
+    of.set_item("moved_pages", column(rows, |row| row.counters.moved_pages))?;
+    of.set_item("cleanings", column(rows, |row| row.counters.cleanings))?;
+    of.set_item("erases", column(rows, |row| row.counters.erases))?;
+    of.set_item("busy_ps", column(rows, |row| row.busy_ps.clone()))?;
+    Ok(of)
+}

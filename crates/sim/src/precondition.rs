@@ -1,0 +1,160 @@
+//! A drive is brought into the state that it has after long use, before anything is measured.
+
+use crate::Error;
+use crate::drive::{Drive, Place};
+
+/// How a drive is preconditioned: its pages are overwritten at random until write amplification
+/// settles, as SNIA's Solid State Storage Performance Test Specification asks of real drives
+/// (preconditioning independent of the workload, to a steady state).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preconditioning {
+    /// Share of the drive's pages, from the first on, that is overwritten; above 0, at most 1.
+    pub share: f64,
+    /// Settled when the write amplifications of this many rounds in a row differ by no more than
+    /// `tolerance` of their mean.
+    pub rounds: usize,
+    /// See `rounds`.
+    pub tolerance: f64,
+    /// Rounds after which it is given up; one round writes half of the pages in question.
+    pub most_rounds: usize,
+    /// What is random follows from it alone.
+    pub seed: u64,
+}
+
+impl Default for Preconditioning {
+    fn default() -> Self {
+        Self {
+            share: 1.0,
+            rounds: 3,
+            tolerance: 0.02,
+            most_rounds: 40,
+            seed: 1,
+        }
+    }
+}
+
+/// What preconditioning did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preconditioned {
+    /// Pages written.
+    pub pages: u64,
+    /// Write amplification of each round.
+    pub write_amplification: Vec<f64>,
+    /// Whether it settled.
+    pub settled: bool,
+}
+
+impl Preconditioning {
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn check(&self) -> Result<(), Error> {
+        if !(self.share > 0.0 && self.share <= 1.0) {
+            return Err(Error::option(
+                "precondition",
+                self.share,
+                "a share above 0, at most 1",
+            ));
+        }
+        if self.rounds < 2 || self.most_rounds < self.rounds || self.most_rounds > 10_000 {
+            return Err(Error::option(
+                "rounds",
+                self.rounds,
+                "at least 2, and at most most_rounds",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Overwrites the drive's pages at random until its write amplification settles, or it is given
+/// up: endless it never is.
+///
+/// Now and then it asks whether to `proceed`; it takes seconds for a large drive.
+///
+/// # Errors
+/// [`Error::Option`], [`Error::WornOut`], [`Error::Stopped`].
+pub fn precondition(
+    drive: &mut Drive,
+    how: &Preconditioning,
+    proceed: &mut dyn FnMut() -> bool,
+) -> Result<Preconditioned, Error> {
+    how.check()?;
+    let pages = ((f64::from(drive.spec().pages()) * how.share) as u32).max(1);
+    let mut chance = how.seed;
+    let mut done = Preconditioned {
+        pages: 0,
+        write_amplification: Vec::new(),
+        settled: false,
+    };
+    while !done.settled && done.write_amplification.len() < how.most_rounds {
+        let before = drive.counters();
+        overwrite(drive, pages, pages.div_ceil(2), &mut chance, proceed)?;
+        let round = drive.counters().since(before);
+        done.pages += round.written_pages;
+        done.write_amplification.extend(round.write_amplification());
+        // Before the first cleaning all rounds are equal, and nothing has settled.
+        let cleaned = drive
+            .elements()
+            .iter()
+            .all(|element| element.counters().cleanings > 0);
+        done.settled = cleaned && agree(&done.write_amplification, how);
+    }
+    Ok(done)
+}
+
+fn agree(rounds: &[f64], how: &Preconditioning) -> bool {
+    let Some(from) = rounds.len().checked_sub(how.rounds) else {
+        return false;
+    };
+    let recent = &rounds[from..];
+    let mean = recent.iter().sum::<f64>() / recent.len() as f64;
+    recent
+        .iter()
+        .all(|value| (value - mean).abs() <= how.tolerance * mean)
+}
+
+/// So many random pages among the first `pages`, in lots, so that the tables' entries are fetched
+/// before they are needed.
+fn overwrite(
+    drive: &mut Drive,
+    pages: u32,
+    count: u32,
+    chance: &mut u64,
+    proceed: &mut dyn FnMut() -> bool,
+) -> Result<(), Error> {
+    let mut places: Vec<Place> = Vec::with_capacity(LOT as usize);
+    let mut left = count;
+    while left > 0 {
+        places.clear();
+        for _ in 0..left.min(LOT) {
+            let page = (u64::from((random(chance) >> 32) as u32) * u64::from(pages)) >> 32;
+            places.push(drive.place(page as u32));
+        }
+        left -= places.len() as u32;
+        if left / LOT % LOTS_BETWEEN_QUESTIONS == 0 && !proceed() {
+            return Err(Error::Stopped);
+        }
+        drive.anticipate(&places);
+        for &place in &places {
+            drive.clean(place.element);
+            drive.write(place)?;
+        }
+    }
+    Ok(())
+}
+
+const LOT: u32 = 256;
+/// Some tens of milliseconds of work.
+const LOTS_BETWEEN_QUESTIONS: u32 = 1024;
+
+/// Splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number
+/// Generators", OOPSLA 2014.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

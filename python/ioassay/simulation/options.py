@@ -1,0 +1,209 @@
+"""The options of a simulation: one table for the Python function, the command line and the driver's parameters.
+
+Everything here is a name, a default and a way to read what people write; what numbers may be, the core knows.
+Names are snake case; the command line writes them with dashes. Defaults are those of the reference drive.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import UsageError
+
+DRIVE, BUFFER, FEED, PRECONDITION = "drive", "buffer", "feed", "precondition"
+COUNT, NUMBER, SHARE, SIZE, FLAG, CHOICE, WINDOW, FEEDING = (
+    *("count", "number", "share", "size", "flag", "choice", "window", "feeding"),
+)
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `key` is its name in the core's dictionary of its group."""
+
+    name: str
+    group: str
+    kind: str
+    default: Any
+    key: str
+    about: str
+    choices: tuple[str, ...] = ()
+
+
+def _drive(name: str, kind: str, default: Any, about: str, *, key: str = "", choices: tuple[str, ...] = ()) -> Option:
+    return Option(name, DRIVE, kind, default, key or name, about, choices)
+
+
+OPTIONS: tuple[Option, ...] = (
+    _drive("elements", COUNT, 48, "Flash elements (packages)."),
+    _drive("dies", COUNT, 2, "Dies of an element."),
+    _drive("planes", COUNT, 8, "Planes of an element, on all its dies."),
+    _drive("blocks", COUNT, 2048, "Blocks of a plane."),
+    _drive("pages_per_block", COUNT, 64, "Pages of a block; one of them holds a summary."),
+    _drive("page", SIZE, "4KiB", "Bytes of a page.", key="page_bytes"),
+    _drive("reserve", SHARE, 0.15, "Share of a plane's blocks that is not exported."),
+    _drive("min_free", SHARE, 0.05, "Share of a plane's blocks at which cleaning begins."),
+    _drive("read_us", NUMBER, 25.0, "Time to read a page, microseconds."),
+    _drive("program_us", NUMBER, 200.0, "Time to program a page, microseconds."),
+    _drive("erase_us", NUMBER, 1500.0, "Time to erase a block, microseconds."),
+    _drive("transfer_us_per_byte", NUMBER, 0.025, "Time of a byte over an element's pins, microseconds."),
+    _drive("spare_bytes", COUNT, 16, "Bytes that go with each sector over the pins."),
+    _drive("channels", COUNT, 1, "Host channels."),
+    _drive("channel_us_per_sector", NUMBER, 0.2384, "Time of a sector on a host channel, microseconds."),
+    _drive("copy_back", FLAG, True, "Move pages within a plane without crossing the pins."),
+    _drive("pool", CHOICE, "element", "Where a page may be written.", choices=("element", "plane")),
+    _drive("cleaning", CHOICE, "greedy", "Which block is cleaned.", choices=("greedy", "cost-benefit")),
+    _drive(
+        "wear_levelling", CHOICE, "off", "How erasures are spread.", choices=("off", "dynamic", "static")
+    ),
+    _drive("wear_spread", COUNT, 8, "Difference of erasures in a plane that static wear levelling allows."),
+    _drive("overlap", CHOICE, "off", "What of an element works at the same time.", choices=("off", "dies", "planes")),
+    _drive("read_priority", FLAG, False, "Reads that wait at an element go before writes."),
+    _drive("endurance", COUNT, 50, "Erasures after which a block is dead; 0: never."),
+    Option("policy", BUFFER, "name", NONE, "policy", "Write buffer's policy."),
+    Option("buffer", BUFFER, SIZE, "8MiB", "pages", "Bytes of the write buffer."),
+    Option(
+        *("mode", BUFFER, CHOICE, "reshape", "mode"),
+        "Where the buffer stands: before the drive, or in it.",
+        ("reshape", "inline"),
+    ),
+    Option("block_by", BUFFER, CHOICE, "lba", "block_by", "Which pages make a block.", ("lba", "element")),
+    Option("padding", BUFFER, FLAG, False, "padding", "Read missing pages and write blocks whole."),
+    Option("compensation", BUFFER, FLAG, False, "compensation", "Blocks that were written in order leave first."),
+    Option("block_requests", BUFFER, FLAG, False, "block_requests", "A block goes as one request, not page by page."),
+    Option("feed", FEED, FEEDING, "open", "feeding", "open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP."),
+    Option("window", FEED, WINDOW, 20, "window", "Requests that the drive takes at once, or none: any number."),
+    Option("driver", FEED, CHOICE, "clook", "scheduler", "Order of the host's queue.", ("clook", "fcfs")),
+    Option(
+        *("end", FEED, CHOICE, "drained", "end"),
+        "When the run ends: when all is complete, or when the last request is issued.",
+        ("drained", "last-issued"),
+    ),
+    Option("max_outstanding", FEED, COUNT, 1_000_000, "max_outstanding", "Outstanding requests at which it gives up."),
+    Option("unaligned", FEED, CHOICE, "round", "unaligned", "Ranges that are not whole sectors.", ("round", "refuse")),
+    Option("slices", FEED, COUNT, 256, "slices", "Rows of the time series at most."),
+    Option("precondition", PRECONDITION, SHARE, 0.0, "share", "Share of the drive that is overwritten at random first."),
+)
+NAMES = {option.name: option for option in OPTIONS}
+
+
+def known(name: str) -> Option:
+    """The option called `name`; UsageError with the nearest names otherwise."""
+    if name in NAMES:
+        return NAMES[name]
+    near = difflib.get_close_matches(name, NAMES, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"wanted one of {', '.join(NAMES)}"
+    raise UsageError(f"no option of a simulation is called '{name}'; {hint}")
+
+
+def setup(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The core's description of drive, buffer, feeding and preconditioning. Raises UsageError."""
+    values = {name: _read(known(name), value) for name, value in options.items()}
+    groups: dict[str, Any] = {DRIVE: {}, BUFFER: {}, FEED: {}}
+    for option in OPTIONS:
+        if option.group == PRECONDITION:
+            continue
+        value = values[option.name] if option.name in values else _read(option, option.default)
+        groups[option.group].update(value if isinstance(value, dict) else {option.key: value})
+    groups[BUFFER]["pages"] = _buffer_pages(groups)
+    if groups[BUFFER]["policy"] == NONE:
+        del groups[BUFFER]
+    if share := values.get("precondition"):
+        groups[PRECONDITION] = {"share": share}
+    return groups
+
+
+def _buffer_pages(groups: Mapping[str, Any]) -> int:
+    size_bytes, page_bytes = groups[BUFFER]["pages"], groups[DRIVE]["page_bytes"]
+    return int(size_bytes // page_bytes) if page_bytes else 0
+
+
+def _read(option: Option, value: Any) -> Any:
+    """What the core takes for it; a dictionary where that is more than one thing."""
+    match option.kind:
+        case "size":
+            return _size(option, value)
+        case "feeding":
+            return feeding(value)
+        case "window":
+            return 0 if value in (NONE, None, 0) else _whole(option, value)
+        case "count":
+            return _whole(option, value)
+        case "number" | "share":
+            return _number(option, value)
+        case "flag":
+            return _flag(option, value)
+        case "choice" if value not in option.choices:
+            raise _wrong(option, value, " or ".join(option.choices))
+    return value
+
+
+def _wrong(option: Option, value: Any, wanted: str) -> UsageError:
+    return UsageError(f"{option.name} is '{value}', wanted {wanted}")
+
+
+def _size(option: Option, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _wrong(option, value, "a size such as 8MiB")
+    try:
+        return units.parse_size(value)
+    except ValueError as error:
+        raise UsageError(f"{option.name}: {error}") from None
+
+
+def _whole(option: Option, value: Any) -> int:
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong(option, value, "a whole number" + (" or none" if option.kind == WINDOW else ""))
+    return value
+
+
+def _number(option: Option, value: Any) -> float:
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return float(value)
+    except (TypeError, ValueError):
+        raise _wrong(option, value, "a number") from None
+
+
+def _flag(option: Option, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "yes", "on", 1):
+        return True
+    if value in ("false", "no", "off", 0):
+        return False
+    raise _wrong(option, value, "true or false")
+
+
+def feeding(text: Any) -> dict[str, Any]:
+    """`open`, `scaled:0.5`, `closed:32` or `batch:48@5ms` as the core takes it. Raises UsageError."""
+    name, _, rest = str(text).partition(":")
+    if name == "open" and not rest:
+        return {"feeding": "open"}
+    if name == "scaled" and (factor := _positive(rest)):
+        return {"feeding": "scaled", "factor": factor}
+    if name == "closed" and rest.isdigit() and int(rest) > 0:
+        return {"feeding": "closed", "outstanding": int(rest)}
+    if name == "batch" and (match := re.fullmatch(r"([1-9]\d*)@(.+)", rest)):
+        try:
+            gap_s = units.parse_duration_s(match[2])
+        except ValueError as error:
+            raise UsageError(f"feed: {error}") from None
+        return {"feeding": "batches", "size": int(match[1]), "gap_us": gap_s * 1e6}
+    raise UsageError(f"feed is '{text}', wanted open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)")
+
+
+def _positive(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 < number < float("inf") else None
