@@ -4,7 +4,7 @@ use ioassay_block::Source;
 
 use crate::Error;
 use crate::drive::{Counters, Drive, Spec};
-use crate::feed::{self, Feed, Mode, Slices, Tally};
+use crate::feed::{self, Feed, Mode, Slices, Tally, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::steadiness::{Steadiness, judge};
@@ -18,6 +18,8 @@ pub struct BufferSpec {
     pub settings: policy::Settings,
     /// Where it stands.
     pub mode: Mode,
+    /// Whether the drive sees the reads with which blocks are completed.
+    pub pad_reads: bool,
 }
 
 /// All that a simulation is made of, but the trace.
@@ -120,10 +122,8 @@ pub fn simulate(
     })
 }
 
-type Placed = (Box<dyn policy::Policy + Send>, Mode);
-
 /// The buffer's policy, unless it is none: then there is no buffer, wherever it stands.
-fn made(buffer: &BufferSpec, spec: &Spec) -> Result<Option<Placed>, Error> {
+fn made(buffer: &BufferSpec, spec: &Spec) -> Result<Option<WriteBuffer>, Error> {
     let settings = policy::Settings {
         layout: Layout {
             elements: spec.elements,
@@ -134,7 +134,11 @@ fn made(buffer: &BufferSpec, spec: &Spec) -> Result<Option<Placed>, Error> {
         ..buffer.settings.clone()
     };
     let policy = policy::make(&buffer.policy, &settings)?;
-    Ok((policy.capacity() > 0).then_some((policy, buffer.mode)))
+    Ok((policy.capacity() > 0).then_some(WriteBuffer {
+        policy,
+        mode: buffer.mode,
+        pad_reads: buffer.pad_reads,
+    }))
 }
 
 fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTotals> {

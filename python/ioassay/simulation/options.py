@@ -74,6 +74,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("block_by", BUFFER, CHOICE, "lba", "block_by", "Which pages make a block.", ("lba", "element")),
     Option("padding", BUFFER, FLAG, False, "padding", "Read missing pages and write blocks whole."),
+    Option("pad_reads", BUFFER, FLAG, True, "pad_reads", "The drive sees the reads of padding; else they are counted."),
     Option("compensation", BUFFER, FLAG, False, "compensation", "Blocks that were written in order leave first."),
     Option("block_requests", BUFFER, FLAG, False, "block_requests", "A block goes as one request, not page by page."),
     Option("feed", FEED, FEEDING, "open", "feeding", "open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP."),

@@ -106,11 +106,13 @@ fn read_buffer(mut fields: Fields<'_>, drive: &Spec) -> PyResult<BufferSpec> {
     let mut mode = Mode::Reshape;
     let modes = [("reshape", Mode::Reshape), ("inline", Mode::Inline)];
     one_of(&mut fields, "mode", &modes, &mut mode)?;
+    let pad_reads = fields.flag("pad_reads")?.unwrap_or(true);
     fields.finish()?;
     Ok(BufferSpec {
         policy,
         settings,
         mode,
+        pad_reads,
     })
 }
 

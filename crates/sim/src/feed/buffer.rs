@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::WriteBuffer;
 use super::tally::Tally;
 use crate::policy::{Access, Action, Eviction, Outlook, Page, Policy};
 
 pub(super) struct Buffer {
     policy: Box<dyn Policy + Send>,
+    pub pad_reads: bool,
     /// Pages that are being programmed, and how often at once.
     leaving: BTreeMap<Page, u32>,
     leaving_pages: usize,
@@ -22,9 +24,10 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub fn new(policy: Box<dyn Policy + Send>) -> Self {
+    pub fn new(buffer: WriteBuffer) -> Self {
         Self {
-            policy,
+            policy: buffer.policy,
+            pad_reads: buffer.pad_reads,
             leaving: BTreeMap::new(),
             leaving_pages: 0,
             waiting: VecDeque::new(),

@@ -14,10 +14,10 @@ use super::stream::Stream;
 use super::supply::Supply;
 use super::tally::Tally;
 use super::tree::{NEVER, Tree};
-use super::{End, Feed, Mode};
+use super::{End, Feed, Mode, WriteBuffer};
 use crate::Error;
 use crate::drive::{Counters, Drive, Overlap, Place, Spec};
-use crate::policy::{Action, Outlook, Policy};
+use crate::policy::{Action, Outlook};
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
 ///
@@ -26,20 +26,24 @@ use crate::policy::{Action, Outlook, Policy};
 pub fn run(
     drive: &mut Drive,
     source: &mut dyn Source,
-    buffer: Option<(Box<dyn Policy + Send>, Mode)>,
+    buffer: Option<WriteBuffer>,
     feed: &Feed,
 ) -> Result<(Tally, Slices), Error> {
-    let pads = buffer.as_ref().is_some_and(|(policy, _)| policy.pads());
+    let pads = buffer
+        .as_ref()
+        .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
+    let watches = buffer
+        .as_ref()
+        .is_some_and(|buffer| buffer.policy.watches_elements());
     let only_writes = source.only_writes() && !pads;
     let intake = Intake::new(source, drive.spec(), feed.feeding, feed.unaligned);
     let page_sectors = drive.spec().page_sectors();
-    let watches = buffer
-        .as_ref()
-        .is_some_and(|(policy, _)| policy.watches_elements());
     let (reshape, inline) = match buffer {
-        None => (None, None),
-        Some((policy, Mode::Reshape)) => (Some(Reshape::new(policy, page_sectors)), None),
-        Some((policy, Mode::Inline)) => (None, Some(Buffer::new(policy))),
+        Some(buffer) if buffer.mode == Mode::Inline => (None, Some(Buffer::new(buffer))),
+        buffer => (
+            buffer.map(|buffer| Reshape::new(buffer, page_sectors)),
+            None,
+        ),
     };
     let supply = Supply::new(intake, feed, reshape, watches);
     if inline.is_none() && only_writes && flows(drive.spec(), feed) {
@@ -464,7 +468,11 @@ impl<'a> Engine<'a> {
             return Ok(());
         };
         let mut evicted = std::mem::take(&mut buffer.evicted);
+        let pad_reads = buffer.pad_reads;
         for eviction in &evicted {
+            if eviction.action == Action::PadRead && !pad_reads {
+                continue;
+            }
             let (work, waits) = match eviction.action {
                 Action::Write => (Work::Write, Waits::Place),
                 Action::PadRead => (Work::Read(self.page_sectors), Waits::Nobody),

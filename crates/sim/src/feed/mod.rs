@@ -26,6 +26,8 @@ pub use intake::{Feeding, Unaligned};
 pub use slices::{Slice, Slices};
 pub use tally::{Tally, Through};
 
+use crate::policy::Policy;
+
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -43,6 +45,16 @@ pub enum Mode {
     Reshape,
     /// Inside the drive: writes complete in it and wait for room in it, reads are served from it.
     Inline,
+}
+
+/// A write buffer, and how it is connected.
+pub struct WriteBuffer {
+    /// Which pages stay and which go.
+    pub policy: Box<dyn Policy + Send>,
+    /// Where it stands.
+    pub mode: Mode,
+    /// Whether the drive sees the reads with which blocks are completed; else they are only counted.
+    pub pad_reads: bool,
 }
 
 /// How the load is fed.

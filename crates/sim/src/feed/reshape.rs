@@ -2,20 +2,23 @@
 
 use ioassay_block::Kind;
 
+use super::WriteBuffer;
 use super::requests::Fed;
 use super::tally::Tally;
 use crate::policy::{Access, Action, Eviction, Outlook, Policy};
 
 pub(super) struct Reshape {
     policy: Box<dyn Policy + Send>,
+    pad_reads: bool,
     evicted: Vec<Eviction>,
     page_sectors: u32,
 }
 
 impl Reshape {
-    pub fn new(policy: Box<dyn Policy + Send>, page_sectors: u32) -> Self {
+    pub fn new(buffer: WriteBuffer, page_sectors: u32) -> Self {
         Self {
-            policy,
+            policy: buffer.policy,
+            pad_reads: buffer.pad_reads,
             evicted: Vec::new(),
             page_sectors,
         }
@@ -80,6 +83,9 @@ impl Reshape {
     fn pass_on(&mut self, at_ps: u64, out: &mut Vec<Fed>, tally: &mut Tally) {
         for eviction in self.evicted.drain(..) {
             tally.count_eviction(&eviction);
+            if eviction.action == Action::PadRead && !self.pad_reads {
+                continue;
+            }
             if eviction.joined {
                 if let Some(last) = out.last_mut() {
                     last.pages += eviction.pages;
