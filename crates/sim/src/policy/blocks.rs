@@ -199,7 +199,7 @@ impl Blocks {
         let block = self.places.key(slot);
         let start = evicted.len();
         for word in 0..self.words {
-            let mut bits = self.present[slot as usize * self.words + word];
+            let mut bits = std::mem::take(&mut self.present[slot as usize * self.words + word]);
             while bits != 0 {
                 let place = word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
@@ -233,6 +233,8 @@ impl Blocks {
                 self.append(evicted, start, page, action);
             }
         }
+        let from = slot as usize * self.words;
+        self.present[from..from + self.words].fill(0);
         self.close(slot);
     }
 
@@ -261,10 +263,9 @@ impl Blocks {
         });
     }
 
+    /// Frees a slot whose places are empty.
     #[inline]
     fn close(&mut self, slot: u32) {
-        let from = slot as usize * self.words;
-        self.present[from..from + self.words].fill(0);
         self.pages -= self.counts[slot as usize] as usize;
         self.counts[slot as usize] = 0;
         self.places.leave(slot);

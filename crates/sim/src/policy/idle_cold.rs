@@ -56,7 +56,6 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     wait_ps: u64,
-    age: u64,
     element: u32,
     kind: Kind,
 }
@@ -136,18 +135,14 @@ impl IdleCold {
         self.backs[list as usize] = back.map_or(NO_PAGE, |back| self.written[back as usize]);
     }
 
-    /// The element that can begin first with a page of this kind; of several the one whose page is
-    /// oldest.
+    /// The element that can begin first with a page of this kind, of several the one whose page is
+    /// oldest; and whether any element is idle, with or without one.
     #[inline]
-    fn candidate(&self, kind: Kind, outlook: &Outlook<'_>) -> Option<Candidate> {
+    fn candidate(&self, kind: Kind, outlook: &Outlook<'_>) -> (Option<Candidate>, bool) {
         let from = self.list(kind, 0) as usize;
         let backs = &self.backs[from..from + self.given_until_ps.len()];
-        let mut best = Candidate {
-            wait_ps: u64::MAX,
-            age: NO_PAGE,
-            element: 0,
-            kind,
-        };
+        let (mut best_wait_ps, mut best_age, mut best) = (u64::MAX, NO_PAGE, 0);
+        let mut any_idle = false;
         for (element, (&age, &given)) in (0..).zip(backs.iter().zip(&self.given_until_ps)) {
             let free = outlook
                 .free_at_ps
@@ -155,16 +150,17 @@ impl IdleCold {
                 .copied()
                 .unwrap_or(0);
             let wait_ps = given.max(free).saturating_sub(outlook.now_ps);
-            if age != NO_PAGE && (wait_ps, age) < (best.wait_ps, best.age) {
-                best = Candidate {
-                    wait_ps,
-                    age,
-                    element,
-                    kind,
-                };
+            any_idle |= wait_ps == 0;
+            if age != NO_PAGE && (wait_ps, age) < (best_wait_ps, best_age) {
+                (best_wait_ps, best_age, best) = (wait_ps, age, element);
             }
         }
-        (best.age != NO_PAGE).then_some(best)
+        let found = Candidate {
+            wait_ps: best_wait_ps,
+            element: best,
+            kind,
+        };
+        ((best_age != NO_PAGE).then_some(found), any_idle)
     }
 
     #[inline]
@@ -174,11 +170,12 @@ impl IdleCold {
         } else {
             Kind::Again
         };
-        let wanted = self.candidate(kind, outlook);
-        if wanted.is_some_and(|wanted| wanted.wait_ps == 0) {
+        let (wanted, any_idle) = self.candidate(kind, outlook);
+        let is_idle = wanted.is_some_and(|wanted| wanted.wait_ps == 0);
+        if is_idle || (wanted.is_some() && !any_idle) {
             return wanted;
         }
-        let other = self.candidate(kind.other(), outlook);
+        let (other, _) = self.candidate(kind.other(), outlook);
         other
             .filter(|other| other.wait_ps == 0 || wanted.is_none())
             .or(wanted)
@@ -285,12 +282,10 @@ impl Policy for IdleCold {
                 } else {
                     Kind::Again
                 };
-                let age = age(kind);
-                if age != NO_PAGE {
+                if age(kind) != NO_PAGE {
                     self.evict(
                         Candidate {
                             wait_ps: 0,
-                            age,
                             element,
                             kind,
                         },
