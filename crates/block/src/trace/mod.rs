@@ -1,7 +1,7 @@
 //! Traces: what is read and written, in which form.
 //!
 //! One file a format, one line of [`FORMATS`] each. A format is told by name ([`format()`]) or
-//! found by what a trace begins with ([`sniff`]); [`read`] gives a [`Source`] and [`write`] a
+//! found by what a trace begins with ([`sniff`]); [`read`] gives a [`Source`] and [`write()`] a
 //! [`Sink`]. Reading is strict: what is not as the format says is an error with its line or byte,
 //! never a guess. What the columns mean and what each format cannot hold: `docs/traces.md`.
 
