@@ -198,6 +198,14 @@ impl Blocks {
     pub(super) fn flush(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
         let block = self.places.key(slot);
         let start = evicted.len();
+        // Random writes leave most blocks with one page: no loop whose end must be guessed.
+        if self.words == 1 && self.counts[slot as usize] == 1 {
+            let bits = std::mem::take(&mut self.present[slot as usize]);
+            if let Some(page) = self.cut.page(block, bits.trailing_zeros()) {
+                evicted.push(Eviction::of(page));
+            }
+            return self.close(slot);
+        }
         for word in 0..self.words {
             let mut bits = std::mem::take(&mut self.present[slot as usize * self.words + word]);
             while bits != 0 {

@@ -75,7 +75,9 @@ impl Bplru {
             self.evict(evicted);
         }
         let slot = self.blocks.open(block)?;
-        self.runs[slot as usize] = 0;
+        if self.compensation {
+            self.runs[slot as usize] = 0;
+        }
         self.order.push_front(0, slot);
         Some(slot)
     }
