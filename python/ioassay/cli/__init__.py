@@ -19,7 +19,7 @@ from types import FrameType
 import typer
 
 import ioassay
-from ioassay.cli import compare, console, doctor, import_, plan, quick, report, run, sql, studies, trace
+from ioassay.cli import compare, console, doctor, import_, plan, quick, report, run, simulate, sql, studies, trace
 from ioassay.errors import Interrupted, IoassayError, UsageError
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (quick, run, plan, studies, report, compare, import_, doctor, sql, trace):
+for command in (quick, run, plan, studies, report, compare, import_, doctor, sql, trace, simulate):
     command.register(app)
 
 

@@ -50,7 +50,7 @@ def info(
 
     console.use_json(json)
     csv = traces.csv(columns, skip_header, time_unit, offset_unit, length_unit, kinds)
-    read = {**_read(out_of_order or "keep", zero_length, bad_lines, event), **csv}
+    read = {**reading(out_of_order or "keep", zero_length, bad_lines, event), **csv}
     found = []
     for path in files:
         seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read)}
@@ -117,7 +117,7 @@ def convert(
         time_scale=time_scale,
     )
     csv = traces.csv(columns, skip_header, time_unit, offset_unit, length_unit, kinds)
-    read = {**_read(out_of_order, zero_length, bad_lines, event), **csv}
+    read = {**reading(out_of_order, zero_length, bad_lines, event), **csv}
     done = traces.convert(trace, output, to=to, format=from_, read=read, prepare=prepare, lose=lose or (), force=force)
     _written(output, done, json)
 
@@ -161,8 +161,8 @@ def formats(json: options.Json = False) -> None:
         console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
 
 
-def _read(out_of_order: str | None, zero_length: str | None, bad_lines: int, event: str | None) -> dict[str, Any]:
-    """The options of reading, those that were given."""
+def reading(out_of_order: str | None, zero_length: str | None, bad_lines: int, event: str | None) -> dict[str, Any]:
+    """The options of reading, those that were given; of `ioassay simulate` as well."""
     how: str | int | None = out_of_order
     if out_of_order and out_of_order.startswith("sort:"):
         places = out_of_order.removeprefix("sort:")

@@ -75,3 +75,6 @@ KindCode = Annotated[
 Event = Annotated[
     str | None, typer.Option(metavar="NAME", help="Of a blkparse trace: queued, issued or completed requests.")
 ]
+
+CSV = ("columns", "skip_header", "time_unit", "offset_unit", "length_unit", "kinds")
+"""Names of the options that say how a CSV trace is read."""

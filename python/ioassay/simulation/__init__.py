@@ -1,20 +1,23 @@
 """A simulated SSD over a trace: `ioassay.simulate` in Python. The work is done in Rust, without the GIL.
 
-`options.OPTIONS` says what there is to set, `outcome.Simulation` what comes out. How the drive works: docs/simulator.md.
+`options.OPTIONS` says what there is to set, `outcome.Simulation` what comes out, `files.save` where that may go.
+How the drive works: docs/simulator.md.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ioassay import traces
 from ioassay.errors import InputError, UsageError
-from ioassay.simulation.options import OPTIONS, Option, setup
+from ioassay.simulation.files import save
+from ioassay.simulation.options import NAMES, OPTIONS, Option, setup
 from ioassay.simulation.outcome import Simulation
 
-__all__ = ["OPTIONS", "Option", "Simulation", "check", "policies", "setup", "simulate"]
+__all__ = ["NAMES", "OPTIONS", "Option", "Simulation", "check", "policies", "save", "setup", "simulate"]
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available, what one simulated drive may take."""
@@ -76,8 +79,7 @@ def check(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def available_bytes() -> int:
     """Memory that this process may take."""
-    with open("/proc/meminfo", encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

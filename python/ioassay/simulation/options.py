@@ -58,9 +58,7 @@ OPTIONS: tuple[Option, ...] = (
     _drive("copy_back", FLAG, True, "Move pages within a plane without crossing the pins."),
     _drive("pool", CHOICE, "element", "Where a page may be written.", choices=("element", "plane")),
     _drive("cleaning", CHOICE, "greedy", "Which block is cleaned.", choices=("greedy", "cost-benefit")),
-    _drive(
-        "wear_levelling", CHOICE, "off", "How erasures are spread.", choices=("off", "dynamic", "static")
-    ),
+    _drive("wear_levelling", CHOICE, "off", "How erasures are spread.", choices=("off", "dynamic", "static")),
     _drive("wear_spread", COUNT, 8, "Difference of erasures in a plane that static wear levelling allows."),
     _drive("overlap", CHOICE, "off", "What of an element works at the same time.", choices=("off", "dies", "planes")),
     _drive("read_priority", FLAG, False, "Reads that wait at an element go before writes."),
@@ -88,7 +86,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_outstanding", FEED, COUNT, 1_000_000, "max_outstanding", "Outstanding requests at which it gives up."),
     Option("unaligned", FEED, CHOICE, "round", "unaligned", "Ranges that are not whole sectors.", ("round", "refuse")),
     Option("slices", FEED, COUNT, 256, "slices", "Rows of the time series at most."),
-    Option("precondition", PRECONDITION, SHARE, 0.0, "share", "Share of the drive that is overwritten at random first."),
+    Option(
+        "precondition", PRECONDITION, SHARE, 0.0, "share", "Share of the drive that is overwritten at random first."
+    ),
 )
 NAMES = {option.name: option for option in OPTIONS}
 
@@ -199,7 +199,9 @@ def feeding(text: Any) -> dict[str, Any]:
         except ValueError as error:
             raise UsageError(f"feed: {error}") from None
         return {"feeding": "batches", "size": int(match[1]), "gap_us": gap_s * 1e6}
-    raise UsageError(f"feed is '{text}', wanted open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)")
+    raise UsageError(
+        f"feed is '{text}', wanted open, scaled:FACTOR, closed:OUTSTANDING or batch:SIZE@GAP (batch:48@5ms)"
+    )
 
 
 def _positive(text: str) -> float | None:

@@ -32,7 +32,9 @@ class Simulation:
     def summary(self) -> dict[str, Any]:
         """The numbers that are asked for most, with their units in their names; None where there is none.
 
-        `requests` completed and were measured. `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
+        `requests` completed and were measured. `hit_ratio` is 0 where no page was written to a buffer, for nothing
+        hit it then; `write_amplification` is None where no page was written to flash, for it has no value then.
+        `throughput_mb_s` is in 10^6 bytes over the time to the last completion.
         """
         raw = self.raw
         times, drive, buffer = raw["all"], raw["drive"], raw["buffer"]
@@ -43,7 +45,7 @@ class Simulation:
             "mean_device_ms": _ms(times["mean_device_ps"]),
             "throughput_mb_s": self._throughput(),
             "iops": _ratio(times["count"], self.span_s),
-            "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]),
+            "hit_ratio": _ratio(buffer["write_hits"], buffer["written_pages"]) or 0.0,
             "read_hit_ratio": _ratio(buffer["read_hits"], buffer["read_pages"]),
             "write_amplification": drive["write_amplification"],
             **{name: drive[name] for name in ("erases", "cleanings", "moved_pages", "written_pages", "dead_blocks")},
@@ -167,11 +169,15 @@ def _warnings(simulation: Simulation) -> Iterator[Warning_]:
             f"saturated: given up with {format_count(summary['unfinished'])} requests outstanding after "
             f"{format_count(summary['issued'])}; the mean is about the length of the trace, not about the drive"
         )
-        yield Warning_("saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)")
+        yield Warning_(
+            "saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
+        )
     elif summary["saturated"]:
         growth = raw["steadiness"]["growth"]
         text = f"saturated: of every 100 requests {100 * growth:.1f} piled up; the mean grows with the trace"
-        yield Warning_("saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)")
+        yield Warning_(
+            "saturated", text, "feed it slower (--feed scaled:2), or keep a number outstanding (--feed closed:32)"
+        )
     elif not summary["steady"]:
         before, after = (_ms(half) or 0.0 for half in raw["steadiness"]["halves_ps"])
         text = f"not steady: the mean response was {before:.4g} ms in the first half and {after:.4g} ms in the second"
@@ -185,4 +191,6 @@ def _warnings(simulation: Simulation) -> Iterator[Warning_]:
         text = f"{summary['dead_blocks']} blocks were worn out and are dead"
         yield Warning_("worn-out", text, "raise --endurance, or 0 for blocks that last for ever")
     if summary["unfinished"] and not summary["saturated"]:
-        yield Warning_("unfinished", f"{summary['unfinished']} requests were not complete at the end and are not counted")
+        yield Warning_(
+            "unfinished", f"{summary['unfinished']} requests were not complete at the end and are not counted"
+        )

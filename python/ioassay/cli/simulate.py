@@ -1,0 +1,122 @@
+"""ioassay simulate: a trace over a simulated SSD, with one write buffer or several beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ioassay.cli import console, grouped, simulate_options
+from ioassay.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("simulate", cls=grouped.Grouped)(simulate)
+
+
+def simulate(**given: Any) -> None:
+    """Run a trace over a simulated SSD and say how long its requests took, and what the drive did meanwhile.
+
+    Several policies, with commas, are simulated one after the other and compared.
+    """
+    from ioassay import simulation
+    from ioassay.cli import simulate_text
+
+    json = console.use_json(given["json"])
+    if given["list_policies"]:
+        known = simulation.policies()
+        console.emit({"policies": known}) if json else simulate_text.policies(known)
+        return
+    trace, described = _trace(given)
+    runs = _runs({name: given[name] for name in simulation.NAMES if given[name] is not None})
+    if len(runs) > 1 and str(trace) == "-":
+        hint = "write it to a file first: ioassay trace make FILE"
+        raise UsageError(f"standard input can be simulated once and {len(runs)} policies were asked for; {hint}")
+    folders = _folders(given, list(runs))
+    drives = {policy: simulation.check(options) for policy, options in runs.items()}
+    found = []
+    for policy, options in runs.items():
+        done = simulation.simulate(described, **options)
+        summary = {"trace": str(trace), "format": done.raw["format"], "policy": policy, **done.summary}
+        summary["warnings"] = [vars(warning) for warning in done.warnings]
+        found.append(summary)
+        if policy in folders:
+            simulation.save(done, folders[policy], {**summary, "options": options}, csv=given["csv"], force=True)
+        if len(runs) == 1 and not json:
+            simulate_text.describe(done, drives[policy], options, str(trace))
+    _warn(found)
+    if json:
+        console.emit(found[0] if len(found) == 1 else {"simulations": found})
+    elif len(found) > 1:
+        simulate_text.compare(found)
+
+
+simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defined]
+
+
+def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The trace and its description, read and prepared as the options say."""
+    from ioassay import simulation, traces
+    from ioassay.cli.trace import reading
+    from ioassay.cli.trace_options import CSV
+
+    if given["trace"] is None:
+        raise UsageError("no trace is given (see: ioassay simulate --help)")
+    page = given["page"] or simulation.NAMES["page"].default
+    prepare = traces.preparation(page=page, **{name: given[name] for name in simulate_options.PREPARING})
+    told = reading(*(given[name] for name in ("out_of_order", "zero_length", "bad_lines", "event")))
+    csv = traces.csv(**{name: given[name] for name in CSV})
+    trace = given["trace"]
+    return trace, traces.source(trace, format=given["format"], read={**told, **csv}, prepare=prepare)
+
+
+def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The options of each policy. One that only some of them know is for those alone."""
+    from ioassay import simulation
+
+    known = {each["name"]: set(each["options"]) for each in simulation.policies()}
+    wanted = [name.strip() for name in options.get("policy", "none").split(",")]
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"policy is '{name}', wanted {', '.join(known)}")
+    special = set().union(*known.values())
+    for name in special & options.keys() - set().union(*(known[policy] for policy in wanted)):
+        able = ", ".join(policy for policy in known if name in known[policy])
+        raise UsageError(f"--{name.replace('_', '-')} is an option of {able}, and the policy is {', '.join(wanted)}")
+    return {
+        policy: {
+            **{name: value for name, value in options.items() if name not in special or name in known[policy]},
+            "policy": policy,
+        }
+        for policy in wanted
+    }
+
+
+def _warn(found: list[dict[str, Any]]) -> None:
+    """Each warning once, with the policies that it is about where there are several."""
+    about: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for summary in found:
+        for warning in summary["warnings"]:
+            about.setdefault(tuple(warning.items()), []).append(summary["policy"])
+    for fields, policies in about.items():
+        warning = dict(fields)
+        text = warning["text"] if len(found) == 1 else f"{', '.join(policies)}: {warning['text']}"
+        console.warnings([{**warning, "text": text}])
+
+
+def _folders(given: Mapping[str, Any], policies: list[str]) -> dict[str, Path]:
+    """Where what is simulated goes, after a look that it may."""
+    from ioassay.simulation import files
+
+    if given["output"] is None:
+        if given["csv"] or given["force"]:
+            raise UsageError(f"--{'csv' if given['csv'] else 'force'} goes with --output DIR")
+        return {}
+    output: Path = given["output"]
+    folders = {policies[0]: output} if len(policies) == 1 else {policy: output / policy for policy in policies}
+    for folder in folders.values():
+        files.check(folder, csv=given["csv"], force=given["force"])
+    return folders

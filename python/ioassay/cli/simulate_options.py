@@ -1,0 +1,89 @@
+"""The options of `ioassay simulate`: those of the table of a simulation, and those of preparing a trace.
+
+Each is declared elsewhere, `simulation.OPTIONS` and `ioassay trace convert`; here they become one signature, which
+the command line is built from.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ioassay.cli import options, trace, trace_options
+from ioassay.simulation.options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
+
+PANELS = {
+    "drive": "The drive",
+    "buffer": "The write buffer",
+    "feed": "Feeding",
+    "precondition": "Before the measurement",
+}
+READING = ("out_of_order", "zero_length", "bad_lines", *trace_options.CSV, "event")
+PREPARING = (
+    *("devices", "keep", "drop_empty", "shrink", "shrink_from", "offsets", "sizes"),
+    *("limit", "beyond", "skip", "first", "rebase", "time_scale"),
+)
+
+_METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
+_OUTPUT = "What comes out"
+
+Trace = Annotated[Path | None, typer.Argument(metavar="TRACE", help="A trace; - is standard input.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", metavar="DIR", help="Write summary.json and tables there, for several policies in a folder each."
+    ),
+]
+Csv = Annotated[bool, typer.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
+Force = Annotated[bool, typer.Option("--force", help="With --output: replace files that exist.")]
+ListPolicies = Annotated[bool, typer.Option("--list-policies", help="List the write buffers, and simulate nothing.")]
+
+
+def signature() -> inspect.Signature:
+    """All options of the command as parameters; what was not given is None, False or 0."""
+    return inspect.Signature(list(_parameters()))
+
+
+def _parameters() -> Iterator[inspect.Parameter]:
+    yield _parameter("trace", Trace, None)
+    for option in OPTIONS:
+        yield _parameter(option.name, _annotation(option), None)
+    shared = inspect.signature(trace.convert, eval_str=True).parameters
+    yield _parameter("format", trace_options.Format, None, "Reading the trace")
+    for names, panel in ((READING, "Reading the trace"), (PREPARING, "Preparing the trace, in this order")):
+        for name in names:
+            yield _parameter(name, shared[name].annotation, shared[name].default, panel)
+    yield _parameter("output", Output, None, _OUTPUT)
+    yield _parameter("csv", Csv, False, _OUTPUT)
+    yield _parameter("force", Force, False, _OUTPUT)
+    yield _parameter("json", options.Json, False, _OUTPUT)
+    yield _parameter("list_policies", ListPolicies, False, _OUTPUT)
+
+
+def _parameter(name: str, annotation: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
+    if panel is not None:
+        info = copy.copy(annotation.__metadata__[0])
+        info.rich_help_panel = panel
+        annotation = Annotated[annotation.__origin__, info]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _annotation(option: Option) -> Any:
+    """Text, which the table's own reader takes; so that a wrong value is said alike everywhere."""
+    name, panel = option.name.replace("_", "-"), PANELS[option.group]
+    help_ = f"{option.about} [default: {_shown(option.default)}]"
+    if option.kind == FLAG:
+        return Annotated[bool | None, typer.Option(f"--{name}/--no-{name}", help=help_, rich_help_panel=panel)]
+    metavar = "|".join(option.choices) or _METAVARS.get(option.kind, "NAME,…")
+    return Annotated[str | None, typer.Option(f"--{name}", metavar=metavar, help=help_, rich_help_panel=panel)]
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return f"{default:g}" if isinstance(default, float) else str(default)

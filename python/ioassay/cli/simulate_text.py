@@ -1,0 +1,122 @@
+"""What `ioassay simulate` says to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.cli import console
+from ioassay.simulation import NAMES, Simulation
+from ioassay.units import format_count, format_duration, format_rate, format_size
+
+
+def describe(simulation: Simulation, drive: Mapping[str, Any], given: Mapping[str, Any], trace: str) -> None:
+    """One simulation, one thing a line. `drive` is what `simulation.check` returned."""
+    found = simulation.summary
+    format_ = simulation.raw["format"]
+    console.line(f"{trace}: {f'{format_}, ' if format_ else ''}{found['requests']:,} requests measured")
+    _row("drive", f"{_value(given, 'elements')} elements, {format_size(drive['capacity_bytes'])}, {_state(simulation)}")
+    _row("buffer", _buffer(given))
+    queue = f"window {_value(given, 'window')}, driver {_value(given, 'driver')}"
+    _row("feed", f"{_value(given, 'feed')}, {queue}")
+    _row("response", _response(found))
+    _row("throughput", _throughput(found))
+    if found["written_pages"]:
+        amplification = f"write amplification {found['write_amplification']:.4g}"
+        _row("flash", f"{_pages(found['written_pages'])} written, {amplification}")
+        moved = f"{_pages(found['moved_pages'])} moved"
+        spread = f"{found['least_element_erases']:,} to {found['most_element_erases']:,} an element"
+        _row(
+            "cleaning",
+            f"{console.count(found['cleanings'], 'cleaning')}, {moved}, {found['erases']:,} erases ({spread})",
+        )
+    if _value(given, "policy") != "none":
+        _row("hits", f"{found['hit_ratio']:.2%} of written pages, {found['left_in_buffer']:,} pages left in the buffer")
+    if found["pad_reads"] or found["pad_writes"]:
+        _row("padding", f"{_pages(found['pad_reads'])} read, {_pages(found['pad_writes'])} written")
+    if found["mean_utilisation"] is not None:
+        _row("busy", f"elements {found['mean_utilisation']:.1%} of the time")
+    _row("took", f"{format_duration(found['wall_s'])} for {format_duration(found['simulated_s'])} simulated")
+
+
+def compare(found: Sequence[Mapping[str, Any]]) -> None:
+    """Several simulations, one a line."""
+    columns = [
+        "policy",
+        "mean ms",
+        "median ms",
+        "99 % ms",
+        "99.9 % ms",
+        "MB/s",
+        "hits",
+        "write amp.",
+        "erases",
+        "moved",
+    ]
+    console.table(columns, [_cells(each) for each in found])
+
+
+def policies(known: Sequence[Mapping[str, Any]]) -> None:
+    """The write buffers, one a line."""
+    rows = [[each["name"], each["about"], ", ".join(dashed(name) for name in each["options"])] for each in known]
+    console.table(["policy", "what it does", "options"], rows)
+
+
+def dashed(name: str) -> str:
+    """An option as the command line has it."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _cells(found: Mapping[str, Any]) -> list[str]:
+    times = [_number(found[name]) for name in ("p50_ms", "p99_ms", "p999_ms")]
+    mean = "saturated" if found["saturated"] else _number(found["mean_response_ms"])
+    return [
+        *(found["policy"], mean, *times, _number(found["throughput_mb_s"])),
+        *(f"{found['hit_ratio']:.2%}", _number(found["write_amplification"])),
+        *(f"{found['erases']:,}", f"{found['moved_pages']:,}"),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _row(name: str, text: str) -> None:
+    console.line(f"  {name:<10} {text}")
+
+
+def _pages(number: int) -> str:
+    return f"{number:,} page{'' if number == 1 else 's'}"
+
+
+def _value(given: Mapping[str, Any], name: str) -> Any:
+    return given.get(name, NAMES[name].default)
+
+
+def _state(simulation: Simulation) -> str:
+    done = simulation.raw["preconditioned"]
+    return f"preconditioned with {_pages(done['pages'])}" if done else "every page written once before"
+
+
+def _buffer(given: Mapping[str, Any]) -> str:
+    if _value(given, "policy") == "none":
+        return "none"
+    return f"{_value(given, 'policy')}, {_value(given, 'buffer')}, {_value(given, 'mode')}"
+
+
+def _response(found: Mapping[str, Any]) -> str:
+    """A saturated run has no mean: it is as large as the trace is long."""
+    if not found["requests"]:
+        return "none: no request was measured"
+    if found["saturated"]:
+        return "none that is steady: requests came faster than the drive completes them"
+    parts = [("mean", "mean_response_ms"), ("median", "p50_ms"), ("95 %", "p95_ms"), ("99 %", "p99_ms")]
+    parts += [("99.9 %", "p999_ms"), ("largest", "max_ms")]
+    said = ", ".join(f"{word} {found[key]:.4g}" for word, key in parts)
+    return f"{said} ms{'' if found['steady'] else ' (not steady)'}"
+
+
+def _throughput(found: Mapping[str, Any]) -> str:
+    if found["throughput_mb_s"] is None:
+        return "none: no time passed"
+    return f"{format_rate(found['throughput_mb_s'] * 1e6)}, {format_count(found['iops'])} requests/s"
