@@ -121,7 +121,7 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
 fn rate(case: &Case, requests: u64) -> f64 {
     let spec = Spec::default();
     let mut drive = Drive::new(&spec, u64::MAX).expect("a drive");
-    let mut source = |requests| Uniform {
+    let source = |requests| Uniform {
         chance: Chance(1),
         left: requests,
         pages: spec.pages(),

@@ -20,6 +20,26 @@ impl Element {
         cost_ps
     }
 
+    /// Cleans the first low plane, from the one whose turn it is, that is allowed and where
+    /// something can be won; returns which, and for how long.
+    pub(super) fn clean_one(
+        &mut self,
+        shape: &Shape,
+        costs: &Costs,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<(u32, u64)> {
+        let planes = (self.next_cleaned..shape.planes).chain(0..self.next_cleaned);
+        for plane in planes {
+            if self.planes[plane as usize].free_blocks <= shape.low && allowed(plane) {
+                if let Some(spent_ps) = self.clean_plane(shape, costs, plane) {
+                    self.next_cleaned = (plane + 1) % shape.planes;
+                    return Some((plane, spent_ps));
+                }
+            }
+        }
+        None
+    }
+
     fn low_plane(&self, shape: &Shape) -> Option<u32> {
         (self.next_cleaned..shape.planes)
             .chain(0..self.next_cleaned)
@@ -110,7 +130,7 @@ impl Element {
             let target = if shape.copy_back {
                 plane
             } else {
-                self.roomiest(0)
+                self.roomiest(0, |_| true)?
             };
             if self.planes[target as usize].position == shape.data_pages {
                 self.open(shape, target)?;

@@ -6,6 +6,8 @@ use super::spec::{SECTOR_BYTES, Spec};
 pub(super) struct Costs {
     read: u64,
     transfer_per_sector: u64,
+    /// A page crosses the pins.
+    pub transfer: u64,
     /// A page crosses the pins and is programmed.
     pub write: u64,
     /// The summary page is programmed; a sector of it crosses the pins.
@@ -25,12 +27,18 @@ impl Costs {
         Self {
             read: spec.read_ps,
             transfer_per_sector,
+            transfer,
             write: transfer + spec.program_ps,
             summary: transfer_per_sector + spec.program_ps,
             erase: spec.erase_ps,
             move_within: spec.read_ps + spec.program_ps,
             move_across: spec.read_ps + spec.program_ps + 2 * transfer,
         }
+    }
+
+    /// So many sectors cross the pins.
+    pub fn transfer_ps(&self, sectors: u32) -> u64 {
+        self.transfer_per_sector * u64::from(sectors)
     }
 
     #[inline]

@@ -182,54 +182,71 @@ impl Element {
     /// Programs a logical page; returns for how long, `None` when no block is left.
     #[inline]
     pub(super) fn write(&mut self, shape: &Shape, costs: &Costs, local: u32) -> Option<u64> {
-        let (plane, old_block) = match self.home(shape, local) {
-            Some(physical) => {
-                let block = shape.block_of(physical);
-                let opened = self.blocks[block as usize].opened;
-                (self.plane_after(shape, opened, block), Some(block))
-            }
-            None => (self.plane_after(shape, 0, 0), None),
+        let plane = self.plane_for(shape, local, |_| true)?;
+        self.put(shape, costs, plane, local)
+    }
+
+    /// The plane where a logical page is to be written, among those that are allowed.
+    ///
+    /// A plane may take it if its open block is the one with the old copy or a younger one: then
+    /// the summary pages, read in the order in which blocks were opened, find the newest copy last.
+    #[inline]
+    pub(super) fn plane_for(
+        &self,
+        shape: &Shape,
+        local: u32,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let Some(physical) = self.home(shape, local) else {
+            return self.roomiest(0, allowed);
         };
-        let mut cost_ps = self.make_room(shape, costs, plane)?;
-        // Looked up again: making room may have moved the old copy.
-        if let (Some(_), Some(physical)) = (old_block, self.home(shape, local)) {
+        let block = shape.block_of(physical);
+        match shape.pool {
+            Pool::Plane => Some(shape.plane_of(block)).filter(|&plane| allowed(plane)),
+            Pool::Element => self.roomiest(self.blocks[block as usize].opened, allowed),
+        }
+    }
+
+    /// Programs a logical page in the plane that is for it; returns for how long, `None` when no
+    /// block is left.
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        shape: &Shape,
+        costs: &Costs,
+        plane: u32,
+        local: u32,
+    ) -> Option<u64> {
+        self.next_plane = if plane + 1 == shape.planes {
+            0
+        } else {
+            plane + 1
+        };
+        let cost_ps = self.make_room(shape, costs, plane)?;
+        // Looked up only now: making room may have moved the old copy.
+        if let Some(physical) = self.home(shape, local) {
             self.blocks[shape.block_of(physical) as usize].valid -= 1;
         }
         self.counters.written_pages += 1;
-        cost_ps += costs.write + self.append(shape, costs, plane, local);
-        Some(cost_ps)
+        Some(cost_ps + costs.write + self.append(shape, costs, plane, local))
     }
 
-    /// The plane for a page whose old copy lies in `block`, opened as number `opened`.
-    ///
-    /// A plane may take it if its open block is that block or a younger one: then the summary
-    /// pages, read in the order in which blocks were opened, find the newest copy last.
+    /// Among the allowed planes whose open block is at least as young as `opened`, the one with
+    /// most room, beginning with the plane whose turn it is.
     #[inline]
-    fn plane_after(&mut self, shape: &Shape, opened: u32, block: u32) -> u32 {
-        let chosen = match shape.pool {
-            Pool::Plane if opened > 0 => shape.plane_of(block),
-            _ => self.roomiest(opened),
-        };
-        self.next_plane = if chosen + 1 == shape.planes {
-            0
-        } else {
-            chosen + 1
-        };
-        chosen
-    }
-
-    /// Among the planes whose open block is at least as young as `opened`, the one with most room,
-    /// beginning with the plane whose turn it is.
-    #[inline]
-    pub(super) fn roomiest(&self, opened: u32) -> u32 {
+    pub(super) fn roomiest(&self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let (before, from) = self.planes.split_at(self.next_plane as usize);
-        let mut best = (0, 0);
-        for (place, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
-            if plane.opened >= opened && plane.room > best.1 {
-                best = (place, plane.room);
+        let mut best = None;
+        let mut room = 0;
+        for (number, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
+            // Without any room at all the first one has to do; it cleans.
+            let better = plane.room > room || best.is_none();
+            if better && plane.opened >= opened && allowed(number) {
+                best = Some(number);
+                room = plane.room;
             }
         }
-        if best.1 == 0 { self.next_plane } else { best.0 }
+        best
     }
 
     /// Sees to it that the plane's open block has a page; returns the time for it. Almost always

@@ -31,6 +31,14 @@ pub struct Drive {
     elements: Vec<Element>,
 }
 
+/// A page's work in a plane, and over the pins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InPlane {
+    pub plane: u32,
+    pub pins_ps: u64,
+    pub plane_ps: u64,
+}
+
 impl Drive {
     /// A new drive. Its tables take [`Spec::memory_bytes`] once all pages have been written; they
     /// are granted lazily by most systems, so that a large drive starts at once.
@@ -83,6 +91,60 @@ impl Drive {
             self.costs.read_ps(sectors)
         } else {
             0
+        }
+    }
+
+    /// As [`Drive::write`], in one of the planes that are allowed, with the time over the pins and
+    /// the time in the plane apart; `None` when the page may go to none of these planes.
+    pub(crate) fn write_within(
+        &mut self,
+        place: Place,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Result<Option<InPlane>, Error> {
+        let element = &mut self.elements[place.element as usize];
+        let Some(plane) = element.plane_for(&self.shape, place.local, allowed) else {
+            return Ok(None);
+        };
+        let Some(cost_ps) = element.put(&self.shape, &self.costs, plane, place.local) else {
+            return Err(self.worn_out(place.element));
+        };
+        Ok(Some(InPlane {
+            plane,
+            pins_ps: self.costs.transfer,
+            plane_ps: cost_ps - self.costs.transfer,
+        }))
+    }
+
+    /// As [`Drive::read`], with the times apart; `None` for a page that was discarded.
+    pub(crate) fn read_apart(&mut self, place: Place, sectors: u32) -> Option<InPlane> {
+        let plane = self.plane_of(place)?;
+        let all_ps = self.read(place, sectors);
+        let pins_ps = self.costs.transfer_ps(sectors);
+        Some(InPlane {
+            plane,
+            pins_ps,
+            plane_ps: all_ps - pins_ps,
+        })
+    }
+
+    /// The plane that holds a page; `None` for one that was discarded.
+    pub(crate) fn plane_of(&self, place: Place) -> Option<u32> {
+        let home = self.elements[place.element as usize].home(&self.shape, place.local);
+        home.map(|physical| self.shape.plane_of(self.shape.block_of(physical)))
+    }
+
+    /// Cleans one block, or what is cleaned at once, of a low plane that is allowed; which, and for
+    /// how long.
+    pub(crate) fn clean_within(
+        &mut self,
+        element: u32,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<(u32, u64)> {
+        let place = &mut self.elements[element as usize];
+        if place.is_low() {
+            place.clean_one(&self.shape, &self.costs, allowed)
+        } else {
+            None
         }
     }
 

@@ -35,6 +35,10 @@ impl Buffer {
         }
     }
 
+    pub fn watches_elements(&self) -> bool {
+        self.policy.watches_elements()
+    }
+
     pub fn held(&self) -> u64 {
         self.policy.len() as u64
     }

@@ -1,122 +1,62 @@
 //! The run: what happens next, and what follows from it.
 
-use ioassay_block::{Kind, Source};
+use ioassay_block::Kind;
 
 use super::buffer::Buffer;
-use super::channel::{Channel, Transfer};
+use super::channel::{Channels, Transfer, Turn};
 use super::host::HostQueue;
-use super::intake::{Feeding, Intake};
+use super::intake::Feeding;
+use super::jobs::{Elements, Job, Now, Waits, Work};
 use super::requests::{Fed, InFlight, Slab};
-use super::reshape::Reshape;
-use super::server::{Job, Server, Waits, Work};
 use super::slices::Slices;
-use super::stream::Stream;
 use super::supply::Supply;
 use super::tally::Tally;
-use super::tree::{NEVER, Tree};
-use super::{End, Feed, Mode, WriteBuffer};
+use super::tree::NEVER;
+use super::{End, Feed};
 use crate::Error;
-use crate::drive::{Counters, Drive, Overlap, Place, Spec};
-use crate::policy::{Action, Outlook};
+use crate::drive::{Counters, Drive, Place};
+use crate::policy::{Action, Outlook, Page};
 
-/// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
-///
-/// # Errors
-/// [`Error::Trace`] and [`Error::Request`] for what the trace holds, [`Error::WornOut`].
-pub fn run(
-    drive: &mut Drive,
-    source: &mut dyn Source,
-    buffer: Option<WriteBuffer>,
-    feed: &Feed,
-) -> Result<(Tally, Slices), Error> {
-    let pads = buffer
-        .as_ref()
-        .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
-    let watches = buffer
-        .as_ref()
-        .is_some_and(|buffer| buffer.policy.watches_elements());
-    let only_writes = source.only_writes() && !pads;
-    let intake = Intake::new(source, drive.spec(), feed.feeding, feed.unaligned);
-    let page_sectors = drive.spec().page_sectors();
-    let (reshape, inline) = match buffer {
-        Some(buffer) if buffer.mode == Mode::Inline => (None, Some(Buffer::new(buffer))),
-        buffer => (
-            buffer.map(|buffer| Reshape::new(buffer, page_sectors)),
-            None,
-        ),
-    };
-    let supply = Supply::new(intake, feed, reshape, watches);
-    if inline.is_none() && only_writes && flows(drive.spec(), feed) {
-        return Stream::new(drive, supply, feed).run();
-    }
-    let mut engine = Engine::new(drive, supply, inline, feed, watches);
-    engine.run()?;
-    Ok(engine.finish())
-}
-
-/// Whether requests wait for nothing but the drive, in their own order.
-fn flows(spec: &Spec, feed: &Feed) -> bool {
-    feed.window.is_none()
-        && !matches!(feed.feeding, Feeding::Closed(_))
-        && spec.channels == 1
-        && spec.overlap == Overlap::Off
-}
-
-struct Engine<'a> {
+pub(super) struct Engine<'a, E> {
     drive: &'a mut Drive,
     supply: Supply<'a>,
     feed: &'a Feed,
     now_ps: u64,
-    /// Clocks: first the elements, then the channels, so that of two that strike together a page's
-    /// end comes first, and its completion goes before the channel's next transfer.
-    clocks: Tree,
-    channels: Vec<Channel>,
-    servers: Vec<Server>,
+    elements: E,
+    channels: Channels,
     host: HostQueue,
     requests: Slab,
     buffer: Option<Buffer>,
-    /// When each element will have done its work, as far as that can be told; kept up to date for
-    /// policies that watch.
-    free_at_ps: Vec<u64>,
+    /// Whether the buffer's policy looks at the elements.
     watches: bool,
     page_sectors: u32,
-    channel_ps_per_sector: u64,
-    write_ps: u64,
-    reads_first: bool,
+    element_count: u32,
     tally: Tally,
     slices: Slices,
     counted: Counters,
 }
 
-impl<'a> Engine<'a> {
-    fn new(
+impl<'a, E: Elements> Engine<'a, E> {
+    pub fn new(
         drive: &'a mut Drive,
         supply: Supply<'a>,
+        elements: E,
         buffer: Option<Buffer>,
         feed: &'a Feed,
-        watches: bool,
     ) -> Self {
         let spec = drive.spec();
-        let (elements, channels) = (spec.elements as usize, spec.channels as usize);
         Self {
             now_ps: 0,
-            clocks: Tree::new(channels + elements),
-            channels: (0..channels).map(|_| Channel::default()).collect(),
-            servers: (0..elements).map(|_| Server::default()).collect(),
+            elements,
+            channels: Channels::new(spec),
             host: HostQueue::new(feed.scheduler, feed.window),
             requests: Slab::default(),
+            watches: buffer.as_ref().is_some_and(Buffer::watches_elements),
             buffer,
-            free_at_ps: vec![0; elements],
-            watches,
             page_sectors: spec.page_sectors(),
-            channel_ps_per_sector: spec.channel_ps_per_sector,
-            write_ps: spec.mean_write_ps(),
-            reads_first: spec.read_priority,
-            tally: Tally {
-                busy_ps: vec![0; elements],
-                ..Tally::default()
-            },
-            slices: Slices::new(feed.slices, elements),
+            element_count: spec.elements,
+            tally: Tally::default(),
+            slices: Slices::new(feed.slices, spec.elements as usize),
             counted: drive.counters(),
             drive,
             supply,
@@ -124,25 +64,34 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run(&mut self) -> Result<(), Error> {
+    pub fn run(mut self) -> Result<(Tally, Slices), Error> {
         self.refill()?;
+        // Of what happens at one time a page's end comes first, so that its completion goes before
+        // the channel's next transfer; an arrival comes last.
         loop {
-            let (event_ps, clock) = self.clocks.next();
+            let (element_ps, clock) = self.elements.next();
+            let (channel_ps, channel) = self.channels.next();
             let arrival_ps = self.next_arrival_ps();
-            if event_ps <= arrival_ps {
-                if event_ps == NEVER {
-                    return Ok(());
+            if element_ps <= channel_ps.min(arrival_ps) {
+                if element_ps == NEVER {
+                    break;
                 }
-                self.reach(event_ps);
-                self.strike(clock)?;
+                self.reach(element_ps);
+                self.served(clock)?;
+                self.drive_channels()?;
+            } else if channel_ps <= arrival_ps {
+                self.reach(channel_ps);
+                self.transferred(channel)?;
+                self.drive_channels()?;
             } else {
                 self.reach(arrival_ps);
                 self.issue()?;
                 if self.is_over() {
-                    return Ok(());
+                    break;
                 }
             }
         }
+        Ok(self.finish())
     }
 
     /// When the next request is issued, `NEVER` if that depends on a completion, or at the end.
@@ -189,13 +138,14 @@ impl<'a> Engine<'a> {
     fn refill(&mut self) -> Result<(), Error> {
         let outlook = Outlook {
             now_ps: self.now_ps,
-            free_at_ps: &self.free_at_ps,
+            free_at_ps: self.elements.free_at_ps(),
         };
         self.supply.refill(self.drive, &outlook, &mut self.tally)
     }
 
     // Requests
 
+    #[inline]
     fn issue(&mut self) -> Result<(), Error> {
         let Some(&fed) = self.supply.peek() else {
             return Ok(());
@@ -222,6 +172,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The drive takes a request; its channels are to be driven then.
+    #[inline]
     fn dispatch(&mut self, id: u32) -> Result<(), Error> {
         let now_ps = self.now_ps;
         let request = self.requests.get(id);
@@ -230,56 +181,38 @@ impl<'a> Engine<'a> {
         match fed.kind {
             Kind::Write => self.cross(id, &fed),
             Kind::Read => self.read(id, &fed)?,
-            Kind::Trim => {
-                self.trim(&fed);
-                self.requests.get(id).left = 1;
-                self.part_done(id, 0);
-            }
+            Kind::Trim => self.trim(id, &fed),
             Kind::Flush => self.flush(id)?,
         }
         Ok(())
     }
 
     /// A write's data cross: on the one channel whole, on several each channel's pages.
+    #[inline]
     fn cross(&mut self, id: u32, fed: &Fed) {
-        if self.channels.len() == 1 {
-            self.requests.get(id).left = fed.pages;
-            self.channels[0].offer_transfer(Transfer {
-                request: id,
-                sectors: fed.sectors,
-            });
-            return;
-        }
         self.requests.get(id).left = fed.pages;
-        for channel in 0..self.channels.len() as u32 {
+        for channel in 0..self.channels.count() {
             let sectors = self.share(fed, channel);
             if sectors > 0 {
-                self.channels[channel as usize].offer_transfer(Transfer {
+                let transfer = Transfer {
                     request: id,
                     sectors,
-                });
+                };
+                self.channels.offer_transfer(channel, transfer);
             }
         }
     }
 
     /// Sectors of a request that cross a channel.
+    #[inline]
     fn share(&self, fed: &Fed, channel: u32) -> u32 {
-        if self.channels.len() == 1 {
+        if self.channels.count() == 1 {
             return fed.sectors;
         }
         (0..fed.pages)
-            .filter(|&index| self.channel_of(self.drive.place(fed.first + index)) == channel)
+            .filter(|&index| self.channels.of(self.drive.place(fed.first + index)) == channel)
             .map(|index| fed.sectors_of(index, self.page_sectors))
             .sum()
-    }
-
-    #[inline]
-    fn channel_of(&self, place: Place) -> u32 {
-        if self.channels.len() == 1 {
-            0
-        } else {
-            place.element % self.channels.len() as u32
-        }
     }
 
     /// A read's pages go to their elements at once, but for those that the buffer holds.
@@ -287,26 +220,28 @@ impl<'a> Engine<'a> {
         self.requests.get(id).left = fed.pages;
         for index in 0..fed.pages {
             let page = fed.first + index;
+            let place = self.drive.place(page);
             if let Some(buffer) = &mut self.buffer {
                 if buffer.read(page, &mut self.tally) {
-                    self.part_done(id, self.drive.place(page).element);
+                    self.part_done(id, place.element);
                     continue;
                 }
             }
             let work = Work::Read(fed.sectors_of(index, self.page_sectors));
-            let place = self.drive.place(page);
             self.enqueue(place, work, Waits::Request(id))?;
         }
         Ok(())
     }
 
-    fn trim(&mut self, fed: &Fed) {
+    fn trim(&mut self, id: u32, fed: &Fed) {
         for page in fed.first..fed.first + fed.pages {
             if let Some(buffer) = &mut self.buffer {
                 buffer.discard(page);
             }
             self.drive.trim(self.drive.place(page));
         }
+        self.requests.get(id).left = 1;
+        self.part_done(id, 0);
     }
 
     /// Complete when all that was written before is in flash.
@@ -315,9 +250,8 @@ impl<'a> Engine<'a> {
             buffer.drain(&mut self.tally);
         }
         self.carry_out()?;
-        let elements = self.servers.len() as u32;
-        self.requests.get(id).left = elements;
-        for element in 0..elements {
+        self.requests.get(id).left = self.element_count;
+        for element in 0..self.element_count {
             self.enqueue(
                 Place { element, local: 0 },
                 Work::Barrier,
@@ -336,7 +270,7 @@ impl<'a> Engine<'a> {
             return;
         }
         let fed = request.fed;
-        if fed.kind == Kind::Read && self.channels.len() > 1 {
+        if fed.kind == Kind::Read && self.channels.count() > 1 {
             return self.bring_shares(id, &fed);
         }
         let sectors = if fed.kind == Kind::Read {
@@ -345,22 +279,28 @@ impl<'a> Engine<'a> {
             0
         };
         request.left = 1;
-        let channel = self.channel_of(Place { element, local: 0 });
-        self.channels[channel as usize].offer_completion(Transfer {
-            request: id,
-            sectors,
-        });
+        let channel = self.channels.of(Place { element, local: 0 });
+        self.channels.offer_completion(
+            channel,
+            Transfer {
+                request: id,
+                sectors,
+            },
+        );
     }
 
     fn bring_shares(&mut self, id: u32, fed: &Fed) {
-        for channel in 0..self.channels.len() as u32 {
+        for channel in 0..self.channels.count() {
             let sectors = self.share(fed, channel);
             if sectors > 0 {
                 self.requests.get(id).left += 1;
-                self.channels[channel as usize].offer_completion(Transfer {
-                    request: id,
-                    sectors,
-                });
+                self.channels.offer_completion(
+                    channel,
+                    Transfer {
+                        request: id,
+                        sectors,
+                    },
+                );
             }
         }
     }
@@ -377,6 +317,7 @@ impl<'a> Engine<'a> {
         }
     }
 
+    #[inline]
     fn complete(&mut self, id: u32) -> Result<(), Error> {
         let request = self.requests.remove(id);
         let response_ps = self.now_ps - request.issued_ps;
@@ -397,47 +338,55 @@ impl<'a> Engine<'a> {
         }
     }
 
-    // Clocks
+    // Channels
 
-    /// A channel's transfer or an element's page is over.
     #[inline]
-    fn strike(&mut self, clock: u32) -> Result<(), Error> {
-        let elements = self.servers.len() as u32;
-        if clock < elements {
-            self.served(clock)?;
-        } else {
-            self.transferred(clock - elements)?;
-        }
-        self.drive_channels()
-    }
-
     fn transferred(&mut self, channel: u32) -> Result<(), Error> {
-        self.clocks.set(self.servers.len() as u32 + channel, NEVER);
-        let Some(transfer) = self.channels[channel as usize].current.take() else {
+        let Some((transfer, inbound)) = self.channels.end(channel) else {
             return Ok(());
         };
-        if self.channels[channel as usize].inbound {
+        if inbound {
             return self.brought(transfer.request);
         }
         let fed = self.requests.get(transfer.request).fed;
         for page in fed.first..fed.first + fed.pages {
             let place = self.drive.place(page);
-            if self.channel_of(place) == channel {
+            if self.channels.of(place) == channel {
                 self.arrived(transfer.request, page, place)?;
             }
         }
         Ok(())
     }
 
+    /// Idle channels take what waits for them, until none can: a completion on one may bring work
+    /// for another.
+    #[inline]
+    fn drive_channels(&mut self) -> Result<(), Error> {
+        loop {
+            let mut completed = false;
+            for channel in 0..self.channels.count() {
+                while let Turn::Completes(id) = self.channels.turn(channel, self.now_ps) {
+                    completed = true;
+                    self.brought(id)?;
+                }
+            }
+            if !completed || self.channels.count() == 1 {
+                return Ok(());
+            }
+        }
+    }
+
+    // Elements, and the buffer before them
+
     /// A written page is in the drive.
     #[inline]
-    fn arrived(&mut self, id: u32, page: u32, place: Place) -> Result<(), Error> {
+    fn arrived(&mut self, id: u32, page: Page, place: Place) -> Result<(), Error> {
         let Some(buffer) = &mut self.buffer else {
             return self.enqueue(place, Work::Write, Waits::Request(id));
         };
         let outlook = Outlook {
             now_ps: self.now_ps,
-            free_at_ps: &self.free_at_ps,
+            free_at_ps: self.elements.free_at_ps(),
         };
         if buffer.write(id, page, &outlook, &mut self.tally) {
             self.part_done(id, place.element);
@@ -455,7 +404,7 @@ impl<'a> Engine<'a> {
             if let Some(buffer) = &mut self.buffer {
                 let outlook = Outlook {
                     now_ps: self.now_ps,
-                    free_at_ps: &self.free_at_ps,
+                    free_at_ps: self.elements.free_at_ps(),
                 };
                 buffer.write_back(&outlook, &mut self.tally);
             }
@@ -467,14 +416,12 @@ impl<'a> Engine<'a> {
         let Some(buffer) = &mut self.buffer else {
             return Ok(());
         };
-        let mut evicted = std::mem::take(&mut buffer.evicted);
         let pad_reads = buffer.pad_reads;
+        let mut evicted = std::mem::take(&mut buffer.evicted);
         for eviction in &evicted {
-            if eviction.action == Action::PadRead && !pad_reads {
-                continue;
-            }
             let (work, waits) = match eviction.action {
                 Action::Write => (Work::Write, Waits::Place),
+                Action::PadRead if !pad_reads => continue,
                 Action::PadRead => (Work::Read(self.page_sectors), Waits::Nobody),
                 Action::PadWrite => (Work::Write, Waits::Nobody),
             };
@@ -489,8 +436,6 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    // Elements
-
     #[inline]
     fn enqueue(&mut self, place: Place, work: Work, waits: Waits) -> Result<(), Error> {
         let job = Job {
@@ -498,116 +443,40 @@ impl<'a> Engine<'a> {
             local: place.local,
             work,
         };
-        let server = &mut self.servers[place.element as usize];
-        if server.current.is_none() {
-            return self.begin(place.element, job);
-        }
-        server.wait(job, self.reads_first);
-        if self.watches {
-            self.free_at_ps[place.element as usize] += self.write_ps;
-        }
-        Ok(())
+        let now = Now {
+            ps: self.now_ps,
+            slices: &mut self.slices,
+        };
+        self.elements.offer(self.drive, place.element, job, now)
     }
 
-    /// An idle element cleans if it has to, and serves a page.
     #[inline]
-    fn begin(&mut self, element: u32, job: Job) -> Result<(), Error> {
-        let place = Place {
-            element,
-            local: job.local,
+    fn served(&mut self, clock: u32) -> Result<(), Error> {
+        let now = Now {
+            ps: self.now_ps,
+            slices: &mut self.slices,
         };
-        let mut busy_ps = self.drive.clean(element);
-        busy_ps += match job.work {
-            Work::Write => self.drive.write(place)?,
-            Work::Read(sectors) => self.drive.read(place, sectors),
-            Work::Barrier => 0,
-        };
-        let server = &mut self.servers[element as usize];
-        server.current = Some(job);
-        let until_ps = self.now_ps + busy_ps;
-        if self.watches {
-            self.free_at_ps[element as usize] = until_ps + server.len() as u64 * self.write_ps;
-        }
-        self.tally.busy_ps[element as usize] += busy_ps;
-        self.slices.now().busy_ps[element as usize] += busy_ps;
-        self.clocks.set(element, until_ps);
-        Ok(())
-    }
-
-    fn served(&mut self, element: u32) -> Result<(), Error> {
-        let server = &mut self.servers[element as usize];
-        let Some(job) = server.current.take() else {
+        let Some((element, job)) = self.elements.strike(self.drive, clock, now)? else {
             return Ok(());
         };
-        match server.next() {
-            Some(next) => self.begin(element, next)?,
-            None => self.clocks.set(element, NEVER),
-        }
         match job.waits {
             Waits::Request(id) => self.part_done(id, element),
-            Waits::Place => self.departed(job.local * self.servers.len() as u32 + element)?,
+            Waits::Place => {
+                if let Some(buffer) = &mut self.buffer {
+                    buffer.departed(job.local * self.element_count + element);
+                }
+                self.tend()?;
+            }
             Waits::Nobody => {}
         }
         Ok(())
-    }
-
-    /// Flash has a page of the buffer's: whoever waited for a place has one.
-    fn departed(&mut self, page: u32) -> Result<(), Error> {
-        if let Some(buffer) = &mut self.buffer {
-            buffer.departed(page);
-        }
-        self.tend()
-    }
-
-    // Channels
-
-    /// Idle channels take what waits for them, until none can: a completion on one may bring work
-    /// for another.
-    #[inline]
-    fn drive_channels(&mut self) -> Result<(), Error> {
-        loop {
-            let mut moved = false;
-            for channel in 0..self.channels.len() {
-                while self.channels[channel].is_idle() && self.advance(channel)? {
-                    moved = true;
-                }
-            }
-            if !moved || self.channels.len() == 1 {
-                return Ok(());
-            }
-        }
-    }
-
-    /// An idle channel takes what is first, completions before transfers; whether there was any.
-    #[inline]
-    fn advance(&mut self, channel: usize) -> Result<bool, Error> {
-        if let Some(done) = self.channels[channel].next_completion() {
-            if done.sectors == 0 {
-                self.brought(done.request)?;
-            } else {
-                self.start(channel, done, true);
-            }
-        } else if let Some(transfer) = self.channels[channel].next_transfer() {
-            self.start(channel, transfer, false);
-        } else {
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    #[inline]
-    fn start(&mut self, channel: usize, transfer: Transfer, inbound: bool) {
-        let until_ps = self.now_ps + u64::from(transfer.sectors) * self.channel_ps_per_sector;
-        self.channels[channel].current = Some(transfer);
-        self.channels[channel].inbound = inbound;
-        self.clocks
-            .set((self.servers.len() + channel) as u32, until_ps);
     }
 
     fn finish(mut self) -> (Tally, Slices) {
         let counters = self.fresh_counters();
         let outstanding = self.requests.len() as u64;
         self.slices.close(outstanding, counters);
+        self.tally.busy_ps = self.slices.busy_ps();
         self.tally.settle();
         self.tally.unfinished = outstanding;
         self.tally.left_in_buffer =

@@ -11,18 +11,21 @@ mod channel;
 mod engine;
 mod host;
 mod intake;
+mod jobs;
+mod overlapped;
 mod requests;
 mod reshape;
-mod server;
+mod run;
+mod single;
 mod slices;
 mod stream;
 mod supply;
 mod tally;
 mod tree;
 
-pub use engine::run;
 pub use host::Scheduler;
 pub use intake::{Feeding, Unaligned};
+pub use run::run;
 pub use slices::{Slice, Slices};
 pub use tally::{Tally, Through};
 

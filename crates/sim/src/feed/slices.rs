@@ -116,6 +116,17 @@ impl Slices {
         self.width_ps *= 2;
     }
 
+    /// How long each element worked, picoseconds.
+    pub(super) fn busy_ps(&self) -> Vec<u64> {
+        let mut sums = vec![0; self.elements];
+        for row in &self.rows {
+            for (sum, busy_ps) in sums.iter_mut().zip(&row.busy_ps) {
+                *sum += busy_ps;
+            }
+        }
+        sums
+    }
+
     /// Ends the series.
     pub(super) fn close(&mut self, outstanding: u64, counters: Counters) {
         let row = self.now();

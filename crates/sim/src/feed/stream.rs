@@ -59,10 +59,7 @@ impl<'a> Stream<'a> {
             drive,
             supply,
             feed,
-            tally: Tally {
-                busy_ps: vec![0; elements],
-                ..Tally::default()
-            },
+            tally: Tally::default(),
             slices: Slices::new(feed.slices, elements),
             free_at_ps: vec![0; elements],
             channel_free_ps: 0,
@@ -218,11 +215,7 @@ impl<'a> Stream<'a> {
         }
         let fresh = self.drive.counters().since(self.counted);
         self.slices.close(self.outstanding as u64, fresh);
-        for row in &self.slices.rows {
-            for (sum, busy_ps) in self.tally.busy_ps.iter_mut().zip(&row.busy_ps) {
-                *sum += busy_ps;
-            }
-        }
+        self.tally.busy_ps = self.slices.busy_ps();
         self.tally.settle();
         self.tally.unfinished = self.outstanding as u64;
         self.tally.left_in_buffer = self.supply.held();

@@ -1,0 +1,63 @@
+//! Which way a run goes.
+
+use ioassay_block::Source;
+
+use super::buffer::Buffer;
+use super::engine::Engine;
+use super::intake::{Feeding, Intake};
+use super::overlapped::Overlapped;
+use super::reshape::Reshape;
+use super::single::Single;
+use super::slices::Slices;
+use super::stream::Stream;
+use super::supply::Supply;
+use super::tally::Tally;
+use super::{Feed, Mode, WriteBuffer};
+use crate::Error;
+use crate::drive::{Drive, Overlap, Spec};
+
+/// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
+///
+/// # Errors
+/// [`Error::Trace`] and [`Error::Request`] for what the trace holds, [`Error::WornOut`].
+pub fn run(
+    drive: &mut Drive,
+    source: &mut dyn Source,
+    buffer: Option<WriteBuffer>,
+    feed: &Feed,
+) -> Result<(Tally, Slices), Error> {
+    let pads = buffer
+        .as_ref()
+        .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
+    let watches = buffer
+        .as_ref()
+        .is_some_and(|buffer| buffer.policy.watches_elements());
+    let only_writes = source.only_writes() && !pads;
+    let intake = Intake::new(source, drive.spec(), feed.feeding, feed.unaligned);
+    let page_sectors = drive.spec().page_sectors();
+    let (reshape, inline) = match buffer {
+        Some(buffer) if buffer.mode == Mode::Inline => (None, Some(Buffer::new(buffer))),
+        buffer => (
+            buffer.map(|buffer| Reshape::new(buffer, page_sectors)),
+            None,
+        ),
+    };
+    let supply = Supply::new(intake, feed, reshape, watches);
+    if inline.is_none() && only_writes && flows(drive.spec(), feed) {
+        return Stream::new(drive, supply, feed).run();
+    }
+    if drive.spec().overlap == Overlap::Off {
+        let elements = Single::new(drive.spec());
+        return Engine::new(drive, supply, elements, inline, feed).run();
+    }
+    let elements = Overlapped::new(drive.spec());
+    Engine::new(drive, supply, elements, inline, feed).run()
+}
+
+/// Whether requests wait for nothing but the drive, in their own order.
+fn flows(spec: &Spec, feed: &Feed) -> bool {
+    feed.window.is_none()
+        && !matches!(feed.feeding, Feeding::Closed(_))
+        && spec.channels == 1
+        && spec.overlap == Overlap::Off
+}
