@@ -135,7 +135,7 @@ class Simulation:
         histogram = self.response(kind)
         if not histogram.count:
             return dict.fromkeys((*_PERCENTILES, "max_ms"))
-        values = histogram.quantiles([*_PERCENTILES.values(), 1.0])
+        values = [*histogram.quantiles(_PERCENTILES.values()), float(histogram.max or 0)]
         return {name: value / 1e6 for name, value in zip((*_PERCENTILES, "max_ms"), values, strict=True)}
 
     def _throughput(self) -> float | None:
