@@ -10,12 +10,8 @@ impl Element {
     #[cold]
     pub(super) fn clean_while_low(&mut self, shape: &Shape, costs: &Costs) -> u64 {
         let mut cost_ps = 0;
-        while let Some(plane) = self.low_plane(shape) {
-            let Some(spent_ps) = self.clean_plane(shape, costs, plane) else {
-                break;
-            };
+        while let Some((_, spent_ps)) = self.clean_one(shape, costs, |_| true) {
             cost_ps += spent_ps;
-            self.next_cleaned = (plane + 1) % shape.planes;
         }
         cost_ps
     }
@@ -40,17 +36,17 @@ impl Element {
         None
     }
 
-    fn low_plane(&self, shape: &Shape) -> Option<u32> {
-        (self.next_cleaned..shape.planes)
-            .chain(0..self.next_cleaned)
-            .find(|&plane| self.planes[plane as usize].free_blocks <= shape.low)
-    }
-
     /// Cleans the plane: one block with copy-back, else until it has two free blocks more than
     /// would make it clean. `None` when no block gives a page back.
     fn clean_plane(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
-        let mut cost_ps = self.level(shape, costs, plane);
-        cost_ps += self.clean_best(shape, costs, plane)?;
+        // What cannot be won is not worth levelling for: that alone would go on for ever.
+        let block = self.victim(shape, plane, self.shelter(shape, plane))?;
+        let levelled_ps = self.level(shape, costs, plane);
+        let mut cost_ps = match levelled_ps {
+            None => self.clean_block(shape, costs, block)?,
+            // Where that block was the coldest too, another is the best one now.
+            Some(spent_ps) => spent_ps + self.clean_best(shape, costs, plane).unwrap_or(0),
+        };
         while !shape.copy_back && self.planes[plane as usize].free_blocks <= shape.low + 1 {
             match self.clean_best(shape, costs, plane) {
                 Some(spent_ps) => cost_ps += spent_ps,
@@ -76,17 +72,16 @@ impl Element {
     }
 
     /// Moves cold data away from where little was erased, if that is due; returns for how long.
-    fn level(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> u64 {
-        let spent_ps = self
-            .coldest(shape, plane)
-            .and_then(|block| self.clean_block(shape, costs, block));
-        self.counters.levellings += u64::from(spent_ps.is_some());
-        spent_ps.unwrap_or(0)
+    fn level(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
+        let block = self.coldest(shape, plane)?;
+        let spent_ps = self.clean_block(shape, costs, block)?;
+        self.counters.levellings += 1;
+        Some(spent_ps)
     }
 
     /// Cleans the best block of the plane; `None` when no block gives a page back.
     fn clean_best(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
-        let block = self.victim(shape, plane)?;
+        let block = self.victim(shape, plane, self.shelter(shape, plane))?;
         self.clean_block(shape, costs, block)
     }
 

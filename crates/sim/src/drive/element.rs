@@ -61,7 +61,7 @@ pub struct Element {
     /// The plane that is looked at first for cleaning.
     pub(super) next_cleaned: u32,
     /// Planes with as few free blocks as make them clean.
-    low_planes: u32,
+    pub(super) low_planes: u32,
     /// Blocks opened so far.
     pub(super) opened: u32,
     pub(super) counters: Counters,
@@ -183,7 +183,22 @@ impl Element {
     #[inline]
     pub(super) fn write(&mut self, shape: &Shape, costs: &Costs, local: u32) -> Option<u64> {
         let plane = self.plane_for(shape, local, |_| true)?;
-        self.put(shape, costs, plane, local)
+        self.put(shape, costs, plane, local).or_else(|| {
+            let plane = self.plane_in_need(|_| true)?;
+            self.put(shape, costs, plane, local)
+        })
+    }
+
+    /// The plane for a page whose own plane has no place left and cannot make one: its blocks are
+    /// full of valid pages, or dead. Then the order of blocks must stand back.
+    #[cold]
+    pub(super) fn plane_in_need(&self, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+        (0..)
+            .zip(&self.planes)
+            // The last page of a plane's room is a summary's.
+            .filter(|(number, plane)| plane.room > 1 && allowed(*number))
+            .max_by_key(|(_, plane)| plane.room)
+            .map(|(number, _)| number)
     }
 
     /// The plane where a logical page is to be written, among those that are allowed.

@@ -5,6 +5,7 @@
 //! the order of the pages alone, so one drive serves a trace at full speed and a transport in real
 //! time alike.
 
+mod audit;
 mod clean;
 mod costs;
 mod counters;
@@ -102,10 +103,15 @@ impl Drive {
         allowed: impl Fn(u32) -> bool,
     ) -> Result<Option<InPlane>, Error> {
         let element = &mut self.elements[place.element as usize];
-        let Some(plane) = element.plane_for(&self.shape, place.local, allowed) else {
+        let Some(mut plane) = element.plane_for(&self.shape, place.local, &allowed) else {
             return Ok(None);
         };
-        let Some(cost_ps) = element.put(&self.shape, &self.costs, plane, place.local) else {
+        let mut put = element.put(&self.shape, &self.costs, plane, place.local);
+        if put.is_none() {
+            plane = element.plane_in_need(&allowed).unwrap_or(plane);
+            put = element.put(&self.shape, &self.costs, plane, place.local);
+        }
+        let Some(cost_ps) = put else {
             return Err(self.worn_out(place.element));
         };
         Ok(Some(InPlane {

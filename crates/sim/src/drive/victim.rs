@@ -5,11 +5,13 @@ use super::shape::Shape;
 use super::spec::{Cleaning, WearLevelling};
 
 impl Element {
-    /// The block of the plane that is to be cleaned; `None` when no block would give a page back.
-    pub(super) fn victim(&self, shape: &Shape, plane: u32) -> Option<u32> {
+    /// The block of the plane that is to be cleaned, among those with at most `shelter` valid
+    /// pages; `None` when no such block would give a page back.
+    pub(super) fn victim(&self, shape: &Shape, plane: u32, shelter: u32) -> Option<u32> {
+        let most = shelter.min(shape.data_pages - 1) as u16;
         let row = match shape.cleaning {
-            Cleaning::Greedy => self.emptiest(shape, plane),
-            Cleaning::CostBenefit => self.most_profitable(shape, plane),
+            Cleaning::Greedy => self.emptiest(shape, plane, most),
+            Cleaning::CostBenefit => self.most_profitable(shape, plane, most),
         }?;
         Some(plane * shape.rows + row)
     }
@@ -19,20 +21,20 @@ impl Element {
         &self.blocks[first..first + shape.rows as usize]
     }
 
-    /// The row with the fewest valid pages, the last of equals.
-    fn emptiest(&self, shape: &Shape, plane: u32) -> Option<u32> {
-        let full = shape.data_pages as u16;
-        let mut best = (full, None);
+    /// The row with the fewest valid pages, `most` at most, the last of equals.
+    fn emptiest(&self, shape: &Shape, plane: u32, most: u16) -> Option<u32> {
+        let mut best = (most, None);
         for (row, block) in (0..).zip(self.rows(shape, plane)) {
-            if block.state == State::Sealed && block.valid <= best.0 && block.valid < full {
+            if block.state == State::Sealed && block.valid <= best.0 {
                 best = (block.valid, Some(row));
             }
         }
         best.1
     }
 
-    /// The row with the highest benefit for its cost, the last of equals.
-    fn most_profitable(&self, shape: &Shape, plane: u32) -> Option<u32> {
+    /// The row with the highest benefit for its cost, and with `most` valid pages at most; the last
+    /// of equals.
+    fn most_profitable(&self, shape: &Shape, plane: u32, most: u16) -> Option<u32> {
         let full = f64::from(shape.data_pages);
         let worth = |block: &Block| {
             let used = f64::from(block.valid) / full;
@@ -46,9 +48,7 @@ impl Element {
         };
         (0..)
             .zip(self.rows(shape, plane))
-            .filter(|(_, block)| {
-                block.state == State::Sealed && u32::from(block.valid) < shape.data_pages
-            })
+            .filter(|(_, block)| block.state == State::Sealed && block.valid <= most)
             .max_by(|(_, left), (_, right)| worth(left).total_cmp(&worth(right)))
             .map(|(row, _)| row)
     }

@@ -1,0 +1,130 @@
+//! Whether a drive's tables agree with each other: for tests, which ask after anything that was
+//! done to a drive. It looks at every page, and changes nothing.
+
+use super::Drive;
+use super::element::{Element, Plane, State};
+use super::shape::Shape;
+
+impl Drive {
+    /// Whether every logical page that was not discarded lies at one place of its own, and all
+    /// counts are what can be counted.
+    ///
+    /// # Errors
+    /// The first thing that is not so.
+    #[doc(hidden)]
+    pub fn audit(&self) -> Result<(), String> {
+        for (number, element) in self.elements.iter().enumerate() {
+            element
+                .audit(&self.shape)
+                .map_err(|fault| format!("element {number}: {fault}"))?;
+        }
+        Ok(())
+    }
+
+    /// Where a page lies, as a number of its own in the drive; `None` for one that was discarded.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn home(&self, page: u32) -> Option<(u32, u32)> {
+        let place = self.place(page);
+        let home = self.elements[place.element as usize].home(&self.shape, place.local);
+        home.map(|physical| (place.element, physical))
+    }
+}
+
+fn same<T: Copy + PartialEq + std::fmt::Display>(
+    what: &str,
+    told: T,
+    counted: T,
+) -> Result<(), String> {
+    if told == counted {
+        return Ok(());
+    }
+    Err(format!("{what}: {told} in the tables, {counted} counted"))
+}
+
+impl Element {
+    fn audit(&self, shape: &Shape) -> Result<(), String> {
+        self.audit_pages(shape)?;
+        for number in 0..shape.planes {
+            self.audit_plane(shape, number)
+                .map_err(|fault| format!("plane {number}: {fault}"))?;
+        }
+        self.audit_erases(shape)?;
+        let low = |plane: &&Plane| plane.free_blocks <= shape.low;
+        let counted = self.planes.iter().filter(low).count();
+        same("low planes", self.low_planes as usize, counted)
+    }
+
+    /// Every page lies where its owner is known to be it, so that no two share a place.
+    fn audit_pages(&self, shape: &Shape) -> Result<(), String> {
+        let mut valid = vec![0_u16; self.blocks.len()];
+        for local in 0..shape.local_pages {
+            let Some(physical) = self.home(shape, local) else {
+                continue;
+            };
+            let block = shape.block_of(physical);
+            let position = physical - block * shape.pages_per_block;
+            if block >= shape.blocks() || position >= shape.data_pages {
+                return Err(format!("page {local} at {physical}, which holds no data"));
+            }
+            same("owner of a page", self.owner(shape, physical), local)?;
+            let plane = &self.planes[shape.plane_of(block) as usize];
+            let written = match self.blocks[block as usize].state {
+                State::Free | State::Dead => false,
+                State::Open => plane.open_block == block && position < plane.position,
+                State::Sealed | State::Held => true,
+            };
+            if !written {
+                return Err(format!("page {local} at {physical}, which is not written"));
+            }
+            valid[block as usize] += 1;
+        }
+        for (block, &counted) in self.blocks.iter().zip(&valid) {
+            same("valid pages of a block", block.valid, counted)?;
+        }
+        Ok(())
+    }
+
+    fn audit_plane(&self, shape: &Shape, number: u32) -> Result<(), String> {
+        let plane = &self.planes[number as usize];
+        let rows = number * shape.rows..(number + 1) * shape.rows;
+        let count = |state: State| {
+            let of = |block: &u32| self.blocks[*block as usize].state == state;
+            rows.clone().filter(of).count()
+        };
+        same(
+            "free blocks",
+            plane.free_blocks as usize,
+            count(State::Free),
+        )?;
+        let open = usize::from(plane.position < shape.data_pages);
+        same("open blocks", open, count(State::Open))?;
+        let room = plane.free_blocks * shape.pages_per_block + shape.pages_per_block;
+        same("room", plane.room + plane.position, room)?;
+        if !rows.contains(&plane.open_block) {
+            return Err(format!("its open block is {}", plane.open_block));
+        }
+        let state = self.blocks[plane.open_block as usize].state;
+        if open == 1 && state != State::Open {
+            return Err(format!("its open block is {state:?}"));
+        }
+        Ok(())
+    }
+
+    fn audit_erases(&self, shape: &Shape) -> Result<(), String> {
+        let erases: u64 = self.erases.iter().map(|&erases| u64::from(erases)).sum();
+        same("erasures", self.counters.erases, erases)?;
+        same("cleanings", self.counters.cleanings, erases)?;
+        let dead = |block: &super::element::Block| block.state == State::Dead;
+        let counted = self.blocks.iter().filter(|block| dead(block)).count();
+        same("dead blocks", self.counters.dead_blocks as usize, counted)?;
+        for (block, &erases) in self.blocks.iter().zip(&self.erases) {
+            let worn = shape.endurance > 0 && erases >= shape.endurance;
+            same("whether a block is dead", dead(block), worn)?;
+            if block.opened > self.opened {
+                return Err(format!("a block opened as number {}", block.opened));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Drives, loads and runs, as the tests of the simulation need them.
+
+#![allow(dead_code)] // each test uses some
+
+use ioassay_block::{Error as TraceError, Kind, Request, Source};
+use ioassay_sim::Error;
+use ioassay_sim::drive::{Drive, Spec};
+use ioassay_sim::feed::{End, Feed, Mode, Scheduler, Slices, Tally, WriteBuffer, run};
+use ioassay_sim::policy::{Layout, Settings, make};
+
+pub const MEMORY: u64 = 1 << 32;
+
+/// Four kibibytes of 4 KiB pages.
+pub const PAGE: u64 = 4096;
+
+/// A drive that a test can see through: few blocks of few pages, a quarter of them in reserve.
+pub fn small() -> Spec {
+    Spec {
+        elements: 2,
+        dies: 1,
+        planes: 2,
+        blocks_per_plane: 8,
+        pages_per_block: 4,
+        reserve: 0.5,
+        min_free: 0.125,
+        endurance: 0,
+        ..Spec::default()
+    }
+}
+
+/// The reference drive, with fewer blocks: as fast to make as it must be for many tests.
+pub fn reference(elements: u32) -> Spec {
+    Spec {
+        elements,
+        blocks_per_plane: 64,
+        ..Spec::default()
+    }
+}
+
+pub fn request(kind: Kind, at_ns: u64, page: u64, pages: u64) -> Request {
+    Request {
+        at_ns,
+        offset_bytes: page * PAGE,
+        length_bytes: pages * PAGE,
+        device: 0,
+        kind,
+    }
+}
+
+pub fn write(at_ns: u64, page: u64, pages: u64) -> Request {
+    request(Kind::Write, at_ns, page, pages)
+}
+
+pub fn read(at_ns: u64, page: u64, pages: u64) -> Request {
+    request(Kind::Read, at_ns, page, pages)
+}
+
+pub fn flush(at_ns: u64) -> Request {
+    request(Kind::Flush, at_ns, 0, 0)
+}
+
+/// Requests that do not say whether all of them are writes: they go the long way.
+pub struct Unsaid<'a>(pub &'a [Request]);
+
+impl Source for Unsaid<'_> {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.0.next_batch(batch)
+    }
+}
+
+/// Open loop, no window, until all is complete.
+pub fn plain() -> Feed {
+    Feed {
+        window: None,
+        scheduler: Scheduler::Fcfs,
+        end: End::Drained,
+        ..Feed::default()
+    }
+}
+
+pub fn drive(spec: &Spec) -> Drive {
+    Drive::new(spec, MEMORY).expect("a drive that can be")
+}
+
+pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: Mode) -> WriteBuffer {
+    let layout = Layout {
+        elements: spec.elements,
+        pages_per_block: spec.pages_per_block,
+        pages: spec.pages(),
+    };
+    WriteBuffer {
+        policy: make(policy, &Settings::new(layout, pages)).expect("a policy"),
+        mode,
+        pad_reads: true,
+    }
+}
+
+/// Runs a new drive over requests.
+pub fn try_tally(
+    spec: &Spec,
+    requests: &[Request],
+    buffer: Option<WriteBuffer>,
+    feed: &Feed,
+) -> Result<(Drive, Tally, Slices), Error> {
+    let mut drive = drive(spec);
+    let (tally, slices) = run(&mut drive, &mut Unsaid(requests), buffer, feed)?;
+    drive.audit().expect("tables that agree");
+    Ok((drive, tally, slices))
+}
+
+pub fn tally(spec: &Spec, requests: &[Request], buffer: Option<WriteBuffer>, feed: &Feed) -> Tally {
+    try_tally(spec, requests, buffer, feed).expect("a run").1
+}
+
+/// Splitmix64 (Steele, Lea and Flood 2014).
+pub struct Chance(pub u64);
+
+impl Chance {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u32) -> u32 {
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
+    }
+}
