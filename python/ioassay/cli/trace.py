@@ -145,6 +145,7 @@ def make(
     _check_streams(output, json)
     laws = {"requests": requests, "arrivals": arrivals, "addresses": addresses, "sizes": sizes, "reads": reads}
     laws |= {"trims": trims, "range": range_, "align": align, "seed": seed}
+    to = to or ("disksim" if str(output) == "-" else None)  # no name tells it, and the simulator reads any
     done = traces.make(output, to=to, lose=lose or (), force=force, **laws)
     _written(output, done, json)
 
