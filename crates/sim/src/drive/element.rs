@@ -58,6 +58,8 @@ pub struct Element {
     pub(super) planes: Vec<Plane>,
     /// The plane that is looked at first for the next page.
     next_plane: u32,
+    /// No plane has more room.
+    most_room: u32,
     /// The plane that is looked at first for cleaning.
     pub(super) next_cleaned: u32,
     /// Planes with as few free blocks as make them clean.
@@ -76,6 +78,7 @@ impl Element {
             erases: vec![0; shape.blocks() as usize],
             planes: Vec::with_capacity(shape.planes as usize),
             next_plane: 0,
+            most_room: u32::MAX,
             next_cleaned: 0,
             low_planes: 0,
             opened: shape.usable_rows * shape.planes,
@@ -182,10 +185,12 @@ impl Element {
     /// Programs a logical page; returns for how long, `None` when no block is left.
     #[inline]
     pub(super) fn write(&mut self, shape: &Shape, costs: &Costs, local: u32) -> Option<u64> {
-        let plane = self.plane_for(shape, local, |_| true)?;
-        self.put(shape, costs, plane, local).or_else(|| {
+        let old = self.home(shape, local);
+        let plane = self.plane_for(shape, old, |_| true)?;
+        self.put(shape, costs, plane, local, old).or_else(|| {
             let plane = self.plane_in_need(|_| true)?;
-            self.put(shape, costs, plane, local)
+            let old = self.home(shape, local); // cleaning in vain may have moved it
+            self.put(shape, costs, plane, local, old)
         })
     }
 
@@ -201,18 +206,18 @@ impl Element {
             .map(|(number, _)| number)
     }
 
-    /// The plane where a logical page is to be written, among those that are allowed.
+    /// The plane for a page whose old copy is `old`, among those that are allowed.
     ///
     /// A plane may take it if its open block is the one with the old copy or a younger one: then
     /// the summary pages, read in the order in which blocks were opened, find the newest copy last.
     #[inline]
     pub(super) fn plane_for(
-        &self,
+        &mut self,
         shape: &Shape,
-        local: u32,
+        old: Option<u32>,
         allowed: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let Some(physical) = self.home(shape, local) else {
+        let Some(physical) = old else {
             return self.roomiest(0, allowed);
         };
         let block = shape.block_of(physical);
@@ -222,8 +227,8 @@ impl Element {
         }
     }
 
-    /// Programs a logical page in the plane that is for it; returns for how long, `None` when no
-    /// block is left.
+    /// Programs a logical page, whose old copy is `old`, in the plane that is for it; returns for
+    /// how long, `None` when no block is left.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -231,29 +236,44 @@ impl Element {
         costs: &Costs,
         plane: u32,
         local: u32,
+        mut old: Option<u32>,
     ) -> Option<u64> {
         self.next_plane = if plane + 1 == shape.planes {
             0
         } else {
             plane + 1
         };
-        let cost_ps = self.make_room(shape, costs, plane)?;
-        // Looked up only now: making room may have moved the old copy.
-        if let Some(physical) = self.home(shape, local) {
+        let mut cost_ps = costs.write;
+        if self.planes[plane as usize].position == shape.data_pages {
+            cost_ps += self.make_room(shape, costs, plane)?;
+            old = self.home(shape, local); // making room may have moved it
+        }
+        if let Some(physical) = old {
             self.blocks[shape.block_of(physical) as usize].valid -= 1;
         }
         self.counters.written_pages += 1;
-        Some(cost_ps + costs.write + self.append(shape, costs, plane, local))
+        Some(cost_ps + self.append(shape, costs, plane, local))
     }
 
     /// Among the allowed planes whose open block is at least as young as `opened`, the one with
     /// most room, beginning with the plane whose turn it is.
+    ///
+    /// Mostly that is the plane whose turn it is, because none has more: `most_room` tells so
+    /// without a look at the others.
     #[inline]
-    pub(super) fn roomiest(&self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn roomiest(&mut self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+        let next = &self.planes[self.next_plane as usize];
+        if next.room >= self.most_room && next.opened >= opened && allowed(self.next_plane) {
+            return Some(self.next_plane);
+        }
+        self.roomiest_of_all(opened, allowed)
+    }
+
+    fn roomiest_of_all(&mut self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let (before, from) = self.planes.split_at(self.next_plane as usize);
-        let mut best = None;
-        let mut room = 0;
+        let (mut best, mut room, mut most_room) = (None, 0, 0);
         for (number, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
+            most_room = plane.room.max(most_room);
             // Without any room at all the first one has to do; it cleans.
             let better = plane.room > room || best.is_none();
             if better && plane.opened >= opened && allowed(number) {
@@ -261,21 +281,18 @@ impl Element {
                 room = plane.room;
             }
         }
+        self.most_room = most_room;
         best
     }
 
-    /// Sees to it that the plane's open block has a page; returns the time for it. Almost always
+    /// Opens a block in a plane whose open block is full; returns the time for it. Almost always
     /// that is none: only a plane that is the only one allowed and has run out of blocks cleans.
-    #[inline]
     fn make_room(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
-        if self.planes[plane as usize].position < shape.data_pages {
-            return Some(0);
-        }
         let mut cost_ps = 0;
         if self.planes[plane as usize].free_blocks == 0 {
             cost_ps = self.clean_in_need(shape, costs, plane)?;
         }
-        if self.planes[plane as usize].position >= shape.data_pages {
+        if self.planes[plane as usize].position == shape.data_pages {
             self.open(shape, plane)?;
         }
         Some(cost_ps)
@@ -349,6 +366,7 @@ impl Element {
         self.low_planes -= u32::from(plane.free_blocks == shape.low);
         plane.free_blocks += 1;
         plane.room += shape.pages_per_block;
+        self.most_room = self.most_room.max(plane.room);
     }
 
     /// Whether some plane has to be cleaned.

@@ -83,6 +83,18 @@ impl Drive {
             .ok_or_else(|| self.worn_out(place.element))
     }
 
+    /// Cleans as [`Drive::clean`], then writes as [`Drive::write`]; returns for how long both
+    /// together, `None` when no block is left.
+    #[inline]
+    pub(crate) fn serve_write(&mut self, place: Place) -> Option<u64> {
+        let element = &mut self.elements[place.element as usize];
+        let mut busy_ps = 0;
+        if element.is_low() {
+            busy_ps = element.clean_while_low(&self.shape, &self.costs);
+        }
+        Some(busy_ps + element.write(&self.shape, &self.costs, place.local)?)
+    }
+
     /// Reads `sectors` of a page; returns for how long its element is busy with it, picoseconds.
     /// A page that was discarded costs nothing: its element is not asked.
     #[inline]
@@ -103,13 +115,15 @@ impl Drive {
         allowed: impl Fn(u32) -> bool,
     ) -> Result<Option<InPlane>, Error> {
         let element = &mut self.elements[place.element as usize];
-        let Some(mut plane) = element.plane_for(&self.shape, place.local, &allowed) else {
+        let old = element.home(&self.shape, place.local);
+        let Some(mut plane) = element.plane_for(&self.shape, old, &allowed) else {
             return Ok(None);
         };
-        let mut put = element.put(&self.shape, &self.costs, plane, place.local);
+        let mut put = element.put(&self.shape, &self.costs, plane, place.local, old);
         if put.is_none() {
             plane = element.plane_in_need(&allowed).unwrap_or(plane);
-            put = element.put(&self.shape, &self.costs, plane, place.local);
+            let old = element.home(&self.shape, place.local); // cleaning in vain may have moved it
+            put = element.put(&self.shape, &self.costs, plane, place.local, old);
         }
         let Some(cost_ps) = put else {
             return Err(self.worn_out(place.element));
@@ -201,8 +215,9 @@ impl Drive {
         &self.elements
     }
 
+    /// That no block of an element is left.
     #[cold]
-    fn worn_out(&self, element: u32) -> Error {
+    pub(crate) fn worn_out(&self, element: u32) -> Error {
         let counters = self.elements[element as usize].counters();
         Error::WornOut {
             element,

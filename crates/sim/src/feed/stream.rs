@@ -125,7 +125,9 @@ impl<'a> Stream<'a> {
         for page in fed.first..fed.first + fed.pages {
             let place = self.drive.place(page);
             let element = place.element as usize;
-            let busy_ps = self.drive.clean(place.element) + self.drive.write(place)?;
+            let Some(busy_ps) = self.drive.serve_write(place) else {
+                return Err(self.drive.worn_out(place.element));
+            };
             let free_ps = self.free_at_ps[element].max(end_ps) + busy_ps;
             self.free_at_ps[element] = free_ps;
             row.busy_ps[element] += busy_ps;
@@ -227,18 +229,22 @@ impl<'a> Stream<'a> {
 const SETTLED_AT: usize = 1024;
 
 /// The last transfer that started before `done_ps`; the first one has. Steps double until they
-/// are too long, then halve: the answer is seldom far away.
+/// are too long, then halve: the answer is seldom far away, and the halving needs no branch that
+/// the processor could guess wrong.
 #[inline]
 fn started_before(transfers: &[Transfer], done_ps: u64) -> usize {
-    let (mut low, mut step) = (0, 4);
-    while low + step < transfers.len() && transfers[low + step].start_ps < done_ps {
-        low += step;
-        step *= 2;
+    let has = |index: usize| {
+        transfers
+            .get(index)
+            .is_some_and(|transfer| transfer.start_ps < done_ps)
+    };
+    let mut width = 16;
+    while has(width) {
+        width *= 4;
     }
+    let (mut low, mut step) = (0, width / 2);
     while step > 0 {
-        if low + step < transfers.len() && transfers[low + step].start_ps < done_ps {
-            low += step;
-        }
+        low += usize::from(has(low + step)) * step;
         step /= 2;
     }
     low
