@@ -57,11 +57,25 @@ impl Preconditioning {
                 "a share above 0, at most 1",
             ));
         }
-        if self.rounds < 2 || self.most_rounds < self.rounds || self.most_rounds > 10_000 {
+        if !(2..=self.most_rounds).contains(&self.rounds) {
             return Err(Error::option(
                 "rounds",
                 self.rounds,
-                "at least 2, and at most most_rounds",
+                format!("at least 2, and at most most_rounds, {}", self.most_rounds),
+            ));
+        }
+        if self.most_rounds > 10_000 {
+            return Err(Error::option(
+                "most_rounds",
+                self.most_rounds,
+                "at most 10000",
+            ));
+        }
+        if !(self.tolerance >= 0.0 && self.tolerance.is_finite()) {
+            return Err(Error::option(
+                "tolerance",
+                self.tolerance,
+                "a share of 0 or more",
             ));
         }
         Ok(())

@@ -49,7 +49,7 @@ pub enum Overlap {
 }
 
 /// A drive: geometry, times and rules. [`Spec::default`] is the reference drive: 48 elements of
-/// 4 GiB, as simulated by DiskSim 4.0 with its SSD extension.
+/// 4 GiB, as simulated by `DiskSim` 4.0 with its SSD extension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     /// Flash elements (packages).
@@ -232,13 +232,36 @@ impl Spec {
             ("program", self.program_ps),
             ("erase", self.erase_ps),
             ("transfer", self.transfer_ps_per_byte),
-            ("channel", self.channel_ps_per_sector),
         ] {
             if value_ps > second {
                 return Err(Error::option(name, value_ps, "at most a second (10^12 ps)"));
             }
         }
-        within("spare_bytes", self.spare_bytes_per_sector, 0, 4096)
+        within("spare_bytes", self.spare_bytes_per_sector, 0, 4096)?;
+        self.check_sums_of_times()
+    }
+
+    /// A page that is moved crosses the pins twice, and a request has up to 2^32 sectors: all that
+    /// is to stay within 64 bits.
+    fn check_sums_of_times(&self) -> Result<(), Error> {
+        let second = 1_000_000_000_000;
+        if self.channel_ps_per_sector > second / 1000 {
+            return Err(Error::option(
+                "channel",
+                self.channel_ps_per_sector,
+                "at most a millisecond (10^9 ps) for a sector",
+            ));
+        }
+        let bytes_per_sector = u64::from(SECTOR_BYTES + self.spare_bytes_per_sector);
+        let page_bytes = bytes_per_sector * u64::from(self.page_sectors());
+        if page_bytes * self.transfer_ps_per_byte > second {
+            return Err(Error::option(
+                "transfer",
+                self.transfer_ps_per_byte,
+                format!("at most a second (10^12 ps) for the {page_bytes} bytes of a page"),
+            ));
+        }
+        Ok(())
     }
 
     /// Blocks of a plane that are not exported.
