@@ -1,5 +1,7 @@
-"""Every example loads, has its line in examples/README.md, and would run here but for its disk."""
+"""Every study loads and would run here but for its disk, every program runs; each has its line in README.md."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from ioassay.roles import Consent
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 STUDIES = sorted([*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.fio")])
+PROGRAMS = sorted(EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
@@ -28,3 +31,11 @@ def test_an_example_would_run_here(path: Path, tmp_path: Path) -> None:
     preflight.ready_tools(benches)
     found = {warning.code for warning in preflight.examine(benches)}
     assert not {"response-unknown", "iodepth-ignored"} & found
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+def test_a_program_runs_and_has_its_line(path: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(path), "20000"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) > 1, done.stderr
+    assert f"[{path.name}]({path.name})" in (EXAMPLES / "README.md").read_text()

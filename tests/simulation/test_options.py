@@ -1,5 +1,6 @@
 """The table of options: what people write becomes what the core takes, and what cannot be is named."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from ioassay.errors import UsageError
 from ioassay.simulation import NAMES, OPTIONS, check, policies, setup
 from ioassay.simulation.options import feeding
+
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "simulator.md"
 
 
 def test_without_options_it_is_the_reference_drive() -> None:
@@ -23,6 +26,11 @@ def test_every_default_can_be_given_as_people_write_it(option: Any) -> None:
     default = option.default
     written = str(default).lower() if isinstance(default, bool) else str(default)
     assert setup({option.name: written}) == setup({})
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_documented(option: Any) -> None:
+    assert f"`--{option.name.replace('_', '-')}`" in DOCUMENT.read_text()
 
 
 def test_a_name_is_there_once() -> None:

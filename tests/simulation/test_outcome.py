@@ -140,3 +140,9 @@ def test_what_is_in_flight_at_the_end_is_counted(lines: Any) -> None:
     assert (done.summary["requests"], done.summary["unfinished"]) == (0, 2)
     assert done.summary["mean_response_ms"] is None and done.summary["p99_ms"] is None
     assert codes(done)[-1] == "unfinished"
+
+
+def test_a_buffer_that_keeps_all_leaves_nothing_to_measure(lines: Any) -> None:
+    done = run(lines((0, 0, 8), (1, 8, 8)), policy="lru")
+    assert done.summary["requests"] == 0 and done.summary["left_in_buffer"] == 2
+    assert codes(done) == ["nothing-measured"]

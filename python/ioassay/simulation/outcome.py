@@ -182,6 +182,9 @@ def _warnings(simulation: Simulation) -> Iterator[Warning_]:
         before, after = (_ms(half) or 0.0 for half in raw["steadiness"]["halves_ps"])
         text = f"not steady: the mean response was {before:.4g} ms in the first half and {after:.4g} ms in the second"
         yield Warning_("unsteady", text, "use a longer trace, or precondition the drive (--precondition 1)")
+    if not summary["requests"] and summary["left_in_buffer"]:
+        text = "nothing reached the drive: all that was written is still in the buffer"
+        yield Warning_("nothing-measured", text, "use a longer trace, a smaller --buffer, or --mode inline")
     if summary["written_pages"] and not summary["cleanings"] and not raw["preconditioned"]:
         text = "the drive never cleaned: this is how it does when fresh, not in long use"
         yield Warning_("never-cleaned", text, "precondition it (--precondition 1), or write more")
