@@ -202,6 +202,16 @@ def write_bad_traces(folder: Path) -> None:
     (folder / "nothing").write_text("")
 
 
+@pytest.mark.root
+def test_a_full_disk_ends_with_1_and_leaves_no_half_file(
+    ioassay: Ask, trace: Path, small_disk: Callable[..., Path]
+) -> None:
+    folder = small_disk(16)
+    said = ioassay("simulate", trace, "--output", folder, "--csv")
+    assert said.code == 1 and "No space left" in said.err
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
 def test_ctrl_c_ends_it_with_130(trace: Path) -> None:
     argv = [sys.executable, "-I", "-m", "ioassay", "simulate", str(trace), "--elements", "400", "--precondition", "1"]
     running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

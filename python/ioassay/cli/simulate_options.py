@@ -33,6 +33,7 @@ _METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|n
 _OUTPUT = "What comes out"
 
 Trace = Annotated[Path | None, typer.Argument(metavar="TRACE", help="A trace; - is standard input.")]
+Format = Annotated[str | None, typer.Option("--format", metavar="NAME", help="Format of TRACE; otherwise it is found.")]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -54,7 +55,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
     for option in OPTIONS:
         yield _parameter(option.name, _annotation(option), None)
     shared = inspect.signature(trace.convert, eval_str=True).parameters
-    yield _parameter("format", trace_options.Format, None, "Reading the trace")
+    yield _parameter("format", Format, None, "Reading the trace")
     for names, panel in ((READING, "Reading the trace"), (PREPARING, "Preparing the trace, in this order")):
         for name in names:
             yield _parameter(name, shared[name].annotation, shared[name].default, panel)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import durable
 from ioassay.errors import UsageError
 from ioassay.simulation.outcome import Simulation
+from ioassay.traces.files import replaced
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,11 +52,8 @@ def save(
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    unfinished = durable.unfinished_of(path)
-    if path.suffix == ".csv":
-        frame.write_csv(unfinished)
-    else:
-        frame.write_parquet(unfinished)
-    durable.sync(unfinished)
-    unfinished.rename(path)
-    durable.sync(path.parent)
+    with replaced(path, force=True) as unfinished:
+        if path.suffix == ".csv":
+            frame.write_csv(unfinished)
+        else:
+            frame.write_parquet(unfinished)
