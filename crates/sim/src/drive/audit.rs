@@ -3,6 +3,7 @@
 
 use super::Drive;
 use super::element::{Element, Plane, State};
+use super::pages::Tables;
 use super::shape::Shape;
 
 impl Drive {
@@ -13,9 +14,9 @@ impl Drive {
     /// The first thing that is not so.
     #[doc(hidden)]
     pub fn audit(&self) -> Result<(), String> {
-        for (number, element) in self.elements.iter().enumerate() {
+        for (number, element) in (0..).zip(&self.elements) {
             element
-                .audit(&self.shape)
+                .audit(&self.shape, &self.tables, number)
                 .map_err(|fault| format!("element {number}: {fault}"))?;
         }
         Ok(())
@@ -26,7 +27,7 @@ impl Drive {
     #[must_use]
     pub fn home(&self, page: u32) -> Option<(u32, u32)> {
         let place = self.place(page);
-        let home = self.elements[place.element as usize].home(&self.shape, place.local);
+        let home = self.tables.home(&self.shape, place.element, place.local);
         home.map(|physical| (place.element, physical))
     }
 }
@@ -43,8 +44,8 @@ fn same<T: Copy + PartialEq + std::fmt::Display>(
 }
 
 impl Element {
-    fn audit(&self, shape: &Shape) -> Result<(), String> {
-        self.audit_pages(shape)?;
+    fn audit(&self, shape: &Shape, tables: &Tables, number: u32) -> Result<(), String> {
+        self.audit_pages(shape, tables, number)?;
         for number in 0..shape.planes {
             self.audit_plane(shape, number)
                 .map_err(|fault| format!("plane {number}: {fault}"))?;
@@ -56,10 +57,10 @@ impl Element {
     }
 
     /// Every page lies where its owner is known to be it, so that no two share a place.
-    fn audit_pages(&self, shape: &Shape) -> Result<(), String> {
+    fn audit_pages(&self, shape: &Shape, tables: &Tables, number: u32) -> Result<(), String> {
         let mut valid = vec![0_u16; self.blocks.len()];
         for local in 0..shape.local_pages {
-            let Some(physical) = self.home(shape, local) else {
+            let Some(physical) = tables.home(shape, number, local) else {
                 continue;
             };
             let block = shape.block_of(physical);
@@ -67,7 +68,11 @@ impl Element {
             if block >= shape.blocks() || position >= shape.data_pages {
                 return Err(format!("page {local} at {physical}, which holds no data"));
             }
-            same("owner of a page", self.owner(shape, physical), local)?;
+            same(
+                "owner of a page",
+                tables.owner(shape, number, physical),
+                local,
+            )?;
             let plane = &self.planes[shape.plane_of(block) as usize];
             let written = match self.blocks[block as usize].state {
                 State::Free | State::Dead => false,

@@ -1,16 +1,13 @@
 //! One flash element: a page-mapped log over its planes.
 //!
-//! Tables hold zero for "as at first", so that a new drive needs no memory until it is written:
-//! at first every logical page is mapped, block by block, the planes in turn, and every exported
-//! block is full.
+//! At first every logical page is mapped, block by block, the planes in turn, and every exported
+//! block is full. Where pages are stands in [`Pages`].
 
 use super::costs::Costs;
 use super::counters::Counters;
+use super::pages::Pages;
 use super::shape::Shape;
 use super::spec::{Pool, WearLevelling};
-
-/// In `map`: the page was discarded.
-const GONE: u32 = u32::MAX;
 
 /// What a block is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,10 +46,6 @@ pub(super) struct Plane {
 
 /// A flash element.
 pub struct Element {
-    /// Logical page -> physical page + 1; 0: its first home.
-    map: Vec<u32>,
-    /// Physical page -> logical page + 1; 0: its first owner.
-    owners: Vec<u32>,
     pub(super) blocks: Vec<Block>,
     pub(super) erases: Vec<u32>,
     pub(super) planes: Vec<Plane>,
@@ -72,8 +65,6 @@ pub struct Element {
 impl Element {
     pub(super) fn new(shape: &Shape) -> Self {
         let mut element = Self {
-            map: vec![0; shape.local_pages as usize],
-            owners: vec![0; (shape.blocks() * shape.pages_per_block) as usize],
             blocks: vec![Block::default(); shape.blocks() as usize],
             erases: vec![0; shape.blocks() as usize],
             planes: Vec::with_capacity(shape.planes as usize),
@@ -137,61 +128,45 @@ impl Element {
         &self.erases
     }
 
+    /// Something of the block of a physical page: only asked for so that the processor fetches it.
     #[inline]
-    pub(super) fn peek(&self, local: u32) -> u32 {
-        self.map[local as usize]
-    }
-
-    #[inline]
-    pub(super) fn peek_block(&self, shape: &Shape, local: u32) -> u32 {
-        self.home(shape, local).map_or(0, |physical| {
-            self.blocks[shape.block_of(physical) as usize].opened
-        })
-    }
-
-    /// The physical page of a logical one; `None` when it was discarded.
-    #[inline]
-    pub(super) fn home(&self, shape: &Shape, local: u32) -> Option<u32> {
-        match self.map[local as usize] {
-            0 => Some(shape.first_home(local)),
-            GONE => None,
-            entry => Some(entry - 1),
-        }
-    }
-
-    pub(super) fn owner(&self, shape: &Shape, physical: u32) -> u32 {
-        match self.owners[physical as usize] {
-            0 => shape.first_owner(physical),
-            entry => entry - 1,
-        }
+    pub(super) fn peek(&self, shape: &Shape, physical: u32) -> u32 {
+        self.blocks[shape.block_of(physical) as usize].opened
     }
 
     /// Whether there is something to read.
     #[inline]
-    pub(super) fn read(&mut self, shape: &Shape, local: u32) -> bool {
-        let there = self.home(shape, local).is_some();
+    pub(super) fn read(&mut self, shape: &Shape, pages: &Pages<'_>, local: u32) -> bool {
+        let there = pages.home(shape, local).is_some();
         self.counters.read_pages += u64::from(there);
         there
     }
 
-    pub(super) fn trim(&mut self, shape: &Shape, local: u32) {
-        if let Some(physical) = self.home(shape, local) {
+    pub(super) fn trim(&mut self, shape: &Shape, pages: &mut Pages<'_>, local: u32) {
+        if let Some(physical) = pages.home(shape, local) {
             self.blocks[shape.block_of(physical) as usize].valid -= 1;
-            self.map[local as usize] = GONE;
+            pages.discard(local);
             self.counters.trimmed_pages += 1;
         }
     }
 
     /// Programs a logical page; returns for how long, `None` when no block is left.
     #[inline]
-    pub(super) fn write(&mut self, shape: &Shape, costs: &Costs, local: u32) -> Option<u64> {
-        let old = self.home(shape, local);
+    pub(super) fn write(
+        &mut self,
+        shape: &Shape,
+        pages: &mut Pages<'_>,
+        costs: &Costs,
+        local: u32,
+    ) -> Option<u64> {
+        let old = pages.home(shape, local);
         let plane = self.plane_for(shape, old, |_| true)?;
-        self.put(shape, costs, plane, local, old).or_else(|| {
-            let plane = self.plane_in_need(|_| true)?;
-            let old = self.home(shape, local); // cleaning in vain may have moved it
-            self.put(shape, costs, plane, local, old)
-        })
+        self.put(shape, pages, costs, plane, local, old)
+            .or_else(|| {
+                let plane = self.plane_in_need(|_| true)?;
+                let old = pages.home(shape, local); // cleaning in vain may have moved it
+                self.put(shape, pages, costs, plane, local, old)
+            })
     }
 
     /// The plane for a page whose own plane has no place left and cannot make one: its blocks are
@@ -233,6 +208,7 @@ impl Element {
     pub(super) fn put(
         &mut self,
         shape: &Shape,
+        pages: &mut Pages<'_>,
         costs: &Costs,
         plane: u32,
         local: u32,
@@ -245,14 +221,14 @@ impl Element {
         };
         let mut cost_ps = costs.write;
         if self.planes[plane as usize].position == shape.data_pages {
-            cost_ps += self.make_room(shape, costs, plane)?;
-            old = self.home(shape, local); // making room may have moved it
+            cost_ps += self.make_room(shape, pages, costs, plane)?;
+            old = pages.home(shape, local); // making room may have moved it
         }
         if let Some(physical) = old {
             self.blocks[shape.block_of(physical) as usize].valid -= 1;
         }
         self.counters.written_pages += 1;
-        Some(cost_ps + self.append(shape, costs, plane, local))
+        Some(cost_ps + self.append(shape, pages, costs, plane, local))
     }
 
     /// Among the allowed planes whose open block is at least as young as `opened`, the one with
@@ -287,10 +263,16 @@ impl Element {
 
     /// Opens a block in a plane whose open block is full; returns the time for it. Almost always
     /// that is none: only a plane that is the only one allowed and has run out of blocks cleans.
-    fn make_room(&mut self, shape: &Shape, costs: &Costs, plane: u32) -> Option<u64> {
+    fn make_room(
+        &mut self,
+        shape: &Shape,
+        pages: &mut Pages<'_>,
+        costs: &Costs,
+        plane: u32,
+    ) -> Option<u64> {
         let mut cost_ps = 0;
         if self.planes[plane as usize].free_blocks == 0 {
-            cost_ps = self.clean_in_need(shape, costs, plane)?;
+            cost_ps = self.clean_in_need(shape, pages, costs, plane)?;
         }
         if self.planes[plane as usize].position == shape.data_pages {
             self.open(shape, plane)?;
@@ -301,15 +283,21 @@ impl Element {
     /// Writes a page to the plane's open block, which has one; returns the time beyond the page's
     /// own: of the summary page, where it filled the block.
     #[inline]
-    pub(super) fn append(&mut self, shape: &Shape, costs: &Costs, plane: u32, local: u32) -> u64 {
+    pub(super) fn append(
+        &mut self,
+        shape: &Shape,
+        pages: &mut Pages<'_>,
+        costs: &Costs,
+        plane: u32,
+        local: u32,
+    ) -> u64 {
         let target = &mut self.planes[plane as usize];
         let physical = target.open_block * shape.pages_per_block + target.position;
         target.position += 1;
         target.room -= 1;
         let block = &mut self.blocks[target.open_block as usize];
         block.valid += 1;
-        self.map[local as usize] = physical + 1;
-        self.owners[physical as usize] = local + 1;
+        pages.place(local, physical);
         if target.position < shape.data_pages {
             return 0;
         }

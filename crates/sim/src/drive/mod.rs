@@ -10,6 +10,7 @@ mod clean;
 mod costs;
 mod counters;
 mod element;
+mod pages;
 mod shape;
 mod spec;
 mod victim;
@@ -22,6 +23,7 @@ pub use spec::{Cleaning, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 use crate::Error;
 use crate::policy::Page;
 use costs::Costs;
+use pages::Tables;
 use shape::Shape;
 
 /// A drive whose every page holds data, as after it was once written from end to end.
@@ -29,6 +31,7 @@ pub struct Drive {
     spec: Spec,
     shape: Shape,
     costs: Costs,
+    tables: Tables,
     elements: Vec<Element>,
 }
 
@@ -52,6 +55,7 @@ impl Drive {
         let shape = Shape::of(spec);
         Ok(Self {
             elements: (0..spec.elements).map(|_| Element::new(&shape)).collect(),
+            tables: Tables::new(&shape, spec.elements),
             costs: Costs::of(spec),
             shape,
             spec: spec.clone(),
@@ -78,8 +82,9 @@ impl Drive {
     #[inline]
     pub fn write(&mut self, place: Place) -> Result<u64, Error> {
         let element = &mut self.elements[place.element as usize];
+        let mut pages = self.tables.of(place.element);
         element
-            .write(&self.shape, &self.costs, place.local)
+            .write(&self.shape, &mut pages, &self.costs, place.local)
             .ok_or_else(|| self.worn_out(place.element))
     }
 
@@ -88,11 +93,12 @@ impl Drive {
     #[inline]
     pub(crate) fn serve_write(&mut self, place: Place) -> Option<u64> {
         let element = &mut self.elements[place.element as usize];
+        let mut pages = self.tables.of(place.element);
         let mut busy_ps = 0;
         if element.is_low() {
-            busy_ps = element.clean_while_low(&self.shape, &self.costs);
+            busy_ps = element.clean_while_low(&self.shape, &mut pages, &self.costs);
         }
-        Some(busy_ps + element.write(&self.shape, &self.costs, place.local)?)
+        Some(busy_ps + element.write(&self.shape, &mut pages, &self.costs, place.local)?)
     }
 
     /// Reads `sectors` of a page; returns for how long its element is busy with it, picoseconds.
@@ -100,7 +106,8 @@ impl Drive {
     #[inline]
     pub fn read(&mut self, place: Place, sectors: u32) -> u64 {
         let element = &mut self.elements[place.element as usize];
-        if element.read(&self.shape, place.local) {
+        let pages = self.tables.of(place.element);
+        if element.read(&self.shape, &pages, place.local) {
             self.costs.read_ps(sectors)
         } else {
             0
@@ -115,18 +122,37 @@ impl Drive {
         allowed: impl Fn(u32) -> bool,
     ) -> Result<Option<InPlane>, Error> {
         let element = &mut self.elements[place.element as usize];
-        let old = element.home(&self.shape, place.local);
+        let mut pages = self.tables.of(place.element);
+        let old = pages.home(&self.shape, place.local);
         let Some(mut plane) = element.plane_for(&self.shape, old, &allowed) else {
             return Ok(None);
         };
-        let mut put = element.put(&self.shape, &self.costs, plane, place.local, old);
+        let mut put = element.put(
+            &self.shape,
+            &mut pages,
+            &self.costs,
+            plane,
+            place.local,
+            old,
+        );
         if put.is_none() {
             plane = element.plane_in_need(&allowed).unwrap_or(plane);
-            let old = element.home(&self.shape, place.local); // cleaning in vain may have moved it
-            put = element.put(&self.shape, &self.costs, plane, place.local, old);
+            let old = pages.home(&self.shape, place.local); // cleaning in vain may have moved it
+            put = element.put(
+                &self.shape,
+                &mut pages,
+                &self.costs,
+                plane,
+                place.local,
+                old,
+            );
         }
         let Some(cost_ps) = put else {
-            return Err(self.worn_out(place.element));
+            // A plane that is not allowed now may have a place, or make one, later.
+            if (0..self.spec.planes).all(allowed) {
+                return Err(self.worn_out(place.element));
+            }
+            return Ok(None);
         };
         Ok(Some(InPlane {
             plane,
@@ -149,7 +175,7 @@ impl Drive {
 
     /// The plane that holds a page; `None` for one that was discarded.
     pub(crate) fn plane_of(&self, place: Place) -> Option<u32> {
-        let home = self.elements[place.element as usize].home(&self.shape, place.local);
+        let home = self.tables.home(&self.shape, place.element, place.local);
         home.map(|physical| self.shape.plane_of(self.shape.block_of(physical)))
     }
 
@@ -162,7 +188,8 @@ impl Drive {
     ) -> Option<(u32, u64)> {
         let place = &mut self.elements[element as usize];
         if place.is_low() {
-            place.clean_one(&self.shape, &self.costs, allowed)
+            let mut pages = self.tables.of(element);
+            place.clean_one(&self.shape, &mut pages, &self.costs, allowed)
         } else {
             None
         }
@@ -170,7 +197,8 @@ impl Drive {
 
     /// Discards a page; takes no time.
     pub fn trim(&mut self, place: Place) {
-        self.elements[place.element as usize].trim(&self.shape, place.local);
+        let mut pages = self.tables.of(place.element);
+        self.elements[place.element as usize].trim(&self.shape, &mut pages, place.local);
     }
 
     /// Cleans an element as far as its thresholds ask for it, as it does before it begins to serve
@@ -179,7 +207,8 @@ impl Drive {
     pub fn clean(&mut self, element: u32) -> u64 {
         let place = &mut self.elements[element as usize];
         if place.is_low() {
-            place.clean_while_low(&self.shape, &self.costs)
+            let mut pages = self.tables.of(element);
+            place.clean_while_low(&self.shape, &mut pages, &self.costs)
         } else {
             0
         }
@@ -190,11 +219,13 @@ impl Drive {
     #[inline]
     pub fn anticipate(&self, places: &[Place]) {
         let seen = places.iter().fold(0_u32, |seen, place| {
-            seen ^ self.elements[place.element as usize].peek(place.local)
+            seen ^ self.tables.peek(place.element, place.local)
         });
         std::hint::black_box(seen);
         let seen = places.iter().fold(0_u32, |seen, place| {
-            seen ^ self.elements[place.element as usize].peek_block(&self.shape, place.local)
+            let home = self.tables.home(&self.shape, place.element, place.local);
+            let element = &self.elements[place.element as usize];
+            seen ^ home.map_or(0, |physical| element.peek(&self.shape, physical))
         });
         std::hint::black_box(seen);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::tree::NEVER;
+use super::clocks::NEVER;
 use crate::drive::{Place, Spec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use ioassay_block::Kind;
 
 use super::buffer::Buffer;
 use super::channel::{Channels, Transfer, Turn};
+use super::clocks::NEVER;
 use super::host::HostQueue;
 use super::intake::Feeding;
 use super::jobs::{Elements, Job, Now, Waits, Work};
@@ -11,7 +12,6 @@ use super::requests::{Fed, InFlight, Slab};
 use super::slices::Slices;
 use super::supply::Supply;
 use super::tally::Tally;
-use super::tree::NEVER;
 use super::{End, Feed};
 use crate::Error;
 use crate::drive::{Counters, Drive, Place};

@@ -8,6 +8,7 @@
 
 mod buffer;
 mod channel;
+mod clocks;
 mod engine;
 mod host;
 mod intake;
@@ -21,7 +22,6 @@ mod slices;
 mod stream;
 mod supply;
 mod tally;
-mod tree;
 
 pub use host::Scheduler;
 pub use intake::{Feeding, Unaligned};

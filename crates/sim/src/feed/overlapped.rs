@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 
+use super::clocks::{Clocks, NEVER};
 use super::jobs::{Elements, Job, Now, Work};
-use super::tree::{NEVER, Tree};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Place, Spec};
 
@@ -52,7 +52,7 @@ struct Element {
 pub(super) struct Overlapped {
     elements: Vec<Element>,
     /// For each element that of its pins, then those of its units.
-    clocks: Tree,
+    clocks: Clocks,
     clocks_per_element: u32,
     planes_per_unit: u32,
     free_at_ps: Vec<u64>,
@@ -74,7 +74,7 @@ impl Overlapped {
         };
         Self {
             elements: vec![idle; spec.elements as usize],
-            clocks: Tree::new((spec.elements * (units + 1)) as usize),
+            clocks: Clocks::new((spec.elements * (units + 1)) as usize),
             clocks_per_element: units + 1,
             planes_per_unit: spec.planes / units,
             free_at_ps: vec![0; spec.elements as usize],

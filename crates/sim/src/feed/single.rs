@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::clocks::{Clocks, NEVER};
 use super::jobs::{Elements, Job, Now, Work, done_alone};
-use super::tree::{NEVER, Tree};
 use crate::Error;
 use crate::drive::{Drive, Spec};
 
@@ -28,7 +28,7 @@ impl Queue {
 
 pub(super) struct Single {
     queues: Vec<Queue>,
-    clocks: Tree,
+    clocks: Clocks,
     reads_first: bool,
     /// When each is done with what it has, if all that waits takes `write_ps`.
     free_at_ps: Vec<u64>,
@@ -40,7 +40,7 @@ impl Single {
         let elements = spec.elements as usize;
         Self {
             queues: vec![Queue::default(); elements],
-            clocks: Tree::new(elements),
+            clocks: Clocks::new(elements),
             reads_first: spec.read_priority,
             free_at_ps: vec![0; elements],
             write_ps: spec.mean_write_ps(),
