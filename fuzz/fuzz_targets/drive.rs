@@ -1,0 +1,207 @@
+//! Any bytes as a drive and what is done to it, against a plain map: each page that was not
+//! discarded lies at a place of its own, the tables agree with each other, and a drive runs out of
+//! blocks only when they die. Then the rest as a load, through a write buffer or none.
+
+#![no_main]
+
+use std::collections::BTreeSet;
+
+use ioassay_block::{Kind, Request};
+use ioassay_sim::Error;
+use ioassay_sim::drive::{Cleaning, Drive, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::feed::{End, Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
+use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
+use libfuzzer_sys::fuzz_target;
+
+/// Bytes that are used up; zeros behind their end.
+struct Bytes<'a>(std::slice::Iter<'a, u8>);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> u32 {
+        self.0.next().copied().unwrap_or(0).into()
+    }
+
+    fn flag(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+}
+
+fn spec(bytes: &mut Bytes<'_>) -> Spec {
+    let blocks = 5 + bytes.next() % 8;
+    let low = 1 + bytes.next() % (blocks - 4);
+    let reserved = low + 2 + bytes.next() % (blocks - low - 2);
+    // Half a block more than wanted, so that no rounding takes it away.
+    let share = |blocks_of: u32| (f64::from(blocks_of) + 0.5) / f64::from(blocks);
+    let planes = [1, 2, 4, 3][bytes.next() as usize % 4];
+    let elements = 1 + bytes.next() % 3;
+    Spec {
+        elements,
+        dies: if planes % 2 == 0 { 2 } else { 1 },
+        planes,
+        blocks_per_plane: blocks,
+        pages_per_block: 2 + bytes.next() % 5,
+        page_bytes: 512 << (bytes.next() % 2),
+        reserve: share(reserved),
+        min_free: share(low),
+        channels: 1 + bytes.next() % elements,
+        copy_back: bytes.flag(),
+        pool: if bytes.flag() {
+            Pool::Plane
+        } else {
+            Pool::Element
+        },
+        cleaning: if bytes.flag() {
+            Cleaning::CostBenefit
+        } else {
+            Cleaning::Greedy
+        },
+        wear_levelling: match bytes.next() % 4 {
+            0 | 1 => WearLevelling::Off,
+            2 => WearLevelling::Dynamic,
+            _ => WearLevelling::Static(bytes.next() % 5),
+        },
+        overlap: [Overlap::Off, Overlap::Dies, Overlap::Planes][bytes.next() as usize % 3],
+        read_priority: bytes.flag(),
+        endurance: bytes.next() % 16,
+        ..Spec::default()
+    }
+}
+
+fn agree(drive: &Drive, map: &BTreeSet<u32>) {
+    drive.audit().expect("tables that agree");
+    for page in 0..drive.spec().pages() {
+        assert_eq!(drive.home(page).is_some(), map.contains(&page));
+    }
+}
+
+/// Only a drive whose blocks die may run out of them.
+fn worn_out(spec: &Spec, error: &Error) {
+    assert!(matches!(error, Error::WornOut { .. }), "{error}");
+    assert!(spec.endurance > 0, "{error}");
+}
+
+fn touch(drive: &mut Drive, map: &mut BTreeSet<u32>, bytes: &mut Bytes<'_>) -> Result<(), Error> {
+    let (what, page) = (bytes.next(), bytes.next() << 8 | bytes.next());
+    let page = page % drive.spec().pages();
+    let place = drive.place(page);
+    match what % 16 {
+        0 => {
+            drive.trim(place);
+            map.remove(&page);
+        }
+        1 => assert_eq!(drive.read(place, 1) > 0, map.contains(&page)),
+        2 => drop(drive.clean(place.element)),
+        _ => {
+            drive.clean(place.element);
+            drive.write(place)?;
+            map.insert(page);
+        }
+    }
+    Ok(())
+}
+
+fn load(spec: &Spec, bytes: &mut Bytes<'_>) -> Vec<Request> {
+    let mut at_ns = 0;
+    let mut load = Vec::new();
+    while !bytes.is_over() {
+        at_ns += u64::from(bytes.next()) * 4000;
+        let what = bytes.next();
+        let sectors = spec.capacity_bytes() / 512;
+        let first = u64::from(bytes.next() << 8 | bytes.next()) % sectors;
+        let length = (1 + u64::from(what >> 4)).min(sectors - first);
+        load.push(Request {
+            at_ns,
+            offset_bytes: first * 512,
+            length_bytes: length * 512,
+            device: 0,
+            kind: match what % 8 {
+                0 => Kind::Trim,
+                1 => Kind::Flush,
+                2 | 3 => Kind::Read,
+                _ => Kind::Write,
+            },
+        });
+    }
+    load
+}
+
+fn feed(bytes: &mut Bytes<'_>) -> Feed {
+    Feed {
+        feeding: match bytes.next() % 4 {
+            0 => Feeding::Open,
+            1 => Feeding::Scaled(0.1),
+            2 => Feeding::Closed(1 + bytes.next() % 20),
+            _ => Feeding::Batches {
+                size: 1 + bytes.next() % 20,
+                gap_ps: 1_000_000_000,
+            },
+        },
+        window: bytes.flag().then_some(1 + bytes.next() % 8),
+        scheduler: if bytes.flag() {
+            Scheduler::Fcfs
+        } else {
+            Scheduler::Clook
+        },
+        end: if bytes.flag() {
+            End::LastIssued
+        } else {
+            End::Drained
+        },
+        slices: 8,
+        ..Feed::default()
+    }
+}
+
+fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
+    let layout = Layout {
+        elements: spec.elements,
+        pages_per_block: spec.pages_per_block,
+        pages: spec.pages(),
+    };
+    let name = POLICIES[bytes.next() as usize % POLICIES.len()].name;
+    let mut settings = Settings::new(layout, 1 + bytes.next() as usize % 32);
+    settings.padding = bytes.flag();
+    settings.block_requests = bytes.flag();
+    let policy = make(name, &settings).ok()?;
+    (policy.capacity() > 0).then(|| WriteBuffer {
+        policy,
+        mode: if bytes.flag() {
+            Mode::Inline
+        } else {
+            Mode::Reshape
+        },
+        pad_reads: bytes.flag(),
+    })
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut bytes = Bytes(bytes.iter());
+    let spec = spec(&mut bytes);
+    let mut drive = Drive::new(&spec, 1 << 24).expect("a drive that can be");
+    let mut map: BTreeSet<u32> = (0..spec.pages()).collect();
+    for _ in 0..bytes.next() << 8 | bytes.next() {
+        if bytes.is_over() {
+            break;
+        }
+        if let Err(error) = touch(&mut drive, &mut map, &mut bytes) {
+            worn_out(&spec, &error);
+            break;
+        }
+    }
+    agree(&drive, &map);
+    let (feed, buffer) = (feed(&mut bytes), buffer(&spec, &mut bytes));
+    let load = load(&spec, &mut bytes);
+    match run(&mut drive, &mut &load[..], buffer, &feed) {
+        Err(error) => worn_out(&spec, &error),
+        Ok((tally, _)) => {
+            let done = tally.reads.count() + tally.writes.count() + tally.others.count();
+            assert_eq!(done + tally.unfinished, tally.issued);
+            assert!(feed.end == End::LastIssued || tally.unfinished == 0);
+        }
+    }
+    drive.audit().expect("tables that agree");
+});
