@@ -40,6 +40,19 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// So many requests went through as they were.
+    pub(super) fn pass(&mut self, requests: u64, bytes: u64) {
+        self.seen += requests;
+        self.given += requests;
+        for sum in [
+            &mut self.bytes_seen,
+            &mut self.bytes_kept,
+            &mut self.bytes_given,
+        ] {
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+
     /// Every count with its name, in the order above.
     #[must_use]
     pub fn counts(&self) -> [(&'static str, u64); 17] {

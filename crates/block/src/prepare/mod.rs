@@ -84,6 +84,31 @@ impl<S: Source> Prepared<S> {
         Ok(None)
     }
 
+    /// A whole batch, where nothing is wanted but that no request is empty.
+    fn pass_on(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        if let Some(error) = self.failed.take() {
+            batch.clear();
+            return Err(error);
+        }
+        self.source.next_batch(batch)?;
+        let empty = |request: &Request| request.length_bytes == 0 && request.kind != Kind::Flush;
+        if let Some(place) = batch.iter().position(empty) {
+            batch.truncate(place);
+            self.failed = Some(Error::Refused {
+                number: self.changes.seen + place as u64 + 1,
+                refusal: Refusal::Empty,
+            });
+            if place == 0 {
+                return self.failed.take().map_or(Ok(()), Err);
+            }
+        }
+        let bytes: u64 = batch.iter().fold(0, |sum: u64, request| {
+            sum.saturating_add(request.length_bytes)
+        });
+        self.changes.pass(batch.len() as u64, bytes);
+        Ok(())
+    }
+
     fn take(&mut self) -> Result<Option<Request>, Error> {
         if self.next == self.taken.len() {
             self.source.next_batch(&mut self.taken)?;
@@ -178,6 +203,9 @@ impl<S: Source> Prepared<S> {
 
 impl<S: Source> Source for Prepared<S> {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
+        if self.wanted == Preparation::default() {
+            return self.pass_on(batch);
+        }
         batch.clear();
         while batch.len() < BATCH && !self.ended {
             match self.next() {

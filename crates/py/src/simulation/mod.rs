@@ -12,14 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::errors::{Failure, exception};
-use crate::traces::{self, SourceSpec};
+use crate::traces::{self, ReadAhead, SourceSpec};
 
 /// Between two looks at whether the user wants to stop: some milliseconds of work.
 const BATCHES_BETWEEN_SIGNALS: u32 = 16;
 
 /// A source that ends when the user wants to stop.
 struct Stoppable {
-    source: Box<dyn Source + Send>,
+    source: ReadAhead,
     batches: u32,
     stopped: Option<PyErr>,
 }
@@ -55,7 +55,7 @@ pub fn simulate<'py>(
         let begin = Instant::now();
         let mut opened = traces::open(&spec)?;
         let mut stoppable = Stoppable {
-            source: std::mem::replace(&mut opened.source, Box::new(&[][..])),
+            source: ReadAhead::of(std::mem::replace(&mut opened.source, Box::new(&[][..]))),
             batches: 0,
             stopped: None,
         };
@@ -68,7 +68,11 @@ pub fn simulate<'py>(
             }
         };
         let simulated = sim::simulate(&mut stoppable, &setup, &mut proceed);
-        if let Some(error) = stoppable.stopped.or(interruption) {
+        if let Some(error) = stoppable
+            .stopped
+            .or(stoppable.source.stopped)
+            .or(interruption)
+        {
             return Err(error);
         }
         let simulation = simulated.map_err(|error| match error {

@@ -1,11 +1,13 @@
 //! Traces: opened, looked at, written. What the simulator takes comes through [`open_source`] too,
 //! so that a source is described in one way everywhere.
 
+mod ahead;
 mod info;
 mod open;
 mod spec;
 mod write;
 
+pub use ahead::ReadAhead;
 pub use info::{trace_formats, trace_info};
 #[allow(unused_imports, dead_code, reason = "for other modules of this crate")]
 pub use open::{Opened, open, open_source};

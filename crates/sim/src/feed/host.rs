@@ -64,6 +64,7 @@ impl HostQueue {
     pub fn complete(&mut self) -> Option<u32> {
         let next = match &mut self.order {
             Order::Fcfs(waiting) => waiting.pop_front(),
+            Order::Clook(waiting) if waiting.is_empty() => None,
             Order::Clook(waiting) => {
                 let above = waiting.range((self.last_sector, 0)..).next();
                 let key = above.or_else(|| waiting.iter().next()).map(|(&key, _)| key);
