@@ -65,7 +65,7 @@ pub enum Error {
 impl Error {
     pub(crate) fn option(
         name: &'static str,
-        value: impl ToString,
+        value: impl Copy + ToString,
         wanted: impl Into<String>,
     ) -> Self {
         Self::Option {

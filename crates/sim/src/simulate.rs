@@ -3,7 +3,7 @@
 use ioassay_block::Source;
 
 use crate::Error;
-use crate::drive::{Counters, Drive, Spec};
+use crate::drive::{Counters, Drive, Element, Spec};
 use crate::feed::{self, Feed, Mode, Slices, Tally, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
@@ -102,11 +102,7 @@ pub fn simulate(
         .as_ref()
         .map(|how| precondition(&mut drive, how, proceed))
         .transpose()?;
-    let before: Vec<Counters> = drive
-        .elements()
-        .iter()
-        .map(|element| element.counters())
-        .collect();
+    let before: Vec<Counters> = drive.elements().iter().map(Element::counters).collect();
     let (tally, slices) = feed::run(&mut drive, source, buffer.flatten(), &setup.feed)?;
     let steadiness = judge(&tally, &slices, setup.feed.feeding);
     let elements = totals(&drive, &before, &tally.busy_ps);
@@ -131,7 +127,7 @@ fn made(buffer: &BufferSpec, spec: &Spec) -> Result<Option<WriteBuffer>, Error> 
             pages: spec.pages(),
         },
         service_ps: spec.mean_write_ps(),
-        ..buffer.settings.clone()
+        ..buffer.settings
     };
     let policy = policy::make(&buffer.policy, &settings)?;
     Ok((policy.capacity() > 0).then_some(WriteBuffer {
@@ -142,7 +138,7 @@ fn made(buffer: &BufferSpec, spec: &Spec) -> Result<Option<WriteBuffer>, Error> 
 }
 
 fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTotals> {
-    let of = |(element, (&before, &busy_ps)): (&crate::drive::Element, (&Counters, &u64))| {
+    let of = |(element, (&before, &busy_ps)): (&Element, (&Counters, &u64))| {
         let least = element.erases().iter().min().copied().unwrap_or(0);
         let most = element.erases().iter().max().copied().unwrap_or(0);
         ElementTotals {

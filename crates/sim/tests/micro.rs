@@ -54,7 +54,7 @@ fn a_single_write_crosses_and_is_programmed() {
 fn two_writes_to_an_element_are_programmed_one_after_the_other() {
     // The second crosses while the first is programmed, and waits for it.
     let (first, second) = (CHANNEL + PROGRAM, CHANNEL + 2 * PROGRAM);
-    assert_eq!((first + second) / 2, 460_307_200); // 0.460307 ms
+    assert_eq!(first.midpoint(second), 460_307_200); // 0.460307 ms
     assert_eq!(second, 613_107_200); // 0.613107 ms
     let load = singles([0, 48].into_iter());
     assert_eq!(times(&unlimited(&load)), (first + second, second));
@@ -63,7 +63,7 @@ fn two_writes_to_an_element_are_programmed_one_after_the_other() {
 #[test]
 fn two_writes_to_two_elements_share_the_channel_alone() {
     let (first, second) = (CHANNEL + PROGRAM, 2 * CHANNEL + PROGRAM);
-    assert_eq!((first + second) / 2, 308_460_800); // 0.308461 ms
+    assert_eq!(first.midpoint(second), 308_460_800); // 0.308461 ms
     assert_eq!(second, 309_414_400); // 0.309414 ms
     let load = singles(0..2);
     assert_eq!(times(&unlimited(&load)), (first + second, second));

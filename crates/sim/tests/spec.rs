@@ -19,271 +19,70 @@ fn refused(spec: &Spec) -> (&'static str, String) {
     (name, error.to_string())
 }
 
+/// What is done to a drive that can be, and the option that is named then.
+type Fault = (&'static str, fn(&mut Spec));
+
+const FAULTS: &[Fault] = &[
+    ("elements", |spec| spec.elements = 0),
+    ("elements", |spec| spec.elements = u32::MAX),
+    ("planes", |spec| spec.planes = 0),
+    ("planes", |spec| spec.planes = u32::MAX),
+    ("dies", |spec| spec.dies = 0),
+    ("dies", |spec| spec.dies = 3),
+    ("blocks", |spec| spec.blocks_per_plane = 0),
+    ("blocks", |spec| spec.blocks_per_plane = 3),
+    ("blocks", |spec| spec.blocks_per_plane = u32::MAX),
+    ("pages_per_block", |spec| spec.pages_per_block = 0),
+    ("pages_per_block", |spec| spec.pages_per_block = 1),
+    ("pages_per_block", |spec| spec.pages_per_block = u32::MAX),
+    ("page", |spec| spec.page_bytes = 0),
+    ("page", |spec| spec.page_bytes = 511),
+    ("page", |spec| spec.page_bytes = 4097),
+    ("page", |spec| spec.page_bytes = u32::MAX),
+    ("channels", |spec| spec.channels = 0),
+    ("channels", |spec| spec.channels = 3),
+    ("reserve", |spec| spec.reserve = 0.0),
+    ("reserve", |spec| spec.reserve = 0.25),
+    ("reserve", |spec| spec.reserve = 1.0),
+    ("reserve", |spec| spec.reserve = -0.5),
+    ("reserve", |spec| spec.reserve = f64::NAN),
+    ("reserve", |spec| spec.reserve = f64::INFINITY),
+    ("reserve", |spec| spec.min_free = 0.5),
+    ("min_free", |spec| spec.min_free = 0.0),
+    ("min_free", |spec| spec.min_free = 0.12),
+    ("min_free", |spec| spec.min_free = 1.0),
+    ("min_free", |spec| spec.min_free = f64::NAN),
+    ("read", |spec| spec.read_ps = u64::MAX),
+    ("program", |spec| spec.program_ps = u64::MAX),
+    ("erase", |spec| spec.erase_ps = u64::MAX),
+    ("transfer", |spec| spec.transfer_ps_per_byte = u64::MAX),
+    ("transfer", |spec| spec.transfer_ps_per_byte = 1_000_000_000),
+    ("channel", |spec| spec.channel_ps_per_sector = u64::MAX),
+    ("channel", |spec| spec.channel_ps_per_sector = 1_000_000_001),
+    ("spare_bytes", |spec| spec.spare_bytes_per_sector = u32::MAX),
+];
+
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    let spec = small;
-    let cases = [
-        (
-            "elements",
-            Spec {
-                elements: 0,
-                ..spec()
-            },
-        ),
-        (
-            "elements",
-            Spec {
-                elements: u32::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "planes",
-            Spec {
-                planes: 0,
-                ..spec()
-            },
-        ),
-        (
-            "planes",
-            Spec {
-                planes: u32::MAX,
-                ..spec()
-            },
-        ),
-        ("dies", Spec { dies: 0, ..spec() }),
-        ("dies", Spec { dies: 3, ..spec() }),
-        (
-            "dies",
-            Spec {
-                dies: 3,
-                planes: 8,
-                ..spec()
-            },
-        ),
-        (
-            "blocks",
-            Spec {
-                blocks_per_plane: 0,
-                ..spec()
-            },
-        ),
-        (
-            "blocks",
-            Spec {
-                blocks_per_plane: 3,
-                ..spec()
-            },
-        ),
-        (
-            "blocks",
-            Spec {
-                blocks_per_plane: u32::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "pages_per_block",
-            Spec {
-                pages_per_block: 0,
-                ..spec()
-            },
-        ),
-        (
-            "pages_per_block",
-            Spec {
-                pages_per_block: 1,
-                ..spec()
-            },
-        ),
-        (
-            "pages_per_block",
-            Spec {
-                pages_per_block: u32::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "page",
-            Spec {
-                page_bytes: 0,
-                ..spec()
-            },
-        ),
-        (
-            "page",
-            Spec {
-                page_bytes: 511,
-                ..spec()
-            },
-        ),
-        (
-            "page",
-            Spec {
-                page_bytes: 4097,
-                ..spec()
-            },
-        ),
-        (
-            "page",
-            Spec {
-                page_bytes: u32::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "channels",
-            Spec {
-                channels: 0,
-                ..spec()
-            },
-        ),
-        (
-            "channels",
-            Spec {
-                channels: 3,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                reserve: 0.0,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                reserve: 0.25,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                reserve: 1.0,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                reserve: -0.5,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                reserve: f64::NAN,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                reserve: f64::INFINITY,
-                ..spec()
-            },
-        ),
-        (
-            "reserve",
-            Spec {
-                min_free: 0.5,
-                ..spec()
-            },
-        ),
-        (
-            "min_free",
-            Spec {
-                min_free: 0.0,
-                ..spec()
-            },
-        ),
-        (
-            "min_free",
-            Spec {
-                min_free: 0.12,
-                ..spec()
-            },
-        ),
-        (
-            "min_free",
-            Spec {
-                min_free: 1.0,
-                ..spec()
-            },
-        ),
-        (
-            "min_free",
-            Spec {
-                min_free: f64::NAN,
-                ..spec()
-            },
-        ),
-        (
-            "read",
-            Spec {
-                read_ps: u64::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "program",
-            Spec {
-                program_ps: u64::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "erase",
-            Spec {
-                erase_ps: u64::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "transfer",
-            Spec {
-                transfer_ps_per_byte: u64::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "transfer",
-            Spec {
-                transfer_ps_per_byte: 1_000_000_000,
-                ..spec()
-            },
-        ),
-        (
-            "channel",
-            Spec {
-                channel_ps_per_sector: u64::MAX,
-                ..spec()
-            },
-        ),
-        (
-            "channel",
-            Spec {
-                channel_ps_per_sector: 1_000_000_001,
-                ..spec()
-            },
-        ),
-        (
-            "spare_bytes",
-            Spec {
-                spare_bytes_per_sector: u32::MAX,
-                ..spec()
-            },
-        ),
-    ];
-    for (wanted, spec) in cases {
+    for (number, (wanted, spoil)) in FAULTS.iter().enumerate() {
+        let mut spec = small();
+        spoil(&mut spec);
         let (name, message) = refused(&spec);
-        assert_eq!(name, wanted, "{message}");
-        assert!(message.starts_with(wanted), "{message}");
+        assert_eq!(name, *wanted, "fault {number}: {message}");
+        assert!(message.starts_with(name), "{message}");
     }
+}
+
+#[test]
+fn dies_divide_the_planes() {
+    let spec = Spec {
+        planes: 8,
+        dies: 3,
+        ..small()
+    };
+    let (name, message) = refused(&spec);
+    assert_eq!(name, "dies");
+    assert!(message.contains("a divisor of the 8 planes"), "{message}");
 }
 
 #[test]
@@ -436,15 +235,19 @@ fn what_is_extreme_and_can_be_runs() {
     }
 }
 
-#[test]
-fn a_setup_is_checked_without_a_run() {
-    let setup = Setup {
+fn setup() -> Setup {
+    Setup {
         drive: small(),
         buffer: None,
         preconditioning: None,
         feed: Feed::default(),
         available_bytes: MEMORY,
-    };
+    }
+}
+
+#[test]
+fn a_setup_is_checked_without_a_run() {
+    let setup = setup();
     assert!(setup.check().is_ok());
     let little = Setup {
         available_bytes: 10,
@@ -467,69 +270,31 @@ fn a_setup_is_checked_without_a_run() {
         ..setup.clone()
     };
     assert!(matches!(buffered.check(), Err(Error::Policy(_))));
-    for (wanted, how) in [
-        (
-            "precondition",
-            Preconditioning {
-                share: 0.0,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "precondition",
-            Preconditioning {
-                share: f64::NAN,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "precondition",
-            Preconditioning {
-                share: 1.01,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "rounds",
-            Preconditioning {
-                rounds: 1,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "rounds",
-            Preconditioning {
-                rounds: 50,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "most_rounds",
-            Preconditioning {
-                most_rounds: 10_001,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "tolerance",
-            Preconditioning {
-                tolerance: f64::NAN,
-                ..Preconditioning::default()
-            },
-        ),
-        (
-            "tolerance",
-            Preconditioning {
-                tolerance: -0.1,
-                ..Preconditioning::default()
-            },
-        ),
-    ] {
-        let preconditioned = Setup {
+}
+
+type PreconditioningFault = (&'static str, fn(&mut Preconditioning));
+
+const PRECONDITIONING_FAULTS: &[PreconditioningFault] = &[
+    ("precondition", |how| how.share = 0.0),
+    ("precondition", |how| how.share = f64::NAN),
+    ("precondition", |how| how.share = 1.01),
+    ("rounds", |how| how.rounds = 1),
+    ("rounds", |how| how.rounds = 50),
+    ("most_rounds", |how| how.most_rounds = 10_001),
+    ("tolerance", |how| how.tolerance = f64::NAN),
+    ("tolerance", |how| how.tolerance = -0.1),
+];
+
+#[test]
+fn preconditioning_that_cannot_be_is_refused_by_name() {
+    for (wanted, spoil) in PRECONDITIONING_FAULTS {
+        let mut how = Preconditioning::default();
+        spoil(&mut how);
+        let setup = Setup {
             preconditioning: Some(how),
-            ..setup.clone()
+            ..setup()
         };
-        let error = preconditioned.check().expect_err(wanted);
+        let error = setup.check().expect_err(wanted);
         assert!(error.to_string().starts_with(wanted), "{error}");
     }
 }

@@ -124,25 +124,25 @@ impl Drive {
         let element = &mut self.elements[place.element as usize];
         let mut pages = self.tables.of(place.element);
         let old = pages.home(&self.shape, place.local);
-        let Some(mut plane) = element.plane_for(&self.shape, old, &allowed) else {
+        let Some(mut target) = element.plane_for(&self.shape, old, &allowed) else {
             return Ok(None);
         };
         let mut put = element.put(
             &self.shape,
             &mut pages,
             &self.costs,
-            plane,
+            target,
             place.local,
             old,
         );
         if put.is_none() {
-            plane = element.plane_in_need(&allowed).unwrap_or(plane);
+            target = element.plane_in_need(&allowed).unwrap_or(target);
             let old = pages.home(&self.shape, place.local); // cleaning in vain may have moved it
             put = element.put(
                 &self.shape,
                 &mut pages,
                 &self.costs,
-                plane,
+                target,
                 place.local,
                 old,
             );
@@ -155,7 +155,7 @@ impl Drive {
             return Ok(None);
         };
         Ok(Some(InPlane {
-            plane,
+            plane: target,
             pins_ps: self.costs.transfer,
             plane_ps: cost_ps - self.costs.transfer,
         }))
@@ -163,11 +163,11 @@ impl Drive {
 
     /// As [`Drive::read`], with the times apart; `None` for a page that was discarded.
     pub(crate) fn read_apart(&mut self, place: Place, sectors: u32) -> Option<InPlane> {
-        let plane = self.plane_of(place)?;
+        let home = self.plane_of(place)?;
         let all_ps = self.read(place, sectors);
         let pins_ps = self.costs.transfer_ps(sectors);
         Some(InPlane {
-            plane,
+            plane: home,
             pins_ps,
             plane_ps: all_ps - pins_ps,
         })
