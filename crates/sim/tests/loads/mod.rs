@@ -10,10 +10,10 @@ use ioassay_sim::policy::{Layout, Settings, make};
 
 pub const MEMORY: u64 = 1 << 32;
 
-/// Four kibibytes of 4 KiB pages.
+/// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// A drive that a test can see through: few blocks of few pages, a quarter of them in reserve.
+/// A drive that a test can see through: few blocks of few pages, half of them in reserve.
 pub fn small() -> Spec {
     Spec {
         elements: 2,
