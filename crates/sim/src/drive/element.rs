@@ -162,11 +162,21 @@ impl Element {
         let old = pages.home(shape, local);
         let plane = self.plane_for(shape, old, |_| true)?;
         self.put(shape, pages, costs, plane, local, old)
-            .or_else(|| {
-                let plane = self.plane_in_need(|_| true)?;
-                let old = pages.home(shape, local); // cleaning in vain may have moved it
-                self.put(shape, pages, costs, plane, local, old)
-            })
+            .or_else(|| self.write_in_need(shape, pages, costs, local))
+    }
+
+    /// As `write`, where no place was found.
+    #[cold]
+    fn write_in_need(
+        &mut self,
+        shape: &Shape,
+        pages: &mut Pages<'_>,
+        costs: &Costs,
+        local: u32,
+    ) -> Option<u64> {
+        let plane = self.plane_in_need(|_| true)?;
+        let old = pages.home(shape, local); // cleaning in vain may have moved it
+        self.put(shape, pages, costs, plane, local, old)
     }
 
     /// The plane for a page whose own plane has no place left and cannot make one: its blocks are

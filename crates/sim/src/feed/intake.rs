@@ -37,6 +37,9 @@ pub(super) struct Intake<'a> {
     source: &'a mut dyn Source,
     batch: Vec<Request>,
     page_sectors: u64,
+    /// Doublings of a byte that make a page, if it is so many.
+    page_shift: Option<u32>,
+    capacity_bytes: u64,
     capacity_sectors: u64,
     unaligned: Unaligned,
     scale: Option<f64>,
@@ -56,6 +59,11 @@ impl<'a> Intake<'a> {
             source,
             batch: Vec::with_capacity(BATCH),
             page_sectors: u64::from(spec.page_sectors()),
+            page_shift: spec
+                .page_bytes
+                .is_power_of_two()
+                .then(|| spec.page_bytes.trailing_zeros()),
+            capacity_bytes: spec.capacity_bytes(),
             capacity_sectors: spec.capacity_bytes() / u64::from(SECTOR_BYTES),
             unaligned,
             scale: match feeding {
@@ -72,6 +80,7 @@ impl<'a> Intake<'a> {
     pub fn take(&mut self, out: &mut Vec<Fed>) -> Result<bool, Error> {
         self.source.next_batch(&mut self.batch)?;
         let batch = std::mem::take(&mut self.batch);
+        out.reserve(batch.len());
         for request in &batch {
             self.taken += 1;
             out.push(self.fed(request)?);
@@ -83,55 +92,63 @@ impl<'a> Intake<'a> {
     #[inline]
     fn fed(&mut self, request: &Request) -> Result<Fed, Error> {
         let at_ps = self.at_ps(request)?;
+        if let Some(first) = self.whole_page(request) {
+            return Ok(Fed {
+                at_ps,
+                first,
+                pages: 1,
+                sectors: self.page_sectors as u32,
+                skip: 0,
+                kind: request.kind,
+            });
+        }
         let (begin, sectors) = self.sectors(request)?;
-        let (first, skip) = if self.page_sectors.is_power_of_two() {
-            (
-                begin >> self.page_sectors.trailing_zeros(),
-                begin & (self.page_sectors - 1),
-            )
-        } else {
-            (begin / self.page_sectors, begin % self.page_sectors)
-        };
-        let pages = if self.page_sectors.is_power_of_two() {
-            (skip + sectors + self.page_sectors - 1) >> self.page_sectors.trailing_zeros()
-        } else {
-            (skip + sectors).div_ceil(self.page_sectors)
-        };
+        let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
         Ok(Fed {
             at_ps,
             first: first as u32,
-            pages: pages as u32,
+            pages: (skip + sectors).div_ceil(self.page_sectors) as u32,
             sectors: sectors as u32,
             skip: skip as u32,
             kind: request.kind,
         })
     }
 
+    /// The page of a request for just one, as most are.
+    #[inline]
+    fn whole_page(&self, request: &Request) -> Option<u32> {
+        let page_bytes = 1 << self.page_shift?;
+        let fits = request.length_bytes == page_bytes
+            && request.offset_bytes & (page_bytes - 1) == 0
+            && request.offset_bytes < self.capacity_bytes
+            && request.kind != Kind::Flush;
+        fits.then(|| (request.offset_bytes >> self.page_shift.unwrap_or(0)) as u32)
+    }
+
     /// Picoseconds since the first request.
     #[inline]
     fn at_ps(&mut self, request: &Request) -> Result<u64, Error> {
         let first_ns = *self.first_ns.get_or_insert(request.at_ns);
-        let since = request.at_ns.checked_sub(first_ns);
-        let at_ps = since.and_then(|since_ns| match self.scale {
-            None => since_ns.checked_mul(1000),
-            Some(factor) => {
-                let scaled = since_ns as f64 * 1000.0 * factor;
-                (scaled < error::LONGEST_PS as f64).then_some(scaled as u64)
-            }
-        });
-        match at_ps {
-            Some(at_ps) if at_ps > error::LONGEST_PS => Err(self.too_late(request)),
-            Some(at_ps) if at_ps >= self.last_ps => {
-                self.last_ps = at_ps;
-                Ok(at_ps)
-            }
-            None if since.is_some() => Err(self.too_late(request)),
-            _ => Err(Error::Request {
-                number: self.taken,
-                what: format!("at {} ns, goes back in time", request.at_ns),
-                wanted: "a trace in the order of time: let its reader sort it".into(),
-            }),
+        let since_ns = request.at_ns.wrapping_sub(first_ns);
+        let at_ps = match self.scale {
+            None => since_ns.wrapping_mul(1000),
+            // Beyond all that is allowed, it ends there.
+            Some(factor) => (since_ns as f64 * 1000.0 * factor) as u64,
+        };
+        if since_ns <= error::LONGEST_PS / 1000
+            && (self.last_ps..=error::LONGEST_PS).contains(&at_ps)
+        {
+            self.last_ps = at_ps;
+            return Ok(at_ps);
         }
+        if request.at_ns >= first_ns && at_ps >= self.last_ps {
+            return Err(self.too_late(request));
+        }
+        Err(Error::Request {
+            number: self.taken,
+            what: format!("at {} ns, goes back in time", request.at_ns),
+            wanted: "a trace in the order of time: let its reader sort it".into(),
+        })
     }
 
     #[cold]

@@ -80,32 +80,53 @@ impl Reshape {
         }
     }
 
+    #[inline]
     fn pass_on(&mut self, at_ps: u64, out: &mut Vec<Fed>, tally: &mut Tally) {
-        for eviction in self.evicted.drain(..) {
+        // Mostly one page leaves when one comes.
+        if let [eviction] = self.evicted[..] {
+            if eviction.action == Action::Write {
+                self.evicted.clear();
+                tally.evicted_pages += u64::from(eviction.pages);
+                out.push(self.fed(at_ps, &eviction));
+            }
+        }
+        if !self.evicted.is_empty() {
+            self.pass_all_on(at_ps, out, tally);
+        }
+    }
+
+    #[inline]
+    fn fed(&self, at_ps: u64, eviction: &Eviction) -> Fed {
+        Fed {
+            at_ps,
+            first: eviction.first,
+            pages: eviction.pages,
+            sectors: eviction.pages * self.page_sectors,
+            skip: 0,
+            kind: if eviction.action == Action::PadRead {
+                Kind::Read
+            } else {
+                Kind::Write
+            },
+        }
+    }
+
+    fn pass_all_on(&mut self, at_ps: u64, out: &mut Vec<Fed>, tally: &mut Tally) {
+        let mut evicted = std::mem::take(&mut self.evicted);
+        for eviction in evicted.drain(..) {
             tally.count_eviction(&eviction);
             if eviction.action == Action::PadRead && !self.pad_reads {
                 continue;
             }
-            if eviction.joined {
-                if let Some(last) = out.last_mut() {
+            match out.last_mut() {
+                Some(last) if eviction.joined => {
                     last.pages += eviction.pages;
                     last.sectors += eviction.pages * self.page_sectors;
-                    continue;
                 }
+                _ => out.push(self.fed(at_ps, &eviction)),
             }
-            out.push(Fed {
-                at_ps,
-                first: eviction.first,
-                pages: eviction.pages,
-                sectors: eviction.pages * self.page_sectors,
-                skip: 0,
-                kind: if eviction.action == Action::PadRead {
-                    Kind::Read
-                } else {
-                    Kind::Write
-                },
-            });
         }
+        self.evicted = evicted;
     }
 }
 
