@@ -1,6 +1,11 @@
 //! The Python face of the Rust core, the module `ioassay._core`: it converts values and errors, and
 //! decides nothing. Files are opened here, because the pure crates open none.
 
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "`Python::attach` takes a closure for any lifetime, which a method's path is not"
+)]
+
 mod columns;
 mod errors;
 mod fields;

@@ -24,7 +24,7 @@ impl Chance {
 
     /// Below `bound`, by Lemire's multiplication.
     fn below(&mut self, bound: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 
@@ -158,7 +158,7 @@ fn limit(entries: usize, updates: u64, dependent: bool) -> f64 {
         let place = chance.below(entries as u32) as usize;
         table[place] = table[place].wrapping_add(0x9e37_79b9);
         if dependent {
-            let second = (u64::from(table[place]) * entries as u64 >> 32) as usize;
+            let second = ((u64::from(table[place]) * entries as u64) >> 32) as usize;
             table[second] = table[second].wrapping_add(1);
         }
     }
@@ -173,7 +173,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
-    let requests = numbers.next().unwrap_or(4) * 1_000_000;
+    let requests = numbers.next().unwrap_or(2) * 1_000_000;
     let rounds = numbers.next().unwrap_or(5);
     let only = std::env::var("ONLY").unwrap_or_default();
     let spec = Spec::default();

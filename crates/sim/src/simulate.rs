@@ -44,6 +44,7 @@ impl Setup {
     /// As [`simulate`]; nothing is run.
     pub fn check(&self) -> Result<(), Error> {
         self.drive.check_memory(self.available_bytes)?;
+        self.feed.check()?;
         if let Some(buffer) = &self.buffer {
             made(buffer, &self.drive)?;
         }

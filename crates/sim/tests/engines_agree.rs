@@ -157,7 +157,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "a page that takes no time completes before the next transfer in the stream, after it by events"]
     fn all_is_the_same_where_flash_takes_no_time(spec in specs(), load in loads()) {
         let spec = Spec { program_ps: 0, transfer_ps_per_byte: 0, ..spec };
         let load = load.requests(&spec);
@@ -166,7 +165,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "the stream counts the work of pages that their elements have not begun"]
     fn work_is_the_same_where_the_run_ends_with_the_last_request(spec in specs(), load in loads()) {
         let feed = Feed { end: End::LastIssued, ..plain() };
         let load = load.requests(&spec);

@@ -186,7 +186,6 @@ fn requests_that_cannot_be_are_errors_with_the_number() {
 }
 
 #[test]
-#[ignore = "lots of no request divide by zero, and nothing is ever issued where none may be outstanding"]
 fn feedings_that_cannot_be_are_errors() {
     for feed in [
         fed(Feeding::Closed(0)),

@@ -129,8 +129,6 @@ fn what_is_discarded_leaves_the_buffer_unwritten() {
 }
 
 #[test]
-#[ignore = "a page written twice while it waits for its place counts as two that wait: the first \
-            completes before there is a place"]
 fn a_page_that_waits_and_is_written_again_gets_no_place_earlier() {
     let spec = reference(4);
     let load = [

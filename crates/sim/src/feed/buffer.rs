@@ -11,14 +11,24 @@ use super::WriteBuffer;
 use super::tally::Tally;
 use crate::policy::{Access, Action, Eviction, Outlook, Page, Policy};
 
+/// A written page that has no place yet.
+struct Waiting {
+    request: u32,
+    page: Page,
+    /// Whether it is written again, and has the place of the one before it.
+    again: bool,
+}
+
 pub(super) struct Buffer {
     policy: Box<dyn Policy + Send>,
     pub pad_reads: bool,
     /// Pages that are being programmed, and how often at once.
     leaving: BTreeMap<Page, u32>,
     leaving_pages: usize,
-    /// Written pages that have no place yet, and the requests that wait for them.
-    waiting: VecDeque<(u32, Page)>,
+    /// Written pages that have no place yet, in the order in which they came.
+    waiting: VecDeque<Waiting>,
+    /// Places that they lack: one written again meanwhile lacks no second one.
+    lacking: usize,
     /// What is to be carried out: the caller takes it.
     pub evicted: Vec<Eviction>,
 }
@@ -31,6 +41,7 @@ impl Buffer {
             leaving: BTreeMap::new(),
             leaving_pages: 0,
             waiting: VecDeque::new(),
+            lacking: 0,
             evicted: Vec::new(),
         }
     }
@@ -57,12 +68,18 @@ impl Buffer {
         let access = self.policy.write(page, outlook, &mut self.evicted);
         if access == Access::Hit {
             tally.write_hits += 1;
-            if !self.waiting.iter().any(|&(_, waits)| waits == page) {
+            if !self.waiting.iter().any(|waiting| waiting.page == page) {
                 return true;
             }
         }
         self.depart(before, tally);
-        self.waiting.push_back((request, page));
+        let again = access == Access::Hit;
+        self.lacking += usize::from(!again);
+        self.waiting.push_back(Waiting {
+            request,
+            page,
+            again,
+        });
         false
     }
 
@@ -105,11 +122,15 @@ impl Buffer {
 
     /// The request whose page has waited longest and now has a place, if there is one.
     pub fn settled(&mut self) -> Option<u32> {
-        let placed = (self.policy.len() + self.leaving_pages).saturating_sub(self.waiting.len());
-        if placed >= self.policy.capacity() {
-            return None;
+        let first = self.waiting.front()?;
+        if !first.again {
+            let placed = (self.policy.len() + self.leaving_pages).saturating_sub(self.lacking);
+            if placed >= self.policy.capacity() {
+                return None;
+            }
+            self.lacking -= 1;
         }
-        self.waiting.pop_front().map(|(request, _)| request)
+        self.waiting.pop_front().map(|waiting| waiting.request)
     }
 
     /// Whether a read needs no flash.

@@ -1,7 +1,7 @@
 //! When things are done: requests are issued, wait, cross a channel, wait at elements, complete.
 //!
-//! The rules are those of DiskSim 4.0 with its SSD extension, written anew from a description:
-//! a host queue, at most a window of requests in the drive, one serial channel, and a queue for
+//! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a
+//! host queue, at most a window of requests in the drive, one serial channel, and a queue for
 //! each element. A write crosses the channel whole and is then split into pages; a read is split
 //! at once and crosses the channel when its last page is there. Completions take no time of a
 //! channel, but wait for a transfer in progress, and go before new transfers.
@@ -29,6 +29,7 @@ pub use run::run;
 pub use slices::{Slice, Slices};
 pub use tally::{Tally, Through};
 
+use crate::Error;
 use crate::policy::Policy;
 
 /// When a run ends.
@@ -37,7 +38,7 @@ pub enum End {
     /// When all requests are complete.
     Drained,
     /// When the last request is issued; what is not complete then is counted, not measured.
-    /// DiskSim does so.
+    /// `DiskSim` does so.
     LastIssued,
 }
 
@@ -90,5 +91,30 @@ impl Default for Feed {
             unaligned: Unaligned::Round,
             slices: 256,
         }
+    }
+}
+
+impl Feed {
+    /// Whether a load can be fed like this.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn check(&self) -> Result<(), Error> {
+        let at_least_one = |name, value: u64| match value {
+            0 => Err(Error::option(name, value, "at least 1")),
+            _ => Ok(()),
+        };
+        match self.feeding {
+            Feeding::Open => {}
+            Feeding::Scaled(factor) if factor >= 0.0 && factor.is_finite() => {}
+            Feeding::Scaled(factor) => {
+                return Err(Error::option("scaled", factor, "a number from 0 on"));
+            }
+            Feeding::Closed(outstanding) => at_least_one("closed", outstanding.into())?,
+            Feeding::Batches { size, .. } => at_least_one("batch", size.into())?,
+        }
+        at_least_one("max_outstanding", self.max_outstanding as u64)?;
+        self.window
+            .map_or(Ok(()), |window| at_least_one("window", window.into()))
     }
 }

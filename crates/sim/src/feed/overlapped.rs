@@ -197,8 +197,9 @@ impl Overlapped {
                 element,
                 local: job.local,
             };
-            let plane = drive.plane_of(place);
-            let unit = plane.map_or(0, |plane| plane / self.planes_per_unit);
+            let unit = drive
+                .plane_of(place)
+                .map_or(0, |plane| plane / self.planes_per_unit);
             if state.units[unit as usize] != Unit::Idle {
                 index += 1;
                 continue;

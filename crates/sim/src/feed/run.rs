@@ -12,20 +12,22 @@ use super::slices::Slices;
 use super::stream::Stream;
 use super::supply::Supply;
 use super::tally::Tally;
-use super::{Feed, Mode, WriteBuffer};
+use super::{End, Feed, Mode, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};
 
 /// Runs a drive over a load. The drive keeps its state, so that runs may follow each other.
 ///
 /// # Errors
-/// [`Error::Trace`] and [`Error::Request`] for what the trace holds, [`Error::WornOut`].
+/// [`Error::Option`] for a feeding that cannot be, [`Error::Trace`] and [`Error::Request`] for what
+/// the trace holds, [`Error::WornOut`].
 pub fn run(
     drive: &mut Drive,
     source: &mut dyn Source,
     buffer: Option<WriteBuffer>,
     feed: &Feed,
 ) -> Result<(Tally, Slices), Error> {
+    feed.check()?;
     let pads = buffer
         .as_ref()
         .is_some_and(|buffer| buffer.pad_reads && buffer.policy.pads());
@@ -54,9 +56,12 @@ pub fn run(
     Engine::new(drive, supply, elements, inline, feed).run()
 }
 
-/// Whether requests wait for nothing but the drive, in their own order.
+/// Whether requests wait for nothing but the drive, in their own order, and all of them are served.
+/// Pages that take no time complete at the instant of other events, whose order only clocks tell.
 fn flows(spec: &Spec, feed: &Feed) -> bool {
     feed.window.is_none()
+        && feed.end == End::Drained
+        && spec.mean_write_ps() > 0
         && !matches!(feed.feeding, Feeding::Closed(_))
         && spec.channels == 1
         && spec.overlap == Overlap::Off

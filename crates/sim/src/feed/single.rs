@@ -60,7 +60,7 @@ impl Single {
         let queue = &mut self.queues[element as usize];
         queue.current = Some(job);
         let waiting = queue.waiting.len() + queue.reads.len();
-        let until_ps = now.ps + busy_ps;
+        let until_ps = now.ps.saturating_add(busy_ps);
         self.free_at_ps[element as usize] = until_ps + waiting as u64 * self.write_ps;
         now.works(element, busy_ps);
         self.clocks.set(element, until_ps);

@@ -101,7 +101,7 @@ impl Slices {
             empty.outstanding = outstanding;
             self.rows.push(empty);
         }
-        self.until_ps = self.rows.len() as u64 * self.width_ps;
+        self.until_ps = (self.rows.len() as u64).saturating_mul(self.width_ps);
     }
 
     fn halve(&mut self) {

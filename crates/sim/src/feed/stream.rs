@@ -1,4 +1,5 @@
-//! The run of writes that wait for nothing but the drive: open loop, no window, one channel.
+//! The run of writes that wait for nothing but the drive: open loop, no window, one channel, all
+//! served to the end.
 //!
 //! Then the order of transfers and of each element's pages is that of the requests, so each
 //! request's times follow from those before it, and no clock has to strike. It gives exactly what
@@ -8,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::supply::Supply;
 use super::tally::Tally;
-use super::{End, Feed, Slices};
+use super::{Feed, Slices};
 use crate::Error;
 use crate::drive::{Counters, Drive};
 use crate::policy::Outlook;
@@ -128,7 +129,7 @@ impl<'a> Stream<'a> {
             let Some(busy_ps) = self.drive.serve_write(place) else {
                 return Err(self.drive.worn_out(place.element));
             };
-            let free_ps = self.free_at_ps[element].max(end_ps) + busy_ps;
+            let free_ps = self.free_at_ps[element].max(end_ps).saturating_add(busy_ps);
             self.free_at_ps[element] = free_ps;
             row.busy_ps[element] += busy_ps;
             if free_ps > done_ps {
@@ -167,11 +168,6 @@ impl<'a> Stream<'a> {
                     break;
                 }
                 let at_ps = self.completion_ps(&pending);
-                if at_ps > until_ps && self.feed.end == End::LastIssued {
-                    // It waits for a transfer that ends later: it is not complete.
-                    oldest = oldest.min(pending.transfer);
-                    break;
-                }
                 self.pending[element].pop_front();
                 self.outstanding -= 1;
                 self.complete(&pending, at_ps);
@@ -212,7 +208,7 @@ impl<'a> Stream<'a> {
     fn finish(mut self) -> (Tally, Slices) {
         self.tally.last_issue_ps = self.now_ps;
         self.settle(self.now_ps);
-        if self.feed.end == End::Drained && !self.tally.gave_up {
+        if !self.tally.gave_up {
             self.settle(u64::MAX);
         }
         let fresh = self.drive.counters().since(self.counted);
