@@ -32,7 +32,7 @@ fn uniform() -> Vec<Page> {
     let mut next = random();
     let pages = u64::from(LAYOUT.pages);
     (0..WRITES)
-        .map(|_| (next() * pages >> 32) as Page)
+        .map(|_| ((next() * pages) >> 32) as Page)
         .collect()
 }
 

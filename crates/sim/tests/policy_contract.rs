@@ -96,7 +96,7 @@ fn leave(held: &mut BTreeSet<u32>, evicted: &[Eviction]) {
             match eviction.action {
                 Action::Write => assert!(held.remove(&page), "{page} was not held"),
                 Action::PadRead | Action::PadWrite => {
-                    assert!(!before.contains(&page), "{eviction:?}")
+                    assert!(!before.contains(&page), "{eviction:?}");
                 }
             }
         }

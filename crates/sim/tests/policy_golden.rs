@@ -20,7 +20,7 @@ fn random() -> impl FnMut(u64) -> u64 {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) * below >> 31
+        ((state >> 33) * below) >> 31
     }
 }
 

@@ -159,7 +159,7 @@ struct Block {
 
 /// BPLRU, and FAB where the fullest block leaves; the block written longest ago stands in front.
 struct Blocks {
-    blocks: VecDeque<Block>,
+    order: VecDeque<Block>,
     settings: Settings,
     fullest: bool,
 }
@@ -187,12 +187,12 @@ impl Blocks {
     }
 
     fn evict(&mut self) -> Vec<u32> {
-        let most = self.blocks.iter().map(|block| block.places.len()).max();
+        let most = self.order.iter().map(|block| block.places.len()).max();
         let fits = |block: &Block| !self.fullest || Some(block.places.len()) == most;
-        let Some(at) = self.blocks.iter().position(fits) else {
+        let Some(at) = self.order.iter().position(fits) else {
             return Vec::new();
         };
-        let block = self.blocks.remove(at).unwrap();
+        let block = self.order.remove(at).unwrap();
         let pages = self.pages(block.number).into_iter();
         pages
             .filter(|&page| block.places.contains(&self.locate(page).1))
@@ -200,17 +200,17 @@ impl Blocks {
     }
 
     fn len(&self) -> usize {
-        self.blocks.iter().map(|block| block.places.len()).sum()
+        self.order.iter().map(|block| block.places.len()).sum()
     }
 
     fn take(&mut self, number: u32) -> Block {
-        let at = self.blocks.iter().position(|block| block.number == number);
+        let at = self.order.iter().position(|block| block.number == number);
         let fresh = Block {
             number,
             places: Vec::new(),
             run: Vec::new(),
         };
-        at.and_then(|at| self.blocks.remove(at)).unwrap_or(fresh)
+        at.and_then(|at| self.order.remove(at)).unwrap_or(fresh)
     }
 }
 
@@ -218,7 +218,7 @@ impl Model for Blocks {
     fn write(&mut self, page: u32) -> Vec<u32> {
         let (number, place) = self.locate(page);
         let held = self
-            .blocks
+            .order
             .iter()
             .any(|block| block.number == number && block.places.contains(&place));
         let full = self.len() == self.settings.capacity_pages;
@@ -240,9 +240,9 @@ impl Model for Blocks {
         block.run.push(place);
         let whole: Vec<u32> = (0..self.pages(number).len() as u32).collect();
         if self.settings.compensation && block.run == whole {
-            self.blocks.push_front(block);
+            self.order.push_front(block);
         } else {
-            self.blocks.push_back(block);
+            self.order.push_back(block);
         }
         left
     }
@@ -251,23 +251,23 @@ impl Model for Blocks {
         let (number, place) = self.locate(page);
         let fullest = self.fullest;
         let holds = |block: &Block| block.number == number && block.places.contains(&place);
-        let Some(at) = self.blocks.iter().position(holds) else {
+        let Some(at) = self.order.iter().position(holds) else {
             return;
         };
-        self.blocks[at].places.retain(|&other| other != place);
+        self.order[at].places.retain(|&other| other != place);
         // Out of order from here on, until place 0 is written.
-        self.blocks[at].run = vec![u32::MAX];
-        if self.blocks[at].places.is_empty() {
-            self.blocks.remove(at);
+        self.order[at].run = vec![u32::MAX];
+        if self.order[at].places.is_empty() {
+            self.order.remove(at);
         } else if fullest {
-            let block = self.blocks.remove(at).unwrap();
-            self.blocks.push_back(block);
+            let block = self.order.remove(at).unwrap();
+            self.order.push_back(block);
         }
     }
 
     fn drain(&mut self) -> Vec<u32> {
         let mut left = Vec::new();
-        while !self.blocks.is_empty() {
+        while !self.order.is_empty() {
             left.extend(self.evict());
         }
         left
