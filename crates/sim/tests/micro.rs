@@ -1,5 +1,5 @@
 //! Cases small enough to be computed by hand, each exact to the picosecond. What stands here was
-//! also measured with DiskSim 4.0 and its SSD extension (48 elements, 4 KiB pages), which prints
+//! also measured with `DiskSim` 4.0 and its SSD extension (48 elements, 4 KiB pages), which prints
 //! the same numbers to its six decimals of a millisecond.
 
 mod loads;

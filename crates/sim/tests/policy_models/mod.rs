@@ -33,7 +33,7 @@ pub fn model(name: &str, settings: &Settings) -> Option<Box<dyn Model>> {
     };
     let blocks = |fullest| {
         Box::new(Blocks {
-            blocks: VecDeque::new(),
+            order: VecDeque::new(),
             settings: *settings,
             fullest,
         }) as Box<dyn Model>
