@@ -68,7 +68,7 @@ GOLDEN: dict[tuple[str, str, str], tuple[Any, ...]] = {
     ("database", "epo-all", "reshape"): (406, 15908, 64, 0, 0, 15908, 23465, 2465, 1042467276819.1154),
     ("database", "idle-cold", "reshape"): (402, 15912, 64, 0, 0, 15912, 20936, 2297, 1057791151847.3997),
 }
-"""Hits, evicted pages, pages left, read and written for padding; pages written to flash and moved; cleanings; mean ps."""
+"""Hits; pages evicted, left, read and written for padding; pages written to flash and moved; cleanings; mean, ps."""
 
 
 @pytest.mark.parametrize(("trace", "policy", "mode"), GOLDEN)
