@@ -19,9 +19,35 @@ const BATCHES_BETWEEN_SIGNALS: u32 = 16;
 
 /// A source that ends when the user wants to stop.
 struct Stoppable {
-    source: ReadAhead,
+    source: Input,
     batches: u32,
     stopped: Option<PyErr>,
+}
+
+enum Input {
+    /// A file: read in a thread of its own.
+    Read(ReadAhead),
+    /// A recipe, which is made faster than a thread could hand it over.
+    Made(Box<dyn Source + Send>),
+}
+
+impl Input {
+    /// What gives the requests of an opened source, which gives none itself any more.
+    fn of(opened: &mut traces::Opened) -> Self {
+        let source = std::mem::replace(&mut opened.source, Box::new(&[][..]));
+        if opened.path.is_some() {
+            Self::Read(ReadAhead::of(source))
+        } else {
+            Self::Made(source)
+        }
+    }
+
+    fn stopped(self) -> Option<PyErr> {
+        match self {
+            Self::Read(ahead) => ahead.stopped,
+            Self::Made(_) => None,
+        }
+    }
 }
 
 impl Source for Stoppable {
@@ -34,11 +60,17 @@ impl Source for Stoppable {
                 return Ok(());
             }
         }
-        self.source.next_batch(batch)
+        match &mut self.source {
+            Input::Read(source) => source.next_batch(batch),
+            Input::Made(source) => source.next_batch(batch),
+        }
     }
 
     fn only_writes(&self) -> bool {
-        self.source.only_writes()
+        match &self.source {
+            Input::Read(source) => source.only_writes(),
+            Input::Made(source) => source.only_writes(),
+        }
     }
 }
 
@@ -55,7 +87,7 @@ pub fn simulate<'py>(
         let begin = Instant::now();
         let mut opened = traces::open(&spec)?;
         let mut stoppable = Stoppable {
-            source: ReadAhead::of(std::mem::replace(&mut opened.source, Box::new(&[][..]))),
+            source: Input::of(&mut opened),
             batches: 0,
             stopped: None,
         };
@@ -70,7 +102,7 @@ pub fn simulate<'py>(
         let simulated = sim::simulate(&mut stoppable, &setup, &mut proceed);
         if let Some(error) = stoppable
             .stopped
-            .or(stoppable.source.stopped)
+            .or(stoppable.source.stopped())
             .or(interruption)
         {
             return Err(error);

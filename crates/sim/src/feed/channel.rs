@@ -23,6 +23,20 @@ struct Channel {
     transfers: VecDeque<Transfer>,
 }
 
+impl Channel {
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.current.is_none() && self.completions.is_empty() && self.transfers.is_empty()
+    }
+
+    #[inline]
+    fn begin(&mut self, transfer: Transfer, inbound: bool, now_ps: u64, ps_per_sector: u64) {
+        self.current = Some(transfer);
+        self.inbound = inbound;
+        self.until_ps = now_ps + u64::from(transfer.sectors) * ps_per_sector;
+    }
+}
+
 /// What a channel does next.
 pub(super) enum Turn {
     /// A request is complete; it needed no transfer.
@@ -79,9 +93,21 @@ impl Channels {
         next
     }
 
+    /// A transfer waits for its turn, which is at once on an idle channel: nothing waits there.
     #[inline]
-    pub fn offer_transfer(&mut self, channel: u32, transfer: Transfer) {
-        self.all[channel as usize].transfers.push_back(transfer);
+    pub fn offer_transfer(&mut self, channel: u32, transfer: Transfer, now_ps: u64) {
+        let channel = &mut self.all[channel as usize];
+        if channel.is_free() {
+            channel.begin(transfer, false, now_ps, self.ps_per_sector);
+        } else {
+            channel.transfers.push_back(transfer);
+        }
+    }
+
+    /// Whether a completion would pass at once.
+    #[inline]
+    pub fn is_free(&self, channel: u32) -> bool {
+        self.all[channel as usize].is_free()
     }
 
     #[inline]
@@ -117,9 +143,7 @@ impl Channels {
         } else {
             return Turn::Nothing;
         };
-        channel.current = Some(transfer);
-        channel.inbound = inbound;
-        channel.until_ps = now_ps + u64::from(transfer.sectors) * self.ps_per_sector;
+        channel.begin(transfer, inbound, now_ps, self.ps_per_sector);
         Turn::Begun
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Clocks {
     times: Vec<u64>,
     /// The earliest time of each group.
     earliest: Vec<u64>,
+    /// The clock that strikes next, and when.
+    next: (u64, u32),
 }
 
 impl Clocks {
@@ -21,12 +23,17 @@ impl Clocks {
         Self {
             times: vec![NEVER; groups * GROUP],
             earliest: vec![NEVER; groups],
+            next: (NEVER, 0),
         }
     }
 
     /// The next time, and whose it is; `NEVER` if no clock is set.
     #[inline]
     pub fn next(&self) -> (u64, u32) {
+        self.next
+    }
+
+    fn earliest(&self) -> (u64, u32) {
         let (mut time, mut group) = (NEVER, 0);
         for (number, &earliest) in self.earliest.iter().enumerate() {
             let earlier = earliest < time;
@@ -49,5 +56,11 @@ impl Clocks {
         self.earliest[group] = of_group
             .iter()
             .fold(NEVER, |earliest, &at| earliest.min(at));
+        let set = (at_ps, clock as u32);
+        if set < self.next {
+            self.next = set;
+        } else if set.1 == self.next.1 {
+            self.next = self.earliest();
+        }
     }
 }

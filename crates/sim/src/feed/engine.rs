@@ -198,7 +198,7 @@ impl<'a, E: Elements> Engine<'a, E> {
                     request: id,
                     sectors,
                 };
-                self.channels.offer_transfer(channel, transfer);
+                self.channels.offer_transfer(channel, transfer, self.now_ps);
             }
         }
     }
@@ -287,6 +287,19 @@ impl<'a, E: Elements> Engine<'a, E> {
                 sectors,
             },
         );
+    }
+
+    /// As `part_done`, for a page that its element has done: mostly it is the only page of a write,
+    /// and nothing crosses the channel, so that the request completes.
+    #[inline]
+    fn page_done(&mut self, id: u32, element: u32) -> Result<(), Error> {
+        let request = self.requests.get(id);
+        let channel = self.channels.of(Place { element, local: 0 });
+        if request.left == 1 && request.fed.kind == Kind::Write && self.channels.is_free(channel) {
+            return self.complete(id);
+        }
+        self.part_done(id, element);
+        Ok(())
     }
 
     fn bring_shares(&mut self, id: u32, fed: &Fed) {
@@ -460,7 +473,7 @@ impl<'a, E: Elements> Engine<'a, E> {
             return Ok(());
         };
         match job.waits {
-            Waits::Request(id) => self.part_done(id, element),
+            Waits::Request(id) => self.page_done(id, element)?,
             Waits::Place => {
                 if let Some(buffer) = &mut self.buffer {
                     buffer.departed(job.local * self.element_count + element);

@@ -1,0 +1,137 @@
+"""How long a simulation takes from the trace's file to its statistics, to begin, and how a sweep of them scales.
+
+    .venv/bin/python benches/simulator.py [WORKERS]
+
+The rate of the simulated drive itself, beside what memory allows, is printed by
+`cargo bench -p ioassay-sim --bench drive`, that of the write buffers by `--bench policy`, that of the trace readers by
+`cargo bench -p ioassay-block`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+LINES = 1_000_000
+TURNS = 9
+POINTS = 16
+REQUESTS = 1_500_000
+STUDY = """
+title = "Sweep"
+driver = "simulate"
+[params]
+policy = "lru"
+window = "none"
+driver = "fcfs"
+[params.make]
+requests = {requests}
+arrivals = "poisson:20000"
+range = "64GiB"
+[factors]
+buffer = [{buffers}]
+"""
+BARE = """
+import sys, ioassay
+from ioassay import traces
+recipe = traces.recipe(requests={requests}, arrivals="poisson:20000", range="64GiB")
+for buffer in sys.argv[1:]:
+    ioassay.simulate(recipe, policy="lru", buffer=buffer, window="none", driver="fcfs")
+"""
+"""The same simulations without the laboratory around them."""
+
+
+def from_file(folder: Path) -> None:
+    """One million lines of DiskSim's format: read, simulated, summed up."""
+    import ioassay
+    from ioassay import traces
+
+    path = folder / "writes.disksim"
+    traces.make(path, to="disksim", requests=LINES, arrivals="poisson:20000", range="1GiB", seed=1)
+    megabytes = path.stat().st_size / 1e6
+    print(f"{LINES:,} lines, {megabytes:.0f} MB, 48 elements, medians of {TURNS} turns")
+    for name, options in (
+        ("window 20, C-LOOK", {}),
+        ("no window", {"window": "none", "driver": "fcfs"}),
+        ("no window, LRU", {"window": "none", "driver": "fcfs", "policy": "lru"}),
+    ):
+        times = [ioassay.simulate(path, format="disksim", **options).summary["wall_s"] for _ in range(TURNS)]
+        median = statistics.median(times)
+        print(f"  {name:20} {median:.3f} s  ({min(times):.3f} to {max(times):.3f})  {LINES / median / 1e6:.1f} M/s")
+    began_s = time.perf_counter()
+    traces.info(path, format="disksim")
+    print(f"  {'trace info alone':20} {time.perf_counter() - began_s:.3f} s")
+
+
+def start_up(folder: Path) -> None:
+    """One request on the whole drive."""
+    import ioassay
+    from ioassay import traces
+
+    path = folder / "one.disksim"
+    traces.make(path, to="disksim", requests=1)
+    times = [ioassay.simulate(path, format="disksim").summary["wall_s"] for _ in range(TURNS)]
+    drive = ioassay.simulation.check({})
+    print(f"start-up: {1000 * statistics.median(times):.1f} ms for a drive of {drive['pages'] / 1e6:.1f} M pages")
+    print(f"memory: {drive['memory_bytes'] / drive['pages']:.2f} bytes a page")
+
+
+def sweep_s(folder: Path, buffers: list[str], workers: int) -> float:
+    """Seconds of one run of the sweep."""
+    from ioassay import catalogue, preflight, run
+    from ioassay.cli.progress import Silent
+    from ioassay.roles import Consent
+    from ioassay.store import RunStore
+
+    study = folder / "sweep.toml"
+    study.write_text(STUDY.format(requests=REQUESTS, buffers=", ".join(f'"{size}"' for size in buffers)))
+    suite = catalogue.load(str(study))
+    benches = preflight.assemble(suite, Consent())
+    store = RunStore.create(folder / "run", suite, {})
+    began_s = time.monotonic()
+    tally = run.execute(store, benches, Silent(), workers)
+    seconds = time.monotonic() - began_s
+    assert tally.ok == POINTS, tally
+    return seconds
+
+
+def bare_s(buffers: list[str], processes: int) -> float:
+    """Seconds of the same simulations in processes that a shell would start."""
+    code = BARE.format(requests=REQUESTS)
+    began_s = time.monotonic()
+    shares = [buffers[number::processes] for number in range(processes)]
+    running = [subprocess.Popen([sys.executable, "-c", code, *share]) for share in shares]
+    assert all(process.wait() == 0 for process in running)
+    return time.monotonic() - began_s
+
+
+def sweep(workers: int) -> None:
+    """How many times as fast the sweep is with several workers."""
+    buffers = [f"{size}MiB" for size in range(1, POINTS + 1)]
+    ratios, limits = [], []
+    for _ in range(3):
+        seconds = []
+        for count in (1, workers):
+            with tempfile.TemporaryDirectory() as folder:
+                seconds.append(sweep_s(Path(folder), buffers, count))
+        ratios.append(seconds[0] / seconds[1])
+        limits.append(bare_s(buffers, 1) / bare_s(buffers, workers))
+        print(f"  1 worker {seconds[0]:.1f} s, {workers} workers {seconds[1]:.1f} s: {ratios[-1]:.2f} times as fast")
+    median, limit = statistics.median(ratios), statistics.median(limits)
+    print(f"sweep of {POINTS} points, {workers} workers: {median:.2f} times as fast; bare processes {limit:.2f}")
+
+
+def main() -> None:
+    """Print all."""
+    workers = int(sys.argv[1]) if len(sys.argv) > 1 else 4
+    with tempfile.TemporaryDirectory() as folder:
+        from_file(Path(folder))
+        start_up(Path(folder))
+    sweep(workers)
+
+
+if __name__ == "__main__":
+    main()
