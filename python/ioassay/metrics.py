@@ -56,6 +56,15 @@ def _latency_label(match: re.Match[str]) -> str:
     return f"{_direction(match)} {_LATENCY_LABEL[match['kind']]}, {statistic}"
 
 
+def _share(value: float) -> str:
+    return f"{100 * value:.3g} %"
+
+
+def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
+    """What a simulated drive counts beside its requests."""
+    return _Rule(re.compile(rf"^sim\.{name}$"), unit, better, lambda _: label, format)
+
+
 _DIR = r"(?P<dir>read|write|trim|total)"
 _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(rf"^{_DIR}\.bw$"), "bytes/s", "higher", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
@@ -72,6 +81,22 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
+    *(_sim(*rule) for rule in (
+        ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
+        ("read_hit_ratio", "", "higher", "Share of read pages found in the buffer", _share),
+        ("write_amplification", "", "lower", "Write amplification", _plain),
+        ("erases", "blocks", "lower", "Erased blocks", units.format_count),
+        ("cleanings", "blocks", "lower", "Cleaned blocks", units.format_count),
+        ("moved_pages", "pages", "lower", "Pages moved by cleaning", units.format_count),
+        ("written_pages", "pages", "none", "Pages written to flash for the host", units.format_count),
+        ("dead_blocks", "blocks", "lower", "Blocks worn out", units.format_count),
+        ("utilisation", "", "none", "Mean utilisation of the flash elements", _share),
+        ("outstanding", "requests", "none", "Outstanding requests", units.format_count),
+        ("saturated", "", "none", "Saturated", lambda value: "yes" if value else "no"),
+        ("unfinished", "requests", "none", "Requests that were not completed", units.format_count),
+        ("span", "s", "none", "Simulated time", units.format_duration),
+        ("wall", "s", "none", "Time that the simulation took", units.format_duration),
+    )),
 )  # fmt: skip
 
 

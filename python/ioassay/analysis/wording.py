@@ -125,11 +125,15 @@ def listed(words: Sequence[str], most: int = 4) -> str:
 
 _FACTORS = {
     "bs": "block size",
+    "buffer": "write buffer",
     "case": "case",
     "direct": "direct I/O",
+    "elements": "flash elements",
+    "feed": "feeding",
     "iodepth": "queue depth",
     "ioengine": "I/O engine",
     "numjobs": "number of jobs",
+    "page": "page size",
     "rw": "access pattern",
     "rwmixread": "read share",
     "rwmixwrite": "write share",
@@ -143,9 +147,14 @@ def factor(factor_name: str) -> str:
 
 _LEVELS = {
     "bs": "{}",
+    "buffer": "a buffer of {}",
     "case": "{}",
+    "elements": "{} elements",
+    "feed": "feeding {}",
     "iodepth": "queue depth {}",
     "numjobs": "{} jobs",
+    "page": "pages of {}",
+    "policy": "{}",
     "rwmixread": "{} % reads",
     "rwmixwrite": "{} % writes",
 }
@@ -157,6 +166,7 @@ _PATTERNS = {
     "randwrite": "random writes",
     "randrw": "random access (randrw)",
 }
+_SIZED = ("bs", "buffer", "page")
 _STEPS = {"iodepth": "request in flight", "numjobs": "job", "rwmixread": "% of reads", "rwmixwrite": "% of writes"}
 
 
@@ -164,7 +174,7 @@ def level_of(factor_name: str, shown: object) -> str:
     """A level inside a sentence: `4 KiB`, `8 jobs`, `random access (randrw)`; of other factors `name = level`."""
     if factor_name == "rw" and str(shown) in _PATTERNS:
         return _PATTERNS[str(shown)]
-    text = re.sub(r"^([0-9.]+)([A-Za-z]+)$", r"\1 \2", str(shown)) if factor_name == "bs" else str(shown)
+    text = re.sub(r"^([0-9.]+)([A-Za-z]+)$", r"\1 \2", str(shown)) if factor_name in _SIZED else str(shown)
     if (factor_name, text) == ("numjobs", "1"):
         return "1 job"
     return _LEVELS.get(factor_name, f"{factor_name} = {{}}").format(text)

@@ -20,6 +20,7 @@ DRIVERS: dict[str, str] = {
     "fio": "ioassay.drivers.fio:Fio",
     "null": "ioassay.drivers.null:Null",
     "null_pure": "ioassay.drivers.null:NullPure",
+    "simulate": "ioassay.drivers.simulate:Simulate",
 }
 """Name -> module:class, imported when asked for."""
 

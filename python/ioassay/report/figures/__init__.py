@@ -20,6 +20,7 @@ FIGURES: dict[str, str] = {
     "box": "ioassay.report.figures.box",
     "cdf": "ioassay.report.figures.cdf",
     "latency_bar": "ioassay.report.figures.latency_bar",
+    "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.monitors",
     "order": "ioassay.report.figures.order",
     "series": "ioassay.report.figures.series",

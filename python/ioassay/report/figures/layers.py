@@ -51,9 +51,17 @@ def level_channel(factor: str, levels: Sequence[Scalar]) -> dict[str, Any]:
 
     labels = [selection.level_label(factor, level) for level in levels]
     ordered = len(levels) > 8 or (len(levels) > 4 and asked.numbers(tuple(levels)) is not None)
-    legend = alt.Legend(columns=_columns(labels), labelLimit=560)
     title = selection.factor_label(factor)
-    return {"color": alt.Color(f"group:{'O' if ordered else 'N'}", title=title, sort=labels, legend=legend)}
+    return {
+        "color": alt.Color(f"group:{'O' if ordered else 'N'}", title=title, sort=labels, legend=level_legend(labels))
+    }
+
+
+def level_legend(labels: Sequence[str]) -> Any:
+    """The legend of a factor's levels, in as many columns as fit."""
+    import altair as alt
+
+    return alt.Legend(columns=_columns(labels), labelLimit=560)
 
 
 def _columns(labels: Sequence[str], width_px: int = 600) -> int:

@@ -1,0 +1,47 @@
+"""Published numbers that stand beside a study's own: read from the package's data, matched by study and case.
+
+A study that nobody published anything about has none, and its tables no such column.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What one source published: `reductions[case][policy]` in percent against that policy, and how to read them."""
+
+    source: str
+    policy: str
+    reductions: Mapping[str, Mapping[str, float]]
+    notes: Mapping[str, str]
+    reading: tuple[str, ...]
+
+
+def of(study: str) -> Claims | None:
+    """What was published of the study called so; None for nothing."""
+    return next((_claims(table) for table in _tables() if study in table["studies"]), None)
+
+
+def _claims(table: Mapping[str, Any]) -> Claims:
+    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
+    return Claims(
+        source=table["source"],
+        policy=table["policy"],
+        reductions={name: trace["reductions"] for name, trace in cases.items()},
+        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
+        reading=tuple(table["reading"]),
+    )
+
+
+@functools.cache
+def _tables() -> tuple[dict[str, Any], ...]:
+    folder = resources.files("ioassay.analysis") / "published"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return tuple(tomllib.loads(file.read_text(encoding="utf-8")) for file in files)

@@ -1,0 +1,86 @@
+"""The driver simulate: a trial is a simulation of a trace over an SSD, and nothing on the machine is touched.
+
+Parameters are the options of `ioassay.simulation` and where the requests come from (`settings.py`). A pure driver:
+all work is done in `parse`, in any process. What a simulation said becomes metrics in `told.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ioassay.drivers.simulate import settings, told
+from ioassay.drivers.simulate.found import NotFound
+from ioassay.errors import UsageError
+from ioassay.record import FAILED, OK, SKIPPED, Warning_
+from ioassay.roles import NOTHING, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+
+SUMMARY, ELEMENTS = "summary.json", "elements.json"
+
+
+class Simulate:
+    """Simulates an SSD over a trace. Implements `roles.Driver`."""
+
+    name = "simulate"
+    measures = False
+
+    def tool(self) -> Tool | None:
+        """None: the simulator is part of ioassay."""
+        return None
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Nothing to take."""
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """StudyError names the parameter that is wrong; a warning for a trace that is not here and may be absent."""
+        wanted = settings.read(params)
+        settings.check(wanted)
+        try:
+            settings.trace(wanted, repetition=0)
+        except NotFound as error:
+            return [Warning_("trace-absent", f"{error}; its trials will be skipped", wanted.get)]
+        return ()
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """Nothing is ever touched."""
+        return NOTHING
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """No paths: traces are only read."""
+        return ()
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """Seconds from the number of requests, memory from the size of the drive."""
+        return settings.cost(settings.read(params))
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        """None: no process."""
+        return None
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Simulate one trial. `raw` gets the summary and the elements as the simulator said them."""
+        from ioassay import simulation
+
+        try:
+            wanted = settings.read(trial.params)
+            trace = settings.trace(wanted, trial.repetition)
+            done = simulation.simulate(
+                trace, format=wanted.format, read=wanted.read, prepare=settings.prepared(wanted), **wanted.options
+            )
+        except NotFound as error:
+            return Parsed(SKIPPED, f"{error}. {wanted.get}")
+        except UsageError as error:  # a trace that makes no sense, or a drive that does not fit into the memory
+            return Parsed(FAILED, str(error))
+        (raw / SUMMARY).write_text(json.dumps(told.summary(done, trace), indent=1), encoding="utf-8")
+        (raw / ELEMENTS).write_text(json.dumps(dict(done.raw["elements"])), encoding="utf-8")
+        if not done.summary["requests"]:
+            return Parsed(FAILED, told.nothing(done), warnings=done.warnings)
+        return Parsed(
+            OK,
+            metrics=told.metrics(done),
+            buckets=told.buckets(done),
+            series=told.series(done),
+            warnings=done.warnings,
+        )

@@ -1,0 +1,206 @@
+"""A metric against a factor in small panels: one line a level of a second factor, one panel a level of a third.
+
+Conditions that saturated have no steady value; they are crosses at the upper edge and no points of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ioassay.record import RecordSet, Scalar
+from ioassay.report.figures import axes, conditions, layers, scales, selection, titles
+from ioassay.report.figures.spec import FigureSpec, NoData
+
+SATURATED = "sim.saturated"
+_CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
+_ROW_PX = 9
+"""Between crosses of several lines at one place."""
+_DECADES = 30.0
+"""Ratio of largest to smallest value from which on a panel is logarithmic."""
+
+
+class Spec(FigureSpec):
+    """Keys of lines in panels. `width` and `height` are those of one panel."""
+
+    x: str
+    y: str
+    color: str
+    panel: str | None = None
+    columns: Annotated[int, Field(ge=1, le=8)] = 3
+    log_x: bool = False
+    width: Annotated[int, Field(ge=100, le=2000)] = 205
+    height: Annotated[int, Field(ge=80, le=2000)] = 165
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """Panels beside and below each other, each with its own metric axis in one unit."""
+    import altair as alt
+
+    view = _View.of(records, study, spec)
+    panels = [_chart(view, panel) for panel in view.panels if view.rows_of(panel) or view.crosses_of(panel)]
+    rows = [panels[start : start + spec.columns] for start in range(0, len(panels), spec.columns)]
+    title = f"{selection.metric_label(spec.y)} against {selection.plain_factor(spec.x)}"
+    counts = [row["n"] for row in view.rows]
+    notes = [
+        selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
+        "axes of the metric do not begin at zero",
+        "× at the upper edge: saturated, no steady value" if view.crosses else "",
+        view.absent,
+        selection.pooled(view.points, spec.x, spec.color, spec.panel),
+    ]
+    whole = spec.model_copy(update={"width": spec.columns * (spec.width + 50)})
+    return alt.vconcat(*(alt.hconcat(*row, spacing=14) for row in rows), spacing=16).properties(
+        title=titles.head(whole, study, title, notes),
+        description=titles.description(whole, study, title, view.told()),
+    )
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is drawn: a row for each point and for each cross, with the panel it belongs to."""
+
+    spec: Spec
+    panels: Sequence[str]
+    axis: axes.LevelAxis
+    unit: scales.Unit
+    groups: Sequence[str]
+    rows: layers.Rows
+    crosses: layers.Rows
+    points: Sequence[Mapping[str, Scalar]]
+    absent: str
+
+    @classmethod
+    def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec) -> _View:
+        """Collect points and crosses; NoData where there are neither."""
+        cells = _measured(records, study, spec)
+        crossed = _saturated(records, study, spec)
+        if not cells and not crossed:
+            raise NoData(f"no trial that went well has the metric '{spec.y}'")
+        points = [*(cell.point for cell in cells), *crossed]
+        levels = {name: selection.in_order(study, name, [point[name] for point in points]) for name in _split(spec)}
+        axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
+        found = {
+            panel: conditions.of(
+                [cell for cell in cells if _panel(spec, cell.point) == panel], study, spec.x, spec.color
+            )
+            for panel in _panels(spec, points, levels)
+        }
+        unit = scales.unit_for(spec.y, [value for part in found.values() for value in conditions.values_of(part)])
+        ask = conditions.Ask(spec.y, spec.color)
+        rows = [
+            {**row, "panel": panel}
+            for panel, part in found.items()
+            for row in conditions.point_rows(part, axis, ask, unit)
+        ]
+        marks = [
+            {
+                **conditions.place(conditions.Condition(point[spec.x], point[spec.color], ()), axis, spec.color),
+                "panel": _panel(spec, point),
+                "mean_text": "saturated",
+            }
+            for point in crossed
+        ]
+        groups = [selection.level_label(spec.color, level) for level in levels[spec.color]]
+        absent = _absent(study, spec, levels)
+        return cls(spec, list(found), axis, unit, groups, rows, marks, points, absent)
+
+    def rows_of(self, panel: str) -> layers.Rows:
+        """The points of one panel."""
+        return [row for row in self.rows if row["panel"] == panel]
+
+    def crosses_of(self, panel: str) -> layers.Rows:
+        """The crosses of one panel."""
+        return [row for row in self.crosses if row["panel"] == panel]
+
+    def told(self) -> list[dict[str, Any]]:
+        """Points and crosses for the description, with their panel."""
+        return [
+            {**row, "group": f"{row['panel']}, {row['group']}" if row["panel"] else row["group"]}
+            for row in [*self.rows, *self.crosses]
+        ]
+
+
+def _split(spec: Spec) -> list[str]:
+    return [name for name in (spec.x, spec.color, spec.panel) if name is not None]
+
+
+def _measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Sequence[Any]:
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    try:
+        return selection.measured(records, study, spec.where, spec.y, *_split(spec))
+    except NoData:
+        for name in _split(spec):
+            selection.require_factor(study, name)
+        return []
+
+
+def _saturated(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list[dict[str, Scalar]]:
+    """The conditions that saturated and therefore lack the metric."""
+    import polars as pl
+
+    trials = selection.select(records, study, spec.where)
+    if SATURATED not in trials.columns:
+        return []
+    lacking = trials.filter(pl.col(SATURATED) > 0)
+    if spec.y in trials.columns:
+        lacking = lacking.filter(pl.col(spec.y).is_null())
+    return selection.points_of(study, lacking)
+
+
+def _panel(spec: Spec, point: Mapping[str, Scalar]) -> str:
+    return selection.level_label(spec.panel, point[spec.panel]) if spec.panel else ""
+
+
+def _panels(spec: Spec, points: Sequence[Mapping[str, Scalar]], levels: Mapping[str, Sequence[Scalar]]) -> list[str]:
+    return [selection.level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
+
+
+def _absent(study: Mapping[str, Any], spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:
+    """Panels that the study plans and that have nothing to show."""
+    from ioassay.analysis import asked
+
+    if spec.panel is None or spec.panel in spec.where:
+        return ""
+    shown = {asked.level_key(level) for level in levels[spec.panel]}
+    absent = [str(level) for level in asked.factors(study)[spec.panel] if asked.level_key(level) not in shown]
+    return f"not here: {', '.join(absent)}" if absent else ""
+
+
+def _chart(view: _View, panel: str) -> Any:
+    import altair as alt
+
+    rows, spec = view.rows_of(panel), view.spec
+    values = [row["y"] * view.unit.divisor for row in rows]
+    x = view.axis.encoding(spec.width)
+    named = {"sort": list(view.groups), "title": selection.factor_label(spec.color)}
+    named["legend"] = layers.level_legend(view.groups)  # one legend for both: they say the same
+    shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(view.groups))]
+    shape = alt.Shape("group:N", scale=alt.Scale(domain=list(view.groups), range=shapes), **named)
+    color = alt.Color("group:N", scale=alt.Scale(domain=list(view.groups)), **named)
+    drawn = []
+    if rows:
+        many = min(values) > 0 and max(values) > _DECADES * min(values)
+        y = (
+            axes.log_metric_axis(spec.y, view.unit, values)
+            if many
+            else axes.metric_axis(spec.y, view.unit, values, False)
+        )
+        base = alt.Chart(layers.data(rows)).encode(
+            x=x, y=y, color=color, tooltip=layers.point_tooltip(spec.color, "none")
+        )
+        drawn += [
+            base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8),
+            base.mark_point(style="mark", filled=False, size=42, strokeWidth=1.5).encode(shape=shape),
+        ]
+    for row in view.crosses_of(panel):
+        mark = alt.Chart(layers.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
+        height = alt.value(5 + _ROW_PX * view.groups.index(row["group"]))
+        tooltip = [alt.Tooltip(f"{name}:N") for name in ("level", "group", "mean_text")]
+        drawn.append(mark.encode(x=x, y=height, color=color, tooltip=tooltip))
+    title = {"text": panel, "fontSize": 12, "offset": 6} if panel else alt.Undefined
+    return alt.layer(*drawn).properties(width=spec.width, height=spec.height, title=title)
