@@ -63,8 +63,8 @@ class Simulate:
         """Simulate one trial. `raw` gets the summary and the elements as the simulator said them."""
         from ioassay import simulation
 
+        wanted = settings.read(trial.params)
         try:
-            wanted = settings.read(trial.params)
             trace = settings.trace(wanted, trial.repetition)
             done = simulation.simulate(
                 trace, format=wanted.format, read=wanted.read, prepare=settings.prepared(wanted), **wanted.options
