@@ -30,6 +30,15 @@ def factors(study: Study) -> dict[str, tuple[Scalar, ...]]:
     }
 
 
+DETERMINISTIC = ("simulate",)
+"""Drivers whose trials give the same again: no machine was measured, and there is nothing to repeat."""
+
+
+def is_measured(study: Study) -> bool:
+    """Whether its trials measured a machine, so that repetitions differ and the machine may be doubted."""
+    return study.get("driver") not in DETERMINISTIC
+
+
 def confidence(study: Study) -> float:
     """Confidence of every interval; one minus it is the risk of every test."""
     return float((study.get("analysis") or {}).get("confidence", 0.95))

@@ -33,6 +33,8 @@ CHECKS = (
     doubts_data.stopped_early,
 )
 """In the order of the report."""
+OF_COMPUTED = (doubts_data.failed, doubts_data.incomplete, doubts_data.stopped_early)
+"""Where nothing was measured. What a simulation doubts itself is among the warnings of its records."""
 
 
 def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
@@ -44,7 +46,8 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
 def doubts(records: RecordSet, study: asked.Study) -> list[Doubt]:
     """All doubts about one study."""
     context = Context(records, study)
-    return [doubt for check in CHECKS for doubt in check(context)]
+    checks = CHECKS if asked.is_measured(study) else OF_COMPUTED
+    return [doubt for check in checks for doubt in check(context)]
 
 
 def _finding(study: asked.Study, doubt: Doubt) -> Finding:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ioassay.analysis import asked
 from ioassay.analysis.finding import Finding
 from ioassay.metrics import format_metric
 from ioassay.record import RecordSet
@@ -94,9 +95,9 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
         comparisons=list(paragraphs.get("comparisons") or ()),
         counted=beside.table(own),
         conclusion=list(paragraphs.get("conclusion") or ()),
-        summary=list(paragraphs.get("summary") or ()) or _first_means(measured),
+        summary=list(paragraphs.get("summary") or ()) or _told_in_brief(own) or _first_means(measured),
         doubts=[told(finding) for finding in own if finding.question == CAVEATS],
-        means=means(measured),
+        means=means(measured, exact=not asked.is_measured(study)),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
 
@@ -122,8 +123,16 @@ def _groups(findings: Sequence[Finding]) -> list[Group]:
     return grouped
 
 
-def means(rows: Sequence[Mapping[str, Any]]) -> Shown | None:
-    """Conditions below each other, metrics side by side: means with their intervals; None for no rows."""
+def _told_in_brief(own: Sequence[Finding]) -> list[str]:
+    """What findings say of themselves in brief, where nothing draws a conclusion from all."""
+    return [sentence for finding in own for sentence in finding.statistics.get("summary") or ()]
+
+
+def means(rows: Sequence[Mapping[str, Any]], *, exact: bool = False) -> Shown | None:
+    """Conditions below each other, metrics side by side: means with their intervals; None for no rows.
+
+    What is `exact` has no interval, and nothing is said of it.
+    """
     if not rows:
         return None
     from ioassay.analysis import wording
@@ -134,17 +143,17 @@ def means(rows: Sequence[Mapping[str, Any]]) -> Shown | None:
         by_condition.setdefault(row["workload"], {})[row["metric"]] = row
     present = sum(metric in found for found in by_condition.values() for metric in metrics)
     if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
-        return _long(rows)
+        return _long(rows, exact)
     head = [Cell("Condition", False), Cell("n", True), *(Cell(wording.name(metric), True) for metric in metrics)]
     body = []
     for workload, found in by_condition.items():
         counts = sorted({row["repetitions"] for row in found.values()})
         n = Cell("–".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]), True)
-        body.append([Cell(workload, False), n, *(_mean(found.get(metric)) for metric in metrics)])
+        body.append([Cell(workload, False), n, *(_mean(found.get(metric), exact) for metric in metrics)])
     return Shown(head, body)
 
 
-def _long(rows: Sequence[Mapping[str, Any]]) -> Shown:
+def _long(rows: Sequence[Mapping[str, Any]], exact: bool) -> Shown:
     """One mean below the other: for many metrics, or such that occur in few conditions."""
     from ioassay.analysis import wording
 
@@ -154,7 +163,7 @@ def _long(rows: Sequence[Mapping[str, Any]]) -> Shown:
         texts = [Cell(row["workload"], False), Cell(wording.name(row["metric"]), False)]
         numbers = [
             Cell(str(row["repetitions"]), True),
-            _mean(row),
+            _mean(row, exact),
             Cell(format_metric(row["metric"], row["median"]), True),
         ]
         body.append([*texts, *numbers])
@@ -178,9 +187,11 @@ def _first_means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return told
 
 
-def _mean(row: Mapping[str, Any] | None) -> Cell:
+def _mean(row: Mapping[str, Any] | None, exact: bool) -> Cell:
     if row is None:
         return Cell(tables.NOTHING, True)
+    if exact:
+        return Cell(format_metric(row["metric"], row["mean"]), True)
     return Cell(format_metric(row["metric"], row["mean"]), True, _interval(row))
 
 
@@ -215,4 +226,5 @@ def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | N
 
 
 def _end(row: Mapping[str, Any]) -> Cell:
-    return Cell(format_metric(row["metric"], row["mean"]), True, f"{_interval(row)}\nat {row['workload']}")
+    interval = f"{_interval(row)}\n" if row["ci95"] else ""
+    return Cell(format_metric(row["metric"], row["mean"]), True, f"{interval}at {row['workload']}")

@@ -1,0 +1,16 @@
+"""What is said of studies that measure nothing."""
+
+from ioassay.analysis import asked
+from ioassay.drivers import DRIVERS, driver
+
+# It imitates measurements: its repetitions differ by chance.
+IMITATES = {"null_pure"}
+
+
+def test_drivers_whose_trials_give_the_same_again_are_told() -> None:
+    assert set(asked.DETERMINISTIC) == {name for name in DRIVERS if not driver(name).measures} - IMITATES
+
+
+def test_a_simulation_is_not_measured() -> None:
+    assert not asked.is_measured({"driver": "simulate"})
+    assert asked.is_measured({"driver": "fio"})
