@@ -1,0 +1,285 @@
+"""Policies against each other: every number by hand, published ones beside, saturated runs never as a mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ioassay.analysis import claims, reductions
+from ioassay.analysis.finding import Finding, Table
+from ioassay.analysis.reductions_told import conditions_text
+
+POLICIES = ("none", "lru", "epo", "idle-cold")
+MEANS = {"none": 400.0, "lru": 320.0, "epo": 240.0, "idle-cold": 240.0}
+PUBLISHED = "write-buffer-reductions"
+METRIC = "write.lat.mean"
+
+
+def asked(lab: Any, *, name: str = "mine", cases: tuple[str, ...] = (), **factors: Any) -> dict[str, Any]:
+    return lab.study(
+        name,
+        driver="simulate",
+        case=[{"name": case} for case in cases],
+        factors={"policy": list(POLICIES), **factors},
+        responses=[METRIC],
+        params={},
+    )
+
+
+def found(lab: Any, study: Mapping[str, Any], measure: Any, repetitions: int = 1) -> list[Finding]:
+    return reductions.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+
+
+def by_policy(point: Mapping[str, Any], _: int) -> dict[str, float]:
+    return {METRIC: MEANS[point["policy"]]}
+
+
+def rival(share: float) -> Any:
+    """idle-cold's mean is epo's times so much."""
+
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        return {METRIC: 240.0 * share if point["policy"] == "idle-cold" else MEANS[point["policy"]]}
+
+    return measure
+
+
+def cells(table: Table, row: int = 0) -> dict[str, Any]:
+    return dict(zip(table.columns, table.rows[row], strict=True))
+
+
+def test_each_new_policy_is_told_in_percent_against_each_other(lab: Any) -> None:
+    (finding,) = found(lab, asked(lab), by_policy)
+    means, epo, idle_cold = finding.tables
+    assert cells(means) == MEANS
+    assert cells(epo) == {
+        "epo against none (%)": -40.0,
+        "epo against lru (%)": -25.0,
+        "epo against idle-cold (%)": 0.0,
+    }
+    assert cells(idle_cold)["idle-cold against lru (%)"] == -25.0
+    assert finding.statistics["points"][0]["reductions"]["epo"]["none"] == pytest.approx(-0.4)
+
+
+def test_the_sentence_tells_the_middle_and_the_extremes_over_conditions(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        share = {"4MiB": 1.0, "8MiB": 0.9, "16MiB": 0.7}[point["buffer"]]
+        return {METRIC: MEANS[point["policy"]] * (share if point["policy"] == "epo" else 1)}
+
+    (finding,) = found(lab, asked(lab, buffer=["4MiB", "8MiB", "16MiB"]), measure)
+    assert "-46.0 % against none (-58.0 % to -40.0 %)" in finding.statement
+    assert "-32.5 % against lru (-47.5 % to -25.0 %)" in finding.statement
+    assert [cells(finding.tables[0], row)["buffer"] for row in range(3)] == ["4MiB", "8MiB", "16MiB"]
+    assert "Of 3 conditions the lowest mean is that of epo in 3 and idle-cold in 1." in finding.statement
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.9, "Idle-cold beats epo (-10.0 % in the middle): lower in 1, within half a percent in 0, higher in 0"),
+        (
+            1.004,
+            "Idle-cold is even with epo (+0.4 % in the middle): lower in 0, within half a percent in 1, higher in 0",
+        ),
+        (1.1, "Idle-cold loses to epo (+10.0 % in the middle): lower in 0, within half a percent in 0, higher in 1"),
+    ],
+)
+def test_the_rival_is_called_lower_even_or_higher(lab: Any, share: float, said: str) -> None:
+    (finding,) = found(lab, asked(lab), rival(share))
+    assert said in finding.statement
+
+
+def test_a_few_wins_among_many_even_conditions_beat_nobody(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        return rival(0.9 if point["page"] == 1 else 1.0)(point, repetition)
+
+    (finding,) = found(lab, asked(lab, page=[1, 2, 4]), measure)
+    assert "Idle-cold is even with epo" in finding.statement
+    assert "lower in 1, within half a percent in 2, higher in 0 of 3 conditions" in finding.statement
+
+
+def test_each_feeding_is_a_finding_of_its_own(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        return {METRIC: 250.0 if point["feed"] == "open" else MEANS[point["policy"]]}
+
+    feeds = ["open", "closed:32", "scaled:0.5"]
+    still, busy, _ = found(lab, asked(lab, feed=feeds), measure)
+    assert (still.where, busy.where) == ({"feed": "open"}, {"feed": "closed:32"})
+    assert still.title.endswith("by policy, at the original time stamps")
+    assert busy.title.endswith("by policy, 32 requests outstanding")
+    assert cells(still.tables[1])["epo against none (%)"] == 0.0
+    assert cells(busy.tables[1])["epo against none (%)"] == -40.0
+    assert "feed" not in busy.tables[0].columns
+
+
+@pytest.mark.parametrize(
+    ("feed", "said"),
+    [
+        ("open", "at the original time stamps"),
+        ("closed:8", "8 requests outstanding"),
+        ("scaled:0.5", "time stamps times 0.5"),
+        ("batch:4@1ms", "in batches of 4 every 1ms"),
+    ],
+)
+def test_a_feeding_is_told_in_words(feed: str, said: str) -> None:
+    assert conditions_text(feed) == said
+
+
+def test_a_saturated_run_is_called_so_and_has_no_mean(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        saturated = point["policy"] == "none" and point["rate"] == 2
+        return {METRIC: 9e9 if saturated else MEANS[point["policy"]], "sim.saturated": float(saturated)}
+
+    (finding,) = found(lab, asked(lab, rate=[1, 2]), measure)
+    means, epo, _ = finding.tables
+    assert [cells(means, row)["none"] for row in (0, 1)] == [400.0, "saturated"]
+    assert [cells(epo, row)["epo against none (%)"] for row in (0, 1)] == [-40.0, "saturated"]
+    assert cells(epo, 1)["epo against lru (%)"] == -25.0
+    assert finding.statistics["points"][1]["means"]["none"] is None
+    assert "-40.0 % against none," in finding.statement  # of the one condition that has a mean
+    assert "Saturated, so without a mean: none in 1 condition." in finding.statement
+    assert any("A saturated run has no mean" in caveat for caveat in finding.caveats)
+
+
+def test_a_run_that_saturates_in_one_repetition_has_no_mean_either(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        return {METRIC: MEANS[point["policy"]], "sim.saturated": float(point["policy"] == "lru" and repetition == 1)}
+
+    (finding,) = found(lab, asked(lab), measure, repetitions=3)
+    assert cells(finding.tables[0])["lru"] == "saturated"
+
+
+def test_a_policy_that_never_has_a_mean_is_still_named(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        if point["policy"] == "lru":
+            return {"sim.saturated": 1.0}
+        return {METRIC: MEANS[point["policy"]], "sim.saturated": 0.0}
+
+    (finding,) = found(lab, asked(lab), measure)
+    assert cells(finding.tables[0])["lru"] == "saturated"
+    assert "against lru" not in finding.statement
+
+
+def test_skipped_trials_are_left_out(lab: Any) -> None:
+    study = asked(lab, cases=("here", "absent"))
+    rows = lab.run(study, by_policy, 1)
+    for row in rows.trials:
+        if row["case"] == "absent":
+            row["status"] = "skipped"
+    (finding,) = reductions.analyse(lab.records(rows), study)
+    assert [row[0] for row in finding.tables[0].rows] == ["here"]
+
+
+def test_a_study_whose_trials_all_failed_has_no_finding(lab: Any) -> None:
+    assert found(lab, asked(lab), lambda *_: None) == []
+
+
+def test_one_policy_alone_is_compared_with_nothing(lab: Any) -> None:
+    assert found(lab, asked(lab), lambda point, _: {METRIC: 1.0} if point["policy"] == "epo" else None) == []
+
+
+def test_a_missing_mean_of_one_policy_leaves_its_cells_empty(lab: Any) -> None:
+    (finding,) = found(
+        lab,
+        asked(lab, page=[1, 2]),
+        lambda point, _: None if point == {"policy": "lru", "page": 2} else by_policy(point, 0),
+    )
+    assert cells(finding.tables[0], 1)["lru"] is None
+    assert cells(finding.tables[1], 1)["epo against lru (%)"] is None
+
+
+def test_repetitions_are_paired_and_give_an_interval(lab: Any) -> None:
+    """Each repetition has a trace of its own: 100 or 1000 wide apart, the ratios 0.7, 0.8 and 0.9."""
+
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        base = (100.0, 1000.0, 10000.0)[repetition]
+        return {METRIC: base * (0.7 + 0.1 * repetition) if point["policy"] == "epo" else base}
+
+    (finding,) = found(lab, asked(lab), measure, repetitions=3)
+    # Student's t with two degrees of freedom at 95 %: 4.3027 × 0.1 ÷ √3 = 0.2484
+    assert cells(finding.tables[1])["epo against lru (%)"] == "-20.0 (-44.8 to 4.8)"
+
+
+def test_published_reductions_stand_beside_both_feedings(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        mean = MEANS["none"] if point["feed"] == "open" else MEANS[point["policy"]]
+        return {METRIC: mean, "sim.utilisation": 0.003 if point["feed"] == "open" else 1.0}
+
+    study = asked(lab, name=PUBLISHED, cases=("Financial1-like", "another"), feed=["open", "closed:32"])
+    finding, *others = found(lab, study, measure)
+    assert len(others) == 2
+    (table,) = finding.tables
+    assert table.rows == [
+        ["Financial1-like", "none", -38.9, 0.0, -40.0, ""],
+        ["Financial1-like", "lru", -33.1, 0.0, -25.0, ""],
+    ]
+    assert list(table.columns)[:5] == [
+        "trace",
+        "epo against",
+        "published (%)",
+        "at the original time stamps (%)",
+        "32 requests outstanding (%)",
+    ]
+    assert "Of 2 published reductions that can be compared, 1 lie between" in finding.statement
+    assert "the elements are busy 0.3 % to 0.3 % of the time" in finding.statement
+    assert any("MSST 2011" in caveat for caveat in finding.caveats)
+
+
+def test_the_slip_in_the_published_table_is_told_beside_its_number(lab: Any) -> None:
+    study = asked(lab, name=PUBLISHED, cases=("TPC-C-like",), feed=["closed:32"])
+    study["factors"]["policy"] = ["bplru-padded", "epo"]
+    finding, _ = found(lab, study, lambda point, _: {METRIC: 1.0 if point["policy"] == "epo" else 20.0})
+    ((case, other, published, ours, note),) = finding.tables[0].rows
+    assert (case, other, published, ours) == ("TPC-C-like", "bplru-padded", -99.2, -95.0)
+    assert "-99.9, a slip" in note
+
+
+def test_a_saturated_run_beside_a_published_number_is_called_so(lab: Any) -> None:
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        return {METRIC: MEANS[point["policy"]], "sim.saturated": float(point["policy"] == "none")}
+
+    finding, _ = found(lab, asked(lab, name=PUBLISHED, cases=("TPC-C",), feed=["open"]), measure)
+    assert finding.tables[0].rows[0] == ["TPC-C", "none", -42.3, "saturated", ""]
+
+
+def test_a_study_of_ones_own_has_no_published_column(lab: Any) -> None:
+    findings = found(lab, asked(lab, name="mine", cases=("Financial1",), feed=["open"]), by_policy)
+    assert len(findings) == 1
+    assert not any("published" in column for table in findings[0].tables for column in table.columns)
+
+
+def test_traces_that_nobody_published_of_have_no_published_table(lab: Any) -> None:
+    findings = found(lab, asked(lab, name=PUBLISHED, cases=("my disk",), feed=["open"]), by_policy)
+    assert len(findings) == 1
+
+
+def test_published_numbers_name_their_source() -> None:
+    assert claims.of("mine") is None
+    known = claims.of(PUBLISHED)
+    assert known is not None
+    assert "thesis" in known.source
+    assert known.reductions["Financial2"] == known.reductions["Financial2-like"]
+    assert all(-100 < share < 0 for against in known.reductions.values() for share in against.values())
+
+
+def test_a_study_without_policies_gives_nothing(lab: Any) -> None:
+    study = lab.study(driver="simulate", factors={"buffer": ["4MiB", "8MiB"]}, responses=[METRIC])
+    assert found(lab, study, lambda *_: {METRIC: 1.0}) == []
+
+
+def test_a_study_of_another_driver_gives_nothing(lab: Any) -> None:
+    study = {**asked(lab), "driver": "fio"}
+    assert found(lab, study, by_policy) == []
+
+
+def test_a_study_without_a_mean_latency_gives_nothing(lab: Any) -> None:
+    assert found(lab, asked(lab), lambda *_: {"write.bw": 1.0}) == []
+
+
+def test_what_a_buffer_absorbs_is_told_where_it_is_not_in_the_mean(lab: Any) -> None:
+    inline = asked(lab)
+    inline["params"] = {"mode": "inline"}
+    (reshaped,), (inside,) = found(lab, asked(lab), by_policy), found(lab, inline, by_policy)
+    assert any("absorbs" in caveat for caveat in reshaped.caveats)
+    assert not any("absorbs" in caveat for caveat in inside.caveats)
