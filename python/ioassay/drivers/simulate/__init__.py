@@ -1,7 +1,8 @@
 """The driver simulate: a trial is a simulation of a trace over an SSD, and nothing on the machine is touched.
 
-Parameters are the options of `ioassay.simulation` and where the requests come from (`settings.py`). A pure driver:
-all work is done in `parse`, in any process. What a simulation said becomes metrics in `told.py`.
+Parameters are the options of `ioassay.simulation` and where the requests come from (`settings.py`); `checked.py` says
+whether they can be. A pure driver: all work is done in `parse`, in any process. What a simulation said becomes metrics
+in `told.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.simulate import settings, told
+from ioassay.drivers.simulate import checked, settings, told
 from ioassay.drivers.simulate.found import NotFound
 from ioassay.errors import UsageError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
@@ -36,7 +37,7 @@ class Simulate:
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError names the parameter that is wrong; a warning for a trace that is not here and may be absent."""
         wanted = settings.read(params)
-        settings.check(wanted)
+        checked.check(wanted)
         try:
             settings.trace(wanted, repetition=0)
         except NotFound as error:

@@ -1,7 +1,7 @@
-"""The parameters of a simulated trial: what they are, whether they can be, and what a trial with them costs.
+"""The parameters of a simulated trial: what they are, what follows from them, and what a trial with them costs.
 
 Beside the options of `ioassay.simulation` a trial has a trace: a file that is named (`trace`), or a recipe (`make`).
-What numbers may be, the simulator's core knows; it is asked before anything runs.
+Only names and kinds are looked at here; whether it can all be, `checked.py` asks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 _OF_DRIVE = "drive"
 """`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
 _TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "first", "get")
+_TEXTS = ("arrivals", "addresses")
+"""Of a recipe, what must be text."""
 _REQUEST_S, _PADDED_REQUEST_S = 3.5e-7, 1e-5
 """What a request takes a processor of today; one that brings a whole block with it."""
-_RECORD_BYTES = 30
-"""Of a trace file, for each request: a line of text."""
+_RECORD_BYTES, _PACKED_RECORD_BYTES = 30, 10
+"""Of a trace file, for each request: a line of text, and one that is compressed."""
 
 
 @dataclass(frozen=True)
@@ -62,64 +64,51 @@ def read(params: Mapping[str, Any]) -> Settings:
     for name in ("make", "read", "prepare"):
         if not isinstance(params.get(name, {}), Mapping):
             raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
+    for name in ("format", "get"):
+        if not isinstance(params.get(name, ""), str):
+            raise StudyError(f"is {params[name]!r}; wanted text", key=f"params.{name}")
     if ("trace" in params) == ("make" in params):
         raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
-    named = params.get("trace", [])
-    names = [named] if isinstance(named, str) else named
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise StudyError(f"is {named!r}; wanted a file, or a list of file names", key="params.trace")
     return Settings(
         _options(params),
-        names,
+        _traces(params.get("trace")),
         make=params.get("make"),
         format=params.get("format"),
         read=params.get("read"),
         prepare=params.get("prepare", {}),
         first=_first(params.get("first")),
-        get=str(params.get("get", "")),
+        get=params.get("get", ""),
     )
 
 
+def _traces(value: Any) -> Sequence[str]:
+    names = [value] if isinstance(value, str) else [] if value is None else value
+    named = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not named or (value is not None and not names):
+        raise StudyError(f"is {value!r}; wanted a file, or a list of file names", key="params.trace")
+    return names
+
+
 def _first(value: Any) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key="params.first")
+    return None if value is None else _whole("params.first", value)
+
+
+def _whole(key: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
     return value
 
 
 def _options(params: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in params.items() if name in NAMES}
-    return {**given, **_VARIANTS.get(str(given.get("policy")), {})}
-
-
-def check(wanted: Settings) -> None:
-    """StudyError for what cannot be simulated, with its key; the drive, the recipe and the preparation are tried."""
-    for name, value in wanted.options.items():
-        try:
-            simulation.setup({name: value})
-        except UsageError as error:
-            raise StudyError(str(error), key=f"params.{name}") from None
-    try:
-        _drive(wanted)
-    except UsageError as error:
-        raise StudyError(str(error), key="params") from None
-    try:
-        prepare = prepared(wanted)
-    except UsageError as error:
-        raise StudyError(str(error), key="params.prepare") from None
-    if wanted.make is not None:
-        _try_recipe(json.dumps(dict(wanted.make), sort_keys=True), json.dumps(prepare, sort_keys=True))
-    elif wanted.format is not None and wanted.format not in (names := [one["name"] for one in traces.formats()]):
-        raise StudyError(f"'{wanted.format}' is no format of traces; known: {', '.join(names)}", key="params.format")
-
-
-@functools.lru_cache(maxsize=256)
-def _try_recipe(make: str, prepare: str) -> None:
-    """One request of the recipe, prepared as asked."""
-    recipe = _recipe(json.loads(make), 0)
-    try:
-        traces.info({**recipe, "requests": 1}, prepare=json.loads(prepare) or None)
-    except UsageError as error:
-        raise StudyError(str(error), key="params.make") from None
+    variant = _VARIANTS.get(str(given.get("policy")), {})
+    for name in variant.keys() & given.keys() - {"policy"}:
+        if given[name] != variant[name]:
+            raise StudyError(
+                f"is {given[name]!r}, but '{given['policy']}' has {variant[name]!r}; wanted policy = 'bplru'",
+                key=f"params.{name}",
+            )
+    return {**given, **variant}
 
 
 def trace(wanted: Settings, repetition: int) -> traces.Trace:
@@ -129,8 +118,8 @@ def trace(wanted: Settings, repetition: int) -> traces.Trace:
     meet the same requests, and repetitions are other traces of the same law.
     """
     if wanted.make is not None:
-        made = _recipe(wanted.make, repetition)
-        return {**made, "requests": min(made["requests"], wanted.first or made["requests"])}
+        recipe = made(wanted.make, repetition)
+        return {**recipe, "requests": min(recipe["requests"], wanted.first or recipe["requests"])}
     try:
         return find(wanted.traces)
     except NotFound as error:
@@ -139,8 +128,14 @@ def trace(wanted: Settings, repetition: int) -> traces.Trace:
         raise StudyError(str(error), key="params.trace") from None
 
 
-def _recipe(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
+def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
+    """The recipe as `traces.recipe` makes it. StudyError for keys and kinds that are wrong."""
     _known_keys("make", make, traces.recipe)
+    for name in _TEXTS:
+        if not isinstance(make.get(name, ""), str):
+            raise StudyError(f"is {make[name]!r}; wanted text such as 'poisson:20000'", key=f"params.make.{name}")
+    if "requests" in make:
+        _whole("params.make.requests", make["requests"])
     try:
         return traces.recipe(**{"seed": repetition + 1, **make})
     except (UsageError, TypeError, AttributeError, ValueError) as error:
@@ -151,13 +146,13 @@ def prepared(wanted: Settings) -> dict[str, Any] | None:
     """What is done to the trace. Pages are those of the drive unless told otherwise; a drive may be shrunk to."""
     keys = {**wanted.prepare}
     if wanted.first is not None and wanted.make is None:
-        keys["first"] = min(wanted.first, keys.get("first", wanted.first))
+        keys["first"] = min(wanted.first, _whole("params.prepare.first", keys.get("first", wanted.first)))
     if not keys:
         return None
     _known_keys("prepare", keys, traces.preparation)
     keys = {"page": wanted.options.get("page", NAMES["page"].default), **keys}
     if keys.get("shrink") == _OF_DRIVE:
-        keys["shrink"] = _drive(wanted)["capacity_bytes"]
+        keys["shrink"] = drive(wanted)["capacity_bytes"]
     try:
         return traces.preparation(**keys)
     except (TypeError, AttributeError, ValueError) as error:
@@ -176,7 +171,7 @@ def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
 def cost(wanted: Settings) -> Estimate:
     """Seconds from the number of requests (of a file from its size), memory from the drive."""
     seconds = _requests(wanted) * (_PADDED_REQUEST_S if wanted.options.get("padding") else _REQUEST_S)
-    return Estimate(seconds + 0.05, written_bytes=0, memory_bytes=_drive(wanted)["memory_bytes"])
+    return Estimate(seconds + 0.05, written_bytes=0, memory_bytes=drive(wanted)["memory_bytes"])
 
 
 def _requests(wanted: Settings) -> float:
@@ -187,12 +182,14 @@ def _requests(wanted: Settings) -> float:
         found = find(wanted.traces)
     except NotFound:
         return 0
-    size_bytes = (found if isinstance(found, Path) else traces.shipped()[found]).stat().st_size
-    return min(most, size_bytes / _RECORD_BYTES, float(wanted.prepare.get("first", float("inf"))))
+    path = found if isinstance(found, Path) else traces.shipped()[found]
+    record_bytes = _PACKED_RECORD_BYTES if path.suffix in (".gz", ".zst") else _RECORD_BYTES
+    return min(most, path.stat().st_size / record_bytes, float(wanted.prepare.get("first", float("inf"))))
 
 
-def _drive(wanted: Settings) -> Mapping[str, Any]:
-    return _checked(json.dumps(dict(wanted.options), sort_keys=True))
+def drive(wanted: Settings) -> Mapping[str, Any]:
+    """What the drive is, as `simulation.check` says it: pages, bytes, and the memory that it takes."""
+    return _checked(json.dumps(dict(wanted.options), sort_keys=True, default=str))
 
 
 @functools.lru_cache(maxsize=1024)
