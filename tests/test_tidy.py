@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "complaint": set(),
     "study": CONTRACTS | {"complaint"},
     "process": {"errors", "roles"},
-    "drivers": ROLES | {"study"},
+    "drivers": ROLES | {"study", "simulation", "traces"},  # simulate computes with them
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
     "targets": ROLES | {"study", "complaint", "process", "blockdev"},
