@@ -1,0 +1,161 @@
+"""Studies of the simulated SSD through the real command line: parallel trials, the page, what `write-buffer` finds."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import catalogue
+from ioassay.record import FAILED, OK, Record
+from ioassay.store import RunStore
+
+from .conftest import ask
+
+SMALL = """
+title = "Small"
+driver = "simulate"
+repetitions = 2
+[params]
+elements = 4
+blocks = 64
+window = "none"
+buffer = "64KiB"
+[factors]
+policy = ["none", "lru", "epo"]
+feed = ["open", "closed:8"]
+[analysis]
+responses = ["write.lat.mean", "sim.hit_ratio"]
+[[case]]
+name = "made"
+make = { requests = 3000, arrivals = "poisson:8000", range = "16MiB" }
+[[case]]
+name = "absent"
+trace = "nowhere.spc"
+get = "put it there"
+"""
+FIGURE = """
+[[figures]]
+kind = "bar"
+name = "response"
+x = "policy"
+y = "write.lat.mean"
+"""
+NO_TRACES = {"IOASSAY_TRACES": ""}
+
+
+def records(run: Path) -> list[Record]:
+    return list(RunStore.open(run).records())
+
+
+def shown(run: Path) -> list[Any]:
+    """What does not depend on when and where a trial ran."""
+    kept = {"sim.wall": None}
+    return [(one.trial["id"], one.status, one.reason, {**one.metrics, **kept}) for one in records(run)]
+
+
+def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL + FIGURE)
+    answer = ioassay("run", "small.toml", "--workers", 2, "--output", "two", "--json", env=NO_TRACES)
+    assert answer.code == 0
+    trials = answer.json["trials"]
+    assert (trials["planned"], trials["ok"], trials["failed"], trials["skipped"]) == (24, 12, 0, 12)
+    page = (tmp_path / "two" / "report" / "index.html").read_text()
+    assert "Mean write total latency by policy" in page
+    for ending in ("png", "svg"):
+        assert (tmp_path / "two" / "report" / "figures" / f"response.{ending}").stat().st_size > 0
+    assert any("put it there" in warning["remedy"] for warning in answer.json["warnings"] if warning["remedy"])
+    assert ioassay("run", "small.toml", "--workers", 1, "--output", "one", "--json", env=NO_TRACES).code == 0
+    assert shown(tmp_path / "one") == shown(tmp_path / "two")
+
+
+def test_a_wrong_parameter_ends_the_command_before_anything_runs(ioassay: Any, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    answer = ioassay("run", "small.toml", "--set", "elements=0", "--output", "run", env=NO_TRACES)
+    assert answer.code == 2
+    assert "params.elements: elements is 0, wanted 1 to" in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_broken_trace_fails_its_trials_and_no_others(ioassay: Any, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "nowhere.spc").write_text("0,8,4096,w\n")
+    answer = ioassay("run", "small.toml", "--workers", 2, "--output", "run", "--json", env=NO_TRACES)
+    trials = answer.json["trials"]
+    assert (trials["ok"], trials["failed"], trials["skipped"]) == (12, 12, 0)
+    (reason,) = {one.reason for one in records(tmp_path / "run") if one.status == FAILED}
+    assert "nowhere.spc: no known trace format fits" in reason
+
+
+# The study of write buffers
+
+
+@pytest.fixture(scope="module")
+def write_buffer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The whole suite at its quick scale, and what --json said of it."""
+    folder = tmp_path_factory.mktemp("write-buffer")
+    answer = ask(
+        *("run", "write-buffer", "--scale", "quick", "--workers", 2, "--output", "run", "--json"),
+        cwd=folder,
+        env=NO_TRACES,
+        within_s=600,
+    )
+    assert answer.code == 0, answer.err
+    return folder / "run", answer.json
+
+
+def by_policy(run: Path) -> dict[tuple[str, ...], dict[str, float]]:
+    """Mean response of writes with 32 outstanding, by study and point, then by policy; of the trials that ran."""
+    found: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    for one in records(run):
+        point = dict(one.trial["point"])
+        if one.status == OK and point["feed"] == "closed:32":
+            policy = point.pop("policy")
+            found[(one.trial["study"], *map(str, point.values()))][policy] = one.metrics["write.lat.mean"]
+    return found
+
+
+@pytest.mark.slow
+def test_the_study_of_write_buffers_runs_whole(write_buffer: tuple[Path, dict[str, Any]]) -> None:
+    run, said = write_buffer
+    trials = said["trials"]
+    assert (trials["failed"], said["failures"]) == (0, [])
+    assert trials["ok"] > 0
+    assert trials["ok"] + trials["skipped"] == trials["planned"]
+    assert (run / "report" / "index.html").stat().st_size > 0
+    wanted = [figure.name for study in catalogue.load("write-buffer").studies for figure in study.figures]
+    assert [figure["name"] for figure in said["figures"]] == wanted
+    assert [figure["problem"] for figure in said["figures"] if figure["problem"]] == []
+    for name in wanted:
+        assert (run / "report" / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (run / "report" / "figures" / f"{name}.svg").read_text()[:500]
+
+
+@pytest.mark.slow
+def test_with_many_outstanding_spread_evictions_beat_those_that_are_not(
+    write_buffer: tuple[Path, dict[str, Any]],
+) -> None:
+    found = by_policy(write_buffer[0])
+    assert {study for study, *_ in found} == {study.name for study in catalogue.load("write-buffer").studies}
+    worse = {
+        (where, other): (means["epo"], means[other])
+        for where, means in found.items()
+        for other in ("lru", "bplru")
+        if not means["epo"] < means[other]
+    }
+    assert worse == {}
+
+
+@pytest.mark.slow
+def test_the_simple_rival_is_named_with_its_numbers(write_buffer: tuple[Path, dict[str, Any]]) -> None:
+    """Which of the two is better is not for a test to say; that the reader is told how close they are is."""
+    compared = [one for one in write_buffer[1]["findings"] if one["question"] == "reductions" and one["where"]]
+    studies = {study.name for study in catalogue.load("write-buffer").studies}
+    conventions = {(finding["study"], finding["where"]["feed"]) for finding in compared}
+    assert conventions >= {(study, feed) for study in studies for feed in ("open", "closed:32")}
+    for finding in compared:
+        assert re.search(r"[+-]\d+\.\d % against idle-cold", finding["statement"]), finding["statement"]
+        for point in finding["statistics"]["points"]:
+            assert {"epo", "idle-cold"} <= point["means"].keys()
+            assert isinstance(point["reductions"]["epo"]["idle-cold"], float)
