@@ -23,6 +23,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "box": {"y": "read.bw"},
     "cdf": {"direction": "read", "latency": "lat"},
     "latency_bar": {},
+    "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
     "order": {"y": "read.bw"},
     "series": {"y": "read.bw"},

@@ -1,6 +1,8 @@
 """A metric against a factor in small panels: one line a level of a second factor, one panel a level of a third.
 
-Conditions that saturated have no steady value; they are crosses at the upper edge and no points of a line.
+Conditions that saturated have no steady value; they are crosses at the upper edge and no points of a line. Levels that
+lie over each other stay apart: each has a shape of its own, drawn hollow, the first largest, and lines take turns in
+their dashes. Where levels of x are words, marks stand side by side, without lines.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from ioassay.report.figures.spec import FigureSpec, NoData
 SATURATED = "sim.saturated"
 _CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
+_DASHES = ([1, 0], [7, 4], [2, 3])
+_LARGEST, _SMALLEST = 150.0, 22.0
+"""Areas of the marks of the first and the last level, in square pixels; a mark is seen around those drawn over it."""
 _ROW_PX = 9
 """Between crosses of several lines at one place."""
-_DECADES = 30.0
+_WIDE = 10.0
 """Ratio of largest to smallest value from which on a panel is logarithmic."""
 
 
@@ -175,32 +180,59 @@ def _chart(view: _View, panel: str) -> Any:
     import altair as alt
 
     rows, spec = view.rows_of(panel), view.spec
-    values = [row["y"] * view.unit.divisor for row in rows]
-    x = view.axis.encoding(spec.width)
-    named = {"sort": list(view.groups), "title": selection.factor_label(spec.color)}
-    named["legend"] = layers.level_legend(view.groups)  # one legend for both: they say the same
-    shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(view.groups))]
-    shape = alt.Shape("group:N", scale=alt.Scale(domain=list(view.groups), range=shapes), **named)
-    color = alt.Color("group:N", scale=alt.Scale(domain=list(view.groups)), **named)
+    x, marks = view.axis.encoding(spec.width), _marks(view)
+    words = view.axis.numbers is None
+    beside = {"xOffset": layers.group_offset(marks["color"])} if words else {}
     drawn = []
     if rows:
-        many = min(values) > 0 and max(values) > _DECADES * min(values)
-        y = (
-            axes.log_metric_axis(spec.y, view.unit, values)
-            if many
-            else axes.metric_axis(spec.y, view.unit, values, False)
-        )
-        base = alt.Chart(layers.data(rows)).encode(
-            x=x, y=y, color=color, tooltip=layers.point_tooltip(spec.color, "none")
-        )
-        drawn += [
-            base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8),
-            base.mark_point(style="mark", filled=False, size=42, strokeWidth=1.5).encode(shape=shape),
-        ]
+        y, tooltip = _metric_axis(view, rows), layers.point_tooltip(spec.color, "none")
+        base = alt.Chart(layers.data(rows)).encode(x=x, y=y, color=marks["color"], tooltip=tooltip, **beside)
+        if not words:
+            dash = alt.StrokeDash("group:N", scale=_by_group(view.groups, _DASHES), legend=None)
+            drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=dash))
+        drawn.append(base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(**marks))
+    crossing = [group for group in view.groups if any(row["group"] == group for row in view.crosses)]
     for row in view.crosses_of(panel):
         mark = alt.Chart(layers.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
-        height = alt.value(5 + _ROW_PX * view.groups.index(row["group"]))
-        tooltip = [alt.Tooltip(f"{name}:N") for name in ("level", "group", "mean_text")]
-        drawn.append(mark.encode(x=x, y=height, color=color, tooltip=tooltip))
-    title = {"text": panel, "fontSize": 12, "offset": 6} if panel else alt.Undefined
-    return alt.layer(*drawn).properties(width=spec.width, height=spec.height, title=title)
+        height = alt.value(5 + _ROW_PX * crossing.index(row["group"]))
+        shown = [alt.Tooltip(f"{name}:N") for name in ("level", "group", "mean_text")]
+        drawn.append(mark.encode(x=x, y=height, color=marks["color"], tooltip=shown, **beside))
+    title = {"title": {"text": panel, "fontSize": 12, "offset": 6}} if panel else {}
+    return alt.layer(*drawn).properties(width=spec.width, height=spec.height, **title)
+
+
+def _metric_axis(view: _View, rows: layers.Rows) -> Any:
+    """Logarithmic where the panel's values lie far apart; from zero never."""
+    values = [row["y"] * view.unit.divisor for row in rows]
+    if min(values) > 0 and max(values) > _WIDE * min(values):
+        return axes.log_metric_axis(view.spec.y, view.unit, values)
+    return axes.metric_axis(view.spec.y, view.unit, values, False)
+
+
+def _marks(view: _View) -> dict[str, Any]:
+    """Colour, shape and size of a level; one legend for the three, since they say the same."""
+    import altair as alt
+
+    groups = view.groups
+    legend = layers.level_legend(groups)
+    legend.symbolDash = [1, 0]  # else the marks are drawn in the dashes of the lines
+    named: dict[str, Any] = {
+        "sort": list(groups),
+        "title": selection.factor_label(view.spec.color),
+        "legend": legend,
+    }
+    step = (_SMALLEST / _LARGEST) ** (1 / max(len(groups) - 1, 1))
+    sizes = [round(_LARGEST * step**place, 1) for place in range(len(groups))]
+    return {
+        "color": alt.Color("group:N", scale=alt.Scale(domain=list(groups)), **named),
+        "shape": alt.Shape("group:N", scale=_by_group(groups, _SHAPES), **named),
+        "size": alt.Size("group:N", scale=_by_group(groups, sizes), **named),
+    }
+
+
+def _by_group(groups: Sequence[str], looks: Sequence[Any]) -> Any:
+    """A scale that gives the levels these looks, again from the first where there are more levels."""
+    import altair as alt
+
+    taken = [looks[place % len(looks)] for place in range(len(groups))]
+    return alt.Scale(domain=list(groups), range=taken)
