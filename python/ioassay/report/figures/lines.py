@@ -214,12 +214,10 @@ def _marks(view: _View) -> dict[str, Any]:
     import altair as alt
 
     groups = view.groups
-    legend = layers.level_legend(groups)
-    legend.symbolDash = [1, 0]  # else the marks are drawn in the dashes of the lines
     named: dict[str, Any] = {
         "sort": list(groups),
         "title": selection.factor_label(view.spec.color),
-        "legend": legend,
+        "legend": layers.level_legend(groups),
     }
     step = (_SMALLEST / _LARGEST) ** (1 / max(len(groups) - 1, 1))
     sizes = [round(_LARGEST * step**place, 1) for place in range(len(groups))]
