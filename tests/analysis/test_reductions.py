@@ -90,6 +90,12 @@ def test_the_rival_is_called_lower_even_or_higher(lab: Any, share: float, said: 
     assert said in finding.statement
 
 
+def test_zero_has_no_sign(lab: Any) -> None:
+    (finding,) = found(lab, asked(lab), rival(1.00001))
+    assert "Idle-cold is even with epo (0.0 % in the middle)" in finding.statement
+    assert str(cells(finding.tables[1])["epo against idle-cold (%)"]) == "0.0"
+
+
 def test_a_few_wins_among_many_even_conditions_beat_nobody(lab: Any) -> None:
     def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
         return rival(0.9 if point["page"] == 1 else 1.0)(point, repetition)

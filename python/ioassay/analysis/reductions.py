@@ -38,7 +38,7 @@ class Reduction:
     def told(self) -> float | str:
         """Percent for a table, with the interval where there is one."""
         if self.low is None or self.high is None:
-            return round(100 * self.share, 1)
+            return round(100 * self.share, 1) + 0.0  # no minus before a zero
         return f"{100 * self.share:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
 

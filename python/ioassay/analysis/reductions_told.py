@@ -122,7 +122,8 @@ def _busy(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:+.1f} %"
+    text = f"{100 * share:+.1f} %"
+    return "0.0 %" if text[1:] == "0.0 %" else text
 
 
 def _range(one: Spread) -> str:
