@@ -6,13 +6,13 @@ some choices are unknown (docs/policies.md names ours), and its padded blocks we
 missing.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioassay import traces
+from ioassay.drivers.simulate.found import NotFound, find
 from ioassay.simulation import simulate
 
 POLICIES = ("none", "lru", "epo")
@@ -136,9 +136,10 @@ def test_padded_blocks_saturate_the_drive(poisson: Any) -> None:
 @pytest.fixture
 def financial() -> Path:
     """The first 10,000 requests of an OLTP trace of the Storage Performance Council (UMass), in SSDSim's format."""
-    folders = os.environ.get("IOASSAY_TRACES", "").split(os.pathsep)
-    found = [path for folder in folders if folder and (path := Path(folder, "financial1-head.ssdsim")).is_file()]
-    return found[0] if found else pytest.skip("needs financial1-head.ssdsim in the folder that IOASSAY_TRACES names")
+    try:
+        return Path(find(["financial1-head.ssdsim"]))
+    except NotFound as error:
+        pytest.skip(str(error))
 
 
 def of_financial(trace: Path, scale: float = 1.0, **options: Any) -> float:
