@@ -110,13 +110,27 @@ def bug(error: Exception) -> int:
     )
 
 
+SHOWN_OF_A_KIND = 3
+"""Warnings of one code that are shown; a large run may have dozens."""
+
+
 def warnings(found: Iterable[Warning_ | Mapping[str, Any]]) -> None:
-    """Warnings with their remedies, to stderr."""
+    """Warnings with their remedies, to stderr; of many of one kind the first ones, and how many more there are."""
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
     for warning in found:
         fields = vars(warning) if isinstance(warning, Warning_) else warning
-        note(_wrapped(f"warning: {fields['text']} [{fields['code']}]", "", sys.stderr))
-        if fields.get("remedy"):
-            note(f"    remedy: {fields['remedy']}")  # in one piece: it may be a command to copy
+        kinds.setdefault(fields["code"], []).append(fields)
+    for code, members in kinds.items():
+        for fields in members[:SHOWN_OF_A_KIND]:
+            _warn(fields)
+        if (more := len(members) - SHOWN_OF_A_KIND) > 0:
+            note(f"warning: {more} more of this kind; the report and --json have them all [{code}]")
+
+
+def _warn(fields: Mapping[str, Any]) -> None:
+    note(_wrapped(f"warning: {fields['text']} [{fields['code']}]", "", sys.stderr))
+    if fields.get("remedy"):
+        note(f"    remedy: {fields['remedy']}")  # in one piece: it may be a command to copy
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
