@@ -24,6 +24,7 @@ mod lru;
 mod none;
 pub mod optimum;
 mod places;
+mod queue;
 mod settings;
 
 pub use error::Error;

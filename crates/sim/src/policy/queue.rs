@@ -1,0 +1,72 @@
+//! What first in, first out and least recently used share: one line of pages.
+
+use super::{Access, Eviction, Outlook, Page, Policy, list::Lists, places::Places};
+
+/// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
+/// written again goes to the front.
+pub(super) struct Queue<const RENEWS: bool> {
+    places: Places,
+    order: Lists,
+}
+
+impl<const RENEWS: bool> Queue<RENEWS> {
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            places: Places::new(capacity),
+            order: Lists::new(capacity, 1),
+        }
+    }
+
+    #[inline]
+    fn evict(&mut self, evicted: &mut Vec<Eviction>) -> bool {
+        let Some(slot) = self.order.back(0) else {
+            return false;
+        };
+        self.order.unlink(slot);
+        evicted.push(Eviction::of(self.places.leave(slot)));
+        true
+    }
+}
+
+impl<const RENEWS: bool> Policy for Queue<RENEWS> {
+    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+        if let Some(slot) = self.places.find(page) {
+            if RENEWS {
+                self.order.renew(0, slot);
+            }
+            return Access::Hit;
+        }
+        if self.places.is_full() {
+            self.evict(evicted);
+        }
+        if let Some(slot) = self.places.enter(page) {
+            self.order.push_front(0, slot);
+        }
+        Access::Miss
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.places.find(page).is_some()
+    }
+
+    fn discard(&mut self, page: Page) -> bool {
+        let found = self.places.find(page);
+        if let Some(slot) = found {
+            self.order.unlink(slot);
+            self.places.leave(slot);
+        }
+        found.is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
+    fn drain(&mut self, evicted: &mut Vec<Eviction>) {
+        while self.evict(evicted) {}
+    }
+}
