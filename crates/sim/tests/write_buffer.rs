@@ -204,7 +204,7 @@ proptest! {
 
     #[test]
     fn every_request_completes(
-        seed: u64, policy in 0..POLICIES.len(), capacity in 3_usize..40, closed in 0_u32..9,
+        seed: u64, policy in 0..POLICIES.len(), capacity in 4_usize..40, closed in 0_u32..9,
         windowed: bool, overlap in 0_u32..3, channels in 1_u32..3, gap_us in 0_u32..300
     ) {
         let name = POLICIES[policy].name;
