@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "units", "metrics", "record"}
+CONTRACTS = {"errors", "units", "metrics", "record", "observation"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay; on the right stands what it may import.
@@ -30,11 +30,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"units"},
     "durable": set(),
     "record": {"errors", "units", "metrics"},
+    "observation": set(),
+    "claims": CONTRACTS,
+    "witness": ROLES | {"process", "blockdev", "durable", "traces"},
     "roles": CONTRACTS,
     "complaint": set(),
     "study": CONTRACTS | {"complaint"},
     "process": {"errors", "roles"},
-    "drivers": ROLES | {"study", "simulation", "traces"},  # simulate computes with them
+    "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
     "targets": ROLES | {"study", "complaint", "process", "blockdev"},
@@ -54,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker": ROLES | {"process", "drivers"},
     "pool": CONTRACTS | {"process", "host"},  # host: what memory is available
     "preflight": ROLES | {"study", "plan", "process", "pool", "drivers", "targets", "monitors", "analysis"},
-    "trial": ROLES | {"process", "worker", "store", "preflight", "monitors", "host", "settings"},
+    "trial": ROLES | {"process", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
     "run": ROLES
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},

@@ -68,6 +68,45 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a tool says it did in one interval that it timed; None for what it did not say."""
+
+    source: str
+    """Whose claim: 'fio', 'iozone', 'filesuite', 'dd', 'db_bench', 'user'."""
+    kind: str
+    """'read', 'write', 'trim', or 'keys' for operations of a database, which are not I/O."""
+    test: str = ""
+    """The tool's own name of it ('reread', 'fillseq'), where its output has several."""
+    operations: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    """Length of the interval behind the rate."""
+    rate_bytes_per_s: float | None = None
+    """As printed, in bytes a second."""
+    rate_unit_bytes: float = 1.0
+    """Step of the printed rate: 1024 for whole KiB/s."""
+    clock_step_s: float = 0.0
+    """Step of the tool's clock, where it is known."""
+    latency_ns: Mapping[str, float] = field(default_factory=dict)
+    """Of one operation: 'mean', 'p50', 'p99', …; 'clat.mean' where submission and completion are told apart."""
+    syncs: int | None = None
+    errors: int | None = None
+    engine: str = ""
+    """How it says it did it: 'psync', 'io_uring', 'null'."""
+    direct: bool | None = None
+    paths: Sequence[str] = ()
+    """Files that it names; none: not said."""
+    file_bytes: int | None = None
+    record_bytes: int | None = None
+    includes: Sequence[str] = ()
+    """What its interval includes beside the calls: 'fsync', 'close'."""
+    primed: bool = False
+    """It reads one record before its clock starts."""
+    silent_passes: int = 0
+    """Passes over the file after it that are not reported."""
+
+
+@dataclass(frozen=True)
 class Record:
     """One trial's result as stored in `record.json`; distributions and series lie in Parquet files beside it."""
 
@@ -80,6 +119,7 @@ class Record:
     metrics: Mapping[str, float] = field(default_factory=dict)
     parts: Sequence[Mapping[str, Any]] = ()
     """Per-job results: {"name": …, "metrics": {…}}."""
+    claims: Sequence[Claim] = ()
     warnings: Sequence[Warning_] = ()
     command: Sequence[str] = ()
     exit_code: int | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ioassay.record import Buckets, Scalar, Series, Warning_
+from ioassay.record import Buckets, Claim, Scalar, Series, Warning_
 
 READ = "read"
 WRITE = "write"
@@ -120,6 +120,8 @@ class Parsed:
     buckets: Sequence[Buckets] = ()
     series: Sequence[Series] = ()
     parts: Sequence[Mapping[str, Any]] = ()
+    claims: Sequence[Claim] = ()
+    """What the witness's counts are set against."""
     warnings: Sequence[Warning_] = ()
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from ioassay import catalogue, durable, plan
 from ioassay.errors import InputError, RunError, StudyError, UsageError
-from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Record, Samples, Series, Warning_
+from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.study import Suite
 
@@ -252,6 +252,7 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
     try:
         fields = migrate(table)
         fields["warnings"] = tuple(Warning_(**warning) for warning in fields.get("warnings", ()))
+        fields["claims"] = tuple(Claim(**claim) for claim in fields.get("claims", ()))
         return _sound(Record(**fields))
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"{path}: is not a record ({error}); {remedy}") from None

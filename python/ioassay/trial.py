@@ -91,6 +91,7 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
         duration_s=run.duration_s,
         metrics=metrics,
         parts=list(parsed.parts),
+        claims=list(parsed.claims),
         warnings=tuple(dict.fromkeys(warnings)),
         command=list(run.command),
         exit_code=run.exit_code,

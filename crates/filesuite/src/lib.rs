@@ -1,0 +1,1 @@
+//! The file tests that IOzone made known, as a native engine.

@@ -1,0 +1,1 @@
+//! What the kernel saw of a process tree.
