@@ -74,7 +74,8 @@ class Claim:
     source: str
     """Whose claim: 'fio', 'iozone', 'filesuite', 'dd', 'db_bench', 'user'."""
     kind: str
-    """'read', 'write', 'trim', or 'keys' for operations of a database, which are not I/O."""
+    """'read', 'write', 'trim', 'mixed' (a tool that does not tell them apart), or 'keys' for operations of a
+    database, which are not I/O."""
     test: str = ""
     """The tool's own name of it ('reread', 'fillseq'), where its output has several."""
     operations: int | None = None
@@ -104,6 +105,11 @@ class Claim:
     """It reads one record before its clock starts."""
     silent_passes: int = 0
     """Passes over the file after it that are not reported."""
+    unreported: Sequence[str] = ()
+    """What it did and leaves out of its numbers: 'ramp', 'layout', 'end-fsync', 'stonewalled' (of some processes)."""
+    doubts: Sequence[str] = ()
+    """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds',
+    'sides-unknown' (dd without its arguments), 'no-operations' (a rate of nothing)."""
 
 
 @dataclass(frozen=True)
