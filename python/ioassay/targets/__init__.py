@@ -16,6 +16,7 @@ from ioassay.roles import Consent, Target
 TARGETS: dict[str, str] = {
     "null": "ioassay.targets.null:NullTarget",
     "file": "ioassay.targets.file:FileTarget",
+    "folder": "ioassay.targets.folder:FolderTarget",
     "device": "ioassay.targets.device:DeviceTarget",
 }
 

@@ -45,6 +45,14 @@ class FileSettings(Settings):
     """fill: fully written with incompressible data before it is loaded. none: made to size, but not written."""
 
 
+class FolderSettings(Settings):
+    """A folder in which a tool makes files of its own."""
+
+    path: UserPath
+    size: PositiveSize | None = None
+    """Room that a trial needs; checked before the first."""
+
+
 class DeviceSettings(Settings):
     """A block device, whole or up to `size`."""
 
