@@ -164,3 +164,21 @@ def test_capture_times_out(tmp_path: Path) -> None:
     captured = process.capture(["sleep", "300"], timeout_s=0.2)
     assert captured.timed_out
     assert captured.exit_code is None
+
+
+def test_an_ended_child_can_be_looked_at_before_it_is_reaped(tmp_path: Path) -> None:
+    seen = []
+
+    def on_ended(pid: int) -> None:
+        seen.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+
+    outcome = run(tmp_path, "true", on_ended=on_ended)
+    assert seen == ["Z"]
+    assert outcome.usage is not None and outcome.usage.ru_maxrss > 0
+
+
+def test_a_child_reads_what_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("given")
+    with (tmp_path / "in").open() as given:
+        assert run(tmp_path, "cat", stdin=given.fileno(), timeout_s=float("inf")).stdout.read_text() == "given"
+    assert run(tmp_path, "cat").stdout.read_text() == ""

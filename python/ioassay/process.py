@@ -1,6 +1,7 @@
 """The only place that starts processes: argument lists, own group, timeout, whole group ended.
 
-A child can be held before its first instruction (`on_held`), so that monitors attach first and see everything.
+A child can be held before its first instruction (`on_held`), so that monitors attach first and see everything, and
+looked at when it has ended and is not reaped yet (`on_ended`): its whole account is in /proc until then.
 A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends. Its own children may
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
 `watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -30,6 +33,8 @@ TRIAL_VARIABLE = "IOASSAY_TRIAL"
 GRACE_S = 5.0
 """How long a group may take to end after SIGTERM before SIGKILL: fio writes its results within it."""
 
+_Streams = tuple[int | None, Path, Path]
+"""A descriptor to read from or None, and the files for standard output and error."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 _EXEC_FAILED = 127
@@ -81,15 +86,19 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     on_held: Callable[[int], None] | None = None,
+    on_ended: Callable[[int], None] | None = None,
+    stdin: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
 
     `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
+    `on_ended(pid)` is called when it and its group have ended, and its number is still its own. `stdin` is a descriptor
+    to read from, by default nothing; `timeout_s` may be infinite.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
-    child = _Held.start(argv, stdout, stderr, cwd, whole_env)
+    child = _Held.start(argv, (stdin, stdout, stderr), cwd, whole_env)
     tag = whole_env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
@@ -103,7 +112,9 @@ def run(
             _end_group(child.pid)
         # Not reaped before its group has been looked at: until then nobody else gets its number.
         leftovers = _end_leftovers(child.pid)
-        status = _reap(child.pid)
+        if on_ended is not None:
+            on_ended(child.pid)
+        status, usage = _reap(child.pid)
         _reap_group(child.pid)
         leftovers += _end_adopted(tag)
     except BaseException:
@@ -120,6 +131,7 @@ def run(
         stdout=stdout,
         stderr=stderr,
         leftovers=leftovers,
+        usage=usage,
     )
 
 
@@ -194,7 +206,7 @@ class _Held:
     failure: int
 
     @classmethod
-    def start(cls, argv: Sequence[str], stdout: Path, stderr: Path, cwd: Path | None, env: Mapping[str, str]) -> _Held:
+    def start(cls, argv: Sequence[str], streams: _Streams, cwd: Path | None, env: Mapping[str, str]) -> _Held:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
         prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wait_end, go = os.pipe()
@@ -208,7 +220,7 @@ class _Held:
                 if os.getppid() != parent:
                     os._exit(_EXEC_FAILED)
                 os.close(go)
-                _become(argv, stdout, stderr, cwd, env, wait_end)
+                _become(argv, streams, cwd, env, wait_end)
             except OSError as error:
                 os.write(failure_end, f"{error.errno}".encode())
             finally:
@@ -231,11 +243,13 @@ class _Held:
 
 
 def _become(
-    argv: Sequence[str], stdout: Path, stderr: Path, cwd: Path | None, env: Mapping[str, str], wait_end: int
+    argv: Sequence[str], streams: _Streams, cwd: Path | None, env: Mapping[str, str], wait_end: int
 ) -> NoReturn:
     """In the child: redirect, wait for the word, become the program. Every other descriptor is close-on-exec."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    stdin, stdout, stderr = streams
+    if stdin != 0:
+        os.dup2(os.open("/dev/null", os.O_RDONLY) if stdin is None else stdin, 0)
     os.dup2(os.open(stdout, flags, 0o644), 1)
     os.dup2(os.open(stderr, flags, 0o644), 2)
     if cwd is not None:
@@ -251,14 +265,16 @@ def _has_ended(pid: int, timeout_s: float) -> bool:
     """Whether `pid` ended within `timeout_s`; it is left to be reaped."""
     pidfd = os.pidfd_open(pid)
     try:
-        ready, _, _ = select.select([pidfd], [], [], timeout_s)
+        ready, _, _ = select.select([pidfd], [], [], None if math.isinf(timeout_s) else timeout_s)
     finally:
         os.close(pidfd)
     return bool(ready)
 
 
-def _reap(pid: int) -> int:
-    return os.waitpid(pid, 0)[1]
+def _reap(pid: int) -> tuple[int, resource.struct_rusage]:
+    """How it ended, and what it and the children that it reaped used."""
+    _, status, usage = os.wait4(pid, 0)
+    return status, usage
 
 
 def _reap_group(group: int) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ioassay.record import Buckets, Claim, Scalar, Series, Warning_
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
 
 READ = "read"
 WRITE = "write"
@@ -39,6 +42,8 @@ class Trial:
     """Fresh for each repetition and point, derived from the study's seed."""
     order: int
     """Position in the plan of the whole run, from 0."""
+    twin: bool = False
+    """Runs without the witness, beside a trial of the same point and repetition that has it (`watch.twins`)."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,8 @@ class Outcome:
     stderr: Path
     leftovers: Sequence[int] = ()
     """Ids of processes of its group that were still alive at its end, and were ended."""
+    usage: struct_rusage | None = None
+    """What it and the children that it reaped used (getrusage(2))."""
 
 
 @dataclass(frozen=True)
