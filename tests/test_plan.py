@@ -90,3 +90,18 @@ def test_counts_are_those_of_the_plan() -> None:
     made = suite(study(factors={"x": [1, 2]}), study(name="t"))
     assert plan.count(made) == {"s": 6, "t": 3}
     assert sum(plan.count(made).values()) == len(list(plan.trials(made)))
+
+
+def test_twins_run_side_by_side_in_an_order_that_is_drawn() -> None:
+    made = study(factors={"x": list(range(20))}, watch={"witness": "syscalls", "twins": True})
+    trials = list(plan.trials(suite(made)))
+    assert plan.count(suite(made)) == {"s": len(trials)} == {"s": 120}
+    pairs = list(zip(trials[::2], trials[1::2], strict=True))
+    assert all(one.point == other.point and one.seed == other.seed and one.id != other.id for one, other in pairs)
+    assert {(one.twin, other.twin) for one, other in pairs} == {(False, True), (True, False)}
+
+
+def test_a_trial_is_called_the_same_with_and_without_twins() -> None:
+    plain = {trial.id for trial in plan.trials(suite(study()))}
+    traced = plan.trials(suite(study(watch={"witness": "syscalls", "twins": True})))
+    assert plain == {trial.id for trial in traced if not trial.twin}

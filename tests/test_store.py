@@ -10,7 +10,8 @@ import pytest
 
 from ioassay import columns, durable, frames, store
 from ioassay.errors import InputError, RunError, StudyError, UsageError
-from ioassay.record import FAILED, OK, Buckets, Record, Samples, Series, Warning_
+from ioassay.observation import Observation
+from ioassay.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
@@ -27,7 +28,8 @@ def run(tmp_path: Path) -> RunStore:
 
 
 def record(trial: Trial, **changes: object) -> Record:
-    identity = {key: getattr(trial, key) for key in ("id", "study", "driver", "point", "repetition", "seed", "order")}
+    names = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin")
+    identity = {key: getattr(trial, key) for key in names}
     return Record(**{"trial": identity, "status": OK, **changes})  # type: ignore[arg-type]
 
 
@@ -256,6 +258,7 @@ def test_a_record_holds_only_what_was_seen() -> None:
         "duration_s",
         "metrics",
         "parts",
+        "claims",
         "warnings",
         "command",
         "exit_code",
@@ -263,3 +266,34 @@ def test_a_record_holds_only_what_was_seen() -> None:
         "raw",
         "schema",
     ]
+
+
+def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(tmp_path: Path) -> None:
+    twins = suite(repetitions=1, factors={"n": [1, 2]}, watch={"witness": "syscalls", "twins": True})
+    run = RunStore.create(tmp_path / "run", twins, {})
+    for trial in run.trials():
+        run.begin(trial.id)
+        seen = None if trial.twin else Observation("counters", "syscalls", ["counters"], why="no BPF")
+        claims = [Claim("fio", "read", operations=3)]
+        run.write(
+            record(trial, claims=claims, metrics={"read.bw": 1.0 + trial.twin}),
+            [Buckets("read", "lat", [10], [1])],
+            seen=seen,
+        )
+    found = frames.load(run)
+    assert found.trials["read.bw"].to_list() == [2.0, 2.0]
+    assert found.traced is not None and found.traced["read.bw"].to_list() == [1.0, 1.0]
+    assert set(found.hist["trial"]) == set(found.trials["trial"])
+    assert set(found.observations) == set(found.traced["trial"])
+    assert [seen.why for seen in found.observations.values()] == ["no BPF", "no BPF"]
+    assert all(claims == (Claim("fio", "read", operations=3),) for claims in found.claims.values())
+    assert len(found.claims) == 4
+
+
+def test_an_observation_that_is_broken_is_named(run: RunStore) -> None:
+    first = next(run.trials())
+    run.begin(first.id)
+    run.write(record(first), seen=Observation("bpf", "block", ["block"], block=[]))
+    (run.folder(first.id) / store.WITNESS).write_text('{"backend": "bpf", "schema": 99}')
+    with pytest.raises(InputError, match="witness.json.*update ioassay"):
+        run.observation(first.id)

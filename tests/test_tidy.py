@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "units": set(),
     "metrics": {"units"},
     "durable": set(),
-    "record": {"errors", "units", "metrics"},
+    "record": {"errors", "units", "metrics", "observation"},
     "observation": set(),
     "claims": CONTRACTS,
     "witness": ROLES | {"process", "blockdev", "durable", "traces"},

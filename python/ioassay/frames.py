@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import polars as pl
 
 from ioassay.columns import KEY, SCHEMAS
 from ioassay.errors import InputError
+from ioassay.observation import Observation
 from ioassay.record import Record, RecordSet, Scalar
 from ioassay.store import RunStore
 
@@ -29,15 +30,46 @@ def load(store: RunStore) -> RecordSet:
     """Every record of a run as a RecordSet."""
     records = list(store.records())
     suite = store.suite()
+    counted, traced = _twins(records, {study.name for study in suite.studies if study.watch.twins})
     return RecordSet(
         root=store.root,
         studies=[study.model_dump(exclude={"scale"}) for study in suite.studies],
         host=store.host(),
-        trials=trials_frame(records),
+        trials=trials_frame(counted),
         warnings=warnings_frame(records),
         planned=store.planned(),
-        **{name: _parquet(store, records, name) for name in SCHEMAS},
+        traced=trials_frame(traced) if traced else None,
+        observations=_Observations(store, records),
+        claims={record.trial["id"]: record.claims for record in records if record.claims},
+        **{name: _parquet(store, counted, name) for name in SCHEMAS},
     )
+
+
+def _twins(records: Sequence[Record], studies: Collection[str]) -> tuple[list[Record], list[Record]]:
+    """The records that count, and those that only the witness's effect is judged by: of `studies` with twins, the
+    trials that it watched."""
+    traced = [record for record in records if record.trial["study"] in studies and not record.trial.get("twin")]
+    apart = {record.trial["id"] for record in traced}
+    return [record for record in records if record.trial["id"] not in apart], traced
+
+
+class _Observations(Mapping[str, Observation]):
+    """Trial -> its observation, read from its file each time that it is asked for: all of them may be large."""
+
+    def __init__(self, store: RunStore, records: Sequence[Record]) -> None:
+        self._store = store
+        self._trials = {record.trial["id"]: None for record in records if store.was_witnessed(record.trial["id"])}
+
+    def __getitem__(self, trial: str) -> Observation:
+        if trial not in self._trials:
+            raise KeyError(trial)
+        return self._store.observation(trial)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._trials)
+
+    def __len__(self) -> int:
+        return len(self._trials)
 
 
 def trials_frame(records: Sequence[Record]) -> pl.DataFrame:

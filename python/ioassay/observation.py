@@ -98,6 +98,8 @@ class File:
     """As it was opened, '' when it was open before."""
     kind: str
     """'regular', 'block', 'directory', 'char', 'pipe', 'socket' or 'other'."""
+    filesystem: str = ""
+    """'ext4', 'tmpfs', …; '' where it is not known."""
     page_cache_bytes: int | None = None
     """Read into the page cache or written there for the first time; None when not observed."""
 

@@ -2,6 +2,7 @@
 
 Order is shuffled in blocks: each repetition runs every point once, in an order of its own, so that drift of the
 machine hits all levels alike (randomised complete block design; Montgomery, Design and Analysis of Experiments).
+Twins, with the witness and without it, run one right after the other, in an order that is drawn as well.
 """
 
 from __future__ import annotations
@@ -36,24 +37,28 @@ def trials(suite: Suite) -> Iterator[Trial]:
     order = 0
     for study in suite.studies:
         for repetition in range(study.max_repetitions):
-            for point in _block(study, repetition):
-                yield make_trial(study, point, repetition, order)
+            for point, twin in _block(study, repetition):
+                yield make_trial(study, point, repetition, order, twin=twin)
                 order += 1
 
 
 def count(suite: Suite) -> dict[str, int]:
     """Number of trials by study name; the cap where repetition is adaptive."""
-    return {study.name: len(points(study)) * study.max_repetitions for study in suite.studies}
+    return {study.name: len(points(study)) * study.max_repetitions * study.runs_per_trial for study in suite.studies}
 
 
-def _block(study: Study, repetition: int) -> list[dict[str, Scalar]]:
+def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], bool]]:
+    """The points of one repetition in the order to run them, each with whether it is a twin."""
     block = points(study)
-    random.Random(f"{study.seed}/{study.name}/{repetition}").shuffle(block)
-    return block
+    drawn = random.Random(f"{study.seed}/{study.name}/{repetition}")
+    drawn.shuffle(block)
+    if not study.watch.twins:
+        return [(point, False) for point in block]
+    return [(point, twin) for point in block for twin in drawn.sample([False, True], 2)]
 
 
-def make_trial(study: Study, point: Point, repetition: int, order: int) -> Trial:
-    """One frozen trial; its id and seed depend on its content only."""
+def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin: bool = False) -> Trial:
+    """One frozen trial; its id depends on its content only, and so does its seed, which a twin shares."""
     parts: dict[str, dict[str, Any]] = {
         "params": dict(study.params),
         "target": study.target.model_dump(),
@@ -68,7 +73,15 @@ def make_trial(study: Study, point: Point, repetition: int, order: int) -> Trial
     if any(key.startswith("run.") for key in _settings(study, point)):
         parts["run"] = Run.model_validate(parts["run"]).model_dump()
     seed = _digest([study.seed, study.name, dict(point), repetition])
-    content = {"study": study.name, "driver": study.driver, "point": dict(point), "repetition": repetition, **parts}
+    content: dict[str, Any] = {
+        "study": study.name,
+        "driver": study.driver,
+        "point": dict(point),
+        "repetition": repetition,
+        **parts,
+    }
+    if twin:
+        content["twin"] = True
     return Trial(
         id=_digest({**content, "seed": study.seed})[:16],
         study=study.name,
@@ -80,6 +93,7 @@ def make_trial(study: Study, point: Point, repetition: int, order: int) -> Trial
         repetition=repetition,
         seed=int(seed[:12], 16),
         order=order,
+        twin=twin,
     )
 
 

@@ -141,6 +141,9 @@ def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
     if (kind := trial.target.get("kind", "null")) != "null":
         why = f"the driver '{study.driver}' computes and loads nothing"
         raise StudyError(f"is '{kind}'; wanted 'null': {why}", key="target.kind")
+    if study.watch.twins:
+        why = f"the driver '{study.driver}' computes, and the witness has no effect on it"
+        raise StudyError(f"is true; wanted false: {why}", key="watch.twins")
     conditions = Run().model_dump()
     named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
     if study.watch.monitors and study.watch.monitors != Watch().monitors:
@@ -206,7 +209,7 @@ def forecast(bench: Bench, workers: int | None = None) -> Forecast:
 
     Trials of a pure driver run in so many `workers` at once, by default one for each processor.
     """
-    repetitions = bench.study.max_repetitions
+    repetitions = bench.study.max_repetitions * bench.study.runs_per_trial
     estimates = [bench.driver.estimate(trial.params, trial.target) for trial in bench.points()]
     at_once = 1 if bench.driver.measures else min(workers or pool.processors(), len(estimates) * repetitions)
     cooldown_s = bench.study.run.cooldown if bench.driver.measures else 0.0

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-SCHEMA = 1
+    from ioassay.observation import Observation
+
+SCHEMA = 2
 
 Scalar = str | int | float | bool
 
@@ -117,7 +119,7 @@ class Record:
     """One trial's result as stored in `record.json`; distributions and series lie in Parquet files beside it."""
 
     trial: Mapping[str, Any]
-    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0)."""
+    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0), twin."""
     status: str
     reason: str = ""
     started_unix_s: float = 0.0
@@ -160,6 +162,13 @@ class RecordSet:
     warnings: pl.DataFrame
     planned: Mapping[str, int]
     """Number of planned trials by study name."""
+    traced: pl.DataFrame | None = None
+    """Where trials have twins: the trials that the witness watched, in the columns of `trials`, which are then those
+    that it did not watch. None where no study has twins."""
+    observations: Mapping[str, Observation] = field(default_factory=dict)
+    """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
+    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
+    """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
 
 
 def level_number(level: Scalar | None) -> float | None:

@@ -69,10 +69,14 @@ class _Patience:
     """
 
     until: Until | None
+    twins: bool = False
+    """Whether the trials that count are those without the witness."""
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     """Point -> repetition -> value."""
 
     def note(self, record: Record) -> None:
+        if record.trial.get("twin", False) != self.twins:
+            return
         if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
             return
         self.values.setdefault(_key(record.trial["point"]), {})[record.trial["repetition"]] = value
@@ -212,7 +216,9 @@ class _Round:
     """Study -> the warnings that each of its trials bears; there once its targets are."""
 
     def run(self) -> Tally:
-        self.patience = {name: _Patience(bench.study.until) for name, bench in self.benches.items()}
+        self.patience = {
+            name: _Patience(bench.study.until, bench.study.watch.twins) for name, bench in self.benches.items()
+        }
         for trial in self.store.trials():
             self._take(trial)
         self._record(self.flight.land())

@@ -3,7 +3,7 @@
     <run>/study.toml  plan.jsonl  host.json  run.lock
     <run>/trials/<id>/record.json     written last: temporary file, fsync, rename, fsync of the folder
     <run>/trials/<id>/raw/…           tool output verbatim
-    <run>/trials/<id>/{hist,series,samples}.parquet
+    <run>/trials/<id>/{hist,series,samples}.parquet  witness.json
 
 A trial without `record.json` never happened: it is run again. Old records load for ever (`migrate`).
 Deliberately not here: running trials, computing anything from them.
@@ -25,8 +25,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay import catalogue, durable, plan
+from ioassay import catalogue, durable, observation, plan
 from ioassay.errors import InputError, RunError, StudyError, UsageError
+from ioassay.observation import Observation
 from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.study import Suite
@@ -35,6 +36,7 @@ RECORD = "record.json"
 PLAN = "plan.jsonl"
 STUDY = "study.toml"
 HOST = "host.json"
+WITNESS = "witness.json"
 _ID = re.compile(r"[0-9a-f]{16}")
 """What a trial is called (plan.make_trial). Nothing else may name a folder: the folder of a trial is emptied."""
 
@@ -164,6 +166,7 @@ class RunStore:
         buckets: Sequence[Buckets] = (),
         series: Sequence[Series] = (),
         samples: Sequence[Samples] = (),
+        seen: Observation | None = None,
     ) -> None:
         """Make a trial's result durable; once this returns, no power cut loses it."""
         folder = self.folder(record.trial["id"])
@@ -173,6 +176,8 @@ class RunStore:
                 from ioassay import columns
 
                 columns.write(folder, key, buckets, series, samples)
+            if seen is not None:
+                durable.write(folder / WITNESS, json.dumps(seen.as_dict(), separators=(",", ":")))
             for path in (folder / "raw").iterdir():
                 durable.sync(path)
             durable.sync(folder / "raw")
@@ -193,6 +198,19 @@ class RunStore:
         path = self.folder(trial_id) / RECORD
         remedy = f"remove it and measure that trial again with: {self.resume_command}"
         return read_record(_read_json(path, remedy), path, remedy)
+
+    def observation(self, trial_id: str) -> Observation:
+        """What the witness saw of one trial, which `was_witnessed`."""
+        path = self.folder(trial_id) / WITNESS
+        remedy = f"remove its trial's folder and measure it again with: {self.resume_command}"
+        try:
+            return observation.from_dict(_read_json(path, remedy))
+        except ValueError as error:
+            raise InputError(f"{path}: {error}; {remedy}") from None
+
+    def was_witnessed(self, trial_id: str) -> bool:
+        """Whether there is an observation of the trial."""
+        return (self.folder(trial_id) / WITNESS).exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -252,10 +270,14 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
     try:
         fields = migrate(table)
         fields["warnings"] = tuple(Warning_(**warning) for warning in fields.get("warnings", ()))
-        fields["claims"] = tuple(Claim(**claim) for claim in fields.get("claims", ()))
+        fields["claims"] = tuple(_claim(claim) for claim in fields.get("claims", ()))
         return _sound(Record(**fields))
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"{path}: is not a record ({error}); {remedy}") from None
+
+
+def _claim(table: Mapping[str, Any]) -> Claim:
+    return Claim(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
 
 
 def _sound(record: Record) -> Record:
@@ -286,7 +308,12 @@ def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "schema": SCHEMA}
 
 
-MIGRATIONS: dict[int, Any] = {}
+def _with_claims(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Schema 2 knows what tools claim, and twins."""
+    return {**table, "trial": {"twin": False, **table["trial"]}, "claims": []}
+
+
+MIGRATIONS: dict[int, Any] = {1: _with_claims}
 """schema n -> function that turns a table of schema n into one of n + 1."""
 
 

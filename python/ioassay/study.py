@@ -144,7 +144,18 @@ class Watch(_Strict):
 
     monitors: list[str] = Field(default_factory=lambda: ["cpu", "disk"])
     interval: DurationS = 0.25
-    witness: Literal["off"] = "off"
+    witness: Literal["off", "counters", "block", "syscalls", "record"] = "off"
+    """What the kernel's own account of each trial is taken from (`ioassay.observation`); `block` costs nothing that
+    could be measured, `syscalls` about half a microsecond a call."""
+    twins: bool = False
+    """Run each trial twice, side by side in random order: once with the witness and once without it, so that its
+    effect is known. What is analysed is then the trial without it; the verdict is that of its twin."""
+
+    @model_validator(mode="after")
+    def _needs_witness(self) -> Watch:
+        if self.twins and self.witness == "off":
+            raise ValueError("twins = true compares with the witness and without it; wanted a witness other than 'off'")
+        return self
 
 
 class Analysis(_Strict):
@@ -204,7 +215,8 @@ class Study(_Strict):
         names = [figure.name for figure in self.figures]
         if doubled := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
-        trials = math.prod(map(len, self.factors.values())) * max(len(self.case), 1) * self.max_repetitions
+        points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
+        trials = points * self.max_repetitions * self.runs_per_trial
         if trials > MAX_TRIALS:
             raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
         return self
@@ -215,6 +227,11 @@ class Study(_Strict):
         if self.until is not None:
             return self.until.max
         return self.repetitions or 1
+
+    @property
+    def runs_per_trial(self) -> int:
+        """2 where each trial has a twin without the witness, else 1."""
+        return 2 if self.watch.twins else 1
 
 
 def _check_factors(factors: Mapping[str, list[Level]]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from ioassay import host, process
 from ioassay.errors import ToolError
 from ioassay.monitors.sampler import Sampler
+from ioassay.observation import OFF, Observation
 from ioassay.preflight import Bench
 from ioassay.record import FAILED, Record, Samples, Warning_
 from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
@@ -26,7 +27,7 @@ from ioassay.worker import Computed
 
 _LEAST_SPACE_BYTES = 2**16
 """A record and a tool's smallest results."""
-_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order")
+_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class _Run:
     exit_code: int | None = None
     samples: Sequence[Samples] = ()
     monitor_cost: Mapping[str, float] = field(default_factory=dict)
+    seen: Observation | None = None
     warnings: Sequence[Warning_] = ()
 
 
@@ -64,6 +66,7 @@ def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warn
         exit_code=outcome.exit_code if outcome else None,
         samples=watched.samples,
         monitor_cost=watched.cost,
+        seen=watched.seen,
         warnings=[*warnings, *parsed.warnings, *watched.warnings],
     )
     return _record(store, trial, run)
@@ -98,7 +101,7 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
         monitor_cost=run.monitor_cost,
         raw=sorted(path.name for path in (store.folder(trial.id) / "raw").iterdir()),
     )
-    store.write(record, parsed.buckets, parsed.series, run.samples)
+    store.write(record, parsed.buckets, parsed.series, run.samples, run.seen)
     return record
 
 
@@ -119,12 +122,13 @@ def _settle(trial: Trial) -> list[Warning_]:
 
 @dataclass
 class _Watched:
-    """One trial under its monitors: they start while the child is held, and stop when it has ended."""
+    """One trial under its monitors and the witness: they start while the child is held, and stop when it has ended."""
 
     bench: Bench
     trial: Trial
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
+    seen: Observation | None = None
     warnings: Sequence[Warning_] = ()
 
     def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
@@ -133,19 +137,36 @@ class _Watched:
             return None
         for name, text in command.files.items():
             (raw / name).write_text(text)
+        from ioassay import witness
+
+        level = OFF if self.trial.twin else self.bench.study.watch.witness
+
+        def held(pid: int) -> None:
+            watching.held(pid)
+            sampler.start()
+
         try:
-            return process.run(
-                command.argv,
-                stdout=raw / "stdout",
-                stderr=raw / "stderr",
-                timeout_s=self.trial.run.get("timeout") or command.timeout_s,
-                cwd=command.cwd,
-                env={**command.env, process.TRIAL_VARIABLE: tag},
-                on_held=lambda _: sampler.start(),
-            )
+            with witness.watching(level, host.devices(load.path), record=raw / "requests.bin") as watching:
+                outcome = process.run(
+                    command.argv,
+                    stdout=raw / "stdout",
+                    stderr=raw / "stderr",
+                    timeout_s=self.trial.run.get("timeout") or command.timeout_s,
+                    cwd=command.cwd,
+                    env={**command.env, process.TRIAL_VARIABLE: tag},
+                    on_held=held,
+                    on_ended=watching.ended,
+                )
+                self.seen = watching.observation(outcome.usage)
+                return outcome
         finally:
             self.samples, self.cost = sampler.stop()
-            self.warnings = sampler.warnings
+            self.warnings = [*sampler.warnings, *_witness_warnings(self.seen)]
+
+
+def _witness_warnings(seen: Observation | None) -> list[Warning_]:
+    """What the witness could not see; that it was not asked to see anything is no warning."""
+    return [Warning_("witness-limited", seen.why)] if seen is not None and seen.why else []
 
 
 def _monitors(bench: Bench, load: Load) -> list[Monitor]:

@@ -1,0 +1,150 @@
+"""One command under the witness: everything is attached while it is held, and read when it has ended.
+
+Which backend watches is chosen by `capability`; what could not be watched is said in the observation, never silently.
+The free account of the kernel (`counters`) is taken besides, whatever else watches.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from resource import struct_rusage
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from ioassay import _core
+from ioassay.observation import BPF, COUNTERS, OFF, RECORD, File, Observation, from_dict
+
+if TYPE_CHECKING:
+    from ioassay.witness.capability import Choice
+
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+class Watching(Protocol):
+    """What watches one command; a context manager, at whose end nothing is attached any more."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def held(self, pid: int) -> None:
+        """The command waits before its first instruction."""
+
+    def ended(self, pid: int) -> None:
+        """It has ended and is not reaped yet."""
+
+    def observation(self, usage: struct_rusage | None) -> Observation | None:
+        """What was seen, once; None when nothing was to be watched."""
+
+
+def watching(
+    level: str, devices: Sequence[str], *, record: Path | None = None, backend: str = "auto", layers: Sequence[str] = ()
+) -> Watching:
+    """What watches one command at `level` (one of LEVELS).
+
+    `devices` are the kernel's names of the block devices under what is loaded. `record` is the file for the requests
+    of level RECORD; `layers` are more than the level asks for ('syscalls' beside RECORD). ToolError when a backend
+    that was asked for by name cannot run.
+    """
+    if level == OFF:
+        return _Nothing()
+    from ioassay.witness.capability import best
+
+    return _Witness(best(level, backend), level, devices, record if level == RECORD else None, layers)
+
+
+class _Nothing:
+    """The null watching."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def held(self, pid: int) -> None:
+        pass
+
+    def ended(self, pid: int) -> None:
+        pass
+
+    def observation(self, usage: struct_rusage | None) -> Observation | None:
+        return None
+
+
+class _Witness:
+    """BPF programs, where they can run, and the counters."""
+
+    def __init__(
+        self, choice: Choice, asked: str, devices: Sequence[str], record: Path | None, layers: Sequence[str]
+    ) -> None:
+        from ioassay.witness.counters import Counters
+
+        self._choice = choice
+        self._asked = asked
+        self._record = record
+        self._layers = layers
+        self._counters = Counters(devices)
+        self._programs: _core.Witness | None = None
+        self._why = choice.why
+        self._held_ns = self._ended_ns = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._programs = None
+
+    def held(self, pid: int) -> None:
+        if self._choice.backend == BPF:
+            self._attach(pid)
+        self._counters.begin(pid)
+        self._held_ns = time.monotonic_ns()
+
+    def _attach(self, pid: int) -> None:
+        try:
+            self._programs = _core.Witness(self._asked, str(self._record) if self._record else None, list(self._layers))
+            self._programs.follow(pid)
+        except OSError as error:
+            self._programs = None
+            self._why = f"the BPF programs could not be attached: {error}; only counters were read"
+
+    def ended(self, pid: int) -> None:
+        self._ended_ns = time.monotonic_ns()
+        self._counters.end(pid)
+
+    def observation(self, usage: struct_rusage | None) -> Observation:
+        seen = self._seen()
+        counted = self._counters.result(usage)
+        why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
+        known = {**seen, **counted, "layers": [*seen.get("layers", ()), COUNTERS], "why": why}
+        found = from_dict({**known, "backend": BPF if seen else COUNTERS, "asked": self._asked})
+        return replace(found, files=_with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
+
+    def _seen(self) -> Mapping[str, Any]:
+        if self._programs is None:
+            return {}
+        programs, self._programs = self._programs, None
+        seen: Mapping[str, Any] = json.loads(programs.finish())
+        return seen
+
+
+def _with_filesystems(files: Sequence[File]) -> list[File]:
+    """The files, each with the type of its filesystem where it is still mounted."""
+    kinds: dict[str, str] = {}
+    with suppress(OSError):
+        for line in _MOUNTS.read_text(errors="replace").splitlines():
+            before, _, after = line.partition(" - ")
+            kinds.setdefault(before.split()[2], after.split()[0])
+    return [replace(file, filesystem=kinds.get(file.dev, file.filesystem)) for file in files]
