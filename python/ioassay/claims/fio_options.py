@@ -1,0 +1,153 @@
+"""What fio's jobs say about themselves in their options: engine, files, sizes, and what they leave out of the numbers.
+
+Only what the JSON repeats of the job file and the command line is read, with fio's own defaults where they are fixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtpe]?)(i?b?)", re.I)
+_DEFAULT_BLOCK_BYTES = 4096
+_MOST_PATHS = 1000
+_WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """Options of all jobs taken together; None or empty where they differ or are not said."""
+
+    engine: str = ""
+    direct: bool | None = None
+    paths: Sequence[str] = ()
+    file_bytes: int | None = None
+    record_bytes: Mapping[str, int] = field(default_factory=dict)
+    """By direction, where all requests are of one size."""
+    fsyncs: bool = False
+    unreported: Sequence[str] = ()
+    only_kind: str = ""
+    """Where all jobs only read, only write or only trim."""
+    syncs_with: str = ""
+    """The direction that fio's fsyncs belong to: writes, or reads where nothing is written."""
+
+
+def told(jobs: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> Told:
+    """From the entries of `jobs` and the `global options` of fio's JSON."""
+    tables = [{**shared, **(job.get("job options") or {})} for job in jobs]
+    if not any(tables):
+        return Told(syncs_with="write" if _wrote(jobs) else "read")
+    kinds = {kind for table in tables for kind in _kinds(table)}
+    return Told(
+        engine=_one(tables, lambda table: str(table.get("ioengine", ""))) or "",
+        direct=_one(tables, _direct),
+        paths=list(dict.fromkeys(path for job, table in zip(jobs, tables, strict=True) for path in _paths(job, table))),
+        file_bytes=_one(tables, _file_bytes),
+        record_bytes=_record_bytes(tables),
+        fsyncs=any(_number(table, name) for table in tables for name in ("fsync", "fdatasync", "end_fsync")),
+        unreported=_unreported(tables),
+        only_kind=kinds.pop() if len(kinds) == 1 else "",
+        syncs_with="write" if _wrote(jobs) else "read",
+    )
+
+
+def _wrote(jobs: Sequence[Mapping[str, Any]]) -> bool:
+    return any((job.get("write") or {}).get("io_bytes", 0) for job in jobs)
+
+
+def _one(tables: Sequence[Mapping[str, Any]], what: Callable[[Mapping[str, Any]], T | None]) -> T | None:
+    """What all jobs agree on."""
+    found = [what(table) for table in tables]
+    return found[0] if found and all(value == found[0] for value in found) else None
+
+
+def _number(table: Mapping[str, Any], name: str) -> float:
+    """The number that an option begins with: `2s` is 2. A flag without value is 1."""
+    if name not in table:
+        return 0.0
+    match = re.match(r"\d{1,15}(\.\d{1,9})?", str(table[name]) or "1")
+    return float(match[0]) if match else 0.0
+
+
+def _direct(table: Mapping[str, Any]) -> bool:
+    """Buffered is fio's default; `buffered` is `direct` the other way round."""
+    if "direct" in table:
+        return bool(_number(table, "direct"))
+    return "buffered" in table and not _number(table, "buffered")
+
+
+def _kinds(table: Mapping[str, Any]) -> set[str]:
+    rw = str(table.get("rw", table.get("readwrite", "read")))
+    if rw.startswith(("rw", "readwrite", "randrw", "trimwrite", "randtrimwrite")):
+        return {"read", "write", "trim"}
+    return {next((kind for kind in ("read", "write", "trim") if kind in rw), "read")}
+
+
+def _paths(job: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+    """`filename`, or the names that fio makes of a job's name and number, as they stand relative to fio's folder."""
+    folder = str(table.get("directory", ""))
+    if table.get("filename"):
+        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", str(table["filename"])) if name]
+    elif table.get("ioengine") in _WITHOUT_FILES or "filename_format" in table or _number(table, "nrfiles") > 1:
+        return []
+    else:
+        number = min(max(1, int(_number(table, "numjobs"))), _MOST_PATHS)
+        names = [f"{job.get('jobname', '')}.{place}.0" for place in range(number)]
+    return [f"{folder.rstrip('/')}/{name}" if folder and not name.startswith("/") else name for name in names]
+
+
+def size_bytes(text: str, kb_base: float = 1024) -> int | None:
+    """A size as fio reads it; None for a share of something. `4k` and `4kb` are 4096, `4KiB` is 4000.
+
+    The SI and the IEC prefixes are the other way round with kb_base=1000 (fio's HOWTO, "kb_base").
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or len(match[1]) > 15:
+        return None
+    iec = match[3].lower().startswith("i")
+    base = 1000 if iec == (kb_base != 1000) else 1024
+    return int(float(match[1]) * base ** " kmgtpe".index(match[2].lower() or " "))
+
+
+def _size_option(table: Mapping[str, Any], name: str) -> int | None:
+    return size_bytes(str(table[name]), _number(table, "kb_base") or 1024) if name in table else None
+
+
+def _file_bytes(table: Mapping[str, Any]) -> int | None:
+    """Of one file; `size` is that of all files of a job together."""
+    several = _number(table, "nrfiles") > 1 or ":" in str(table.get("filename", ""))
+    return _size_option(table, "filesize") or (None if several else _size_option(table, "size"))
+
+
+def _record_bytes(tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    found = {}
+    for place, kind in enumerate(("read", "write", "trim")):
+        size = _one(tables, lambda table, place=place: _block_bytes(table, place))  # type: ignore[misc]
+        if size:
+            found[kind] = size
+    return found
+
+
+def _block_bytes(table: Mapping[str, Any], place: int) -> int | None:
+    """`bs` is one size, or those of reads, writes and trims; a missing one is that before it."""
+    if table.keys() & {"bsrange", "blocksize_range", "bssplit"}:
+        return None
+    sizes = str(table.get("bs", table.get("blocksize", _DEFAULT_BLOCK_BYTES))).split(",")
+    given = [size for size in sizes[: place + 1] if size]
+    return size_bytes(given[-1], _number(table, "kb_base") or 1024) if given else _DEFAULT_BLOCK_BYTES
+
+
+def _unreported(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What fio does and does not count: requests of the ramp time, the fsync after the last write, a pre-read."""
+    reasons = {
+        "ramp": ("ramp_time",),
+        "end-fsync": ("end_fsync", "fsync_on_close"),
+        "pre-read": ("pre_read",),
+    }
+    return [
+        reason for reason, names in reasons.items() if any(_number(table, name) for table in tables for name in names)
+    ]
