@@ -277,7 +277,8 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
 
 
 def _claim(table: Mapping[str, Any]) -> Claim:
-    return Claim(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+    fields: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in table.items()}
+    return Claim(**fields)
 
 
 def _sound(record: Record) -> Record:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioassay import host, process
+from ioassay import host, process, witness
 from ioassay.errors import ToolError
 from ioassay.monitors.sampler import Sampler
 from ioassay.observation import OFF, Observation
@@ -137,8 +137,6 @@ class _Watched:
             return None
         for name, text in command.files.items():
             (raw / name).write_text(text)
-        from ioassay import witness
-
         level = OFF if self.trial.twin else self.bench.study.watch.witness
 
         def held(pid: int) -> None:
@@ -146,7 +144,7 @@ class _Watched:
             sampler.start()
 
         try:
-            with witness.watching(level, host.devices(load.path), record=raw / "requests.bin") as watching:
+            with witness.watching(level, host.devices(load.path), raw) as watching:
                 outcome = process.run(
                     command.argv,
                     stdout=raw / "stdout",

@@ -14,14 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from resource import struct_rusage
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from ioassay import _core
-from ioassay.observation import BPF, COUNTERS, OFF, RECORD, File, Observation, from_dict
+from ioassay.observation import BPF, COUNTERS, OFF, RECORD, STRACE, File, Observation, from_dict
+from ioassay.witness import strace
+from ioassay.witness.capability import AUTO, Choice, best
+from ioassay.witness.counters import Counters
 
-if TYPE_CHECKING:
-    from ioassay.witness.capability import Choice
-
+REQUESTS = "requests.bin"
+CALLS = "calls.strace"
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -34,6 +36,9 @@ class Watching(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        """What is to be started to have `argv` watched."""
+
     def held(self, pid: int) -> None:
         """The command waits before its first instruction."""
 
@@ -45,19 +50,20 @@ class Watching(Protocol):
 
 
 def watching(
-    level: str, devices: Sequence[str], *, record: Path | None = None, backend: str = "auto", layers: Sequence[str] = ()
+    level: str, devices: Sequence[str], folder: Path, *, backend: str = AUTO, layers: Sequence[str] = ()
 ) -> Watching:
     """What watches one command at `level` (one of LEVELS).
 
-    `devices` are the kernel's names of the block devices under what is loaded. `record` is the file for the requests
-    of level RECORD; `layers` are more than the level asks for ('syscalls' beside RECORD). ToolError when a backend
-    that was asked for by name cannot run.
+    `devices` are the kernel's names of the block devices under what is loaded. In `folder` go REQUESTS, what level
+    RECORD writes down, and CALLS, what strace writes; `layers` are more than the level asks for (SYSCALLS beside
+    RECORD). ToolError when a backend that was asked for by name cannot run.
     """
     if level == OFF:
         return _Nothing()
-    from ioassay.witness.capability import best
-
-    return _Witness(best(level, backend), level, devices, record if level == RECORD else None, layers)
+    choice = best(level, backend)
+    if choice.backend == STRACE:
+        return _Strace(choice, level, folder / CALLS)
+    return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers)
 
 
 class _Nothing:
@@ -71,6 +77,9 @@ class _Nothing:
     ) -> None:
         pass
 
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return argv
+
     def held(self, pid: int) -> None:
         pass
 
@@ -81,14 +90,36 @@ class _Nothing:
         return None
 
 
+class _Strace(_Nothing):
+    """strace starts the command and writes down its calls."""
+
+    def __init__(self, choice: Choice, asked: str, output: Path) -> None:
+        self._choice = choice
+        self._asked = asked
+        self._output = output
+        self._held_ns = self._ended_ns = 0
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return strace.wrap(argv, self._output)
+
+    def held(self, pid: int) -> None:
+        self._held_ns = time.monotonic_ns()
+
+    def ended(self, pid: int) -> None:
+        self._ended_ns = time.monotonic_ns()
+
+    def observation(self, usage: struct_rusage | None) -> Observation:
+        found = strace.read(self._output, self._asked, self._choice.why)
+        files = _with_filesystems(found.files)
+        return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
+
+
 class _Witness:
     """BPF programs, where they can run, and the counters."""
 
     def __init__(
         self, choice: Choice, asked: str, devices: Sequence[str], record: Path | None, layers: Sequence[str]
     ) -> None:
-        from ioassay.witness.counters import Counters
-
         self._choice = choice
         self._asked = asked
         self._record = record
@@ -105,6 +136,9 @@ class _Witness:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._programs = None
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return argv
 
     def held(self, pid: int) -> None:
         if self._choice.backend == BPF:

@@ -1,0 +1,72 @@
+"""One run of any command under the witness, outside of a study."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioassay import process
+from ioassay.observation import Observation
+from ioassay.roles import Outcome
+from ioassay.witness.capability import AUTO
+from ioassay.witness.watching import watching
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How a command ended, and what the witness saw of it."""
+
+    outcome: Outcome
+    seen: Observation | None
+    """None for level OFF."""
+
+
+def watch(
+    argv: Sequence[str],
+    level: str,
+    folder: Path,
+    devices: Sequence[str] = (),
+    *,
+    backend: str = AUTO,
+    layers: Sequence[str] = (),
+    stdin: int | None = None,
+) -> Watched:
+    """Run `argv` to its end; what it prints goes to `stdout` and `stderr` in `folder`, a new folder for each run.
+
+    `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
+    backend that was asked for by name cannot run.
+    """
+    with watching(level, devices, folder, backend=backend, layers=layers) as watched:
+        outcome = process.run(
+            watched.command(argv),
+            stdout=folder / "stdout",
+            stderr=folder / "stderr",
+            timeout_s=math.inf,
+            on_held=watched.held,
+            on_ended=watched.ended,
+            stdin=stdin,
+        )
+        return Watched(outcome, watched.observation(outcome.usage))
+
+
+def paths_in(argv: Sequence[str]) -> list[Path]:
+    """The files, folders and block devices that a command line seems to name, each once: only guessed.
+
+    A word, or what stands after its '=', that is a path which is there, or would be made in a folder that is there.
+    """
+    words = [part for word in argv[1:] for part in {word, word.partition("=")[2]} if part and not part.startswith("-")]
+    found = dict.fromkeys(Path(word) for word in words if _may_be_path(word))
+    return list(found)
+
+
+def _may_be_path(word: str) -> bool:
+    path = Path(word)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return "/" in word and os.path.isdir(os.path.dirname(word))  # noqa: PTH112, PTH120 (an odd word is no error)
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISBLK(mode)
