@@ -19,6 +19,8 @@ from ioassay.record import Claim
 PARSERS: dict[str, str] = {
     "fio": "ioassay.claims.fio",
     "iozone": "ioassay.claims.iozone",
+    "dd": "ioassay.claims.dd",
+    "db_bench": "ioassay.claims.db_bench",
 }
 
 _HEAD_CHARS, _TAIL_CHARS = 2**16, 2**20

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ioassay.claims import fio as claimed
 from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
@@ -153,7 +154,7 @@ class Fio:
             return _read(trial, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
             return Parsed(FAILED, str(error))
-        except (ValueError, ArithmeticError) as error:
+        except (ValueError, ArithmeticError, InputError) as error:
             return Parsed(FAILED, f"{RESULTS}: its numbers make no sense: {error}")
 
 
@@ -170,6 +171,7 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         buckets=merge.buckets(results.jobs),
         series=series,
         parts=merge.parts(results),
+        claims=claimed.from_json(results.document),
         warnings=(*verdict.warnings, *lost),
     )
 

@@ -74,6 +74,8 @@ class Results:
     disks: Sequence[Mapping[str, Any]] = ()
     messages: str = ""
     started_unix_s: float = 0.0
+    document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The JSON itself, for what `ioassay.claims.fio` reads of it; empty for terse output."""
 
 
 def parse_json(text: str, source: str = "fio's output") -> Results:
@@ -124,6 +126,7 @@ def _results(document: Mapping[str, Any], messages: str) -> Results:
         disks=document.get("disk_util", []),
         messages=messages,
         started_unix_s=float(document.get("timestamp", 0)),
+        document=document,
     )
 
 
