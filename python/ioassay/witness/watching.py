@@ -7,6 +7,7 @@ The free account of the kernel (`counters`) is taken besides, whatever else watc
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -162,7 +163,13 @@ class _Witness:
         seen = self._seen()
         counted = self._counters.result(usage)
         why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
-        known = {**seen, **counted, "layers": [*seen.get("layers", ()), COUNTERS], "why": why}
+        known = {
+            "kernel": os.uname().release,
+            **seen,
+            **counted,
+            "layers": [*seen.get("layers", ()), COUNTERS],
+            "why": why,
+        }
         found = from_dict({**known, "backend": BPF if seen else COUNTERS, "asked": self._asked})
         return replace(found, files=_with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
 
