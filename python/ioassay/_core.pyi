@@ -18,6 +18,7 @@ __all__ = [
     "HistogramLogSummary",
     "LogSummary",
     "Series",
+    "Witness",
     "drive_check",
     "fio_bin_ns",
     "percentile",
@@ -30,6 +31,7 @@ __all__ = [
     "trace_formats",
     "trace_info",
     "trace_write",
+    "witness_capability",
 ]
 
 class CoreError(ValueError):
@@ -354,3 +356,27 @@ def trace_write(
     alignment, devices, kinds. Returns the names of both formats and counts of what was changed.
     What stands at path is overwritten; after an error it is not whole. Errors as trace_info.
     """
+
+@final
+class Witness:
+    """BPF programs that watch a process tree, attached until this is finished or dropped.
+
+    level is block, syscalls or record, with record the file that every block request is written to;
+    layers names what is watched besides (syscalls beside record). OSError when nothing can be watched
+    here, with the reason and the remedy; what this kernel lacks is left out and told in the result.
+    """
+
+    def __new__(
+        cls, level: str, record: str | PathLike[str] | None = None, layers: list[str] | None = None
+    ) -> Witness: ...
+    def follow(self, pid: int) -> None:
+        """Follow a process, its threads and all that they start from now on; OSError if there is none."""
+    def finish(self) -> str:
+        """Wait shortly for requests under way, detach, and say what was seen.
+
+        JSON with these keys of ioassay.observation.Observation: layers, why, kernel, processes,
+        operations, files, sessions, block, health, cost. ValueError the second time.
+        """
+
+def witness_capability() -> str:
+    """Why BPF programs cannot be attached here, with the remedy; '' when they can."""

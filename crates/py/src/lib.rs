@@ -15,6 +15,7 @@ mod logs;
 mod samples;
 mod simulation;
 mod traces;
+mod witness;
 
 use pyo3::prelude::*;
 
@@ -28,6 +29,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<logs::DirectionSummary>()?;
     module.add_class::<logs::LogSummary>()?;
     module.add_class::<logs::Series>()?;
+    module.add_class::<witness::Witness>()?;
     module.add_function(wrap_pyfunction!(histogram_logs::fio_bin_ns, module)?)?;
     module.add_function(wrap_pyfunction!(
         histogram_logs::read_histogram_log,
@@ -43,5 +45,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(traces::trace_formats, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_info, module)?)?;
     module.add_function(wrap_pyfunction!(traces::trace_write, module)?)?;
+    module.add_function(wrap_pyfunction!(witness::witness_capability, module)?)?;
     Ok(())
 }

@@ -1,0 +1,91 @@
+//! The programs that watch a process tree: when they are attached is decided in Python, what they saw goes there as
+//! JSON.
+
+use std::path::PathBuf;
+
+use ioassay_witness::{Options, Unavailable, Witness as Programs, capability};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+/// Why BPF programs cannot be attached here, with the remedy; '' when they can.
+#[pyfunction]
+pub fn witness_capability(py: Python<'_>) -> String {
+    match py.detach(capability) {
+        Ok(_) => String::new(),
+        Err(why) => why.to_string(),
+    }
+}
+
+/// Programs that are attached until this is dropped.
+#[pyclass(module = "ioassay._core")]
+pub struct Witness {
+    programs: Option<Programs>,
+}
+
+#[pymethods]
+impl Witness {
+    #[new]
+    #[pyo3(signature = (level, record=None, layers=None))]
+    fn new(
+        py: Python<'_>,
+        level: &str,
+        record: Option<PathBuf>,
+        layers: Option<Vec<String>>,
+    ) -> PyResult<Self> {
+        let options = options_of(level, record, &layers.unwrap_or_default())?;
+        let programs = py.detach(|| Programs::attach(&options)).map_err(refused)?;
+        Ok(Self {
+            programs: Some(programs),
+        })
+    }
+
+    /// Follows a process, its threads and all that they start from now on.
+    fn follow(&mut self, pid: i32) -> PyResult<()> {
+        let programs = self.programs.as_mut().ok_or_else(finished)?;
+        programs.follow(pid).map_err(refused)
+    }
+
+    /// Detaches, and says what was seen.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
+        let programs = self.programs.take().ok_or_else(finished)?;
+        py.detach(|| programs.finish())
+            .map(|seen| seen.to_json())
+            .map_err(refused)
+    }
+}
+
+/// The level is one of `observation.LEVELS` that needs programs; `layers` are what is watched besides.
+fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResult<Options> {
+    let mut names = layers.iter().map(String::as_str).chain([level]);
+    if let Some(unknown) = names
+        .clone()
+        .find(|name| !["block", "syscalls", "record"].contains(name))
+    {
+        return Err(PyValueError::new_err(format!(
+            "'{unknown}' is nothing to watch; wanted block, syscalls or record"
+        )));
+    }
+    if record.is_none() && names.clone().any(|name| name == "record") {
+        return Err(PyValueError::new_err(
+            "level record wants a file to record to",
+        ));
+    }
+    Ok(Options {
+        block: true,
+        syscalls: names.any(|name| name == "syscalls"),
+        record,
+    })
+}
+
+fn refused(why: Unavailable) -> PyErr {
+    match why {
+        Unavailable::Io { what, error } => {
+            PyOSError::new_err((error.raw_os_error(), format!("{what}: {error}")))
+        }
+        why => PyOSError::new_err(why.to_string()),
+    }
+}
+
+fn finished() -> PyErr {
+    PyValueError::new_err("this witness has finished: make another one")
+}

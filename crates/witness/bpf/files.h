@@ -1,0 +1,50 @@
+/* Files by device and inode (and generation, since inode numbers are used again), with the path they were opened by. */
+#pragma once
+#include "tree.h"
+
+struct file_key {
+    u64 inode;
+    u32 dev, generation;
+};
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_HASH);
+    MAP_FIELD_NUMBER(max_entries, MAX_FILES);
+    MAP_FIELD_TYPE(key, struct file_key);
+    MAP_FIELD_TYPE(value, u32);
+} file_ids SEC(".maps");
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_ARRAY);
+    MAP_FIELD_NUMBER(max_entries, MAX_FILES);
+    MAP_FIELD_TYPE(key, u32);
+    MAP_FIELD_TYPE(value, struct file_seen);
+} files SEC(".maps");
+
+INLINE struct file_key key_of(struct inode *inode) {
+    struct super_block *sb = FIELD(inode, i_sb);
+    struct file_key key = {FIELD(inode, i_ino), FIELD(sb, s_dev), FIELD(inode, i_generation)};
+    return key;
+}
+
+/* Id of the file behind `inode`, NONE where there is no room for another one. `path` is the caller's pointer or 0. */
+INLINE u32 file_id(struct inode *inode, const void *path) {
+    struct file_key key = key_of(inode);
+    u32 *known = map_lookup(&file_ids, &key);
+    u32 id = known ? *known : count(NEXT_FILE);
+    struct file_seen *seen = map_lookup(&files, &id);
+    if (!known) {
+        if (!seen || map_update(&file_ids, &key, &id, UPDATE_ANY)) {
+            count(UNTRACKED_FILES);
+            return NONE;
+        }
+        seen->inode = key.inode;
+        seen->dev = key.dev;
+        seen->generation = key.generation;
+        seen->rdev = FIELD(inode, i_rdev);
+        seen->mode = FIELD(inode, i_mode);
+    }
+    if (seen && path && !seen->path[0])
+        read_user_text(seen->path, PATH_BYTES, path);
+    return id;
+}

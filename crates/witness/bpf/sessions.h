@@ -1,0 +1,151 @@
+/* Sessions: what is done through one open file (the kernel's struct file, which descriptors made by dup and fork share).
+ *
+ * Its address is the key. It is used again after the last close, so an entry ends at the close of the last reference,
+ * when something is opened at the same address, or when the inode behind the address is another one. Slots are never
+ * used again; the loader reads all of them at the end, so nothing has to be sent when a session ends. Descriptors that
+ * are closed by close_range, exec or exit need no care: such sessions just have no close.
+ */
+#pragma once
+#include "files.h"
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_HASH);
+    MAP_FIELD_NUMBER(max_entries, MAX_SESSIONS);
+    MAP_FIELD_TYPE(key, u64);
+    MAP_FIELD_TYPE(value, u32);
+} open_files SEC(".maps");
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_ARRAY);
+    MAP_FIELD_NUMBER(max_entries, MAX_SESSIONS);
+    MAP_FIELD_TYPE(key, u32);
+    MAP_FIELD_TYPE(value, struct session);
+} sessions SEC(".maps");
+
+/* The open file behind a descriptor of the current task, 0 where there is none. */
+INLINE u64 file_of(u32 fd) {
+    u64 file = 0;
+    struct fdtable *table = current_task()->files->fdt;
+    if (fd < table->max_fds)
+        read_kernel(&file, sizeof(file), (void *)((u64)table->fd + fd * 8ULL));
+    return file;
+}
+
+INLINE struct session *session_at(u32 slot) {
+    return map_lookup(&sessions, &slot);
+}
+
+/* A global function, verified once: opening is rare. Slot of a new session; `path` as in `file_id`. */
+__attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path) {
+    struct file *file = (struct file *)address;
+    struct inode *inode = FIELD(file, f_inode);
+    if (!inode)
+        return NONE;
+    u32 id = file_id(inode, (const void *)path);
+    u32 slot = id == NONE ? NONE : count(NEXT_SESSION);
+    struct session *session = session_at(slot);
+    if (session) {
+        session->file = address;
+        session->inode = (u64)inode;
+        session->file_id = id;
+        session->flags = FIELD(file, f_flags);
+        session->opened_ns = opened_ns;
+    } else {
+        slot = NONE; /* known as not tracked, so that it is counted once */
+        count(UNTRACKED_SESSIONS);
+    }
+    u32 *known = map_lookup(&open_files, &address);
+    struct session *before = known ? session_at(*known) : 0;
+    if (before)
+        before->file = 0;
+    map_update(&open_files, &address, &slot, UPDATE_ANY);
+    return slot;
+}
+
+/* A global function: what the last call of a task did not use. */
+__attribute__((noinline)) u32 session_find(u64 address) {
+    u32 *known = map_lookup(&open_files, &address);
+    if (!known)
+        return session_open(address, 0, 0);
+    struct session *session = session_at(*known);
+    struct file *file = (struct file *)address;
+    if (session && session->inode != (u64)FIELD(file, f_inode))
+        return session_open(address, 0, 0);
+    return *known;
+}
+
+/* Slot of the session of an open file; made where it was open before. NONE where it is not tracked. */
+INLINE u32 session_of(struct task *task, u64 file) {
+    if (!file)
+        return NONE;
+    if (file == task->last_file) {
+        struct session *last = session_at(task->last_slot);
+        if (last && last->file == file)
+            return task->last_slot;
+    }
+    u32 slot = session_find(file);
+    task->last_file = file;
+    task->last_slot = slot;
+    return slot;
+}
+
+INLINE struct calls *calls_of(struct session *session, u32 kind) {
+    return kind == READ ? &session->read : kind == WRITE ? &session->write : kind == SYNC ? &session->sync : 0;
+}
+
+/* A read or write begins: whether it is the very first one. Ordered by entry, not by exit. */
+INLINE u32 session_begins(u32 slot, u32 kind, u64 at_ns) {
+    struct session *session = session_at(slot);
+    if (!session || !moves_data(kind) || session->nth >= 2)
+        return 0;
+    u64 nth = __sync_fetch_and_add(&session->nth, 1);
+    if (nth == 1)
+        session->second_ns = at_ns;
+    return nth == 0;
+}
+
+/* A call was issued that ended, or never will. */
+INLINE void session_issued(u32 slot, u32 kind, u32 is_first, u64 at_ns, u64 requested_bytes) {
+    struct session *session = session_at(slot);
+    struct calls *calls = session ? calls_of(session, kind) : 0;
+    if (calls)
+        add_issued_shared(calls, at_ns, requested_bytes);
+    if (session && is_first)
+        add_issued_shared(&session->first, at_ns, requested_bytes);
+}
+
+INLINE void session_ended(u32 slot, u32 is_first, const struct ended *call) {
+    struct session *session = session_at(slot);
+    if (!session)
+        return;
+    struct calls *calls = calls_of(session, call->kind);
+    if (calls)
+        add_ended_shared(calls, call);
+    if (is_first)
+        add_ended_shared(&session->first, call);
+    raise_shared(&session->ended_ns, call->left_ns);
+}
+
+/* Whether nothing but the current descriptor refers to an open file. */
+INLINE int is_last_reference(u64 address) {
+    struct file *file = (struct file *)address;
+    struct file___counted *counted = (struct file___counted *)address;
+    if (FIELD_EXISTS(file, f_ref))
+        return FIELD(file, f_ref.refcnt.counter) == 0;
+    return FIELD(counted, f_count.counter) == 1;
+}
+
+/* A descriptor is about to be closed: slot of its session. */
+INLINE u32 session_closes(u64 file) {
+    u32 *known = file ? map_lookup(&open_files, &file) : 0;
+    if (!known)
+        return NONE;
+    u32 slot = *known;
+    if (!is_last_reference(file))
+        return slot;
+    struct session *session = session_at(slot);
+    if (session)
+        session->file = 0;
+    map_delete(&open_files, &file);
+    return slot;
+}

@@ -1,0 +1,80 @@
+/* What the programs and the loader agree on: every struct is whole 64-bit words, read by position in src/shape.rs. */
+#pragma once
+#include "kernel.h"
+
+#define OPS 64
+#define SYSCALLS 512
+#define BUCKETS 1280
+#define MAX_SESSIONS 32768
+#define MAX_FILES 16384
+#define MAX_DEVICES 32
+#define MAX_INFLIGHT 65536
+#define PATH_BYTES 256
+#define CLASSES (MAX_DEVICES * 2 * KINDS)
+#define NONE 0xffffffffU
+
+enum { READ, WRITE, SYNC, DISCARD, FLUSH, OTHER, KINDS };
+
+/* Counts of one class of calls. First and minimum are kept as complements: then zeroed memory is right to begin with,
+ * and all four extremes are raised, never lowered. */
+struct calls {
+    u64 calls, completed, errors, fewer, requested_bytes, bytes;
+    u64 not_first_ns, last_ns, sum_ns, not_min_ns, max_ns;
+};
+
+struct operation {
+    struct calls calls;
+    u64 buckets[BUCKETS];
+};
+
+/* Index into `health`: what went wrong, and how far the tables are filled. */
+enum {
+    LOST,
+    MISSED,
+    UNMATCHED,
+    DROPPED,
+    UNTRACKED_FILES,
+    UNTRACKED_SESSIONS,
+    PROCESSES,
+    NEXT_SESSION,
+    NEXT_FILE,
+    NEXT_DEVICE,
+    EVENTS,
+    ATTACHED_NS, /* when the loader had attached everything */
+    HEALTH
+};
+
+struct session {
+    u64 file, inode;
+    u32 file_id, flags;
+    u64 opened_ns, closed_ns, second_ns, ended_ns;
+    u64 nth;
+    struct calls read, write, sync, first;
+};
+
+struct file_seen {
+    u64 inode;
+    u32 dev, generation;
+    u32 mode, rdev;
+    u64 page_cache_bytes;
+    char path[PATH_BYTES];
+};
+
+struct block_class {
+    struct calls calls;
+    u64 merges;
+};
+
+struct inflight {
+    u64 start_ns, dispatched_ns, sector;
+    u32 bytes, cmd_flags;
+    u32 class, dev;
+    u64 busy;
+};
+
+/* A request as it is written to the recording; 40 bytes. */
+struct event {
+    u64 start_ns, sector, d2c_ns;
+    u32 q2d_ns, bytes, cmd_flags, dev;
+};
+#define EVENT_OWN (1U << 31)

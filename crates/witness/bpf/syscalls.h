@@ -1,0 +1,160 @@
+/* System calls on files, from the two tracepoints that all calls of the machine pass: a table by number says first
+ * whether a call is of interest, the task's storage then whether its task is.
+ */
+#pragma once
+#include "aio.h"
+
+/* Where a call has its descriptor and its size. */
+enum {
+    IGNORED,
+    SIZE_AT_2,   /* fd, buffer, size */
+    VECTORS,     /* fd, vectors, number */
+    NO_SIZE,     /* fd */
+    NO_FILE,
+    PATH_AT_1,   /* directory fd, path */
+    PATH_AT_0,   /* path */
+    CLOSE,       /* fd */
+    REPLACES,    /* old fd, new fd: what the new one was is closed (dup2, dup3) */
+    IO_SUBMIT,   /* context, number, iocbs */
+    IO_GETEVENTS,/* context, least, most, events */
+    COPY_OUT_IN, /* out fd, in fd, offset, size (sendfile) */
+    COPY_IN_OUT, /* in fd, offset, out fd, offset, size (copy_file_range, splice) */
+};
+
+struct entry {
+    u8 shape, kind, operation, padding;
+};
+/* By number of the system call; the loader fills it for the machine's architecture. */
+volatile const struct entry entries[SYSCALLS] = {};
+
+INLINE void begin_one(struct task *task, u32 *slot, u32 *is_first, u32 fd, u32 kind) {
+    *slot = session_of(task, file_of(fd));
+    *is_first = session_begins(*slot, kind, task->entered_ns);
+}
+
+INLINE void begin(struct task *task, struct pt_regs *regs, u32 shape, u32 kind) {
+    task->requested_bytes = 0;
+    task->slot = task->other_slot = NONE;
+    task->is_first = task->other_is_first = 0;
+    if (shape == SIZE_AT_2 || shape == VECTORS || shape == NO_SIZE)
+        begin_one(task, &task->slot, &task->is_first, ARG0(regs), kind);
+    if (shape == SIZE_AT_2)
+        task->requested_bytes = ARG2(regs);
+    else if (shape == VECTORS)
+        task->requested_bytes = vectors_bytes(ARG1(regs), ARG2(regs));
+    else if (shape == CLOSE)
+        task->slot = session_closes(file_of(ARG0(regs)));
+    else if (shape == REPLACES && ARG0(regs) != ARG1(regs))
+        task->slot = session_closes(file_of(ARG1(regs)));
+    else if (shape == IO_SUBMIT)
+        aio_submit(ARG2(regs), ARG1(regs), task->entered_ns);
+    else if (shape == COPY_OUT_IN || shape == COPY_IN_OUT) {
+        int out_first = shape == COPY_OUT_IN;
+        begin_one(task, &task->slot, &task->is_first, out_first ? ARG1(regs) : ARG0(regs), READ);
+        begin_one(task, &task->other_slot, &task->other_is_first, out_first ? ARG0(regs) : ARG2(regs), WRITE);
+        task->requested_bytes = out_first ? ARG3(regs) : ARG4(regs);
+    }
+}
+
+SEC("tp_btf/sys_enter")
+int syscall_enter(u64 *ctx) {
+    u64 number = ctx[1];
+    if (number >= SYSCALLS)
+        return 0;
+    struct entry entry = *(struct entry *)&entries[number];
+    if (entry.shape == IGNORED)
+        return 0;
+    struct task *task = followed();
+    if (!task)
+        return 0;
+    if (IS_COMPAT(current_task())) {
+        count(LOST); /* a 32-bit program: its numbers mean something else */
+        return 0;
+    }
+    task->entered_ns = now_ns();
+    task->shape = entry.shape;
+    task->operation = number;
+    begin(task, (struct pt_regs *)ctx[0], entry.shape, entry.kind);
+    return 0;
+}
+
+INLINE void end_opened(struct task *task, s64 fd, u64 path) {
+    u64 file = fd >= 0 ? file_of(fd) : 0;
+    if (!file)
+        return;
+    task->last_slot = session_open(file, task->entered_ns, path);
+    task->last_file = file;
+}
+
+INLINE void end_closed(struct task *task, u64 left_ns) {
+    struct session *session = session_at(task->slot);
+    if (session)
+        raise_shared(&session->closed_ns, left_ns);
+}
+
+INLINE void end_on(u32 slot, u32 is_first, const struct ended *call) {
+    if (slot == NONE)
+        return;
+    session_issued(slot, call->kind, is_first, call->entered_ns, call->requested_bytes);
+    session_ended(slot, is_first, call);
+}
+
+/* Between -ERESTARTSYS and -ERESTART_RESTARTBLOCK (include/linux/errno.h): a signal came before anything was done, and
+ * the call is made again or answered with EINTR. It is not counted. */
+INLINE int is_restarted(s64 result) {
+    return result <= -512 && result >= -516;
+}
+
+INLINE void end(struct task *task, struct pt_regs *regs, u32 shape, u32 operation, struct ended *call) {
+    operation_done(operation, call);
+    if (shape == PATH_AT_1)
+        end_opened(task, call->result, ARG1(regs));
+    else if (shape == PATH_AT_0)
+        end_opened(task, call->result, ARG0(regs));
+    else if (shape == CLOSE || shape == REPLACES)
+        end_closed(task, call->left_ns);
+    else if (shape == IO_SUBMIT)
+        aio_withdraw(ARG2(regs), call->result < 0 ? 0 : call->result, ARG1(regs));
+    else if (shape == IO_GETEVENTS && call->result > 0)
+        aio_reap(ARG3(regs), call->result, call->left_ns);
+    else if (shape == COPY_OUT_IN || shape == COPY_IN_OUT) {
+        end_on(task->slot, task->is_first, call);
+        call->kind = WRITE;
+        operation_done(operation + 1, call);
+        end_on(task->other_slot, task->other_is_first, call);
+    } else
+        end_on(task->slot, task->is_first, call);
+}
+
+SEC("tp_btf/sys_exit")
+int syscall_exit(u64 *ctx) {
+    struct pt_regs *regs = (struct pt_regs *)ctx[0];
+    u64 number = CALL_NUMBER(regs);
+    if (number >= SYSCALLS)
+        return 0;
+    struct entry entry = *(struct entry *)&entries[number];
+    if (entry.shape == IGNORED)
+        return 0;
+    struct task *task = followed();
+    if (!task || task->shape != entry.shape)
+        return 0; /* it began before its task was followed */
+    task->shape = IGNORED;
+    struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, ctx[1], entry.kind};
+    if (!is_restarted(call.result) || entry.shape == IO_SUBMIT)
+        end(task, regs, entry.shape, entry.operation, &call);
+    return 0;
+}
+
+/* A task that ends within a call (by a signal): it was issued and never ended. */
+SEC("tp_btf/sched_process_exit")
+int syscall_killed(void *ctx __attribute__((unused))) {
+    struct task *task = followed();
+    if (!task || task->shape == IGNORED || task->operation >= SYSCALLS)
+        return 0;
+    struct entry entry = *(struct entry *)&entries[task->operation];
+    task->shape = IGNORED;
+    operation_issued(entry.operation, task->entered_ns, task->requested_bytes);
+    if (task->slot != NONE && entry.shape != CLOSE && entry.shape != REPLACES)
+        session_issued(task->slot, entry.kind, task->is_first, task->entered_ns, task->requested_bytes);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* Who is watched: a task has storage if it was started by one that has; the loader gives it to the root.
+ *
+ * task_newtask covers what sched_process_fork leaves out: the worker threads of io_uring (iou-wrk, iou-sqp), which the
+ * kernel starts itself, in the context of the task that submits.
+ */
+#pragma once
+#include "calls.h"
+
+/* A task: the call it is in, and the file that it used last. */
+struct task {
+    u64 entered_ns, requested_bytes;
+    u32 operation, shape;
+    u32 slot, other_slot; /* the sessions of the call, NONE where there is none */
+    u32 is_first, other_is_first;
+    u64 last_file; /* what the last call used, and its session: the usual call needs no look-up */
+    u32 last_slot, padding;
+};
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_TASK_STORAGE);
+    MAP_FIELD_NUMBER(map_flags, MAP_NO_PREALLOC);
+    MAP_FIELD_TYPE(key, int);
+    MAP_FIELD_TYPE(value, struct task);
+} tasks SEC(".maps");
+
+INLINE struct task *followed(void) {
+    return task_storage_get(&tasks, current_task(), 0, 0);
+}
+
+SEC("tp_btf/task_newtask")
+int tree_newtask(u64 *ctx) {
+    if (!followed())
+        return 0;
+    if (task_storage_get(&tasks, (struct task_struct *)ctx[0], 0, STORAGE_CREATE))
+        count(PROCESSES);
+    else
+        count(LOST);
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* io_uring: requests by the address of the kernel's struct io_kiocb, whoever submits them (SQPOLL's thread included) and
+ * whether or not a system call is made. The bytes asked for are exact; latency is until the completion is posted.
+ */
+#pragma once
+#include "operations.h"
+#include "vectors.h"
+
+/* Whether sessions are kept: only where opens and closes are seen as well. */
+volatile const u32 with_sessions = 0;
+volatile const u32 uring_operation = 0;
+
+#define MAX_URING 65536
+#define FIXED_FILE 1 /* REQ_F_FIXED_FILE is bit 0, as IOSQE_FIXED_FILE is */
+#define CQE_MORE 2   /* IORING_CQE_F_MORE: the request goes on */
+
+struct uring_request {
+    u64 at_ns, requested_bytes;
+    u32 slot, kind, is_first, has_session;
+};
+
+struct {
+    MAP_FIELD_NUMBER(type, MAP_HASH);
+    MAP_FIELD_NUMBER(max_entries, MAX_URING);
+    MAP_FIELD_TYPE(key, u64);
+    MAP_FIELD_TYPE(value, struct uring_request);
+} uring_requests SEC(".maps");
+
+INLINE u32 uring_kind(u32 opcode) {
+    /* enum io_uring_op: READV 1, WRITEV 2, FSYNC 3, READ_FIXED 4, WRITE_FIXED 5, SYNC_FILE_RANGE 8, READ 22, WRITE 23,
+     * READ_MULTISHOT 49, READV_FIXED 60, WRITEV_FIXED 61 */
+    if (opcode == 1 || opcode == 4 || opcode == 22 || opcode == 49 || opcode == 60)
+        return READ;
+    if (opcode == 2 || opcode == 5 || opcode == 23 || opcode == 61)
+        return WRITE;
+    return opcode == 3 || opcode == 8 ? SYNC : 3;
+}
+
+INLINE u64 uring_bytes(struct io_kiocb *req, u32 opcode) {
+    struct io_rw *rw = (struct io_rw *)req;
+    u64 length = FIELD(rw, len);
+    if (opcode == 1 || opcode == 2 || opcode >= 60)
+        return vectors_bytes(FIELD(rw, addr), length);
+    return length;
+}
+
+INLINE void uring_session(struct task *task, struct uring_request *request, u64 file) {
+    request->has_session = 1;
+    request->slot = session_of(task, file);
+    request->is_first = session_begins(request->slot, request->kind, request->at_ns);
+    session_issued(request->slot, request->kind, request->is_first, request->at_ns, request->requested_bytes);
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int uring_submit(u64 *ctx) {
+    struct task *task = followed();
+    if (!task)
+        return 0;
+    struct io_kiocb *req = (struct io_kiocb *)ctx[0];
+    u64 key = ctx[0];
+    u32 opcode = req->opcode;
+    struct uring_request request = {.at_ns = now_ns(), .kind = uring_kind(opcode), .slot = NONE};
+    if (moves_data(request.kind))
+        request.requested_bytes = uring_bytes(req, opcode);
+    operation_issued(uring_operation + request.kind, request.at_ns, request.requested_bytes);
+    /* A registered file is known only once the request has got it: see `uring_complete`. */
+    if (with_sessions && request.kind < 3 && !(req->flags & FIXED_FILE))
+        uring_session(task, &request, file_of(req->cqe.fd));
+    if (map_update(&uring_requests, &key, &request, UPDATE_ANY))
+        count(LOST);
+    return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int uring_complete(u64 *ctx) {
+    u64 key = ctx[1];
+    struct uring_request *found = map_lookup(&uring_requests, &key);
+    if (!found)
+        return 0;
+    struct io_uring_cqe *cqe = (struct io_uring_cqe *)ctx[2];
+    if (cqe->flags & CQE_MORE)
+        return 0;
+    struct uring_request request = *found;
+    map_delete(&uring_requests, &key);
+    struct ended call = {request.at_ns, now_ns(), request.requested_bytes, cqe->res, request.kind};
+    operation_ended(uring_operation + request.kind, &call);
+    if (with_sessions && request.kind < 3 && !request.has_session) {
+        struct io_kiocb *req = (struct io_kiocb *)key;
+        u64 file = (u64)FIELD(req, file);
+        request.slot = file ? session_find(file) : NONE;
+        request.is_first = session_begins(request.slot, request.kind, request.at_ns);
+        session_issued(request.slot, request.kind, request.is_first, request.at_ns, request.requested_bytes);
+    }
+    session_ended(request.slot, request.is_first, &call);
+    return 0;
+}

@@ -1,0 +1,153 @@
+//! The programs in the kernel: loaded for the layers that are asked for, attached together, detached when dropped.
+//!
+//! Programs are loaded before any is attached, so that a layer which this kernel lacks is left out as a whole. Within
+//! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
+
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
+
+use crate::capability::{Unavailable, in_one_line};
+use crate::entries::Entries;
+use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYSCALLS, TREE, URING};
+use crate::object::OBJECT;
+use crate::options::Options;
+
+/// Maps that only a layer needs: made small where it is not asked for.
+const SYSCALL_MAPS: &[&str] = &[
+    "file_ids",
+    "files",
+    "open_files",
+    "sessions",
+    "aio_requests",
+];
+const BLOCK_MAPS: &[&str] = &["inflight", "block_classes", "block_latencies"];
+const PAGE_BYTES: u32 = 4096;
+
+pub(crate) struct Loaded {
+    pub(crate) ebpf: Ebpf,
+    pub(crate) layers: Vec<&'static str>,
+    pub(crate) why: Vec<String>,
+    names: Vec<&'static str>,
+}
+
+impl Loaded {
+    /// Loads the tree's program, and what there is of the layers asked for.
+    pub(crate) fn load(options: &Options) -> Result<Self, Unavailable> {
+        let btf = Btf::from_sys_fs()?;
+        let mut loaded = Self {
+            ebpf: open(options)?,
+            layers: Vec::new(),
+            why: Vec::new(),
+            names: Vec::new(),
+        };
+        loaded
+            .load_program(&TREE, &btf)
+            .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+        for (layer, is_wanted) in wanted(options) {
+            if is_wanted {
+                loaded.load_layer(layer, &btf);
+            }
+        }
+        if options.record.is_some() && loaded.layers.contains(&"block") {
+            loaded.layers.push("record");
+        }
+        Ok(loaded)
+    }
+
+    fn load_layer(&mut self, layer: &Layer, btf: &Btf) {
+        let before = self.names.len();
+        for program in layer.programs {
+            match self.load_program(program, btf) {
+                Err(why) if program.is_required => {
+                    self.names.truncate(before);
+                    self.why.push(format!(
+                        "{} cannot be watched on this kernel: {why}",
+                        layer.names[0]
+                    ));
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.layers.extend(layer.names);
+    }
+
+    fn load_program(&mut self, program: &Program, btf: &Btf) -> Result<(), String> {
+        let found = self.tracepoint(program.name)?;
+        found
+            .load(program.tracepoint, btf)
+            .map_err(|error| format!("{}: {}", program.tracepoint, in_one_line(&error)))?;
+        self.names.push(program.name);
+        Ok(())
+    }
+
+    fn tracepoint(&mut self, name: &str) -> Result<&mut BtfTracePoint, String> {
+        let found = self
+            .ebpf
+            .program_mut(name)
+            .ok_or_else(|| format!("no program {name}"))?;
+        found.try_into().map_err(|error| in_one_line(&error))
+    }
+
+    /// Attaches all that was loaded.
+    pub(crate) fn attach(&mut self) -> Result<(), Unavailable> {
+        for name in self.names.clone() {
+            let found = self
+                .tracepoint(name)
+                .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+            found.attach()?;
+        }
+        Ok(())
+    }
+
+    /// Detaches everything; the maps stay.
+    pub(crate) fn detach(&mut self) {
+        for name in std::mem::take(&mut self.names) {
+            if let Ok(found) = self.tracepoint(name) {
+                let _ = found.unload(); // it was loaded, which is the only way this could fail
+            }
+        }
+    }
+}
+
+fn wanted(options: &Options) -> [(&'static Layer, bool); 4] {
+    [
+        (&BLOCK, options.block),
+        (&URING, options.block || options.syscalls),
+        (&SYSCALLS, options.syscalls),
+        (&PAGE_CACHE, options.syscalls),
+    ]
+}
+
+fn open(options: &Options) -> Result<Ebpf, Unavailable> {
+    let entries = Entries::new();
+    let recording = u32::from(options.record.is_some());
+    let with_sessions = u32::from(options.syscalls);
+    let page_bytes = u64::from(PAGE_BYTES);
+    let mut loader = EbpfLoader::new();
+    loader
+        .allow_unsupported_maps()
+        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .override_global("entries", &entries.table, true)
+        .override_global("aio_operation", &entries.aio, true)
+        .override_global("uring_operation", &entries.uring, true)
+        .override_global("with_sessions", &with_sessions, true)
+        .override_global("page_bytes", &page_bytes, true)
+        .override_global("recording", &recording, true);
+    if !options.syscalls {
+        shrink(&mut loader, SYSCALL_MAPS, 1);
+    }
+    if !options.block {
+        shrink(&mut loader, BLOCK_MAPS, 1);
+    }
+    if options.record.is_none() {
+        shrink(&mut loader, &["ring"], PAGE_BYTES);
+    }
+    Ok(loader.load(OBJECT)?)
+}
+
+fn shrink(loader: &mut EbpfLoader<'_>, maps: &[&'static str], entries: u32) {
+    for map in maps {
+        loader.map_max_entries(map, entries);
+    }
+}

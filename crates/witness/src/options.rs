@@ -1,0 +1,24 @@
+//! What to watch.
+
+use std::path::PathBuf;
+
+/// What to watch. The default is the layers that cost nothing where no device is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Requests of the block layer and of io_uring.
+    pub block: bool,
+    /// System calls and libaio, sessions, files, page cache. Costs about half a microsecond a call.
+    pub syscalls: bool,
+    /// Where to write every request of the block layer (see [`record`](crate::record)); wants `block`.
+    pub record: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            block: true,
+            syscalls: false,
+            record: None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Writes events from the ring to a file as they come.
+//!
+//! The programs wake nobody (`BPF_RB_NO_WAKEUP`): with wake-ups 277 to 366 thousand events a second were reached, with
+//! a look every 5 ms 643 to 725 thousand, at a quarter of the cost for who is watched. The ring holds half a second of
+//! that.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use aya::maps::{MapData, RingBuf};
+
+use crate::capability::Unavailable;
+use crate::gather::Unended;
+use crate::loaded::Loaded;
+use crate::sys;
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const BUFFER_BYTES: usize = 1 << 20;
+/// First bytes of a recording; as long as an event, so that all is aligned.
+pub(crate) const MAGIC: &[u8; EVENT_BYTES] = b"ioassay block requests, version 1, 40 B\n";
+pub(crate) const EVENT_BYTES: usize = 40;
+
+/// The thread that writes.
+pub(crate) struct Recorder {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<(BufWriter<File>, f64)>>,
+    path: String,
+}
+
+impl Recorder {
+    /// Makes the file, and writes to it from now on.
+    pub(crate) fn start(loaded: &mut Loaded, path: &Path) -> Result<Self, Unavailable> {
+        let shown = path.display().to_string();
+        let mut file = File::create(path)
+            .map(|file| BufWriter::with_capacity(BUFFER_BYTES, file))
+            .map_err(|error| cannot_write(&shown, error))?;
+        file.write_all(MAGIC)
+            .map_err(|error| cannot_write(&shown, error))?;
+        let map = loaded.ebpf.take_map("ring").expect("a map of the object");
+        let ring = RingBuf::try_from(map).expect("a ring");
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen_stop = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || write_all(ring, file, &seen_stop))
+            .map_err(|error| cannot_write(&shown, error))?;
+        Ok(Self {
+            stop,
+            thread,
+            path: shown,
+        })
+    }
+
+    /// Writes what is left, and the requests that did not end; seconds of processor time that the thread took.
+    pub(crate) fn finish(self, unended: &[Unended]) -> Result<f64, Unavailable> {
+        self.stop.store(true, Ordering::Release);
+        let written = self.thread.join().expect("the thread does not panic");
+        let failed = |error| cannot_write(&self.path, error);
+        let (mut file, cpu_s) = written.map_err(failed)?;
+        for request in unended {
+            file.write_all(&event_of(request)).map_err(failed)?;
+        }
+        file.flush().map_err(failed)?;
+        Ok(cpu_s)
+    }
+}
+
+fn cannot_write(path: &str, error: io::Error) -> Unavailable {
+    Unavailable::Io {
+        what: format!("the recording '{path}' cannot be written"),
+        error,
+    }
+}
+
+fn write_all(
+    mut ring: RingBuf<MapData>,
+    mut file: BufWriter<File>,
+    stop: &AtomicBool,
+) -> io::Result<(BufWriter<File>, f64)> {
+    loop {
+        let is_last = stop.load(Ordering::Acquire);
+        while let Some(event) = ring.next() {
+            file.write_all(&event)?;
+        }
+        if is_last {
+            return Ok((file, sys::thread_cpu_s()));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// `struct event` of a request whose end was not seen: its latency is all ones.
+fn event_of(request: &Unended) -> [u8; EVENT_BYTES] {
+    let mut event = [0; EVENT_BYTES];
+    event[0..8].copy_from_slice(&request.start_ns.to_ne_bytes());
+    event[8..16].copy_from_slice(&request.sector.to_ne_bytes());
+    event[16..24].copy_from_slice(&u64::MAX.to_ne_bytes());
+    event[28..32].copy_from_slice(&request.bytes.to_ne_bytes());
+    event[32..36].copy_from_slice(&request.cmd_flags.to_ne_bytes());
+    event[36..40].copy_from_slice(&request.dev.to_ne_bytes());
+    event
+}

@@ -1,0 +1,142 @@
+//! What the witness saw, in the shape that `ioassay.observation.Observation` has in Python: see there for what each
+//! number means. Times are nanoseconds of `CLOCK_MONOTONIC`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// One class of calls, or of block requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "documented where they are read: python/ioassay/observation.py"
+)]
+pub struct Calls {
+    pub calls: u64,
+    pub completed: u64,
+    pub errors: u64,
+    pub short: u64,
+    pub requested_bytes: u64,
+    pub bytes: u64,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    pub sum_ns: u64,
+    pub min_ns: u64,
+    pub max_ns: u64,
+}
+
+/// Latencies: the filled buckets, by their middles.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Histogram {
+    /// Middle of each filled bucket, ascending.
+    pub values_ns: Vec<u64>,
+    /// How many latencies fell into it.
+    pub counts: Vec<u64>,
+}
+
+/// All calls of one kind by one way into the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Operation {
+    /// Name of the system call, or `aio`, `uring`.
+    pub entry: String,
+    /// `read`, `write`, `sync` or `other`.
+    pub kind: &'static str,
+    /// How many, how much, when.
+    pub calls: Calls,
+    /// From entry to exit.
+    pub latency: Histogram,
+}
+
+/// A file that the process tree used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct File {
+    /// What sessions call it.
+    pub id: u32,
+    /// `major:minor`; of a block device its own.
+    pub dev: String,
+    /// Number of the inode.
+    pub inode: u64,
+    /// As it was opened; empty when it was open before.
+    pub path: String,
+    /// `regular`, `block`, `directory`, `char`, `pipe`, `socket` or `other`.
+    pub kind: &'static str,
+    /// Added to the page cache by the process tree; none where that was not watched.
+    pub page_cache_bytes: Option<u64>,
+}
+
+/// One open file from its open to its close.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Session {
+    /// `File::id`.
+    pub file: u32,
+    /// Entry of the call that opened it; 0 when it was open before.
+    pub opened_ns: u64,
+    /// Exit of its last close; 0 when that was not seen.
+    pub closed_ns: u64,
+    /// How it was opened.
+    pub flags: Vec<&'static str>,
+    /// Reads.
+    pub read: Calls,
+    /// Writes.
+    pub write: Calls,
+    /// Calls that make it durable.
+    pub sync: Calls,
+    /// The very first read or write alone.
+    pub first: Calls,
+    /// Entry of the second read or write.
+    pub second_ns: u64,
+    /// Exit of the last call on it before its close.
+    pub ended_ns: u64,
+}
+
+/// Requests of one kind to one block device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// `major:minor`.
+    pub dev: String,
+    /// The kernel's name.
+    pub name: String,
+    /// Issued in the context of the process tree.
+    pub own: bool,
+    /// `read`, `write`, `discard`, `flush` or `other`.
+    pub kind: &'static str,
+    /// How many, how much, when.
+    pub calls: Calls,
+    /// How many others became a part of one of these.
+    pub merges: u64,
+    /// From dispatch to completion.
+    pub latency: Histogram,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Seen {
+    /// What was really watched.
+    pub layers: Vec<&'static str>,
+    /// Why less was watched than asked for; empty when nothing is missing.
+    pub why: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Tasks followed, threads included.
+    pub processes: u64,
+    /// By way into the kernel.
+    pub operations: Vec<Operation>,
+    /// The files that the sessions speak of.
+    pub files: Vec<File>,
+    /// In the order in which they were opened or first used.
+    pub sessions: Vec<Session>,
+    /// By device, owner and kind.
+    pub block: Vec<Requests>,
+    /// What went wrong in watching.
+    pub health: BTreeMap<&'static str, u64>,
+    /// `attach_s`, `cpu_s`.
+    pub cost: BTreeMap<&'static str, f64>,
+}
+
+impl Seen {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("numbers, texts and lists can always be written")
+    }
+}

@@ -1,0 +1,100 @@
+//! The shapes that the programs and the loader agree on (`bpf/shapes.h`), read by position: a map's value is an array
+//! of words here, which needs no unsafe code.
+
+use crate::histogram::BUCKETS;
+use crate::seen::Calls;
+
+pub(crate) const SYSCALLS: usize = 512;
+pub(crate) const MAX_SESSIONS: u32 = 32768;
+pub(crate) const MAX_FILES: u32 = 16384;
+pub(crate) const KINDS: usize = 6;
+pub(crate) const PATH_BYTES: usize = 256;
+pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) const EVENT_OWN: u32 = 1 << 31;
+
+pub(crate) const CALLS_WORDS: usize = 11;
+pub(crate) const OPERATION_WORDS: usize = CALLS_WORDS + BUCKETS;
+pub(crate) const BLOCK_CLASS_WORDS: usize = CALLS_WORDS + 1;
+pub(crate) const SESSION_WORDS: usize = 8 + 4 * CALLS_WORDS;
+pub(crate) const FILE_WORDS: usize = 4 + PATH_BYTES / 8;
+pub(crate) const INFLIGHT_WORDS: usize = 6;
+pub(crate) const TASK_WORDS: usize = 7;
+
+/// Index into the array `health`.
+#[derive(Clone, Copy)]
+#[allow(dead_code, reason = "the programs alone use some")]
+pub(crate) enum Health {
+    Lost,
+    Missed,
+    Unmatched,
+    Dropped,
+    UntrackedFiles,
+    UntrackedSessions,
+    Processes,
+    NextSession,
+    NextFile,
+    NextDevice,
+    Events,
+    AttachedNs,
+}
+
+pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];
+
+/// Low and high half of a word that holds two 32-bit numbers.
+pub(crate) fn halves(word: u64) -> (u32, u32) {
+    let bytes = word.to_ne_bytes();
+    let half = |from: usize| {
+        u32::from_ne_bytes([
+            bytes[from],
+            bytes[from + 1],
+            bytes[from + 2],
+            bytes[from + 3],
+        ])
+    };
+    (half(0), half(4))
+}
+
+/// `struct calls`: first and minimum stand there as complements, so that zeroed memory begins right.
+pub(crate) fn calls(words: &[u64]) -> Calls {
+    let completed = words[1] > 0;
+    let issued = words[0] > 0;
+    Calls {
+        calls: words[0],
+        completed: words[1],
+        errors: words[2],
+        short: words[3],
+        requested_bytes: words[4],
+        bytes: words[5],
+        first_ns: if issued { !words[6] } else { 0 },
+        last_ns: words[7],
+        sum_ns: words[8],
+        min_ns: if completed { !words[9] } else { 0 },
+        max_ns: words[10],
+    }
+}
+
+/// The counts of all processors as one, in the same form: sums added, extremes raised.
+pub(crate) fn merge<const N: usize>(parts: &[[u64; N]]) -> [u64; N] {
+    let mut whole = [0; N];
+    for part in parts {
+        for (index, (sum, &word)) in whole.iter_mut().zip(part).enumerate() {
+            let is_extreme = matches!(index, 6 | 7 | 9 | 10);
+            *sum = if is_extreme {
+                word.max(*sum)
+            } else {
+                sum.wrapping_add(word)
+            };
+        }
+    }
+    whole
+}
+
+/// A path as the programs left it: bytes up to the first zero.
+pub(crate) fn path(words: &[u64]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

@@ -1,0 +1,86 @@
+//! The few system calls that neither the standard library nor aya has: the only unsafe code of this crate.
+//!
+//! aya knows no maps of task storage, so the root of the tree is entered by `bpf(2)` itself, with a pidfd as the key
+//! (`kernel/bpf/bpf_task_storage.c`): that also means the same process in every PID namespace.
+
+#![allow(
+    unsafe_code,
+    reason = "pidfd_open, bpf and clock_gettime are called by number; each call's arguments live here"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+
+/// `union bpf_attr` of the commands on elements (`include/uapi/linux/bpf.h`).
+#[repr(C)]
+struct ElementAttributes {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// A descriptor of the process `pid`.
+pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes two numbers and returns a descriptor that nobody else owns.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made, and a descriptor fits into an i32.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Gives the task behind `pidfd` its storage, all zero, in a map of task storage whose values are `N` words.
+pub(crate) fn store_for_task<const N: usize>(
+    map: BorrowedFd<'_>,
+    pidfd: &OwnedFd,
+) -> io::Result<()> {
+    let key = pidfd.as_raw_fd();
+    let value = [0_u64; N];
+    let attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        padding: 0,
+        key: (&raw const key) as u64,
+        value: (&raw const value) as u64,
+        flags: 0,
+    };
+    // SAFETY: key and value outlive the call, and are as long as the map's definition says.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_MAP_UPDATE_ELEM,
+            &raw const attributes,
+            size_of::<ElementAttributes>(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Processor time that this thread has used.
+pub(crate) fn thread_cpu_s() -> f64 {
+    let time = read_clock(libc::CLOCK_THREAD_CPUTIME_ID);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The clock of all times of the witness.
+pub(crate) fn monotonic_ns() -> u64 {
+    let time = read_clock(libc::CLOCK_MONOTONIC);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn read_clock(clock: libc::clockid_t) -> libc::timespec {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes one timespec; these clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time
+}

@@ -1,0 +1,164 @@
+//! Attaching, following, finishing.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aya::maps::{Array, Map};
+
+use crate::capability::{Unavailable, check, kernel};
+use crate::gather;
+use crate::loaded::Loaded;
+use crate::options::Options;
+use crate::record::Recorder;
+use crate::seen::Seen;
+use crate::shape::{EVENT_OWN, Health, TASK_WORDS};
+use crate::sys;
+
+/// How long `finish` waits for requests of the process tree that are still under way. A completion that the kernel
+/// hid from the programs never comes, so it is short.
+const DRAIN: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Programs that are attached; dropped, they are gone.
+pub struct Witness {
+    loaded: Loaded,
+    recorder: Option<Recorder>,
+    attach_s: f64,
+    cpu_s: f64,
+}
+
+impl Witness {
+    /// Loads and attaches. Returns when everything is being watched.
+    ///
+    /// # Errors
+    /// Why nothing can be watched here. A layer that this kernel lacks is left out and told in [`Seen::why`].
+    pub fn attach(options: &Options) -> Result<Self, Unavailable> {
+        let (start, cpu_before_s) = (Instant::now(), sys::thread_cpu_s());
+        check()?;
+        let mut loaded = Loaded::load(options)?;
+        let recorder = match &options.record {
+            Some(path) => Some(Recorder::start(&mut loaded, path)?),
+            None => None,
+        };
+        loaded.attach()?;
+        mark_attached(&mut loaded);
+        Ok(Self {
+            loaded,
+            recorder,
+            attach_s: start.elapsed().as_secs_f64(),
+            cpu_s: sys::thread_cpu_s() - cpu_before_s,
+        })
+    }
+
+    /// Follows the process `pid`, its threads and all that they start from now on. Meant for a child that is held
+    /// before its first instruction: it has one thread then.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn follow(&mut self, pid: i32) -> Result<(), Unavailable> {
+        let failed = |error| Unavailable::Io {
+            what: format!("process {pid} cannot be followed"),
+            error,
+        };
+        let pidfd = sys::pidfd_open(pid).map_err(failed)?;
+        let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
+            unreachable!("the object has a map of task storage, which aya does not know");
+        };
+        sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), &pidfd).map_err(failed)?;
+        self.add_process();
+        Ok(())
+    }
+
+    fn add_process(&mut self) {
+        let processes = gather::health(&self.loaded, Health::Processes);
+        set_health(&mut self.loaded, Health::Processes, processes + 1);
+    }
+
+    /// Waits shortly for requests under way, detaches, and says what was seen.
+    ///
+    /// # Errors
+    /// The recording could not be written.
+    pub fn finish(mut self) -> Result<Seen, Unavailable> {
+        let cpu_before_s = sys::thread_cpu_s();
+        self.drain();
+        self.loaded.detach();
+        let unended = gather::unended(&self.loaded);
+        let recorder_cpu_s = match self.recorder.take() {
+            Some(recorder) => recorder.finish(&unended)?,
+            None => 0.0,
+        };
+        let own = unended
+            .iter()
+            .filter(|request| request.cmd_flags & EVENT_OWN != 0);
+        let health = self.health(&own.map(|request| request.dev).collect::<Vec<_>>());
+        let sessions = gather::sessions(&self.loaded);
+        let files = gather::used_files(gather::files(&self.loaded), &sessions);
+        let mut seen = Seen {
+            layers: self.loaded.layers.clone(),
+            why: self.loaded.why.join("; "),
+            kernel: kernel(),
+            processes: gather::health(&self.loaded, Health::Processes),
+            operations: gather::operations(&self.loaded),
+            files,
+            sessions,
+            block: gather::block(&self.loaded),
+            health,
+            cost: BTreeMap::new(),
+        };
+        let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
+        seen.cost
+            .extend([("attach_s", self.attach_s), ("cpu_s", cpu_s)]);
+        Ok(seen)
+    }
+
+    fn drain(&self) {
+        let deadline = Instant::now() + DRAIN;
+        let is_own = |request: &gather::Unended| request.cmd_flags & EVENT_OWN != 0;
+        while Instant::now() < deadline && gather::unended(&self.loaded).iter().any(is_own) {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// `unended`: device of each request of the process tree that did not end. Those that the device itself does not
+    /// know any more ended unseen.
+    fn health(&self, unended: &[u32]) -> BTreeMap<&'static str, u64> {
+        let under_way = in_flight(unended);
+        let of = |which| gather::health(&self.loaded, which);
+        let missed = of(Health::Missed) + unended.len() as u64 - under_way;
+        BTreeMap::from([
+            ("lost", of(Health::Lost)),
+            ("missed", missed),
+            ("unmatched", of(Health::Unmatched)),
+            ("in_flight", under_way + gather::unended_calls(&self.loaded)),
+            ("dropped", of(Health::Dropped)),
+            ("untracked_files", of(Health::UntrackedFiles)),
+            ("untracked_sessions", of(Health::UntrackedSessions)),
+        ])
+    }
+}
+
+/// How many of the unended requests (the device of each) their devices still work on.
+fn in_flight(unended: &[u32]) -> u64 {
+    let mut by_device: BTreeMap<u32, u64> = BTreeMap::new();
+    for &dev in unended {
+        *by_device.entry(dev).or_default() += 1;
+    }
+    by_device
+        .iter()
+        .map(|(&dev, &number)| number.min(gather::device_in_flight(dev)))
+        .sum()
+}
+
+fn mark_attached(loaded: &mut Loaded) {
+    set_health(loaded, Health::AttachedNs, sys::monotonic_ns());
+}
+
+fn set_health(loaded: &mut Loaded, which: Health, value: u64) {
+    let map = loaded.ebpf.map_mut("health").expect("a map of the object");
+    let mut health = Array::<_, u64>::try_from(map).expect("an array of words");
+    health
+        .set(which as u32, value, 0)
+        .expect("an index of the array");
+}
