@@ -9,10 +9,12 @@ struct {
     MAP_FIELD_TYPE(value, struct operation);
 } operations SEC(".maps");
 
-INLINE void operation_issued(u32 operation, u64 at_ns, u64 requested_bytes) {
+/* Global functions, verified once. */
+__attribute__((noinline)) int operation_issued(u32 operation, u64 at_ns, u64 requested_bytes) {
     struct operation *counts = map_lookup(&operations, &operation);
     if (counts)
         add_issued(&counts->calls, at_ns, requested_bytes);
+    return 0;
 }
 
 INLINE void operation_latency(struct operation *counts, const struct ended *call) {
@@ -22,17 +24,19 @@ INLINE void operation_latency(struct operation *counts, const struct ended *call
         counts->buckets[bucket]++;
 }
 
-INLINE void operation_ended(u32 operation, const struct ended *call) {
+__attribute__((noinline)) int operation_ended(u32 operation, const struct ended *call) {
     struct operation *counts = map_lookup(&operations, &operation);
-    if (counts)
+    if (counts && call)
         operation_latency(counts, call);
+    return 0;
 }
 
 /* Issued and ended at once: a system call is both when it returns. */
-INLINE void operation_done(u32 operation, const struct ended *call) {
+__attribute__((noinline)) int operation_done(u32 operation, const struct ended *call) {
     struct operation *counts = map_lookup(&operations, &operation);
-    if (!counts)
-        return;
+    if (!counts || !call)
+        return 0;
     add_issued(&counts->calls, call->entered_ns, call->requested_bytes);
     operation_latency(counts, call);
+    return 0;
 }

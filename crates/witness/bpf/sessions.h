@@ -104,26 +104,29 @@ INLINE u32 session_begins(u32 slot, u32 kind, u64 at_ns) {
     return nth == 0;
 }
 
-/* A call was issued that ended, or never will. */
-INLINE void session_issued(u32 slot, u32 kind, u32 is_first, u64 at_ns, u64 requested_bytes) {
+/* A call was issued that ended, or never will. This and the next are global functions: the verifier goes through them
+ * once, not at each call of them. */
+__attribute__((noinline)) int session_issued(u32 slot, u32 kind, u32 is_first, u64 at_ns, u64 requested_bytes) {
     struct session *session = session_at(slot);
     struct calls *calls = session ? calls_of(session, kind) : 0;
     if (calls)
         add_issued_shared(calls, at_ns, requested_bytes);
     if (session && is_first)
         add_issued_shared(&session->first, at_ns, requested_bytes);
+    return 0;
 }
 
-INLINE void session_ended(u32 slot, u32 is_first, const struct ended *call) {
+__attribute__((noinline)) int session_ended(u32 slot, u32 is_first, const struct ended *call) {
     struct session *session = session_at(slot);
-    if (!session)
-        return;
+    if (!session || !call)
+        return 0;
     struct calls *calls = calls_of(session, call->kind);
     if (calls)
         add_ended_shared(calls, call);
     if (is_first)
         add_ended_shared(&session->first, call);
     raise_shared(&session->ended_ns, call->left_ns);
+    return 0;
 }
 
 /* Whether nothing but the current descriptor refers to an open file. */
