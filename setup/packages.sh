@@ -19,6 +19,7 @@ mkfs.ext4   e2fsprogs    tests that mount a file system on a loop device
 mkfs.btrfs  btrfs-progs  a file system over several devices
 mkfs.xfs    xfsprogs     another file system
 sfdisk      fdisk        partition tables
+strace      strace       tests of watching a command with strace
 mdadm       mdadm        signatures of RAID members
 dmsetup     dmsetup      device mapper holders
 '

@@ -27,7 +27,8 @@ _LAST_NUMBER = (1 << 32) - 1
 
 
 def _from_end(place: int) -> Requested:
-    return lambda arguments: arguments.rsplit(", ", place)[-place]
+    """The argument there, '' where so many were not written."""
+    return lambda arguments: ([""] * place + arguments.rsplit(", ", place))[-place]
 
 
 _LAST, _LAST_BUT_ONE = _from_end(1), _from_end(2)
@@ -166,7 +167,7 @@ class Tree:
     def _describe(self, task: Task, call: Call) -> None:
         """Calls that change what a descriptor leads to."""
         name = call.name
-        if name == "close" and call.returned == 0:
+        if name == "close" and "EBADF" not in call.result:  # whatever else went wrong, it is closed (close(2))
             task.descriptors.close(_number(call.arguments), self._exit(call))
         elif name == "close_range" and call.returned == 0:
             self._close_range(task, call)
