@@ -22,6 +22,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "bar": {"y": "read.bw"},
     "box": {"y": "read.bw"},
     "cdf": {"direction": "read", "latency": "lat"},
+    "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},

@@ -130,13 +130,17 @@ _FACTORS = {
     "direct": "direct I/O",
     "elements": "flash elements",
     "feed": "feeding",
+    "file_size": "file size",
     "iodepth": "queue depth",
     "ioengine": "I/O engine",
     "numjobs": "number of jobs",
     "page": "page size",
+    "record_size": "record size",
     "rw": "access pattern",
     "rwmixread": "read share",
     "rwmixwrite": "write share",
+    "target.path": "folder",
+    "test": "test",
 }
 
 
@@ -157,6 +161,8 @@ _LEVELS = {
     "policy": "{}",
     "rwmixread": "{} % reads",
     "rwmixwrite": "{} % writes",
+    "target.path": "{}",
+    "test": "{}",
 }
 _PATTERNS = {
     "read": "sequential reads",

@@ -39,6 +39,8 @@ _DARK_CATEGORIES = ["#56b4e9", "#f5874f", "#2bc59b", "#e39ac4", "#f2b632", "#a9c
 # Without the end that would vanish in the paper.
 _LIGHT_ORDERED = {"scheme": "viridis", "extent": [0.0, 0.87]}
 _DARK_ORDERED = {"scheme": "viridis", "extent": [0.25, 1.0]}
+# Of cells: the same on both papers, so that the numbers in them can be read on both.
+_CELLS = {"scheme": "viridis", "extent": [0.12, 0.97]}
 
 
 def config(dark: bool = False) -> dict[str, Any]:
@@ -67,6 +69,7 @@ def config(dark: bool = False) -> dict[str, Any]:
             "category": _DARK_CATEGORIES if dark else _LIGHT_CATEGORIES,
             "ordinal": _DARK_ORDERED if dark else _LIGHT_ORDERED,
             "ramp": _DARK_ORDERED if dark else _LIGHT_ORDERED,
+            "heatmap": _CELLS,
         },
         "style": _styles(color),
     }
@@ -133,6 +136,11 @@ def _styles(color: dict[str, str]) -> dict[str, Any]:
         "bar": {"color": color["faint"]},
         "dot": {"color": color["paper"], "stroke": color["ink"], "strokeWidth": 1, "opacity": 0.85},
         "value": {"color": color["ink"], "fontSize": 10.5},
+        "cell": {"stroke": color["paper"], "strokeWidth": 1},
+        "empty": {"color": color["line"], "strokeWidth": 0.8, "strokeOpacity": 0.6},
+        "failed": {"color": color["fit"]},
+        "on-dark": {"color": "#ffffff", "fontSize": 10.5},
+        "on-bright": {"color": "#000000", "fontSize": 10.5},
         "whisper": {"color": color["soft"], "fontSize": 12},
         "band": {"opacity": 1},
         "frame": {"color": color["grid"], "opacity": 0.5},

@@ -19,6 +19,7 @@ FIGURES: dict[str, str] = {
     "bar": "ioassay.report.figures.bar",
     "box": "ioassay.report.figures.box",
     "cdf": "ioassay.report.figures.cdf",
+    "heatmap": "ioassay.report.figures.heatmap",
     "latency_bar": "ioassay.report.figures.latency_bar",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.monitors",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ioassay.analysis.cells import Cell
 
 _PERCENT = ("rwmixread", "rwmixwrite")
-_SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page")
+_SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page", "file_size", "record_size")
 # Conditions worth a subtitle where the study fixes them: they decide what is measured at all.
 _TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct")
 

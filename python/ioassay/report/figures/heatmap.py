@@ -1,0 +1,283 @@
+"""A metric as the colour of cells over two factors: one panel, or one for each level of one or two further factors.
+
+Sizes lie on logarithmic axes to base 2, so that a cell is as wide as its step. All panels share one colour scale and
+one grid: a cell that was not measured stays empty with a dashed edge, one whose trials failed has a cross.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ioassay.metrics import format_metric
+from ioassay.record import FAILED, OK, RecordSet, Scalar
+from ioassay.report.figures import conditions, grid, layers, scales, selection, summary, titles
+from ioassay.report.figures.spec import FigureSpec
+
+_DARK_UNTIL = 0.38
+"""Up to this share of the colour scale white is read better on a cell than black (contrast by WCAG 2.1)."""
+_CROSS = "M-.6,-.6L.6,.6M-.6,.6L.6,-.6"
+_CHARACTER_PX = 6.0
+_LINE_PX = 13
+_LEGEND_PX = 220
+
+Key = tuple[str, str]
+
+
+class Spec(FigureSpec):
+    """Keys of a heatmap. `width` and `height` are those of one panel."""
+
+    x: str
+    y: str
+    value: str
+    panel: str | None = None
+    row: str | None = None
+    columns: Annotated[int, Field(ge=1, le=8)] = 2
+    log: bool = False
+    numbers: bool = True
+    width: Annotated[int, Field(ge=100, le=2000)] = 330
+    height: Annotated[int, Field(ge=80, le=2000)] = 220
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """Panels beside and below each other, with one legend."""
+    import altair as alt
+
+    view = _View.of(records, study, spec)
+    wide = spec.columns if spec.row is None else len({one.column for one in view.panels})
+    rows = [view.panels[start : start + wide] for start in range(0, len(view.panels), wide)]
+    across = f"{selection.plain_factor(spec.x)} and {selection.plain_factor(spec.y)}"
+    title = f"{selection.metric_label(spec.value)} over {across}"
+    whole = spec.model_copy(update={"width": len(rows[0]) * (spec.width + 60)})
+    drawn = [alt.hconcat(*(_chart(view, panel) for panel in row), spacing=18) for row in rows]
+    return alt.vconcat(*drawn, spacing=18).properties(
+        title=titles.head(whole, study, title, view.notes()),
+        description=titles.description(whole, study, title, view.told()),
+    )
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One grid of cells: `title` over it, its place by the levels of the two panel factors."""
+
+    title: str
+    column: str
+    cells: Sequence[dict[str, Any]]
+    empty: Sequence[dict[str, Any]]
+    failed: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is drawn."""
+
+    spec: Spec
+    x: grid.Bands
+    y: grid.Bands
+    unit: scales.Unit
+    domain: tuple[float, float]
+    log: bool
+    panels: Sequence[_Panel]
+    pooled: str
+
+    @classmethod
+    def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec) -> _View:
+        """Collect the cells of all panels; NoData where there is none."""
+        split = [name for name in (spec.x, spec.y, spec.panel, spec.row) if name is not None]
+        cells = selection.measured(records, study, spec.where, spec.value, *split)
+        lost = _failed(records, study, spec)
+        points = [*(cell.point for cell in cells), *lost]
+        levels = {name: selection.in_order(study, name, [point[name] for point in points]) for name in split}
+        x, y = grid.bands(spec.x, levels[spec.x]), grid.bands(spec.y, levels[spec.y])
+        values = [float(value) for cell in cells for value in cell.values]
+        unit = scales.unit_for(spec.value, values)
+        panels = []
+        for row in levels.get(spec.row or "", [None]):
+            for column in levels.get(spec.panel or "", [None]):
+                own = [cell for cell in cells if _within(spec, cell.point, column, row)]
+                missing = [point for point in lost if _within(spec, point, column, row)]
+                if own or missing:
+                    found = conditions.of(own, study, spec.x, spec.y)
+                    panels.append(_panel(spec, (column, row), found, missing, (x, y), unit))
+        shown = [cell["value"] for panel in panels for cell in panel.cells]
+        log = spec.log and min(shown) > 0
+        pooled = selection.pooled([cell.point for cell in cells], *split)
+        return cls(spec, x, y, unit, (min(shown), max(shown)), log, panels, pooled)
+
+    def share(self, value: float) -> float:
+        """Where a value lies on the colour scale, from 0 to 1."""
+        low, high = self.domain
+        if high <= low:
+            return 1.0
+        if self.log:
+            return math.log(value / low) / math.log(high / low)
+        return (value - low) / (high - low)
+
+    def notes(self) -> list[str]:
+        """What the reader has to know."""
+        cells = [cell for panel in self.panels for cell in panel.cells]
+        return [
+            "mean of repetitions" if max(cell["n"] for cell in cells) > 1 else "one repetition",
+            selection.repetitions_text([cell["n"] for cell in cells]),
+            "logarithmic colours" if self.log else "",
+            "linear colours: a value is zero or less" if self.spec.log and not self.log else "",
+            "dashed: not run" if any(panel.empty for panel in self.panels) else "",
+            "× failed" if any(panel.failed for panel in self.panels) else "",
+            self.pooled,
+        ]
+
+    def told(self) -> list[dict[str, Any]]:
+        """The cells for the description."""
+        return [
+            {**cell, "group": f"{cell['group']}, {panel.title}" if panel.title else cell["group"]}
+            for panel in self.panels
+            for cell in [*panel.cells, *panel.failed]
+        ]
+
+
+def _failed(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list[dict[str, Scalar]]:
+    """Points of which no trial went well."""
+    import polars as pl
+
+    from ioassay.analysis import asked
+
+    trials = asked.trials_of(records, study)
+    for factor, level in spec.where.items():
+        trials = trials.filter([selection.same_level(level, other) for other in trials[factor].to_list()])
+    good = {_key(point) for point in selection.points_of(study, trials.filter(pl.col("status") == OK))}
+    bad = selection.points_of(study, trials.filter(pl.col("status") == FAILED))
+    return [point for point in bad if _key(point) not in good and {spec.x, spec.y} <= point.keys()]
+
+
+def _key(point: Mapping[str, Scalar]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple(sorted(point.items()))
+
+
+def _within(spec: Spec, point: Mapping[str, Scalar], column: Scalar | None, row: Scalar | None) -> bool:
+    wanted = ((spec.panel, column), (spec.row, row))
+    return all(name is None or level is None or point.get(name) == level for name, level in wanted)
+
+
+def _panel(
+    spec: Spec,
+    place: tuple[Scalar | None, Scalar | None],
+    found: Sequence[conditions.Condition],
+    lost: Sequence[Mapping[str, Scalar]],
+    bands: tuple[grid.Bands, grid.Bands],
+    unit: scales.Unit,
+) -> _Panel:
+    names = [
+        selection.level_label(name, level)
+        for name, level in zip((spec.panel, spec.row), place, strict=True)
+        if name is not None and level is not None
+    ]
+    cells = [_cell(spec, one, bands, unit) for one in found]
+    failed = [
+        {**_place(point[spec.x], point[spec.y], bands), "mean_text": "failed", "n": 0}
+        for point in lost
+        if not any((one.level, one.group) == (point[spec.x], point[spec.y]) for one in found)
+    ]
+    taken = {(cell["level"], cell["group"]) for cell in [*cells, *failed]}
+    everywhere = [_place(x, y, bands) for x in bands[0].levels for y in bands[1].levels]
+    empty = [one for one in everywhere if (one["level"], one["group"]) not in taken]
+    return _Panel(", ".join(names), str(place[0]), cells, empty, failed)
+
+
+def _cell(
+    spec: Spec, one: conditions.Condition, bands: tuple[grid.Bands, grid.Bands], unit: scales.Unit
+) -> dict[str, Any]:
+    assert one.group is not None
+    found = summary.summarise(one.values, "none", 0.95)
+    value = unit.scale(found.mean)
+    texts = {
+        "mean_text": format_metric(spec.value, found.mean),
+        "median_text": format_metric(spec.value, found.median),
+        "text": _short(value),
+    }
+    return {**_place(one.level, one.group, bands), "n": found.n, "value": value, **texts}
+
+
+def _place(x: Scalar, y: Scalar, bands: tuple[grid.Bands, grid.Bands]) -> dict[str, Any]:
+    across, down = bands
+    return {
+        "level": selection.level_label(across.factor, x),
+        "group": selection.level_label(down.factor, y),
+        **across.place(x, "x"),
+        **down.place(y, "y"),
+    }
+
+
+def _short(number: float) -> str:
+    """Three digits, or all before the point: `0.0412`, `9.00`, `41.2`, `4120`."""
+    return f"{number:#.3g}".rstrip(".") if 0 < abs(number) < 1000 else f"{number:.0f}"
+
+
+def _chart(view: _View, panel: _Panel) -> Any:
+    import altair as alt
+
+    spec = view.spec
+    x, y = view.x.channels("x", spec.width), view.y.channels("y", spec.height)
+    places, middles = {**x.edges, **y.edges}, {**x.middle, **y.middle}
+    tooltip = _tooltip(spec)
+    drawn = []
+    if panel.empty:
+        edge = alt.Chart(layers.data(panel.empty)).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
+        drawn.append(edge.encode(**places, tooltip=tooltip[:2]))
+    if panel.cells:
+        fill = alt.Chart(layers.data(panel.cells)).mark_rect(style="cell")
+        drawn.append(fill.encode(**places, color=_color(view), tooltip=tooltip))
+    if panel.failed:
+        edge = alt.Chart(layers.data(panel.failed)).mark_rect(style="empty", filled=False)
+        cross = alt.Chart(layers.data(panel.failed)).mark_point(style="failed", shape=_CROSS, size=220, strokeWidth=2)
+        drawn += [edge.encode(**places), cross.encode(**middles, tooltip=[*tooltip[:2], tooltip[2]])]
+    if spec.numbers:
+        drawn += _numbers(view, panel, middles)
+    title = {"title": {"text": panel.title, "fontSize": 12, "offset": 6}} if panel.title else {}
+    return alt.layer(*drawn).properties(width=spec.width, height=spec.height, **title)
+
+
+def _numbers(view: _View, panel: _Panel, middles: Mapping[str, Any]) -> list[Any]:
+    """The number of each cell that has the room, white on dark ones."""
+    import altair as alt
+
+    spec, drawn = view.spec, []
+    fitting = [
+        cell
+        for cell in panel.cells
+        if len(cell["text"]) * _CHARACTER_PX + 4 <= cell["x_share"] * spec.width
+        and cell["y_share"] * spec.height >= _LINE_PX
+    ]
+    for style, dark in (("on-dark", True), ("on-bright", False)):
+        if own := [cell for cell in fitting if (view.share(cell["value"]) <= _DARK_UNTIL) == dark]:
+            text = alt.Chart(layers.data(own)).mark_text(style=style, align="center", baseline="middle")
+            drawn.append(text.encode(**middles, text=alt.Text("text:N")))
+    return drawn
+
+
+def _tooltip(spec: Spec) -> list[Any]:
+    import altair as alt
+
+    return [
+        alt.Tooltip("level:N", title=selection.plain_factor(spec.x)),
+        alt.Tooltip("group:N", title=selection.plain_factor(spec.y)),
+        alt.Tooltip("mean_text:N", title="mean"),
+        alt.Tooltip("median_text:N", title="median"),
+        alt.Tooltip("n:Q", title="repetitions"),
+    ]
+
+
+def _color(view: _View) -> Any:
+    """One scale for all panels; the theme's palette, which is even to the eye and to the colour-blind."""
+    import altair as alt
+
+    low, high = view.domain
+    domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
+    scale = alt.Scale(type="log" if view.log and high > low else "linear", domain=domain, nice=False)
+    ticks = {"values": scales.log_ticks(low, high)} if view.log and high > low else {}
+    legend = alt.Legend(gradientLength=_LEGEND_PX, gradientThickness=12, tickCount=5, format="~g", **ticks)
+    label = view.unit.titled(selection.metric_label(view.spec.value))
+    return alt.Color("value:Q", title=label, scale=scale, legend=legend)
