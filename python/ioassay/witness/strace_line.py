@@ -19,6 +19,7 @@ _RESULT = re.compile(r"\)\s+= ")
 _TOOK = re.compile(r" <(\d+)\.(\d+)>$")
 _GONE = re.compile(r"\+\+\+ (exited|killed|superseded) ")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ENCLOSED = re.compile(r'<(?:[^<>]|<[^<>]*>)*>|"(?:[^"\\]|\\.)*"')
 _UNFINISHED = " <unfinished ...>"
 _CLOSES = "close"
 
@@ -193,5 +194,5 @@ def _result_of(text: str) -> re.Match[str] | None:
 
 
 def _balanced(text: str) -> bool:
-    plain = re.sub(r"<<|->|=>", "", _QUOTED.sub("", text))
-    return '"' not in plain.replace('\\"', "") and plain.count("<") == plain.count(">")
+    plain = _ENCLOSED.sub("", re.sub(r"<<|->|=>", "", text))
+    return not any(sign in plain for sign in '"<>')
