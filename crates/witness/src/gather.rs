@@ -1,7 +1,7 @@
 //! From the maps to what was seen: reads, merges the processors' parts, names things. Counts nothing itself.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
@@ -9,6 +9,7 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, filled};
 use crate::loaded::Loaded;
+use crate::record::Event;
 use crate::seen::{Calls, File, Operation, Requests, Session};
 use crate::shape::{
     self, BLOCK_CLASS_WORDS, FILE_WORDS, Health, KIND_NAMES, KINDS, NONE, OPERATION_WORDS,
@@ -86,7 +87,7 @@ fn session(words: &[u64; SESSION_WORDS]) -> Session {
         opened_ns: words[3],
         // What was closed before the last call was another descriptor of the same file.
         closed_ns: if closed_ns < ended_ns { 0 } else { closed_ns },
-        flags: flag_names(flags as i32),
+        flags: flag_names(flags.cast_signed()),
         read: calls(0),
         write: calls(1),
         sync: calls(2),
@@ -216,24 +217,17 @@ pub(crate) fn device_name(dev: u32) -> String {
     name.unwrap_or(number)
 }
 
-/// Requests that were started and whose completion was not seen.
-pub(crate) struct Unended {
-    pub(crate) start_ns: u64,
-    pub(crate) sector: u64,
-    pub(crate) bytes: u32,
-    pub(crate) cmd_flags: u32,
-    pub(crate) dev: u32,
-}
-
-/// All of these that there are now.
-pub(crate) fn unended(loaded: &Loaded) -> Vec<Unended> {
+/// Requests that were started and whose completion was not seen, as they are recorded.
+pub(crate) fn unended(loaded: &Loaded) -> Vec<Event> {
     let map = map!(loaded, HashMap<u64, [u64; shape::INFLIGHT_WORDS]>, "inflight");
     map.iter()
         .filter_map(Result::ok)
         .filter(|(_, words)| words[5] != 0)
-        .map(|(_, words)| Unended {
+        .map(|(_, words)| Event {
             start_ns: words[0],
             sector: words[2],
+            d2c_ns: u64::MAX,
+            q2d_ns: 0,
             bytes: shape::halves(words[3]).0,
             cmd_flags: shape::halves(words[3]).1,
             dev: shape::halves(words[4]).1,
@@ -241,7 +235,7 @@ pub(crate) fn unended(loaded: &Loaded) -> Vec<Unended> {
         .collect()
 }
 
-/// Requests of libaio and io_uring that did not end.
+/// Requests of libaio and `io_uring` that did not end.
 pub(crate) fn unended_calls(loaded: &Loaded) -> u64 {
     let aio = map!(loaded, HashMap<[u64; 2], [u64; 4]>, "aio_requests")
         .keys()
@@ -252,12 +246,12 @@ pub(crate) fn unended_calls(loaded: &Loaded) -> u64 {
     (aio + uring) as u64
 }
 
-/// Only files that sessions speak of, or that were added to the page cache.
+/// Only files that sessions speak of.
 pub(crate) fn used_files(files: Vec<File>, sessions: &[Session]) -> Vec<File> {
-    let used: BTreeMap<u32, ()> = sessions.iter().map(|session| (session.file, ())).collect();
+    let used: BTreeSet<u32> = sessions.iter().map(|session| session.file).collect();
     files
         .into_iter()
-        .filter(|file| file.id != NONE && used.contains_key(&file.id))
+        .filter(|file| file.id != NONE && used.contains(&file.id))
         .collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// What to watch. The default is the layers that cost nothing where no device is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Requests of the block layer and of io_uring.
+    /// Requests of the block layer and of `io_uring`.
     pub block: bool,
     /// System calls and libaio, sessions, files, page cache. Costs about half a microsecond a call.
     pub syscalls: bool,

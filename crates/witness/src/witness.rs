@@ -11,9 +11,9 @@ use crate::capability::{Unavailable, check, kernel};
 use crate::gather;
 use crate::loaded::Loaded;
 use crate::options::Options;
-use crate::record::Recorder;
+use crate::record::{Event, Recorder};
 use crate::seen::Seen;
-use crate::shape::{EVENT_OWN, Health, TASK_WORDS};
+use crate::shape::{Health, TASK_WORDS};
 use crate::sys;
 
 /// How long `finish` waits for requests of the process tree that are still under way. A completion that the kernel
@@ -89,9 +89,7 @@ impl Witness {
             Some(recorder) => recorder.finish(&unended)?,
             None => 0.0,
         };
-        let own = unended
-            .iter()
-            .filter(|request| request.cmd_flags & EVENT_OWN != 0);
+        let own = unended.iter().filter(|request| request.is_own());
         let health = self.health(&own.map(|request| request.dev).collect::<Vec<_>>());
         let sessions = gather::sessions(&self.loaded);
         let files = gather::used_files(gather::files(&self.loaded), &sessions);
@@ -115,8 +113,7 @@ impl Witness {
 
     fn drain(&self) {
         let deadline = Instant::now() + DRAIN;
-        let is_own = |request: &gather::Unended| request.cmd_flags & EVENT_OWN != 0;
-        while Instant::now() < deadline && gather::unended(&self.loaded).iter().any(is_own) {
+        while Instant::now() < deadline && gather::unended(&self.loaded).iter().any(Event::is_own) {
             thread::sleep(LOOK_EVERY);
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ioassay_block::prepare::{Changes, Preparation, Prepared, Shrink};
 use ioassay_block::{Error, Request, Source, trace};
+use ioassay_witness::record::Reader;
 use pyo3::prelude::*;
 
 use super::spec::{Origin, SourceSpec};
@@ -59,6 +60,11 @@ fn open_with(spec: &SourceSpec, preparation: Preparation) -> PyResult<Opened> {
         Origin::Made(recipe) => {
             let made = recipe.source().map_err(|error| of_trace(error, None))?;
             (Box::new(made), None, None)
+        }
+        Origin::Recorded { path, selection } => {
+            let reader = Reader::open(path, *selection)
+                .map_err(|error| of_trace(error, Some(path.as_path())))?;
+            (Box::new(reader), Some("recording"), Some(path.clone()))
         }
         Origin::File { path, format, read } => {
             let (source, format) =
@@ -132,7 +138,7 @@ fn end_of(spec: &SourceSpec) -> PyResult<u64> {
                            cannot be read twice to find it";
             return Err(exception(Failure::Argument(message.to_owned())));
         }
-        Origin::File { .. } => {}
+        Origin::File { .. } | Origin::Recorded { .. } => {}
     }
     let unmoved = Preparation::default();
     let only_counted = Preparation {

@@ -1,7 +1,8 @@
 //! What Python says of a source of requests: a dictionary with
 //!
 //! - `path` (`-` is standard input), `format` (absent: it is found) and `read`
-//!   (`out_of_order`, `zero_length`, `bad_lines`), or `make` (a recipe), and
+//!   (`out_of_order`, `zero_length`, `bad_lines`), or `make` (a recipe), or `recording` (`path` of
+//!   what the witness recorded, `own`, `device` as `major:minor`), and
 //! - `prepare` (a preparation).
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use ioassay_block::prepare::{Beyond, Devices, Kinds, Offsets, Preparation, Shrin
 use ioassay_block::trace::{
     BadLines, BlkEvent, CsvColumns, KindCode, OutOfOrder, ReadOptions, Unit, ZeroLength,
 };
+use ioassay_witness::record::Selection;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -28,6 +30,10 @@ pub struct SourceSpec {
 /// Where the requests come from.
 pub(super) enum Origin {
     Made(Recipe),
+    Recorded {
+        path: PathBuf,
+        selection: Selection,
+    },
     File {
         /// None is standard input.
         path: Option<PathBuf>,
@@ -47,17 +53,19 @@ impl SourceSpec {
             .transpose()?;
         let format = fields.text("format")?;
         let read = fields.fields("read")?;
+        let recording = fields.fields("recording")?;
         let prepare = fields.fields("prepare")?;
         fields.finish()?;
-        let origin = match (make, path) {
-            (Some(make), None) => Origin::Made(recipe(make)?),
-            (None, Some(path)) => Origin::File {
+        let origin = match (make, path, recording) {
+            (Some(make), None, None) => Origin::Made(recipe(make)?),
+            (None, None, Some(recording)) => recorded(recording)?,
+            (None, Some(path), None) => Origin::File {
                 path: (path.as_os_str() != "-").then_some(path),
                 format,
                 read: read.map(read_options).transpose()?.unwrap_or_default(),
             },
             _ => {
-                let message = "trace has to have one of path and make".to_owned();
+                let message = "trace has to have one of path, make and recording".to_owned();
                 return Err(exception(Failure::Argument(message)));
             }
         };
@@ -69,6 +77,28 @@ impl SourceSpec {
             shrink_to_bytes,
         })
     }
+}
+
+fn recorded(mut fields: Fields<'_>) -> PyResult<Origin> {
+    let mut selection = Selection::default();
+    set(&mut selection.own_only, fields.flag("own")?);
+    if let Some(item) = fields.item("device")? {
+        let text: String = item.extract()?;
+        let number = text
+            .split_once(':')
+            .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        let wanted = "numbers as in 8:0";
+        selection.device = Some(number.ok_or_else(|| fields.wrong("device", &item, wanted))?);
+    }
+    let Some(path) = fields.text("path")? else {
+        let message = "recording has to have a path".to_owned();
+        return Err(exception(Failure::Argument(message)));
+    };
+    fields.finish()?;
+    Ok(Origin::Recorded {
+        path: path.into(),
+        selection,
+    })
 }
 
 fn recipe(mut fields: Fields<'_>) -> PyResult<Recipe> {

@@ -15,15 +15,13 @@ use std::time::Duration;
 use aya::maps::{MapData, RingBuf};
 
 use crate::capability::Unavailable;
-use crate::gather::Unended;
 use crate::loaded::Loaded;
 use crate::sys;
 
+use super::event::{Event, MAGIC};
+
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const BUFFER_BYTES: usize = 1 << 20;
-/// First bytes of a recording; as long as an event, so that all is aligned.
-pub(crate) const MAGIC: &[u8; EVENT_BYTES] = b"ioassay block requests, version 1, 40 B\n";
-pub(crate) const EVENT_BYTES: usize = 40;
 
 /// The thread that writes.
 pub(crate) struct Recorder {
@@ -57,13 +55,13 @@ impl Recorder {
     }
 
     /// Writes what is left, and the requests that did not end; seconds of processor time that the thread took.
-    pub(crate) fn finish(self, unended: &[Unended]) -> Result<f64, Unavailable> {
+    pub(crate) fn finish(self, unended: &[Event]) -> Result<f64, Unavailable> {
         self.stop.store(true, Ordering::Release);
         let written = self.thread.join().expect("the thread does not panic");
         let failed = |error| cannot_write(&self.path, error);
         let (mut file, cpu_s) = written.map_err(failed)?;
-        for request in unended {
-            file.write_all(&event_of(request)).map_err(failed)?;
+        for event in unended {
+            file.write_all(&event.to_bytes()).map_err(failed)?;
         }
         file.flush().map_err(failed)?;
         Ok(cpu_s)
@@ -92,16 +90,4 @@ fn write_all(
         }
         thread::sleep(LOOK_EVERY);
     }
-}
-
-/// `struct event` of a request whose end was not seen: its latency is all ones.
-fn event_of(request: &Unended) -> [u8; EVENT_BYTES] {
-    let mut event = [0; EVENT_BYTES];
-    event[0..8].copy_from_slice(&request.start_ns.to_ne_bytes());
-    event[8..16].copy_from_slice(&request.sector.to_ne_bytes());
-    event[16..24].copy_from_slice(&u64::MAX.to_ne_bytes());
-    event[28..32].copy_from_slice(&request.bytes.to_ne_bytes());
-    event[32..36].copy_from_slice(&request.cmd_flags.to_ne_bytes());
-    event[36..40].copy_from_slice(&request.dev.to_ne_bytes());
-    event
 }
