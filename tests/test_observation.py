@@ -29,6 +29,9 @@ def observation() -> Observation:
 
 def test_an_observation_reads_back_from_json_as_it_was() -> None:
     assert from_dict(json.loads(json.dumps(observation().as_dict()))) == observation()
+    stored = json.loads(json.dumps(observation().as_stored()))
+    assert from_dict(stored) == observation()
+    assert "write" not in stored["sessions"][0]
 
 
 def test_what_a_later_version_adds_is_left_out_and_its_schema_refused() -> None:

@@ -63,6 +63,8 @@ class Calls:
         )
 
 
+_PARTS = ("read", "write", "sync", "first")
+"""The classes of a Session."""
 _SUMS = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
 
 
@@ -185,6 +187,19 @@ class Observation:
         """Plain JSON-able form; `from_dict` reads it back."""
         return dataclasses.asdict(self)
 
+    def as_stored(self) -> dict[str, Any]:
+        """The same without what is 0 in a class of calls: most of the many files that a program opens are hardly
+        used. `from_dict` reads this back as well."""
+        table = self.as_dict()
+        for session in table["sessions"]:
+            for part in _PARTS:
+                session[part] = _without_zeros(session[part])
+                if not session[part]:
+                    del session[part]
+        for item in (*table["operations"], *table["block"]):
+            item["calls"] = _without_zeros(item["calls"])
+        return table
+
 
 def from_dict(table: Mapping[str, Any]) -> Observation:
     """The Observation behind its JSON form; ValueError when it is none, unknown keys of a newer one are left out."""
@@ -217,12 +232,16 @@ def _requests(item: Mapping[str, Any]) -> Requests:
 
 
 def _session(item: Mapping[str, Any]) -> Session:
-    parts = {name: _calls(item.get(name) or {}) for name in ("read", "write", "sync", "first")}
+    parts = {name: _calls(item.get(name) or {}) for name in _PARTS}
     return Session(**{**_known(Session, item), **parts})
 
 
 def _calls(item: Mapping[str, Any]) -> Calls:
     return Calls(**_known(Calls, item))
+
+
+def _without_zeros(item: Mapping[str, int]) -> dict[str, int]:
+    return {key: value for key, value in item.items() if value}
 
 
 def _histogram(item: Mapping[str, Any] | None) -> Histogram:

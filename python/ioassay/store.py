@@ -177,7 +177,7 @@ class RunStore:
 
                 columns.write(folder, key, buckets, series, samples)
             if seen is not None:
-                durable.write(folder / WITNESS, json.dumps(seen.as_dict(), separators=(",", ":")))
+                durable.write(folder / WITNESS, json.dumps(seen.as_stored(), separators=(",", ":")))
             for path in (folder / "raw").iterdir():
                 durable.sync(path)
             durable.sync(folder / "raw")

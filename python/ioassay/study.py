@@ -144,7 +144,7 @@ class Watch(_Strict):
 
     monitors: list[str] = Field(default_factory=lambda: ["cpu", "disk"])
     interval: DurationS = 0.25
-    witness: Literal["off", "counters", "block", "syscalls", "record"] = "off"
+    witness: Literal["off", "counters", "block", "syscalls", "record"] = "block"
     """What the kernel's own account of each trial is taken from (`ioassay.observation`); `block` costs nothing that
     could be measured, `syscalls` about half a microsecond a call."""
     twins: bool = False

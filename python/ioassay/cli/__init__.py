@@ -9,6 +9,7 @@ Exit codes: 0 done; 1 failed, or a regression found; 2 bad usage or input; 3 ref
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import signal
 import sys
@@ -53,7 +54,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants the run to go on
         signal.signal(signal.SIGHUP, _terminated)
-    console.prepare("--json" in sys.argv[1:])
+    console.prepare("--json" in itertools.takewhile("--".__ne__, sys.argv[1:]))
     try:
         code = _run()
         sys.stdout.flush()

@@ -36,4 +36,4 @@ def import_(
         console.emit(session.result(store, tally, published, ()))
     else:
         session.say_how_it_went(store, tally, published, ())
-    session.end(tally)
+    session.end(tally, published)

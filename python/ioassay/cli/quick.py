@@ -52,7 +52,7 @@ def quick(
     else:
         _say(rows, path)
         session.say_how_it_went(store, tally, published, warnings)
-    session.end(tally)
+    session.end(tally, published)
 
 
 def _budget_s(text: str) -> float:

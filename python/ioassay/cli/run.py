@@ -58,7 +58,7 @@ def run(
         console.emit(session.result(store, tally, published, warnings))
     else:
         session.say_how_it_went(store, tally, published, warnings)
-    session.end(tally)
+    session.end(tally, published)
 
 
 def _new(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ioassay.cli import console, progress
-from ioassay.errors import InputError, Interrupted, RunError, ToolError
+from ioassay.errors import Contradicted, InputError, Interrupted, RunError, ToolError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def failures(records: RecordSet) -> list[dict[str, Any]]:
     """Why trials failed: each reason once, with the number of trials and the first of them."""
     factors = {study["name"]: (*study["factors"], "case") for study in records.studies}
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in records.trials.iter_rows(named=True):
+    for row in _rows(records):
         if row["status"] == "failed":
             point = {name: row[name] for name in factors[row["study"]] if row.get(name) is not None}
             raw = str(records.root / "trials" / row["trial"] / "raw")
@@ -166,13 +166,25 @@ def failures(records: RecordSet) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def _rows(records: RecordSet) -> Iterator[dict[str, Any]]:
+    """Every recorded trial, those too that only the witness's effect is judged by."""
+    for frame in (records.trials, records.traced):
+        if frame is not None:
+            yield from frame.iter_rows(named=True)
+
+
+def contradictions(findings: Sequence[Finding]) -> int:
+    """How many claims the kernel contradicts."""
+    return sum(finding.statistics.get("contradicted", 0) for finding in findings if finding.question == "verdict")
+
+
 def tally_of(records: RecordSet) -> Tally:
     """How the trials of a run ended, as far as they have."""
     from ioassay.run import Tally
 
     tally = Tally()
-    for status in records.trials["status"]:
-        tally.add(status)
+    for row in _rows(records):
+        tally.add(row["status"])
     tally.planned = sum(records.planned.values())
     return tally
 
@@ -181,7 +193,7 @@ def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: 
     """The result for people."""
     console.warnings(all_warnings(published.records, found))
     for finding in published.findings:
-        if finding.question == "conclude":
+        if finding.question in ("conclude", "verdict"):
             console.line(finding.title)
             console.paragraph(finding.statement, "  ")
             console.line()
@@ -211,7 +223,10 @@ def _say_failures(found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
         console.note(f"failed: {len(found) - most} more reasons are in the report")
 
 
-def end(tally: Tally) -> None:
-    """Exit 1 when trials failed: the report stands, but the question is not answered whole."""
+def end(tally: Tally, published: Published) -> None:
+    """Exit 4 when the kernel contradicts what a tool claimed; 1 when trials failed: the report stands all the same."""
+    if contradicted := contradictions(published.findings):
+        console.note(f"the kernel contradicts {console.count(contradicted, 'claim')}; the verdicts say why")
+        raise typer.Exit(Contradicted.exit_code)
     if tally.failed:
         raise typer.Exit(1)
