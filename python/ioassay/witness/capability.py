@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ioassay import _core
 from ioassay.errors import ToolError, UsageError
@@ -23,9 +22,7 @@ BPF_LAYERS = {
 }
 STRACE_LAYERS = (SYSCALLS, "aio")
 
-_NEEDED = {39: "CAP_BPF", 38: "CAP_PERFMON"}  # linux/capability.h
-_SYS_ADMIN = 1 << 21
-_GRANT = "run as root, or grant CAP_BPF and CAP_PERFMON as docs/backends.md shows"
+_GRANT = "docs/backends.md shows how"
 
 
 @dataclass(frozen=True)
@@ -65,26 +62,13 @@ def best(asked: str, wanted: str = AUTO) -> Choice:
     return Choice(COUNTERS, (COUNTERS,), f"only counters were read, nothing of level {asked}: {reason}")
 
 
-def bpf_unusable(root: Path = Path("/")) -> str:
+def bpf_unusable() -> str:
     """Why BPF programs cannot be attached, with the remedy; '' when they can."""
     check = getattr(_core, "witness_capability", None)
     if check is None:
         return "this build has no BPF programs; install clang and run ./ioassay again"
     reason: str = check()
-    missing = missing_capabilities(root) if reason else ()
-    return f"{reason}: without {' and '.join(missing)} here; {_GRANT}" if missing else reason
-
-
-def missing_capabilities(root: Path = Path("/")) -> tuple[str, ...]:
-    """Which capabilities that BPF tracing needs this process lacks (capabilities(7), CapEff of proc(5))."""
-    try:
-        lines = (root / "proc/self/status").read_text().splitlines()
-        held = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        return ()
-    if held & _SYS_ADMIN:  # stands for both
-        return ()
-    return tuple(name for bit, name in _NEEDED.items() if not held & 1 << bit)
+    return f"{reason} ({_GRANT})" if "CAP_" in reason else reason
 
 
 def _strace(asked: str) -> Choice:
