@@ -87,7 +87,7 @@ fn session(words: &[u64; SESSION_WORDS]) -> Session {
         opened_ns: words[3],
         // What was closed before the last call was another descriptor of the same file.
         closed_ns: if closed_ns < ended_ns { 0 } else { closed_ns },
-        flags: flag_names(flags.cast_signed()),
+        flags: flag_names(i32::from_ne_bytes(flags.to_ne_bytes())),
         read: calls(0),
         write: calls(1),
         sync: calls(2),

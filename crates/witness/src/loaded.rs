@@ -128,12 +128,12 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     loader
         .allow_unsupported_maps()
         .verifier_log_level(VerifierLogLevel::DISABLE)
-        .override_global("entries", &entries.table, true)
-        .override_global("aio_operation", &entries.aio, true)
-        .override_global("uring_operation", &entries.uring, true)
-        .override_global("with_sessions", &with_sessions, true)
-        .override_global("page_bytes", &page_bytes, true)
-        .override_global("recording", &recording, true);
+        .set_global("entries", &entries.table, true)
+        .set_global("aio_operation", &entries.aio, true)
+        .set_global("uring_operation", &entries.uring, true)
+        .set_global("with_sessions", &with_sessions, true)
+        .set_global("page_bytes", &page_bytes, true)
+        .set_global("recording", &recording, true);
     if !options.syscalls {
         shrink(&mut loader, SYSCALL_MAPS, 1);
     }
@@ -148,6 +148,6 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
 
 fn shrink(loader: &mut EbpfLoader<'_>, maps: &[&'static str], entries: u32) {
     for map in maps {
-        loader.map_max_entries(map, entries);
+        loader.set_max_entries(map, entries);
     }
 }
