@@ -1,0 +1,198 @@
+"""Times: three accountings of a session, and whether the claimed interval and rate fit what the kernel timed.
+
+A benchmark's interval may be accounted as the sum of its calls' times, as open to close, or as first call to last
+call. Sums leave out what the program does between two calls (20 to 109 % for 4 KiB records in memory), open to close
+takes in what the tool does not time (an fsync: up to 63 %); tools that time a loop time first to last call, to 0.1 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ioassay.analysis.witnessed import tolerance
+from ioassay.analysis.witnessed.counts import Fault
+from ioassay.analysis.witnessed.evidence import Seen, without_first
+from ioassay.analysis.witnessed.matching import PASSES, Group, calls_of
+from ioassay.analysis.witnessed.outcome import CONTRADICTED
+from ioassay.observation import Observation, Session
+from ioassay.record import Claim
+from ioassay.units import format_duration, format_rate
+
+_NS = 1e-9
+
+
+@dataclass(frozen=True)
+class Accountings:
+    """The time of one pass in three ways, in seconds; None where an end was not seen."""
+
+    sum_of_calls_s: float
+    open_to_close_s: float | None
+    first_to_last_s: float
+    bytes: int
+
+    def rates(self) -> dict[str, float]:
+        """Bytes a second by each that is known and not 0."""
+        ways = {
+            "sum_of_calls": self.sum_of_calls_s,
+            "open_to_close": self.open_to_close_s,
+            "first_to_last": self.first_to_last_s,
+        }
+        return {name: self.bytes / seconds for name, seconds in ways.items() if seconds}
+
+
+def accountings(session: Session, kind: str, *, primed: bool = False, includes: Sequence[str] = ()) -> Accountings:
+    """The three of one session; `first_to_last_s` ends with the fsync or close that the claim includes."""
+    calls = calls_of(session, kind)
+    if primed and calls.calls > session.first.calls:
+        calls = without_first(calls, session.first, session.second_ns)
+    ended_ns = calls.last_ns
+    if "fsync" in includes and session.sync.calls:
+        ended_ns = max(ended_ns, session.sync.last_ns)
+    if "close" in includes and session.closed_ns:
+        ended_ns = max(ended_ns, session.closed_ns)
+    known = session.opened_ns and session.closed_ns
+    return Accountings(
+        calls.sum_ns * _NS,
+        (session.closed_ns - session.opened_ns) * _NS if known else None,
+        max(ended_ns - calls.first_ns, 0) * _NS if calls.completed else 0.0,
+        calls.bytes,
+    )
+
+
+def of_group(group: Group) -> Accountings | None:
+    """Those of a claim with one session of its own."""
+    if not group.one_pass or not group.sessions:
+        return None
+    claim = group.claims[0]
+    return accountings(group.sessions[0], claim.kind, primed=claim.primed, includes=claim.includes)
+
+
+def claimed_seconds(claim: Claim) -> float | None:
+    """The claimed interval, or the one behind the rate."""
+    if claim.seconds is not None:
+        return claim.seconds
+    return claim.bytes / claim.rate_bytes_per_s if claim.bytes and claim.rate_bytes_per_s else None
+
+
+def allowed_s(claim: Claim, seconds: float) -> float:
+    """How far the claimed interval may be from the kernel's."""
+    share = tolerance.of("interval_share")
+    if claim.rate_bytes_per_s:
+        share += claim.rate_unit_bytes / claim.rate_bytes_per_s
+    loose = 0.0 if claim.source in PASSES else tolerance.of("loose_clock_s")
+    return share * seconds + tolerance.of("interval_s") + claim.clock_step_s + loose
+
+
+def judge_times(group: Group, seen: Seen, observation: Observation) -> tuple[list[Fault], list[str], dict[str, float]]:
+    """Faults, notes and numbers of the interval; of a group of several claims only what each says of itself."""
+    faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
+    claim = group.claims[0]
+    seconds = claimed_seconds(claim)
+    if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed:
+        why = _untimed(group, seen, observation) if any(claimed_seconds(one) for one in group.claims) else ""
+        return faults, [why] if why else [], {}
+    accounted = of_group(group)
+    if accounted is not None and claim.source in PASSES:
+        return _strict(faults, claim, seconds, accounted)
+    return _loose(faults, claim, seconds, group, seen)
+
+
+def impossible(claim: Claim, observation: Observation) -> list[Fault]:
+    """What is wrong with the times of a claim whatever was seen of its calls."""
+    return [*_life(claim, observation), *_itself(claim)]
+
+
+def _untimed(group: Group, seen: Seen, observation: Observation) -> str:
+    if observation.backend == "strace":
+        return "Its times were not judged: strace slows every call down."
+    if len(group.claims) > 1:
+        return "Times and rates were not judged: the calls of single claims were not told apart."
+    if not seen.timed:
+        return "Times and rates were not judged: single calls were not watched; the level syscalls does."
+    return ""
+
+
+def _life(claim: Claim, observation: Observation) -> list[Fault]:
+    """No interval is longer than the command ran."""
+    if not observation.held_ns or not observation.ended_ns or claim.seconds is None:
+        return []
+    life_s = (observation.ended_ns - observation.held_ns) * _NS
+    if claim.seconds <= life_s + allowed_s(claim, claim.seconds) + 0.01 * life_s:
+        return []
+    text = f"{format_duration(claim.seconds)} were claimed, and the command ran for {format_duration(life_s)} in all."
+    return [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", text)]
+
+
+def _itself(claim: Claim) -> list[Fault]:
+    """Bytes, seconds and rate of one claim belong together."""
+    if claim.bytes is None or not claim.seconds or not claim.rate_bytes_per_s or claim.kind == "keys":
+        return []
+    implied_s = claim.bytes / claim.rate_bytes_per_s
+    if abs(implied_s - claim.seconds) <= allowed_s(claim, claim.seconds) + 0.01 * claim.seconds:
+        return []
+    text = (
+        f"The claim is at odds with itself: its bytes in its {format_duration(claim.seconds)} are "
+        f"{format_rate(claim.bytes / claim.seconds)}, and it says {format_rate(claim.rate_bytes_per_s)}."
+    )
+    return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", text)]
+
+
+def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float]:
+    found = {"claimed_seconds": claimed_s, "seen_seconds": seen_s, "allowed_seconds": allowed}
+    if claimed_s > 0 and seen_s > 0:
+        found["rate_difference_percent"] = (seen_s / claimed_s - 1) * 100
+    return found
+
+
+def _strict(
+    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings
+) -> tuple[list[Fault], list[str], dict[str, float]]:
+    """The tool's clock is known to run from the first to the last call."""
+    seen_s = accounted.first_to_last_s
+    numbers = _numbers(seconds, seen_s, allowed_s(claim, seconds))
+    numbers.update({f"{name}_bytes_per_s": rate for name, rate in accounted.rates().items()})
+    if abs(seconds - seen_s) <= numbers["allowed_seconds"]:
+        return faults, [], numbers
+    clamp = "clock-clamp" in claim.doubts
+    shown = [format_rate(accounted.bytes / s) if s else "no rate" for s in (seconds, seen_s)]
+    text = (
+        f"{format_duration(seconds)} ({shown[0]}) were claimed; from its first to its last call it took "
+        f"{format_duration(seen_s)} ({shown[1]})."
+    )
+    text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
+    return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
+
+
+def _loose(
+    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Seen
+) -> tuple[list[Fault], list[str], dict[str, float]]:
+    """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons."""
+    notes = []
+    skipped = {"ramp", "layout", "stonewalled"} & set(claim.unreported)
+    spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
+    longest_s = max(spans, default=0.0)
+    numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds))
+    if skipped:
+        notes.append(f"Its interval was not judged: what was seen includes {' and '.join(sorted(skipped))}.")
+    elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
+        text = (
+            f"{format_duration(seconds)} were claimed; its calls took {format_duration(longest_s)} from the first to "
+            f"the last, so its rate is {(longest_s / seconds - 1) * 100 if seconds else 100:.3g} % too high."
+        )
+        faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", text)]
+    elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
+        notes.append(
+            f"It claims {format_duration(seconds)}; its calls lasted {format_duration(_span(seen))} from the first to "
+            "the last: its clock also ran while it did no I/O (start, pauses, synchronisation)."
+        )
+    return faults, notes, numbers
+
+
+def _span(seen: Seen) -> float:
+    return max(seen.calls.last_ns - seen.calls.first_ns, 0) * _NS
+
+
+def _spans(sessions: Iterable[Session], kind: str) -> list[float]:
+    parts = [calls_of(session, kind) for session in sessions]
+    return [max(part.last_ns - part.first_ns, 0) * _NS for part in parts if part.completed]

@@ -1,0 +1,285 @@
+"""Operations and bytes: was as much done as is claimed?
+
+Exact where calls are known by file; else the traffic of loaders and of printed results may be among what was seen
+(`tolerance`), and a claim that is small against that is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis.witnessed import tolerance
+from ioassay.analysis.witnessed.evidence import MAPPED, NOTHING, Device, Seen, unwatched
+from ioassay.analysis.witnessed.matching import Group
+from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
+from ioassay.observation import Observation
+from ioassay.record import Claim
+from ioassay.units import format_size
+
+# Extra traffic that a tool says it leaves out of its numbers.
+_LEFT_OUT = {
+    "ramp": "the ramp before its clock started is not in its numbers",
+    "layout": "laying out the file is not in its numbers",
+}
+_PAGE_BYTES = 4096
+_FAULT_BYTES = 16 * _PAGE_BYTES
+"""At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a claim is not simply confirmed: a category of `outcome`, a reason, a sentence."""
+
+    category: str
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What must have been done for the claims of a group to be true; None for what is not claimed."""
+
+    operations: int | None
+    bytes: int | None
+    rounded_bytes: float = 0.0
+    """Printed in steps of so much."""
+    notes: Sequence[str] = ()
+
+
+def expected(group: Group) -> Expected:
+    """The sum of the claims, and what is known to come beside them."""
+    operations = _total([claim.operations for claim in group.claims])
+    volume = _total([_bytes(claim) for claim in group.claims])
+    rounded = sum(claim.rate_unit_bytes for claim in group.claims if claim.operations is None)
+    notes = []
+    if not group.one_pass:
+        extra = [
+            (int(claim.primed) + claim.silent_passes * (claim.operations or 0), _beside(claim))
+            for claim in group.claims
+        ]
+        if any(bytes_beside for _, bytes_beside in extra):
+            operations = None if operations is None else operations + sum(one for one, _ in extra)
+            volume = None if volume is None else volume + sum(one for _, one in extra)
+            notes.append("Priming reads and passes that are not reported are counted in, as the tool makes them.")
+    return Expected(operations, volume, rounded if rounded > len(group.claims) else 0.0, notes)
+
+
+def _total(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def _bytes(claim: Claim) -> int | None:
+    if claim.bytes is None and claim.rate_bytes_per_s and claim.seconds:
+        return None  # known only to the digits of both: the rate is judged instead
+    return claim.bytes
+
+
+def _beside(claim: Claim) -> int:
+    return int(claim.primed) * (claim.record_bytes or 0) + claim.silent_passes * (claim.bytes or 0)
+
+
+def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> list[Fault]:
+    """Nothing when the counts are as claimed; else the one fault."""
+    if want.operations is None and want.bytes is None:
+        return []
+    engine = group.claims[0].engine
+    if engine == "null":
+        return [_null(want)]
+    hidden = unwatched(engine, observation.layers)
+    if hidden or seen.source == NOTHING:
+        return _by_device(group, want, device, hidden or "no calls were watched", mapped=engine == MAPPED)
+    if _is_nothing(want, seen) and (nothing := _nothing(group, want, seen, device, observation)):
+        return [nothing]
+    if fewer := _fewer(group, want, seen, device, observation):
+        return [fewer]
+    return _more(group, want, seen) or _resolution(want, seen)
+
+
+def _null(want: Expected) -> Fault:
+    return Fault(
+        UNSUBSTANTIATED,
+        "NULL-ENGINE",
+        f"{amount(want)} were claimed by an engine that does no I/O (null), and the kernel saw none: "
+        "the rate is that of the tool alone.",
+    )
+
+
+def amount(want: Expected) -> str:
+    """What was claimed, in words."""
+    parts = [f"{want.operations} operations" if want.operations is not None else ""]
+    parts.append(format_size(want.bytes) if want.bytes is not None else "")
+    return " and ".join(filter(None, parts))
+
+
+def seen_amount(seen: Seen) -> str:
+    """What was seen, in words."""
+    where = {
+        "files": "on its files",
+        "calls": "in all calls of the process tree",
+        "process": "in the totals of the process tree",
+    }
+    return f"{seen.operations} operations and {format_size(seen.bytes)} {where.get(seen.source, '')}".strip()
+
+
+def _is_nothing(want: Expected, seen: Seen) -> bool:
+    """No more than what others may have done, and the claim is larger than that."""
+    if seen.operations == 0 or (seen.bytes == 0 and (want.bytes or 0) > 0):
+        return True
+    volume = seen.others_bytes if seen.source != "files" else 0
+    return seen.bytes <= volume and (want.bytes or 0) > 2 * volume
+
+
+def _nothing(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> Fault | None:
+    if not (want.operations or want.bytes):
+        return None
+    if not group.claims[0].engine and _covers(device.own_bytes, want):
+        return None if _device_only(want) else _hidden("the calls behind them were not seen")
+    if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
+        return _hidden("calls of another kind, or mapped files, may be behind it")
+    missing = f" It names {', '.join(group.missing[:3])}, which nobody opened." if group.missing else ""
+    errors = f" {seen.calls.errors} calls failed." if seen.calls.errors else ""
+    return Fault(
+        UNSUBSTANTIATED,
+        "NOTHING-SEEN",
+        f"{amount(want)} were claimed, and the kernel saw no such I/O of the process tree "
+        f"({seen_amount(seen)}).{missing}{errors}",
+    )
+
+
+def _device_only(want: Expected) -> bool:
+    return want.bytes is not None
+
+
+def _hidden(text: str) -> Fault:
+    return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"The device was used, but {text}: the claim was not judged.")
+
+
+def _may_be_hidden(want: Expected, seen: Seen, device: Device, observation: Observation) -> bool:
+    """Whether the device did clearly more than the calls that were seen, in a way that was not watched."""
+    slack = int(tolerance.of("others_bytes"))
+    if not device.known or device.own_bytes <= seen.bytes + slack:
+        return False
+    if not {"aio", "uring"} <= set(observation.layers):
+        return True
+    faults = observation.counters.get("major_faults", 0)
+    return faults * _FAULT_BYTES >= (want.bytes or 0) - seen.bytes
+
+
+def _covers(own_bytes: int, want: Expected) -> bool:
+    return bool(want.bytes) and own_bytes >= (want.bytes or 0) * (1 - tolerance.of("device_share"))
+
+
+def _fewer(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> Fault | None:
+    if _is_nothing(want, seen):
+        return None
+    lacks_bytes = want.bytes is not None and seen.bytes < want.bytes - want.rounded_bytes
+    lacks_operations = want.operations is not None and seen.operations < want.operations
+    if not lacks_bytes and not lacks_operations:
+        return None
+    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    claim = group.claims[0]
+    if unsure := _unsure(group, observation):
+        return Fault(INCOMPLETE, *unsure(told))
+    if not claim.engine and _may_be_hidden(want, seen, device, observation):
+        return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"{told}, and the device did more than these calls.")
+    return Fault(CONTRADICTED, "FEWER-SEEN", f"{told}, which is {_percent(want, seen)} less.")
+
+
+def _unsure(group: Group, observation: Observation) -> Any:
+    """Why fewer may have been seen than were made."""
+    claim = group.claims[0]
+    at_end = {name: observation.health.get(name, 0) for name in ("in_flight", "unmatched")}
+    if any(at_end.values()):
+        text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in at_end.items() if count)
+        return lambda told: ("CALLS-UNFINISHED", f"{told}; the results of some calls were not seen ({text}).")
+    if "sides-unknown" in claim.doubts:
+        return lambda told: ("SIDES-UNKNOWN", f"{told}; which files the tool copied is not known.")
+    if "sparse" in claim.doubts:
+        return lambda told: ("SPARSE", f"{told}; blocks of zeros are skipped, as it was told to.")
+    return None
+
+
+def _percent(want: Expected, seen: Seen) -> str:
+    short = []
+    if want.bytes:
+        short.append(1 - seen.bytes / want.bytes)
+    if want.operations:
+        short.append(1 - seen.operations / want.operations)
+    return f"{max(short, default=0.0) * 100:.3g} %"
+
+
+def surplus(want: Expected, seen: Seen) -> tuple[int, int]:
+    """Operations and bytes that were seen beyond what was claimed."""
+    operations = seen.operations - want.operations if want.operations is not None else 0
+    volume = seen.bytes - want.bytes if want.bytes is not None else 0
+    return max(operations, 0), max(volume, 0)
+
+
+def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
+    operations, volume = surplus(want, seen)
+    if volume <= want.rounded_bytes and _ends_of_files(operations, volume, seen):
+        return []
+    if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
+        return []
+    if any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported):
+        return []
+    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    # Only of files that are named is it known that nothing else was done to them on purpose.
+    if seen.source == "files" and (group.named or group.one_pass) and group.claims[0].source != "user":
+        return [Fault(CONTRADICTED, "MORE-SEEN", f"{told}: more than claimed, and nothing explains it.")]
+    return [
+        Fault(
+            INCOMPLETE,
+            "MORE-SEEN",
+            f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told. "
+            "Name its files, and use the level syscalls.",
+        )
+    ]
+
+
+def _ends_of_files(operations: int, volume: int, seen: Seen) -> bool:
+    """Calls that moved nothing because the file ended."""
+    return operations == 0 or (volume == 0 and seen.source == "files" and operations <= seen.calls.short)
+
+
+def _resolution(want: Expected, seen: Seen) -> list[Fault]:
+    exact = surplus(want, seen) == (0, 0)
+    if exact or seen.source == "files" or want.bytes is None:
+        return []
+    if seen.others_bytes <= tolerance.of("resolution") * want.bytes:
+        return []
+    return [
+        Fault(
+            INCOMPLETE,
+            "BELOW-RESOLUTION",
+            f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}, but loaders and printed results are "
+            f"among that, up to {format_size(seen.others_bytes)}. Use the level syscalls, which tells files apart.",
+        )
+    ]
+
+
+def _by_device(group: Group, want: Expected, device: Device, why: str, *, mapped: bool) -> list[Fault]:
+    """Calls cannot be known: what the device did may be enough."""
+    reason = "MAPPED" if mapped else "CALLS-NOT-OBSERVED"
+    told = f"{amount(want)} were claimed, and {why}"
+    reached = max(device.own_bytes, device.process_bytes or 0)
+    if device.known and _covers(reached, want):
+        return []
+    if device.known and group.claims[0].direct and want.bytes and not device.stacked:
+        if reached <= tolerance.of("device_bytes"):
+            text = f"{told}; the device did none of it, though direct I/O was claimed."
+            return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", text)]
+        if device.any_bytes < want.bytes * (1 - tolerance.of("device_share")):
+            text = f"{told}; all devices together moved {format_size(device.any_bytes)}, though direct I/O was claimed."
+            return [Fault(CONTRADICTED, "FEWER-SEEN", text)]
+    seen = f"; devices moved {format_size(reached)} for it, which does not show the rest" if device.known else ""
+    return [Fault(INCOMPLETE, reason, f"{told}{seen}.")]
+
+
+def left_out(claims: Sequence[Claim]) -> list[str]:
+    """Sentences on what the tool says it leaves out."""
+    names = dict.fromkeys(name for claim in claims for name in claim.unreported)
+    return [f"More was seen than claimed: {_LEFT_OUT[name]}." for name in names if name in _LEFT_OUT]
