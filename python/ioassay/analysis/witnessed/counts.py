@@ -159,7 +159,7 @@ def _hidden(text: str) -> Fault:
 
 def _may_be_hidden(want: Expected, seen: Seen, device: Device, observation: Observation) -> bool:
     """Whether the device did clearly more than the calls that were seen, in a way that was not watched."""
-    slack = int(tolerance.of("others_bytes"))
+    slack = tolerance.of("others_bytes")
     if not device.known or device.own_bytes <= seen.bytes + slack:
         return False
     if not {"aio", "uring"} <= set(observation.layers):
@@ -267,7 +267,11 @@ def _by_device(group: Group, want: Expected, device: Device, why: str, *, mapped
     told = f"{amount(want)} were claimed, and {why}"
     reached = max(device.own_bytes, device.process_bytes or 0)
     if device.known and _covers(reached, want):
-        return []
+        most = (want.bytes or 0) * (1 + tolerance.of("amplified")) + tolerance.of("loader_device_bytes")
+        if reached <= most:
+            return []
+        text = f"{told}; devices moved {format_size(reached)}, and whether the rest belongs to it cannot be told."
+        return [Fault(INCOMPLETE, "MORE-SEEN", text)]
     if device.known and group.claims[0].direct and want.bytes and not device.stacked:
         if reached <= tolerance.of("device_bytes"):
             text = f"{told}; the device did none of it, though direct I/O was claimed."

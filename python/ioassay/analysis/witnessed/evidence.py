@@ -78,6 +78,14 @@ def calls_seen(group: Group, observation: Observation) -> Seen:
     return _by_process(kind, observation)
 
 
+def others_bytes(kind: str) -> int:
+    """What of the bytes of a kind may be others' where files cannot be told apart."""
+    names = {"read": ["others_bytes"], "write": ["others_written_bytes"]}.get(
+        kind, ["others_bytes", "others_written_bytes"]
+    )
+    return int(sum(map(tolerance.of, names)))
+
+
 def _by_file(group: Group, kind: str, observation: Observation) -> Seen:
     total, syncs = Calls(), 0
     for session in group.sessions:
@@ -91,7 +99,7 @@ def _by_file(group: Group, kind: str, observation: Observation) -> Seen:
         total.calls,
         total.bytes,
         int(tolerance.of("others_operations")) if slack else 0,
-        int(tolerance.of("others_bytes")) if slack else 0,
+        others_bytes(kind) if slack else 0,
         total,
         timed=observation.backend == "bpf",
         syncs=syncs,
@@ -119,7 +127,7 @@ def _by_operation(kind: str, observation: Observation) -> Seen:
         total.calls,
         total.bytes,
         int(tolerance.of("others_operations")),
-        int(tolerance.of("others_bytes")),
+        others_bytes(kind),
         total,
         timed=observation.backend == "bpf",
         syncs=syncs,
@@ -135,7 +143,7 @@ def _by_process(kind: str, observation: Observation) -> Seen:
     if not known and not rings.calls:
         return Seen(NOTHING)
     operations, volume = (int(sum(counters.get(side[at], 0) for side in sides)) for at in (0, 1))
-    others = int(tolerance.of("others_bytes"))
+    others = others_bytes(kind)
     if rings.calls and volume <= others:
         timed = observation.backend == "bpf"
         return Seen(CALLS, rings.calls, rings.bytes, calls=rings, timed=timed)
