@@ -1,0 +1,250 @@
+//! One pass over a file: opened, timed, closed. The interval begins after the open, an untimed `fsync` of
+//! the fresh descriptor and a touch of the buffers, and ends before `fsync` and `close`, unless they are
+//! asked to belong to it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+
+use rustix::fs::{OFlags, SeekFrom};
+
+use crate::buffer::Buffers;
+use crate::cache;
+use crate::calls::Calls;
+use crate::clock::now_ns;
+use crate::error::Fault;
+use crate::matrix::Cell;
+use crate::order::{shuffled, strided};
+use crate::outcome::Outcome;
+use crate::own::OwnFile;
+use crate::setup::{Cache, Setup};
+use crate::suite::{Access, Kind, Opening};
+use crate::sys::{self, Stream};
+
+/// Where workers wait for each other, so that their clocks start together.
+#[derive(Default)]
+pub struct Gate<'a> {
+    barrier: Option<&'a Barrier>,
+}
+
+impl<'a> Gate<'a> {
+    /// A gate that opens when all have come to the barrier.
+    #[must_use]
+    pub fn of(barrier: &'a Barrier) -> Self {
+        Self {
+            barrier: Some(barrier),
+        }
+    }
+
+    /// Wait, the first time. A worker that fails earlier must come here as well.
+    pub fn wait(&mut self) {
+        if let Some(barrier) = self.barrier.take() {
+            barrier.wait();
+        }
+    }
+}
+
+/// What the passes of one worker over one file share.
+pub struct Bench<'a> {
+    /// What was asked for.
+    pub setup: &'a Setup,
+    /// File and record size.
+    pub cell: Cell,
+    /// The file.
+    pub own: OwnFile,
+    /// The user's side of the data.
+    pub buffers: Buffers,
+    /// Set when the user wants to stop.
+    pub stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// The pass that `outcome` names; what it gave is entered there.
+    pub fn run(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) {
+        let done = match outcome.pass.access {
+            Access::Stdio => self.through_stream(outcome, gate),
+            _ => self.through_descriptor(outcome, gate),
+        };
+        outcome.fault = done.err();
+        if let (None, Some(record)) = (&outcome.fault, self.buffers.differing()) {
+            outcome.fault = Some(Fault::Differs { record });
+        }
+    }
+
+    fn through_descriptor(
+        &mut self,
+        outcome: &mut Outcome,
+        gate: &mut Gate<'_>,
+    ) -> Result<(), Fault> {
+        let setup = self.setup;
+        outcome.direct = setup.direct;
+        outcome.sync = setup.sync && outcome.kind == Kind::Write;
+        let file = self.open(outcome, true)?;
+        rustix::fs::fsync(&file).map_err(|errno| Fault::step("fsync", errno, outcome.direct))?;
+        self.cached(file.as_fd(), outcome)?;
+        if outcome.primed {
+            self.prime(file.as_fd(), outcome.direct)?;
+        }
+        let order = self.order(outcome.pass.access);
+        let access = outcome.pass.access;
+        let first = match access {
+            Access::Backward => (self.cell.records() - 1) * self.cell.record_bytes,
+            _ => 0,
+        };
+        if first > 0 {
+            seek(file.as_fd(), first)?;
+        }
+        self.settle(file.as_fd(), outcome);
+        gate.wait();
+        let mut calls = self.calls(outcome, &order);
+        outcome.start_ns = now_ns();
+        let called = calls.through(access, file.as_fd());
+        let after = now_ns();
+        outcome.done = calls.done;
+        called?;
+        finish(setup, Open::Descriptor(file), after, outcome)
+    }
+
+    fn through_stream(&mut self, outcome: &mut Outcome, gate: &mut Gate<'_>) -> Result<(), Fault> {
+        let setup = self.setup;
+        let file = self.open(outcome, false)?;
+        let size = self.cell.record_bytes as usize;
+        let mut stream =
+            Stream::over(file, size).map_err(|errno| Fault::step("fdopen", errno, false))?;
+        self.settle_stream(outcome)?;
+        self.settle(stream.descriptor(), outcome);
+        gate.wait();
+        let mut calls = self.calls(outcome, &[]);
+        outcome.start_ns = now_ns();
+        let called = calls.streamed(&mut stream);
+        let after = now_ns();
+        outcome.done = calls.done;
+        called?;
+        finish(setup, Open::Stream(stream), after, outcome)
+    }
+
+    /// A second descriptor of the file that a stream reads, synced and closed again: as IOzone does.
+    fn settle_stream(&mut self, outcome: &Outcome) -> Result<(), Fault> {
+        let failed = |errno| Fault::step("fsync of a second descriptor", errno, false);
+        let second = self
+            .own
+            .open(Opening::Existing, OFlags::RDWR)
+            .map_err(failed)?;
+        rustix::fs::fsync(&second).map_err(failed)?;
+        self.cached(second.as_fd(), outcome)
+    }
+
+    fn open(&mut self, outcome: &Outcome, with_flags: bool) -> Result<OwnedFd, Fault> {
+        let mut flags = OFlags::RDWR;
+        flags.set(OFlags::DIRECT, with_flags && outcome.direct);
+        flags.set(OFlags::SYNC, with_flags && outcome.sync);
+        let opened = self.own.open(outcome.pass.opening, flags);
+        opened.map_err(|errno| Fault::step("open", errno, outcome.direct))
+    }
+
+    fn cached(&mut self, file: BorrowedFd<'_>, outcome: &Outcome) -> Result<(), Fault> {
+        if outcome.kind == Kind::Read {
+            cache::ready(self.setup.cache, file, &mut self.own, self.cell.bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Read one record, and go back to the beginning.
+    fn prime(&mut self, file: BorrowedFd<'_>, direct: bool) -> Result<(), Fault> {
+        let primed = rustix::io::read(file, self.buffers.incoming());
+        primed.map_err(|errno| Fault::step("the priming read", errno, direct))?;
+        seek(file, 0)
+    }
+
+    /// The last thing before the clock: what the cache holds, and buffers that are in memory.
+    fn settle(&mut self, file: BorrowedFd<'_>, outcome: &mut Outcome) {
+        if outcome.kind == Kind::Read || self.setup.cache != Cache::Leave {
+            outcome.resident_share = cache::resident_share(file, self.cell.bytes());
+        }
+        self.buffers.touch();
+    }
+
+    fn order(&self, access: Access) -> Vec<u64> {
+        match access {
+            Access::Shuffled => shuffled(self.cell.records(), &self.setup.order_key),
+            Access::Strided => strided(self.cell.records()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn calls<'c>(&'c mut self, outcome: &Outcome, order: &'c [u64]) -> Calls<'c> {
+        Calls {
+            cell: self.cell,
+            kind: outcome.kind,
+            order,
+            buffers: &mut self.buffers,
+            stop: self.stop,
+            direct: outcome.direct,
+            done: crate::calls::Done::default(),
+        }
+    }
+}
+
+fn seek(file: BorrowedFd<'_>, place: u64) -> Result<(), Fault> {
+    match rustix::fs::seek(file, SeekFrom::Start(place)) {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(Fault::step("lseek", errno, false)),
+    }
+}
+
+/// A file as a pass holds it.
+enum Open {
+    Descriptor(OwnedFd),
+    Stream(Stream),
+}
+
+impl Open {
+    fn sync(&mut self) -> Result<(), Fault> {
+        let synced = match self {
+            Self::Descriptor(file) => rustix::fs::fsync(file),
+            Self::Stream(stream) => {
+                stream
+                    .flush()
+                    .map_err(|errno| Fault::step("fflush", errno, false))?;
+                rustix::fs::fsync(stream.descriptor())
+            }
+        };
+        synced.map_err(|errno| Fault::step("fsync", errno, false))
+    }
+
+    fn close(self) -> Result<(), Fault> {
+        let closed = match self {
+            Self::Descriptor(file) => sys::close(file),
+            Self::Stream(stream) => stream.close(),
+        };
+        closed.map_err(|errno| Fault::step("close", errno, false))
+    }
+}
+
+/// `fsync` and `close`, inside the interval or after it. With `close` inside and `fsync` not, there is no
+/// `fsync` at all: dirty pages stay for the next pass, as with IOzone's -c without -e.
+fn finish(setup: &Setup, mut open: Open, after: u64, outcome: &mut Outcome) -> Result<(), Fault> {
+    (outcome.fsync_included, outcome.close_included) = (setup.fsync, setup.close);
+    outcome.end_ns = after;
+    if setup.fsync {
+        open.sync()?;
+        outcome.end_ns = now_ns();
+        outcome.fsync_ns = Some(outcome.end_ns - after);
+    }
+    if setup.close {
+        let before = outcome.end_ns;
+        open.close()?;
+        outcome.end_ns = now_ns();
+        outcome.close_ns = Some(outcome.end_ns - before);
+        return Ok(());
+    }
+    let before = now_ns();
+    if !(setup.fsync && setup.plain) {
+        open.sync()?;
+    }
+    let synced = now_ns();
+    outcome.fsync_ns = outcome.fsync_ns.or(Some(synced - before));
+    open.close()?;
+    outcome.close_ns = Some(now_ns() - synced);
+    Ok(())
+}

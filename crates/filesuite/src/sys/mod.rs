@@ -1,0 +1,94 @@
+//! The system calls that have no safe wrapper elsewhere. All unsafe code of the crate is below here.
+#![allow(
+    unsafe_code,
+    reason = "stdio, cachestat and a close that says its error are C interfaces; each call says why it is sound"
+)]
+
+mod stdio;
+
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+pub use stdio::Stream;
+
+/// What failed last in this thread.
+fn last_errno() -> Errno {
+    let error = std::io::Error::last_os_error();
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+/// Close a descriptor, and say what dropping it would not: whether that failed.
+pub fn close(descriptor: OwnedFd) -> Result<(), Errno> {
+    // SAFETY: the descriptor is ours, and nothing uses it after this. Linux frees it even on errors.
+    match unsafe { libc::close(descriptor.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
+}
+
+/// `cachestat(2)`, Linux 6.5: the same number on every architecture.
+const CACHESTAT: libc::c_long = 451;
+
+#[repr(C)]
+struct Range {
+    offset: u64,
+    bytes: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Cached {
+    pages: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Bytes of the first `bytes` of a file that the page cache holds: `cachestat`, or `mincore` of a mapping.
+pub fn cached_bytes(file: impl AsFd, bytes: u64) -> Result<u64, Errno> {
+    let page = rustix::param::page_size() as u64;
+    let range = Range { offset: 0, bytes };
+    let mut found = Cached::default();
+    let descriptor = file.as_fd().as_raw_fd();
+    // SAFETY: both structures have the kernel's layout and outlive the call.
+    let done = unsafe { libc::syscall(CACHESTAT, descriptor, &raw const range, &raw mut found, 0) };
+    match done {
+        0 => Ok((found.pages * page).min(bytes)),
+        _ if last_errno() == Errno::NOSYS => mapped_bytes(descriptor, bytes, page),
+        _ => Err(last_errno()),
+    }
+}
+
+fn mapped_bytes(descriptor: i32, bytes: u64, page: u64) -> Result<u64, Errno> {
+    let Ok(length) = usize::try_from(bytes) else {
+        return Err(Errno::OVERFLOW);
+    };
+    if length == 0 {
+        return Ok(0);
+    }
+    let mut pages = vec![0_u8; length.div_ceil(page as usize)];
+    // SAFETY: a new mapping, which nothing reads or writes, and the room that mincore wants.
+    let done = unsafe {
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            descriptor,
+            0,
+        );
+        if at == libc::MAP_FAILED {
+            return Err(last_errno());
+        }
+        let done = libc::mincore(at, length, pages.as_mut_ptr());
+        libc::munmap(at, length);
+        done
+    };
+    if done != 0 {
+        return Err(last_errno());
+    }
+    let resident = pages.iter().filter(|&&state| state & 1 == 1).count() as u64;
+    Ok((resident * page).min(bytes))
+}
