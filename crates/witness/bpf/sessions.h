@@ -2,11 +2,14 @@
  *
  * Its address is the key. It is used again after the last close, so an entry ends at the close of the last reference,
  * when something is opened at the same address, or when the inode behind the address is another one. Slots are never
- * used again; the loader reads all of them at the end, so nothing has to be sent when a session ends. Descriptors that
- * are closed by close_range, exec or exit need no care: such sessions just have no close.
+ * used again; the loader reads all of them at the end, so nothing has to be sent when a session ends (a wake-up at the
+ * close lay inside the interval of a benchmark that times its close). Descriptors that are closed by exec or exit need
+ * no care: such sessions just have no close.
  */
 #pragma once
 #include "files.h"
+
+#define MAX_CLOSING (1 << 20) /* fs.nr_open, unless it was raised */
 
 struct {
     MAP_FIELD_NUMBER(type, MAP_HASH);
@@ -151,4 +154,33 @@ INLINE u32 session_closes(u64 file) {
         session->file = 0;
     map_delete(&open_files, &file);
     return slot;
+}
+
+/* A descriptor was closed, at least the last one that was known. */
+INLINE void session_closed(u32 slot, u64 at_ns) {
+    struct session *session = session_at(slot);
+    if (session)
+        raise_shared(&session->closed_ns, at_ns);
+}
+
+/* Descriptors from `first` on that are about to be closed together, by whoever may not be the only one to have them. */
+struct closing {
+    u64 first, at_ns;
+};
+
+static long session_close_one(u32 index, struct closing *closing) {
+    u64 file = file_of(closing->first + index);
+    if (file && is_last_reference(file))
+        session_closed(session_closes(file), closing->at_ns);
+    return 0;
+}
+
+__attribute__((noinline)) int sessions_close(u64 first, u64 last, u64 at_ns) {
+    struct closing closing = {first, at_ns};
+    u64 end = current_task()->files->fdt->max_fds;
+    if (last + 1 < end)
+        end = last + 1;
+    if (first < end && end <= MAX_CLOSING)
+        loop(end - first, session_close_one, &closing, 0);
+    return 0;
 }

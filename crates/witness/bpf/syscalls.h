@@ -19,7 +19,11 @@ enum {
     IO_GETEVENTS,/* context, least, most, events */
     COPY_OUT_IN, /* out fd, in fd, offset, size (sendfile) */
     COPY_IN_OUT, /* in fd, offset, out fd, offset, size (copy_file_range, splice) */
+    CLOSE_RANGE, /* first fd, last fd, flags */
+    EXEC,        /* closes what is marked so */
 };
+
+#define CLOSE_RANGE_CLOEXEC 4 /* include/uapi/linux/close_range.h */
 
 struct entry {
     u8 shape, kind, operation, padding;
@@ -45,7 +49,11 @@ INLINE void begin(struct task *task, struct pt_regs *regs, u32 shape, u32 kind) 
     else if (shape == CLOSE)
         task->slot = session_closes(file_of(ARG0(regs)));
     else if (shape == REPLACES && ARG0(regs) != ARG1(regs))
-        task->slot = session_closes(file_of(ARG1(regs)));
+        sessions_close(ARG1(regs), ARG1(regs), task->entered_ns);
+    else if (shape == CLOSE_RANGE && !(ARG2(regs) & CLOSE_RANGE_CLOEXEC))
+        sessions_close((u32)ARG0(regs), (u32)ARG1(regs), task->entered_ns);
+    else if (shape == EXEC)
+        task->last_file = 0; /* its address may be another file's when the next call comes */
     else if (shape == IO_SUBMIT)
         aio_submit(ARG2(regs), ARG1(regs), task->entered_ns);
     else if (shape == COPY_OUT_IN || shape == COPY_IN_OUT) {
@@ -86,12 +94,6 @@ INLINE void end_opened(struct task *task, s64 fd, u64 path) {
     task->last_file = file;
 }
 
-INLINE void end_closed(struct task *task, u64 left_ns) {
-    struct session *session = session_at(task->slot);
-    if (session)
-        raise_shared(&session->closed_ns, left_ns);
-}
-
 INLINE void end_on(u32 slot, u32 is_first, const struct ended *call) {
     if (slot == NONE)
         return;
@@ -111,8 +113,8 @@ INLINE void end(struct task *task, struct pt_regs *regs, u32 shape, u32 operatio
         end_opened(task, call->result, ARG1(regs));
     else if (shape == PATH_AT_0)
         end_opened(task, call->result, ARG0(regs));
-    else if (shape == CLOSE || shape == REPLACES)
-        end_closed(task, call->left_ns);
+    else if (shape == CLOSE)
+        session_closed(task->slot, call->left_ns);
     else if (shape == IO_SUBMIT)
         aio_withdraw(ARG2(regs), call->result < 0 ? 0 : call->result, ARG1(regs));
     else if (shape == IO_GETEVENTS && call->result > 0)
@@ -154,7 +156,7 @@ int syscall_killed(void *ctx __attribute__((unused))) {
     struct entry entry = *(struct entry *)&entries[task->operation];
     task->shape = IGNORED;
     operation_issued(entry.operation, task->entered_ns, task->requested_bytes);
-    if (task->slot != NONE && entry.shape != CLOSE && entry.shape != REPLACES)
+    if (task->slot != NONE && entry.shape != CLOSE)
         session_issued(task->slot, entry.kind, task->is_first, task->entered_ns, task->requested_bytes);
     return 0;
 }

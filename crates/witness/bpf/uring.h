@@ -62,7 +62,7 @@ int uring_submit(u64 *ctx) {
     if (moves_data(request.kind))
         request.requested_bytes = uring_bytes(req, opcode);
     operation_issued(uring_operation + request.kind, request.at_ns, request.requested_bytes);
-    /* A registered file is known only once the request has got it: see `uring_complete`. */
+    /* A registered file is known only once the request has got it: see `uring_completed`. */
     if (with_sessions && request.kind < 3 && !(req->flags & FIXED_FILE))
         uring_session(task, &request, file_of(req->cqe.fd));
     if (map_update(&uring_requests, &key, &request, UPDATE_ANY))
@@ -70,18 +70,15 @@ int uring_submit(u64 *ctx) {
     return 0;
 }
 
-SEC("tp_btf/io_uring_complete")
-int uring_complete(u64 *ctx) {
-    u64 key = ctx[1];
+INLINE int uring_completed(u64 key, s32 result, u32 flags) {
     struct uring_request *found = map_lookup(&uring_requests, &key);
     if (!found)
         return 0;
-    struct io_uring_cqe *cqe = (struct io_uring_cqe *)ctx[2];
-    if (cqe->flags & CQE_MORE)
+    if (flags & CQE_MORE)
         return 0;
     struct uring_request request = *found;
     map_delete(&uring_requests, &key);
-    struct ended call = {request.at_ns, now_ns(), request.requested_bytes, cqe->res, request.kind};
+    struct ended call = {request.at_ns, now_ns(), request.requested_bytes, result, request.kind};
     operation_ended(uring_operation + request.kind, &call);
     if (with_sessions && request.kind < 3 && !request.has_session) {
         struct io_kiocb *req = (struct io_kiocb *)key;
@@ -92,4 +89,16 @@ int uring_complete(u64 *ctx) {
     }
     session_ended(request.slot, request.is_first, &call);
     return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int uring_complete(u64 *ctx) {
+    struct io_uring_cqe *cqe = (struct io_uring_cqe *)ctx[2];
+    return uring_completed(ctx[1], cqe->res, cqe->flags);
+}
+
+/* Before Linux 6.10 the tracepoint had the numbers themselves. The verifier takes one of the two and refuses the other. */
+SEC("tp_btf/io_uring_complete")
+int uring_complete_old(u64 *ctx) {
+    return uring_completed(ctx[1], ctx[3], ctx[4]);
 }

@@ -18,6 +18,8 @@ enum Shape {
     IoGetevents,
     CopyOutIn,
     CopyInOut,
+    CloseRange,
+    Exec,
 }
 
 /// Not in libc (`arch/x86/entry/syscalls/syscall_64.tbl`, `include/uapi/asm-generic/unistd.h`).
@@ -63,6 +65,9 @@ const ROWS: &[Row] = &[
     #[cfg(target_arch = "x86_64")]
     Row(libc::SYS_dup2, "dup2", Shape::Replaces, OTHER),
     Row(libc::SYS_dup3, "dup3", Shape::Replaces, OTHER),
+    Row(libc::SYS_close_range, "close_range", Shape::CloseRange, OTHER),
+    Row(libc::SYS_execve, "execve", Shape::Exec, OTHER),
+    Row(libc::SYS_execveat, "execveat", Shape::Exec, OTHER),
     Row(libc::SYS_io_submit, "io_submit", Shape::IoSubmit, OTHER),
     Row(libc::SYS_io_getevents, "io_getevents", Shape::IoGetevents, OTHER),
     Row(SYS_IO_PGETEVENTS, "io_pgetevents", Shape::IoGetevents, OTHER),

@@ -6,6 +6,8 @@ pub(crate) struct Program {
     pub(crate) tracepoint: &'static str,
     /// Without it the layer says something wrong, not just less.
     pub(crate) is_required: bool,
+    /// The same for the tracepoint as older kernels have it.
+    pub(crate) older: Option<&'static str>,
 }
 
 /// What is watched together, or not at all.
@@ -20,6 +22,7 @@ const fn program(name: &'static str, tracepoint: &'static str) -> Program {
         name,
         tracepoint,
         is_required: true,
+        older: None,
     }
 }
 
@@ -28,6 +31,7 @@ const fn extra(name: &'static str, tracepoint: &'static str) -> Program {
         name,
         tracepoint,
         is_required: false,
+        older: None,
     }
 }
 
@@ -48,7 +52,10 @@ pub(crate) const BLOCK: Layer = Layer {
 pub(crate) const URING: Layer = Layer {
     names: &["uring"],
     programs: &[
-        program("uring_complete", "io_uring_complete"),
+        Program {
+            older: Some("uring_complete_old"),
+            ..program("uring_complete", "io_uring_complete")
+        },
         program("uring_submit", "io_uring_submit_req"),
     ],
 };

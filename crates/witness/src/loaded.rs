@@ -73,11 +73,25 @@ impl Loaded {
     }
 
     fn load_program(&mut self, program: &Program, btf: &Btf) -> Result<(), String> {
-        let found = self.tracepoint(program.name)?;
-        found
-            .load(program.tracepoint, btf)
-            .map_err(|error| format!("{}: {}", program.tracepoint, in_one_line(&error)))?;
-        self.names.push(program.name);
+        let refused = match self.load_named(program.name, program.tracepoint, btf) {
+            Ok(()) => return Ok(()),
+            Err(refused) => refused,
+        };
+        let older = program.older.ok_or(refused.clone())?;
+        self.load_named(older, program.tracepoint, btf)
+            .map_err(|_| refused)
+    }
+
+    fn load_named(
+        &mut self,
+        name: &'static str,
+        tracepoint: &str,
+        btf: &Btf,
+    ) -> Result<(), String> {
+        self.tracepoint(name)?
+            .load(tracepoint, btf)
+            .map_err(|error| format!("{tracepoint}: {}", in_one_line(&error)))?;
+        self.names.push(name);
         Ok(())
     }
 
