@@ -71,6 +71,7 @@ LISTS = [
     List("ioassay.monitors", "MONITORS", "docs/monitors.md", frozenset({"FIELDS", "make"})),
     List("ioassay.analysis", "ANALYSES", "docs/METHOD.md", frozenset({"analyse"})),
     List("ioassay.report.figures", "FIGURES", "docs/figures.md", frozenset({"Spec", "draw"})),
+    List("ioassay.claims", "PARSERS", "docs/claims.md", frozenset({"NAME", "STREAM", "matches", "looks_like", "read"})),
 ]
 EVERY_LIST = pytest.mark.parametrize("of", LISTS, ids=lambda of: of.name)
 EVERY_ENTRY = pytest.mark.parametrize(
@@ -174,6 +175,15 @@ def test_a_driver_of_an_outside_tool_has_golden_outputs_by_version(name: str) ->
     assert read, f"no test reads tests/golden/{name}"
 
 
+@pytest.mark.parametrize("name", LISTS[-1].entries)
+def test_a_parser_of_claims_has_real_outputs_or_samples_to_read(name: str) -> None:
+    folders = [ROOT / "tests" / "golden" / name, LISTS[-1].tests / "golden"]
+    kept = [path for path in folders[0].glob("[0-9]*/**/*") if path.is_file()] + list(folders[1].glob(f"{name}-*"))
+    assert kept, (
+        f"capture outputs of {name} in tests/golden/{name}/<version>/, or write samples in tests/claims/golden/"
+    )
+
+
 def test_a_driver_and_a_target_of_each_list_do_nothing() -> None:
     for of in LISTS[:3]:
         assert "null" in of.entries, f"{of.name} has no null implementation, which measures the laboratory itself"
@@ -194,7 +204,7 @@ def test_a_built_in_study_loads_and_its_plan_is_finite(path: Path) -> None:
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_built_in_study_names_only_what_there_is(path: Path) -> None:
-    drivers, targets, monitors, analyses, figures = LISTS
+    drivers, targets, monitors, analyses, figures, _ = LISTS
     for study in catalogue.load(path.stem).studies:
         assert study.driver in drivers.entries
         assert study.target.kind in targets.entries

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioassay.claims import command
-from ioassay.claims.numbers import decimal, lines_with, next_lines, step_of, whole
+from ioassay.claims.numbers import decimal, lines_with, next_lines, real, step_of, whole
 from ioassay.errors import InputError
 from ioassay.record import Claim
 
@@ -113,15 +113,8 @@ def _of_summary(read: tuple[int, int], written: tuple[int, int], match: re.Match
     if match[3]:  # else 'Infinity B/s'
         factor = float(base ** (1 + _UNITS.index(match[5].lower()))) if match[5].lower() in _UNITS and match[5] else 1.0
         rate, step = decimal(match[3], "dd's rate") * factor, step_of(match[3]) * factor
-    seconds = decimal(match[2], "dd's time") if "e" not in match[2] else _scientific(match[2])
+    seconds = real(match[2].replace(",", "."), "dd's time")
     return _Block(read, written, whole(match[1], "dd's bytes"), seconds, rate, step, clock_step_s)
-
-
-def _scientific(text: str) -> float:
-    mantissa, _, exponent = text.partition("e")
-    if len(exponent) > 4:
-        raise InputError(f"dd's time is {text}; wanted seconds")
-    return decimal(mantissa, "dd's time") * 10.0 ** int(exponent)
 
 
 def _operands(call: Sequence[str]) -> dict[str, str]:

@@ -25,7 +25,9 @@ STREAM = "stdout"
 KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""
-_BEGINNING = re.compile(r'\{\s*"fio version"')
+_BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
+_MOST_BROKEN = 100
+"""Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 
@@ -72,13 +74,13 @@ def _laid_out(text: str) -> list[str]:
 
 def _documents(text: str) -> list[dict[str, Any]]:
     """The JSON objects that begin as fio's do; what stands around them (notes, messages) is left out."""
-    decoder, position, found = json.JSONDecoder(), 0, []
-    while start := _BEGINNING.search(text, position):
+    decoder, position, found, broken = json.JSONDecoder(), 0, [], 0
+    while (start := _BEGINNING.search(text, position)) and broken < _MOST_BROKEN:
         try:
             document, position = decoder.raw_decode(text, start.start())
             found.append(document)
         except (ValueError, RecursionError):  # cut off, or a number or nesting that Python will not take
-            position = start.end()
+            position, broken = start.end(), broken + 1
     return found
 
 
