@@ -120,3 +120,30 @@ fn push_four(classes: &mut Vec<(&'static str, &'static str)>, entry: &'static st
 fn kind_name(kind: u8) -> &'static str {
     crate::shape::KIND_NAMES[usize::from(kind)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_place_of_its_own() {
+        let entries = Entries::new();
+        assert!(entries.classes.len() <= 64, "OPS of bpf/shapes.h");
+        let place = libc::SYS_pread64 as usize * 4;
+        let [shape, kind, class, _] = entries.table[place..place + 4] else {
+            unreachable!()
+        };
+        assert_eq!((shape, kind), (Shape::SizeAt2 as u8, READ));
+        assert_eq!(entries.classes[usize::from(class)], ("pread64", "read"));
+        let filled = entries
+            .table
+            .chunks(4)
+            .filter(|entry| entry[0] != 0)
+            .count();
+        assert_eq!(filled, ROWS.len());
+        assert_eq!(
+            entries.classes[entries.uring as usize + 2],
+            ("uring", "sync")
+        );
+    }
+}

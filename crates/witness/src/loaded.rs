@@ -165,3 +165,63 @@ fn shrink(loader: &mut EbpfLoader<'_>, maps: &[&'static str], entries: u32) {
         loader.set_max_entries(map, entries);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Layer;
+
+    const ABSENT: Layer = Layer {
+        names: &["absent"],
+        programs: &[
+            Program {
+                name: "uring_submit",
+                tracepoint: "io_uring_submit_req",
+                is_required: true,
+                older: None,
+            },
+            Program {
+                name: "uring_complete",
+                tracepoint: "there_is_no_such_tracepoint",
+                is_required: true,
+                older: None,
+            },
+        ],
+    };
+
+    /// A program that reads arguments which the tracepoint of this kernel does not have.
+    const OTHER_SIGNATURE: Layer = Layer {
+        names: &["other"],
+        programs: &[Program {
+            name: "uring_complete_old",
+            tracepoint: "block_io_start",
+            is_required: true,
+            older: None,
+        }],
+    };
+
+    /// Nothing where this process may not load programs.
+    fn loaded() -> Option<Loaded> {
+        let options = Options {
+            block: false,
+            ..Options::default()
+        };
+        crate::capability::check().ok()?;
+        Loaded::load(&options).ok()
+    }
+
+    #[test]
+    fn a_layer_that_the_kernel_lacks_is_left_out_with_the_reason() {
+        let Some(mut loaded) = loaded() else { return };
+        let btf = Btf::from_sys_fs().unwrap();
+        loaded.load_layer(&ABSENT, &btf);
+        loaded.load_layer(&OTHER_SIGNATURE, &btf);
+        assert!(loaded.layers.is_empty());
+        assert_eq!(loaded.names, [TREE.name]);
+        assert!(loaded.why[0].starts_with("absent cannot be watched on this kernel: there_is_no"));
+        assert!(
+            loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start")
+        );
+        loaded.attach().unwrap();
+    }
+}

@@ -141,3 +141,68 @@ impl Seen {
         serde_json::to_string(self).expect("numbers, texts and lists can always be written")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys of one of the lists' members, in the order in which they stand.
+    fn keys(value: &serde_json::Value) -> Vec<&str> {
+        let mut keys: Vec<&str> = value
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    #[test]
+    fn the_json_has_the_keys_of_an_observation() {
+        let seen = Seen {
+            sessions: vec![Session {
+                file: 1,
+                opened_ns: 2,
+                closed_ns: 0,
+                flags: vec!["read"],
+                read: Calls::default(),
+                write: Calls::default(),
+                sync: Calls::default(),
+                first: Calls::default(),
+                second_ns: 0,
+                ended_ns: 0,
+            }],
+            ..Seen::default()
+        };
+        let json: serde_json::Value = serde_json::from_str(&seen.to_json()).unwrap();
+        let whole = [
+            "block",
+            "cost",
+            "files",
+            "health",
+            "kernel",
+            "layers",
+            "operations",
+            "processes",
+            "sessions",
+            "why",
+        ];
+        assert_eq!(keys(&json), whole);
+        let session = &json["sessions"][0];
+        let parts = [
+            "closed_ns",
+            "ended_ns",
+            "file",
+            "first",
+            "flags",
+            "opened_ns",
+            "read",
+            "second_ns",
+            "sync",
+            "write",
+        ];
+        assert_eq!(keys(session), parts);
+        assert_eq!(session["read"]["requested_bytes"], 0);
+    }
+}

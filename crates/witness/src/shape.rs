@@ -98,3 +98,48 @@ pub(crate) fn path(words: &[u64]) -> String {
         .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_programs() {
+        let shapes = include_str!("../bpf/shapes.h");
+        for (name, value) in [
+            ("SYSCALLS", SYSCALLS),
+            ("MAX_SESSIONS", MAX_SESSIONS as usize),
+            ("MAX_FILES", MAX_FILES as usize),
+            ("PATH_BYTES", PATH_BYTES),
+        ] {
+            assert!(
+                shapes.contains(&format!("#define {name} {value}\n")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn complements_come_back_as_times_and_absent_ones_as_zero() {
+        let mut words = [0; CALLS_WORDS];
+        assert_eq!(calls(&words), Calls::default());
+        (words[0], words[1], words[6], words[9]) = (2, 1, !100, !7);
+        let found = calls(&words);
+        assert_eq!((found.first_ns, found.min_ns), (100, 7));
+    }
+
+    #[test]
+    fn processors_merge_by_sums_and_extremes() {
+        let mut one = [0; CALLS_WORDS];
+        (one[0], one[6], one[7], one[9]) = (1, !100, 110, !10);
+        let mut other = [0; CALLS_WORDS];
+        (other[0], other[6], other[7], other[9]) = (2, !90, 95, !5);
+        let found = calls(&merge(&[one, other, [0; CALLS_WORDS]]));
+        assert_eq!((found.calls, found.first_ns, found.last_ns), (3, 90, 110));
+    }
+
+    #[test]
+    fn a_path_ends_at_its_first_zero() {
+        assert_eq!(path(&[u64::from_ne_bytes(*b"/a/b\0zzz")]), "/a/b");
+    }
+}
