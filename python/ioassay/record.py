@@ -108,10 +108,11 @@ class Claim:
     silent_passes: int = 0
     """Passes over the file after it that are not reported."""
     unreported: Sequence[str] = ()
-    """What it did and leaves out of its numbers: 'ramp', 'layout', 'end-fsync', 'stonewalled' (of some processes)."""
+    """What it did and leaves out of its numbers: 'ramp', 'layout', 'pre-read', 'end-fsync' (not counted as a sync),
+    'end-of-file' (the read that finds it), 'stonewalled' (processes that the first to end stopped)."""
     doubts: Sequence[str] = ()
-    """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds',
-    'sides-unknown' (dd without its arguments), 'no-operations' (a rate of nothing)."""
+    """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
+    counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing)."""
 
 
 @dataclass(frozen=True)

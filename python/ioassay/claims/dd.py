@@ -21,6 +21,7 @@ NAME = "dd"
 STREAM = "stderr"
 
 _RECORDS = re.compile(r"[^\d+]{0,60}(\d{1,19})\+(\d{1,19})(?![\d+])[^\d+]{0,60}")
+_PAIR = re.compile(r"[0-9]\+[0-9]")
 _COMMA = r"[,，、]\s*"
 _SUMMARY = re.compile(
     rf"(\d{{1,19}})\D.*?{_COMMA}([\d.,]+(?:e[-+]?\d+)?)\s*[^\d\s,，、]{{1,12}}{_COMMA}"
@@ -80,7 +81,7 @@ class _Block:
 def _blocks(text: str) -> Iterator[_Block]:
     """Two lines of blocks in a row, and the summary in the two lines after them, where there is one."""
     last = -1
-    for end, line in lines_with(text, "+"):
+    for end, line in lines_with(text, _PAIR):
         first = _RECORDS.fullmatch(line.strip())
         if first is None or end <= last:
             continue

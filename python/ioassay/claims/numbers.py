@@ -62,19 +62,24 @@ def step_of(text: str) -> float:
     return 1.0 if last < 0 else 10.0 ** -len(re.sub(r"\D.*", "", text[last + 1 :]))
 
 
-def lines_with(text: str, needle: str, start: int = 0) -> Iterator[tuple[int, str]]:
+def lines_with(text: str, needle: str | re.Pattern[str], start: int = 0) -> Iterator[tuple[int, str]]:
     """Each line (ended by a line feed or a carriage return) that has `needle`, with its end; very long ones left out.
 
-    A search for a fixed text is some ten times as fast as looking at every line.
+    A search for a fixed text, or for a short pattern, is some ten times as fast as looking at every line.
     """
-    found = text.find(needle, start)
-    while found >= 0:
+    while (found := _place(text, needle, start)) >= 0:
         begin = 1 + max(text.rfind("\n", start, found), text.rfind("\r", start, found), start - 1)
         end = line_end(text, found)
         if end - begin <= _LONGEST_LINE:
             yield end, text[begin:end]
         start = end
-        found = text.find(needle, end)
+
+
+def _place(text: str, needle: str | re.Pattern[str], start: int) -> int:
+    if isinstance(needle, str):
+        return text.find(needle, start)
+    match = needle.search(text, start)
+    return match.start() if match else -1
 
 
 def line_end(text: str, start: int) -> int:
