@@ -155,7 +155,7 @@ class _Watched:
                     on_held=held,
                     on_ended=watching.ended,
                 )
-                self.seen = watching.observation(outcome.usage)
+                self.seen = watching.observation(outcome)
                 return outcome
         finally:
             self.samples, self.cost = sampler.stop()

@@ -20,7 +20,22 @@ from types import FrameType
 import typer
 
 import ioassay
-from ioassay.cli import compare, console, doctor, import_, plan, quick, report, run, simulate, sql, studies, trace
+from ioassay.cli import (
+    compare,
+    console,
+    doctor,
+    import_,
+    plan,
+    quick,
+    record,
+    report,
+    run,
+    simulate,
+    sql,
+    studies,
+    trace,
+    witness,
+)
 from ioassay.errors import Interrupted, IoassayError, UsageError
 
 app = typer.Typer(
@@ -32,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (quick, run, plan, studies, report, compare, import_, doctor, sql, trace, simulate):
+for command in (quick, run, plan, studies, report, compare, import_, doctor, sql, witness, record, trace, simulate):
     command.register(app)
 
 

@@ -18,10 +18,11 @@ from ioassay.traces.preparation import preparation
 from ioassay.traces.recipe import recipe
 from ioassay.traces.tables import csv
 
-__all__ = ["convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]
+__all__ = ["check_output", "convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]
 
 Trace = str | Path | Mapping[str, Any]
-"""A file (`-` is standard input), the name of a shipped trace, a recipe, or what `source` made."""
+"""A file (`-` is standard input), the name of a shipped trace, a recipe, `{"recording": …}` for what the witness wrote
+down (`path`, and optionally `own`: only the command's own requests, `device`: major:minor), or what `source` made."""
 
 
 def formats() -> list[dict[str, Any]]:
@@ -52,7 +53,7 @@ def source(
     """
     described: dict[str, Any]
     if isinstance(trace, Mapping):
-        described = dict(trace) if trace.keys() & {"path", "make"} else {"make": dict(trace)}
+        described = dict(trace) if trace.keys() & {"path", "make", "recording"} else {"make": dict(trace)}
     else:
         described = {"path": str(_found(trace))}
     if format is not None:
@@ -122,6 +123,13 @@ def make(
 ) -> dict[str, Any]:
     """Write a made trace; `laws` are those of `recipe`, the rest is as in `convert`."""
     return convert(recipe(**laws), output, to=to, lose=lose, force=force)
+
+
+def check_output(output: str | Path, to: str | None = None, *, force: bool = False) -> None:
+    """UsageError, before anything is done, for an output that `convert` would refuse."""
+    files.told(output, to, formats())
+    if str(output) != "-":
+        files.check(Path(output), force=force)
 
 
 def _found(trace: str | Path) -> Path:

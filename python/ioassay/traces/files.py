@@ -35,6 +35,16 @@ def told(output: str | Path, to: str | None, formats: Sequence[Mapping[str, Any]
     return longest.pop(), compress
 
 
+def check(path: Path, *, force: bool) -> None:
+    """UsageError where something is there that may not be replaced, or there is no folder for it."""
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no regular file, wanted one, or - for standard output")
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists; --force replaces it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder, wanted one that exists for {path.name}")
+
+
 @contextmanager
 def replaced(path: Path, *, force: bool) -> Iterator[Path]:
     """A path to write to, which becomes `path` when all went well and is removed otherwise.
@@ -42,12 +52,7 @@ def replaced(path: Path, *, force: bool) -> Iterator[Path]:
     Raises UsageError where something is there that may not be replaced, OSError as the system does.
     """
     path = path.resolve()  # a symbolic link stays, and what it names is replaced
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no regular file, wanted one, or - for standard output")
-    if path.exists() and not force:
-        raise UsageError(f"{path} exists; --force replaces it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is no folder, wanted one that exists for {path.name}")
+    check(path, force=force)
     unfinished = durable.unfinished_of(path)
     try:
         yield unfinished

@@ -50,7 +50,7 @@ def watch(
             on_ended=watched.ended,
             stdin=stdin,
         )
-        return Watched(outcome, watched.observation(outcome.usage))
+        return Watched(outcome, watched.observation(outcome))
 
 
 def paths_in(argv: Sequence[str]) -> list[Path]:

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from resource import struct_rusage
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ioassay import _core
 from ioassay.observation import BPF, COUNTERS, OFF, RECORD, STRACE, File, Observation, from_dict
+from ioassay.roles import Outcome
 from ioassay.witness import strace
 from ioassay.witness.capability import AUTO, Choice, best
 from ioassay.witness.counters import Counters
@@ -46,7 +46,7 @@ class Watching(Protocol):
     def ended(self, pid: int) -> None:
         """It has ended and is not reaped yet."""
 
-    def observation(self, usage: struct_rusage | None) -> Observation | None:
+    def observation(self, outcome: Outcome) -> Observation | None:
         """What was seen, once; None when nothing was to be watched."""
 
 
@@ -87,7 +87,7 @@ class _Nothing:
     def ended(self, pid: int) -> None:
         pass
 
-    def observation(self, usage: struct_rusage | None) -> Observation | None:
+    def observation(self, outcome: Outcome) -> Observation | None:
         return None
 
 
@@ -109,7 +109,7 @@ class _Strace(_Nothing):
     def ended(self, pid: int) -> None:
         self._ended_ns = time.monotonic_ns()
 
-    def observation(self, usage: struct_rusage | None) -> Observation:
+    def observation(self, outcome: Outcome) -> Observation:
         found = strace.read(self._output, self._asked, self._choice.why)
         files = _with_filesystems(found.files)
         return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
@@ -159,9 +159,9 @@ class _Witness:
         self._ended_ns = time.monotonic_ns()
         self._counters.end(pid)
 
-    def observation(self, usage: struct_rusage | None) -> Observation:
+    def observation(self, outcome: Outcome) -> Observation:
         seen = self._seen()
-        counted = self._counters.result(usage)
+        counted = self._counters.result(outcome.usage, outcome.leftovers)
         why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
         known = {
             "kernel": os.uname().release,

@@ -1,0 +1,139 @@
+"""ioassay record: a block trace of any command, ready for `ioassay simulate`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ioassay.cli import console, options, tail
+from ioassay.errors import RunError, ToolError, UsageError
+
+if TYPE_CHECKING:
+    from ioassay.observation import Observation
+    from ioassay.witness import Watched
+
+Command = Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("record", context_settings={"allow_interspersed_args": False})(record)
+
+
+def record(
+    command: Command,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
+    ],
+    to: Annotated[str | None, typer.Option(metavar="NAME", help="Format of OUT; otherwise its name tells it.")] = None,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="Requests of everybody, the kernel's write-back included.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only requests to this block device, such as nvme0n1.")
+    ] = None,
+    lose: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT", help="What may be lost if the format cannot hold it: alignment, devices, kinds."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT where it exists.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Run COMMAND and write down each request that reaches a block device, with its time of issue.
+
+    Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
+    """
+    from ioassay import traces
+
+    console.use_json(json)
+    number = _number(device)
+    traces.check_output(output, to, force=force)
+    beside = None if str(output) == "-" else output.absolute().parent  # a recording may need more room than /tmp has
+    with tempfile.TemporaryDirectory(prefix=".ioassay-record-", dir=beside) as name:
+        watched = _watched(command, Path(name), quiet=json)
+        recording = {"path": str(Path(name) / "requests.bin"), "own": not everybody}
+        described = {"recording": {**recording, "device": number} if number else recording}
+        done = _written(described, output, to, lose or (), force=force)
+    _say(output, watched, done, json=json)
+    if watched.outcome.exit_code != 0:
+        raise typer.Exit(1)
+
+
+def _written(
+    described: Mapping[str, Any], output: Path, to: str | None, lose: Sequence[str], *, force: bool
+) -> dict[str, Any]:
+    """Write the trace. Where its format cannot hold it, nothing is lost: the command may have run for hours."""
+    from ioassay import traces
+
+    try:
+        return traces.convert(described, output, to=to, lose=lose, force=force)
+    except UsageError as error:
+        if str(output) == "-":
+            raise
+        whole = _free(output.with_name(f"{output.name}.csv"))
+        traces.convert(described, whole, to="csv")
+        kept = f"the whole recording is kept as {whole}; change it with: ioassay trace convert {whole} {output}"
+        raise UsageError(f"{str(error).rpartition('.tmp: ')[2]}; {kept}") from None
+
+
+def _free(path: Path) -> Path:
+    """A path that is free: `t.csv`, `t.2.csv`, …"""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}.{number}")
+    return free
+
+
+def _number(device: str | None) -> str | None:
+    """major:minor of a block device's name; UsageError where there is none."""
+    if device is None:
+        return None
+    path = Path("/sys/class/block") / Path(device).name / "dev"
+    try:
+        return path.read_text().strip()
+    except OSError:
+        raise UsageError(f"--device {device}: no block device is called so; see: lsblk") from None
+
+
+def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Watched:
+    """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
+    from ioassay import host, witness
+    from ioassay.observation import RECORD
+
+    devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
+    shown = sys.stderr if quiet else sys.stdout
+    sys.stdout.flush()
+    with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
+        watched = witness.watch(command, RECORD, folder, sorted(devices), backend="bpf")
+    if watched.seen is None or watched.seen.backend != "bpf":
+        raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
+    if lost := _lost(watched.seen):
+        console.note(f"warning: {lost} requests found no room and are missing in the trace")
+    if not (folder / "requests.bin").exists():
+        raise RunError("the recording is gone; nothing was written")
+    return watched
+
+
+def _lost(seen: Observation) -> int:
+    return seen.health.get("dropped", 0) + seen.health.get("lost", 0)
+
+
+def _say(output: Path, watched: Watched, done: Mapping[str, Any], *, json: bool) -> None:
+    from ioassay.cli import trace_text
+
+    seen = watched.seen
+    assert seen is not None
+    if json:
+        counts = {name: seen.health.get(name, 0) for name in ("dropped", "lost", "missed", "in_flight", "unmatched")}
+        ended = {"exit_code": watched.outcome.exit_code, "seconds": watched.outcome.duration_s}
+        console.emit({"trace": str(output), **done, **ended, **counts, "layers": list(seen.layers)})
+        return
+    trace_text.written(output, done)
+    if str(output) != "-":
+        console.line(f"simulate it with: ioassay simulate {output}")

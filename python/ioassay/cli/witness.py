@@ -1,0 +1,187 @@
+"""ioassay witness: any benchmark, its claim set against what the kernel saw."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ioassay.cli import console, options, tail
+from ioassay.errors import Contradicted, InputError, UsageError
+
+if TYPE_CHECKING:
+    from ioassay.analysis.witnessed.outcome import Verdict
+    from ioassay.observation import Observation
+    from ioassay.record import Claim
+    from ioassay.witness import Watched
+
+LEVELS = ("counters", "block", "syscalls")
+BACKENDS = ("auto", "bpf", "counters", "strace")
+Command = Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
+Backend = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="auto, bpf, counters, or strace, which counts right and slows everything down."),
+]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the command, what it claims and what that is worth."""
+
+    watched: Watched
+    claims: Sequence[Claim]
+
+    @property
+    def seen(self) -> Observation:
+        assert self.watched.seen is not None
+        return self.watched.seen
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("witness", context_settings={"allow_interspersed_args": False})(witness)
+
+
+def witness(
+    command: Command,
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs a call).")
+    ] = "syscalls",
+    backend: Backend = "auto",
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,…", help="What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"),
+    ] = None,
+    twins: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
+    ] = 0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write down everything that was seen, as JSON.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Run COMMAND and set what it claims against what the kernel saw of it. Exit 4: the kernel contradicts it.
+
+    Claims are read from the output of fio (best with --output-format=json), IOzone, dd and db_bench, or given by
+    --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
+    """
+    from ioassay.cli import witness_text
+
+    console.use_json(json)
+    stated = _stated(claim)
+    _check(level, backend, output)
+    runs, untraced = _runs(command, level, backend, stated, twins, quiet=json)
+    judged = _judged(runs, untraced)
+    result = witness_text.result(command, runs, judged)
+    if output is not None:
+        _keep(output, runs)
+    if json:
+        console.emit(result)
+    else:
+        witness_text.say(runs[-1], judged, result)
+    _end(runs, judged)
+
+
+def _stated(claim: Sequence[str] | None) -> list[Claim]:
+    from ioassay.claims import generic
+
+    return [generic.parse(text) for text in claim or ()]
+
+
+def _check(level: str, backend: str, output: Path | None) -> None:
+    for option, value, known in (("level", level, LEVELS), ("backend", backend, BACKENDS)):
+        if value not in known:
+            hint = "; requests are recorded by: ioassay record" if value == "record" else ""
+            raise UsageError(f"--{option} {value}: unknown; wanted {', '.join(known)}{hint}")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"--output {output}: its folder does not exist; make it first")
+
+
+def _runs(
+    command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], twins: int, *, quiet: bool
+) -> tuple[list[Run], list[Run]]:
+    """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
+    import random
+
+    from ioassay.observation import OFF
+
+    runs: dict[bool, list[Run]] = {True: [], False: []}
+    order = [traced for _ in range(twins) for traced in random.sample([True, False], 2)] or [True]
+    for number, traced in enumerate(order, start=1):
+        if len(order) > 1:
+            console.note(f"run {number} of {len(order)}, {'with' if traced else 'without'} the witness")
+        runs[traced].append(_run(command, level if traced else OFF, backend, stated, quiet=quiet))
+    return runs[True], runs[False]
+
+
+def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
+    from ioassay import host, witness
+
+    devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
+    shown = sys.stderr if quiet else sys.stdout
+    with tempfile.TemporaryDirectory(prefix="ioassay-witness-") as name:
+        folder = Path(name)
+        sys.stdout.flush()
+        with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
+            watched = witness.watch(command, level, folder, sorted(devices), backend=backend, stdin=_stdin())
+        return Run(watched, stated or _claims(command, folder))
+
+
+def _stdin() -> int | None:
+    """What is piped into us goes to the command; it has no terminal, since it runs in a group of its own."""
+    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno()
+
+
+def _claims(command: Sequence[str], folder: Path) -> list[Claim]:
+    from ioassay import claims
+
+    files = {name: _text(Path(name)) for name in claims.outputs(command) if Path(name).is_file()}
+    try:
+        return claims.read(command, _text(folder / "stdout"), _text(folder / "stderr"), files)
+    except InputError as error:
+        console.note(f"warning: no claim could be read: {error}")
+        return []
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _judged(runs: Sequence[Run], untraced: Sequence[Run]) -> list[Verdict]:
+    """The verdicts of the run that is judged worst."""
+    from ioassay.analysis.witnessed.effect import Twins
+    from ioassay.analysis.witnessed.judge import judge, overall
+    from ioassay.analysis.witnessed.outcome import rank
+
+    twins = Twins("runs a second", list(map(_rate, runs)), list(map(_rate, untraced))) if untraced else None
+    judged = [judge(run.claims, run.seen, twins=twins, exit_ok=run.watched.outcome.exit_code == 0) for run in runs]
+    return max(judged, key=lambda verdicts: rank(overall(verdicts)))
+
+
+def _rate(run: Run) -> float:
+    """What the witness may slow down: runs of the command a second."""
+    return 1 / max(run.watched.outcome.duration_s, 1e-9)
+
+
+def _keep(output: Path, runs: Sequence[Run]) -> None:
+    import json
+    from dataclasses import asdict
+
+    from ioassay import durable
+
+    table = [{"claims": [asdict(claim) for claim in run.claims], "seen": run.seen.as_dict()} for run in runs]
+    durable.write(output, json.dumps(table, indent=1))
+
+
+def _end(runs: Sequence[Run], judged: Sequence[Verdict]) -> None:
+    from ioassay.analysis.witnessed.outcome import contradicted
+
+    if contradicted(judged):
+        raise typer.Exit(Contradicted.exit_code)
+    if any(run.watched.outcome.exit_code != 0 for run in runs):
+        raise typer.Exit(1)

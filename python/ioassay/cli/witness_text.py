@@ -1,0 +1,118 @@
+"""What `ioassay witness` says: one object for --json, a few lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ioassay.cli import console
+from ioassay.units import format_ns, format_size
+
+if TYPE_CHECKING:
+    from ioassay.analysis.witnessed.outcome import Verdict
+    from ioassay.cli.witness import Run
+    from ioassay.observation import Observation, Requests
+
+_MOST_CLAIMS = 12
+"""Claims that are told one by one; an automatic IOzone run makes hundreds."""
+
+
+def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict]) -> dict[str, Any]:
+    """The result as --json prints it; of several runs, what was seen is that of the last one."""
+    from ioassay.analysis.witnessed.judge import overall
+    from ioassay.analysis.witnessed.totals import classes
+
+    run = runs[-1]
+    seen, whole = run.seen, overall(judged, run.seen)
+    moved = classes(run.claims, seen)
+    return {
+        "command": list(command),
+        "exit_code": run.watched.outcome.exit_code,
+        "seconds": run.watched.outcome.duration_s,
+        "backend": seen.backend,
+        "asked": seen.asked,
+        "layers": list(seen.layers),
+        "why": seen.why,
+        "ops": {name: calls.calls for name, calls in moved.items()},
+        "bytes": {name: calls.bytes for name, calls in moved.items()},
+        "operations": [_operation(each) for each in asdict(seen)["operations"]],
+        "block": [_operation(each) for each in asdict(seen)["block"]],
+        "processes": seen.processes,
+        "lost": seen.health.get("lost", 0) + seen.health.get("dropped", 0),
+        "missed": seen.health.get("missed", 0),
+        "health": dict(seen.health),
+        "counters": dict(seen.counters),
+        "disks": {name: dict(counts) for name, counts in seen.disks.items()},
+        "cost": dict(seen.cost),
+        "claim": asdict(whole.claim) if whole.claim else None,
+        "verdict": whole.category,
+        "reason": whole.reason,
+        "explanation": whole.explanation,
+        "claims": [asdict(claim) for claim in run.claims],
+        "verdicts": [verdict.as_dict() for verdict in judged],
+        "runs": len(runs),
+    }
+
+
+def _operation(item: Mapping[str, Any]) -> dict[str, Any]:
+    """One class without its histogram, which --output keeps."""
+    return {key: value for key, value in item.items() if key != "latency"}
+
+
+def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
+    """The verdicts, then what they rest on."""
+    console.line()
+    if not judged:
+        console.line(f"{result['verdict']}: no claim")
+        console.paragraph(f"{result['explanation']} State one with --claim bytes=…,ops=…,seconds=…", "    ")
+        console.line()
+    for verdict in judged[:_MOST_CLAIMS]:
+        _say_verdict(verdict)
+    if (more := len(judged) - _MOST_CLAIMS) > 0:
+        console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
+    _say_seen(run.seen, result)
+    _say_watch(run.seen)
+
+
+def _say_verdict(verdict: Verdict) -> None:
+    claim = verdict.claim
+    of = " ".join(filter(None, (claim.source, claim.test, claim.kind))) if claim else "no claim"
+    console.line(f"{verdict.category}{f' ({verdict.reason})' if verdict.reason else ''}: {of}")
+    console.paragraph(verdict.explanation, "    ")
+    for note in verdict.notes:
+        console.paragraph(note, "    ")
+    console.line()
+
+
+def _say_seen(seen: Observation, result: Mapping[str, Any]) -> None:
+    rows = [
+        [name, f"{result['ops'][name]:,}", format_size(result["bytes"][name])]
+        for name in result["ops"]
+        if result["ops"][name]
+    ]
+    if rows:
+        console.line("The files that this is about, as the kernel saw it:")
+        console.table(["calls", "number", "moved"], rows)
+        console.line()
+    requests = [_device_row(each) for each in seen.block if each.calls.calls]
+    if requests:
+        console.line("Requests to block devices:")
+        console.table(["device", "whose", "kind", "number", "bytes", "merged", "mean time"], requests)
+        console.line()
+
+
+def _device_row(each: Requests) -> list[str]:
+    calls = each.calls
+    mean = format_ns(calls.sum_ns / calls.completed) if calls.completed else "-"
+    who = "its own" if each.own else "others'"
+    return [each.name, who, each.kind, f"{calls.calls:,}", format_size(calls.bytes), str(each.merges), mean]
+
+
+def _say_watch(seen: Observation) -> None:
+    faults = [f"{name.replace('_', ' ')} {number}" for name, number in seen.health.items() if number]
+    health = f"; {', '.join(faults)}" if faults else "; nothing was lost" if seen.health else ""
+    tasks = f", {console.count(seen.processes, 'task')} followed" if seen.processes else ""
+    console.line(f"Watched by {seen.backend} ({', '.join(seen.layers)}){tasks}{health}")
+    if seen.why:
+        console.paragraph(seen.why, "    ")

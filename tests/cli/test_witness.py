@@ -1,0 +1,224 @@
+"""ioassay witness: claims of real programs against what the kernel saw of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MIB = 1 << 20
+SIZE = 64 * MIB
+IOASSAY = [sys.executable, "-m", "ioassay"]
+JOB = ["fio", "--name=job", "--filename=data", "--bs=4k", "--size=64M", "--output-format=json"]
+
+
+def witness(folder: Path, *argv: str, code: int = 0) -> dict[str, Any]:
+    done = subprocess.run(
+        [*IOASSAY, "witness", "--json", *argv], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder on a disk with 64 MiB that were written and are not in the cache."""
+    made = tmp_path_factory.mktemp("witness")
+    with (made / "data").open("wb") as file:
+        for _ in range(64):
+            file.write(os.urandom(MIB))
+        os.fsync(file.fileno())
+    return made
+
+
+def cold(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+@pytest.mark.parametrize(
+    "engine",
+    [
+        ["psync"],
+        ["libaio", "--iodepth=16"],
+        ["libaio", "--iodepth=16", "--iodepth_batch=16", "--iodepth_batch_complete_min=16"],
+        ["io_uring", "--iodepth=16"],
+        ["io_uring", "--iodepth=16", "--sqthread_poll=1"],
+    ],
+    ids=["psync", "libaio", "libaio-batch", "io_uring", "sqpoll"],
+)
+def test_direct_reads_are_counted_as_fio_counts_them(engine: list[str], folder: Path) -> None:
+    found = witness(folder, "--", *JOB, "--rw=randread", "--direct=1", f"--ioengine={engine[0]}", *engine[1:])
+    assert found["backend"] == "bpf"
+    assert {"block", "uring", "syscalls"} <= set(found["layers"])
+    assert found["ops"]["read"] == SIZE // 4096 == found["claim"]["operations"]
+    assert found["bytes"]["read"] == SIZE == found["claim"]["bytes"]
+    assert (found["lost"], found["missed"]) == (0, found["health"]["missed"])
+    read = sum(part["calls"]["bytes"] for part in found["block"] if part["own"] and part["kind"] == "read")
+    assert read >= SIZE
+    assert found["verdict"].startswith("CONFIRMED"), found["explanation"]
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+def test_the_null_engine_is_unsubstantiated(folder: Path) -> None:
+    found = witness(folder, "--", *JOB, "--rw=read", "--ioengine=null")
+    assert found["verdict"] == "UNSUBSTANTIATED"
+    assert found["ops"]["read"] == 0
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+def test_a_hole_is_unsubstantiated_since_no_device_was_asked(tmp_path: Path) -> None:
+    with (tmp_path / "data").open("wb") as file:
+        file.truncate(SIZE)
+    found = witness(tmp_path, "--", *JOB, "--rw=randread", "--direct=1", "--ioengine=psync")
+    assert (found["verdict"], found["reason"]) == ("UNSUBSTANTIATED", "NO-DEVICE-IO")
+    assert found["ops"]["read"] == SIZE // 4096
+    assert "hole" in found["explanation"] or any("hole" in note for note in found["verdicts"][0]["notes"])
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+def test_warm_reads_are_confirmed_as_those_of_the_cache(folder: Path) -> None:
+    (folder / "data").read_bytes()
+    found = witness(folder, "--", *JOB, "--rw=read", "--ioengine=psync", "--invalidate=0")
+    assert found["verdict"] == "CONFIRMED-CACHED", found["explanation"]
+    cold(folder / "data")
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+def test_writes_without_a_sync_are_confirmed_as_deferred(folder: Path) -> None:
+    found = witness(folder, "--", *JOB, "--rw=write", "--ioengine=psync")
+    assert found["verdict"] == "CONFIRMED-DEFERRED", found["explanation"]
+    cold(folder / "data")
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+def test_level_block_confirms_direct_reads_without_watching_a_call(folder: Path) -> None:
+    command = [*JOB, "--rw=randread", "--direct=1", "--ioengine=libaio", "--iodepth=8"]
+    found = witness(folder, "--level", "block", "--", *command)
+    assert "syscalls" not in found["layers"]
+    assert found["verdict"] == "CONFIRMED", found["explanation"]
+
+
+LIAR = """
+import os
+f = os.open("data", os.O_RDONLY)
+for _ in range(256):
+    os.read(f, 4096)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.parametrize(
+    ("claim", "code", "verdict"),
+    [
+        (f"bytes={256 * 4096},ops=256,kind=read,path=data", 0, "CONFIRMED"),
+        (f"bytes={2 * 256 * 4096},kind=read,path=data", 4, "CONTRADICTED"),
+        ("ops=512,kind=read,path=data", 4, "CONTRADICTED"),
+        (f"bytes={256 * 4096},seconds=1000,kind=read,path=data", 4, "CONTRADICTED"),
+    ],
+    ids=["truth", "twice-the-bytes", "twice-the-operations", "longer-than-it-ran"],
+)
+def test_a_program_that_lies_ends_with_4(claim: str, code: int, verdict: str, folder: Path) -> None:
+    (folder / "data").read_bytes()  # from a cold file the device would read ahead, which is AMPLIFIED
+    found = witness(folder, "--claim", claim, "--", sys.executable, "-c", LIAR, code=code)
+    assert found["verdict"].split("-")[0] == verdict, found["explanation"]
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_a_benchmark_that_prints_twice_the_bytes_it_moved_ends_with_4(folder: Path) -> None:
+    lie = "512+0 records in\\n512+0 records out\\n2097152 bytes (2.1 MB, 2.0 MiB) copied, 0.01 s, 210 MB/s\\n"
+    script = LIAR + f'import sys; sys.stderr.write("{lie}")'
+    (folder / "dd").write_text(f"#!{sys.executable}\n{script}")
+    (folder / "dd").chmod(0o755)
+    found = witness(folder, "--", "./dd", "if=data", "of=/dev/null", "bs=4k", code=4)
+    assert found["verdict"] == "CONTRADICTED", found["explanation"]
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_twins_say_what_watching_did(folder: Path) -> None:
+    found = witness(folder, "--twins", "3", "--", "dd", "if=data", "of=/dev/null", "bs=1M")
+    assert found["runs"] == 3
+    [verdict] = found["verdicts"]
+    assert verdict["numbers"]["probe_effect_runs"] == 3
+    assert any(note.startswith("Probe effect") for note in verdict["notes"]) or found["verdict"] == "PERTURBED"
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_everything_that_was_seen_can_be_kept(folder: Path, tmp_path: Path) -> None:
+    from ioassay.observation import from_dict
+
+    witness(folder, "--output", str(tmp_path / "seen.json"), "--", "dd", "if=data", "of=/dev/null", "bs=1M")
+    [run] = json.loads((tmp_path / "seen.json").read_text())
+    assert any(file.path == "data" for file in from_dict(run["seen"]).files)
+    assert run["claims"][0]["source"] == "dd"
+
+
+def test_without_privileges_counters_judge_what_they_can(folder: Path) -> None:
+    found = witness(folder, "--backend", "counters", "--", "dd", "if=data", "of=/dev/null", "bs=1M")
+    assert found["backend"] == "counters"
+    assert found["verdict"] in ("CONFIRMED", "CONFIRMED-CACHED", "INCOMPLETE", "UNSUPPORTED")
+    assert "counters" in found["why"]
+
+
+def test_a_program_without_a_claim_is_told_how_to_make_one(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*IOASSAY, "witness", "--level", "counters", "--", "sh", "-c", "echo said; echo wrong >&2"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "said\n" in done.stdout and "wrong\n" in done.stderr
+    assert "UNSUPPORTED" in done.stdout and "--claim" in done.stdout
+
+
+def test_a_command_that_fails_or_never_starts_is_not_hidden(tmp_path: Path) -> None:
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "exit 7", code=1)["exit_code"] == 7
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["exit_code"] is None
+    assert "no-such-program" in witness(tmp_path, "--level", "counters", "--", "no-such-program", code=1)["error"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--level", "everything", "--", "true"], "wanted counters, block, syscalls"),
+        (["--level", "record", "--", "true"], "ioassay record"),
+        (["--backend", "magic", "--", "true"], "wanted auto"),
+        (["--claim", "speed=7", "--", "true"], "speed"),
+        (["--claim", "bytes=many", "--", "true"], "bytes"),
+        (["--output", "no/such/folder/x.json", "--", "true"], "folder does not exist"),
+    ],
+)
+def test_bad_options_are_told_before_anything_runs(argv: list[str], said: str, tmp_path: Path) -> None:
+    assert said in witness(tmp_path, *argv, code=2)["error"]
+
+
+def test_what_is_piped_in_reaches_the_command_and_its_json_option_is_its_own(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*IOASSAY, "witness", "--level", "counters", "--", "sh", "-c", "cat", "--json"],
+        cwd=tmp_path, input="through", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("through")
