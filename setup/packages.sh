@@ -10,6 +10,10 @@ fio                                 fio              the tool that makes the loa
 losetup                             mount            to find what lies under a loop device
 /etc/ssl/certs/ca-certificates.crt  ca-certificates  so that cargo can fetch crates
 '
+# Installed if possible; without them ./ioassay does less, and says so.
+wanted_packages='
+clang  clang  BPF programs, which watch what the kernel does; without them only its counters are read
+'
 # ./check installs these if it can; a test that misses one is skipped with the reason.
 check_packages='
 chromium    chromium     tests that open the report
@@ -20,6 +24,7 @@ mkfs.btrfs  btrfs-progs  a file system over several devices
 mkfs.xfs    xfsprogs     another file system
 sfdisk      fdisk        partition tables
 strace      strace       tests of watching a command with strace
+bpftrace    bpftrace     what it costs beside the witness, in benches
 mdadm       mdadm        signatures of RAID members
 dmsetup     dmsetup      device mapper holders
 '
@@ -31,9 +36,17 @@ install_packages() {
     missing=$(missing_packages "$run_packages")
     can_link || missing="$missing gcc libc6-dev"
     [ -z "$missing" ] || apt_install_or_fail "$missing"
+    wanted=$(missing_packages "$wanted_packages")
+    [ -z "$wanted" ] || apt_install_if_possible "$wanted" "./ioassay watches with the kernel's counters only without"
+    remember_clang
     [ "$1" = check ] || return 0
     wanted=$(missing_packages "$check_packages")
-    [ -z "$wanted" ] || apt_install_if_possible "$wanted"
+    [ -z "$wanted" ] || apt_install_if_possible "$wanted" "tests will be skipped that need"
+}
+
+# So that a start after clang was installed builds again (setup/ready.sh).
+remember_clang() {
+    if command -v clang >/dev/null; then rm -f "$state/no-clang"; else true >"$state/no-clang"; fi
 }
 
 # missing_packages TABLE   the packages of the lines whose command or path is not there
@@ -66,16 +79,16 @@ apt_install_or_fail() {
     step "installing system packages, once:$1" apt_install $1
 }
 
-# For what only some tests need: says what could not be had, and goes on.
+# apt_install_if_possible PACKAGES LOSS   says what could not be had, and what is lost without it, and goes on
 apt_install_if_possible() {
     if ! can_install; then
-        say "not installed, tests that need them will be skipped:$1"
+        say "not installed:$1; $2 them"
         return
     fi
-    say "installing system packages for the tests, once:$1"
+    say "installing system packages, once:$1"
     # shellcheck disable=SC2086 # a list of words
     quietly apt_install $1 || for package in $1; do
-        quietly apt_install "$package" || say "could not install $package (see $log); tests that need it will be skipped"
+        quietly apt_install "$package" || say "could not install $package (see $log); $2 it"
     done
 }
 

@@ -9,6 +9,8 @@ ready() {
     # The stamp holds the path it was made at: a virtual environment does not survive being moved.
     [ -f "$1/.setup/$2" ] && IFS= read -r ready_at <"$1/.setup/$2" && [ "$ready_at" = "$1" ] || return 1
     [ -x "$1/.venv/bin/python" ] && command -v fio >/dev/null || return 1
+    # Built without clang, which is there now.
+    { [ ! -e "$1/.setup/no-clang" ] || ! command -v clang >/dev/null; } || return 1
     set -- "$1" "$2" "$1"/python/ioassay/_core*.so
     [ -e "$3" ] || return 1
     # Folders count too: a file that was removed leaves its folder newer.
