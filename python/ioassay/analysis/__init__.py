@@ -9,6 +9,7 @@ from __future__ import annotations
 ANALYSES: dict[str, str] = {
     "reductions": "ioassay.analysis.reductions",
     "conclude": "ioassay.analysis.conclude",
+    "verdict": "ioassay.analysis.verdict",
     "describe": "ioassay.analysis.describe",
     "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effect",

@@ -259,11 +259,12 @@ def _counted(want: Expected, seen: Seen, pool: Pool) -> dict[str, Any]:
 
 
 def _explained(fault: Fault, group: Group, want: Expected, seen: Seen, pool: Pool, times: Mapping[str, float]) -> str:
+    if fault.reason == "DEVICE-NOT-OBSERVED":
+        return f"The kernel saw {counts.seen_amount(seen)}. {fault.text}"
     if fault.category not in TRUE_CLAIMS:
         return fault.text
     if seen.source == "nothing" or (want.bytes and seen.bytes < want.bytes):
-        told = f"{counts.amount(want)} were claimed; calls were not seen, and the device moved "
-        told += f"{format_size(pool.device.own_bytes)} for it."
+        told = f"{counts.amount(want)} were claimed; calls were not seen, and {_moved_words(pool)} for it."
     elif want.operations is None and want.bytes is None:
         told = f"The kernel saw {counts.seen_amount(seen)}."
     else:
@@ -274,6 +275,18 @@ def _explained(fault: Fault, group: Group, want: Expected, seen: Seen, pool: Poo
     if group.one_pass and difference is not None and pool.bytes:
         rate = seen.bytes / times["seen_seconds"]
         told += f" From first to last call that is {format_rate(rate)}, {abs(difference):.2g} % from the claim."
-    elif pool.device.known and pool.storage and pool.bytes:
-        told += f" The device moved {format_size(pool.device.own_bytes)}."
+    elif pool.device.known and pool.storage and pool.bytes and " for it." not in told:
+        told += f" {_moved_words(pool, capital=True)}."
     return told
+
+
+def _moved_words(pool: Pool, *, capital: bool = False) -> str:
+    """What reached the device, or what the process's own account says, where requests were not watched."""
+    own = pool.device.own_bytes
+    if not pool.watched and pool.kind == "write":
+        text = f"the command made {format_size(own)} dirty, or wrote it past the cache"
+    elif pool.kind == "write" and own < pool.bytes:
+        text = f"the device wrote {format_size(own)} for it and {format_size(pool.device.any_bytes - own)} for others"
+    else:
+        text = f"the device moved {format_size(own)}"
+    return text[:1].upper() + text[1:] if capital else text
