@@ -1,0 +1,19 @@
+"""A trial of fio claims what its JSON claims; a trial that failed claims nothing."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ioassay.claims import fio
+
+
+@pytest.mark.parametrize("name", ["read", "write", "randrw-2-jobs", "null-engine"])
+def test_a_trial_has_the_claims_of_its_results(golden: Any, name: str) -> None:
+    found = golden.parsed(name).claims
+    assert found == fio.from_json(json.loads(golden.text(name)))
+    assert {claim.source for claim in found} == {"fio"}
+
+
+def test_a_trial_that_failed_claims_nothing(golden: Any) -> None:
+    assert golden.parsed("no-space").claims == ()
