@@ -136,4 +136,5 @@ def _say(output: Path, watched: Watched, done: Mapping[str, Any], *, json: bool)
         return
     trace_text.written(output, done)
     if str(output) != "-":
-        console.line(f"simulate it with: ioassay simulate {output}")
+        # A disk may be larger than the simulated drive; wrapping keeps neighbours beside each other.
+        console.line(f"simulate it with: ioassay simulate {output} --limit 160GiB --beyond wrap")
