@@ -38,6 +38,10 @@ def _percent(value: float) -> str:
     return f"{value:.1f} %"
 
 
+def _hundredths(value: float) -> str:
+    return f"{value:+.2f} %"
+
+
 @dataclass(frozen=True)
 class _Rule:
     pattern: re.Pattern[str]
@@ -80,6 +84,8 @@ _RULES: tuple[_Rule, ...] = (
         units.format_ns,
     ),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
+    _Rule(re.compile(r"^pass\.bw$"), "bytes/s", "higher", lambda _: "Bandwidth", units.format_rate),
+    _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),

@@ -10,6 +10,7 @@ ANALYSES: dict[str, str] = {
     "reductions": "ioassay.analysis.reductions",
     "conclude": "ioassay.analysis.conclude",
     "verdict": "ioassay.analysis.verdict",
+    "accountings": "ioassay.analysis.accountings",
     "describe": "ioassay.analysis.describe",
     "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effect",

@@ -26,7 +26,35 @@ class Claims:
 
 def of(study: str) -> Claims | None:
     """What was published of the study called so; None for nothing."""
-    return next((_claims(table) for table in _tables() if study in table["studies"]), None)
+    return next((_claims(table) for table in _tables() if study in table["studies"] and "trace" in table), None)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Published rates of one disk in KiB/s, by test: what the benchmark claimed, what a tracer counted."""
+
+    name: str
+    claimed: Mapping[str, int]
+    traced: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one source published of claims beside counts, and how to read it."""
+
+    source: str
+    tests: tuple[str, ...]
+    disks: tuple[Disk, ...]
+    reading: tuple[str, ...]
+
+
+def rates_of(study: str) -> Rates | None:
+    """Published rates of the study called so; None for none."""
+    table = next((table for table in _tables() if study in table["studies"] and "disk" in table), None)
+    if table is None:
+        return None
+    disks = tuple(Disk(disk["name"], disk["claimed"], disk["traced"]) for disk in table["disk"])
+    return Rates(table["source"], tuple(table["tests"]), disks, tuple(table["reading"]))
 
 
 def _claims(table: Mapping[str, Any]) -> Claims:

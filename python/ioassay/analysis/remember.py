@@ -1,7 +1,7 @@
 """Keeps what several analyses of one RecordSet compute alike: its cells, its log samples, its doubts.
 
-Only for pure functions of (records, study, …) whose results nobody changes. The last RecordSet's results are kept,
-and dropped when that set is gone or another one is asked about.
+Only for pure functions of (records, study, …) whose results nobody changes. The results of the last two RecordSets
+are kept (a run's, and what an analysis makes of it), and dropped when that set is gone or two others are asked about.
 """
 
 from __future__ import annotations
@@ -18,18 +18,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+Known = dict[tuple[Any, ...], tuple[asked.Study, Any]]
+_OWNERS = 2
+
+
 class _Memory:
-    """Results for one RecordSet. Studies are kept too, so that their identity cannot be taken over by another."""
+    """Results by RecordSet. Studies are kept too, so that their identity cannot be taken over by another."""
 
     def __init__(self) -> None:
-        self._owner: weakref.ref[RecordSet] | None = None
-        self._known: dict[tuple[Any, ...], tuple[asked.Study, Any]] = {}
+        self._owners: list[tuple[weakref.ref[RecordSet], Known]] = []
 
-    def of(self, records: RecordSet) -> dict[tuple[Any, ...], tuple[asked.Study, Any]]:
-        if self._owner is None or self._owner() is not records:
-            known: dict[tuple[Any, ...], tuple[asked.Study, Any]] = {}
-            self._owner, self._known = weakref.ref(records, lambda _: known.clear()), known
-        return self._known
+    def of(self, records: RecordSet) -> Known:
+        for place, (owner, known) in enumerate(self._owners):
+            if owner() is records:
+                self._owners.append(self._owners.pop(place))
+                return known
+        made: Known = {}
+        self._owners = [*self._owners[1 - _OWNERS :], (weakref.ref(records, lambda _: made.clear()), made)]
+        return made
 
 
 _memory = _Memory()

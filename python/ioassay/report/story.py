@@ -24,6 +24,7 @@ _QUESTIONS = {
     "effect": "Do the factors matter? Analyses of variance",
     "regression": "Does it follow a line? Regressions",
     "latency": "How long do requests take? Latency distributions",
+    "accountings": "Which accounting is right? Claims and the kernel's calls",
 }
 _FEW_CONDITIONS = 12
 """Up to so many are shown whole in the summary; beyond, its lowest and highest."""

@@ -67,7 +67,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
     spec = read(study, table)
     problem = ""
     try:
-        chart = importlib.import_module(FIGURES[spec.kind]).draw(records, study, spec)
+        chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
     except NoData as missing:
         problem = str(missing)
         chart = placeholder.draw(spec, problem)
@@ -84,3 +84,22 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
         spec=declared,
         problem=problem,
     )
+
+
+def _subject(records: RecordSet, study: Mapping[str, Any], spec: FigureSpec) -> tuple[RecordSet, Mapping[str, Any]]:
+    """What the figure is of: the run itself, or its passes as if each were a trial."""
+    if spec.of == "trials":
+        return records, study
+    from ioassay.analysis import passes
+
+    made = passes.expanded(records, study)
+    if made is None:
+        raise NoData(_without_passes(records, study))
+    return made.records, made.study
+
+
+def _without_passes(records: RecordSet, study: Mapping[str, Any]) -> str:
+    from ioassay.report.figures import selection
+
+    selection.select(records, study, {})  # says why where nothing went well
+    return f"no trial of the study '{study['name']}' timed passes of its own"

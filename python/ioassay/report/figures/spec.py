@@ -24,13 +24,17 @@ class NoData(IoassayError):
 
 
 class FigureSpec(BaseModel):
-    """Keys of every figure. `where` keeps the trials whose factors have these levels."""
+    """Keys of every figure. `where` keeps the trials whose factors have these levels.
+
+    `of` says what a mark is made of: the study's trials, or each pass that a trial timed (`analysis.passes`).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: str
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
     title: str = ""
     where: dict[str, Level] = Field(default_factory=dict)
+    of: Literal["trials", "passes"] = "trials"
     width: Annotated[int, Field(ge=200, le=2000)] = 640
     height: Annotated[int, Field(ge=120, le=2000)] = 360
 

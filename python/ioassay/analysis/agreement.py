@@ -1,0 +1,97 @@
+"""Does the kernel's first to last call agree with what a benchmark claims, cell by cell, and if not, why?
+
+A cell is one test over one size at one point, with its repetitions; it is judged by the middle repetition, so that a
+single one in which the process lost its processor between a clock and a call decides nothing. What is beyond 1 % is
+explained only by what was recorded: how short the interval was, what the tool says of its clock, what the witness lost.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ioassay.analysis import asked
+from ioassay.analysis.passes import SPAN, Pass
+from ioassay.analysis.witnessed import accounting
+from ioassay.analysis.witnessed.outcome import INCOMPLETE
+from ioassay.record import Scalar
+
+WITHIN = 0.01
+"""Of the claim: what 'agrees' means."""
+AGREES, SHORT, CLOCK, LOST, UNSEEN, UNEXPLAINED = "agrees", "short", "clock", "lost", "unseen", "unexplained"
+EXPLAINED = {
+    SHORT: "by intervals so short that the clock's step and the few microseconds between clock and call are over 1 %",
+    CLOCK: "by the benchmark's own clock, which its output says is too coarse for the interval",
+    LOST: "by events that the witness lost",
+}
+_CLOCK_DOUBTS = frozenset({"clock-clamp", "poor-timer", "whole-microseconds"})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One test over one size at one point: its watched passes, in the order in which they ran."""
+
+    point: Mapping[str, Scalar]
+    test: str
+    size: tuple[int, int]
+    passes: Sequence[Pass]
+
+    @property
+    def difference(self) -> float | None:
+        """First to last call against the claim, as a share of it: the middle repetition."""
+        return middle([one.differences().get(SPAN) for one in self.passes])
+
+    @property
+    def gap_s(self) -> float | None:
+        """The claimed interval less first to last call: the middle repetition."""
+        return middle([one.gap_s for one in self.passes])
+
+    @property
+    def status(self) -> str:
+        """AGREES, a key of EXPLAINED, UNSEEN or UNEXPLAINED."""
+        difference = self.difference
+        if difference is None:
+            return UNSEEN
+        return AGREES if abs(difference) <= WITHIN else self._why()
+
+    def _why(self) -> str:
+        if any(_CLOCK_DOUBTS & set(one.claim.doubts) for one in self.passes):
+            return CLOCK
+        allowed = middle([_allowed_s(one) for one in self.passes])
+        if self.gap_s is not None and allowed is not None and abs(self.gap_s) <= allowed:
+            return SHORT
+        lost = any(one.verdict is not None and one.verdict.category == INCOMPLETE for one in self.passes)
+        return LOST if lost else UNEXPLAINED
+
+    def outliers(self) -> int:
+        """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""
+        if self.status in (UNEXPLAINED, UNSEEN):
+            return 0
+        return sum(_strays(one) for one in self.passes)
+
+
+def _allowed_s(one: Pass) -> float | None:
+    return None if one.claimed_s is None else accounting.allowed_s(one.claim, one.claimed_s)
+
+
+def _strays(one: Pass) -> bool:
+    difference, gap_s, allowed_s = one.differences().get(SPAN), one.gap_s, _allowed_s(one)
+    if difference is None or gap_s is None or allowed_s is None:
+        return False
+    return abs(difference) > WITHIN and abs(gap_s) > allowed_s
+
+
+def middle(values: Sequence[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def cells(passes: Sequence[Pass]) -> list[Cell]:
+    """The passes by point, test and size, in the order in which these first ran within a trial."""
+    found: dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]] = {}
+    for one in passes:
+        key = tuple(asked.level_key(level) for level in one.point.values())
+        found.setdefault((key, one.size, one.test), []).append(one)
+    return [Cell(own[0].point, test, size, own) for (_, size, test), own in found.items()]

@@ -1,0 +1,362 @@
+"""The analysis `accountings`: three accountings beside the claims, from sessions whose times were measured.
+
+The rates of BUFFERED and DIRECT are of IOzone 3.471 under a tracing program (15 MiB, 4 KiB records, one run): what it
+claimed, and what three accountings of its calls came to, in KiB/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ioassay.analysis import accountings, agreement, passes
+from ioassay.analysis.finding import Finding
+from ioassay.observation import Calls, File, Observation, Session
+from ioassay.record import Claim, RecordSet
+
+KIB, RECORD, FILE = 1024, 4096, 15 * 2**20
+BUFFERED = {
+    "write": (722103, 722358, 866104, 372901),
+    "rewrite": (1493596, 1493890, 2145142, 557497),
+    "read": (1554802, 1555290, 2311854, 1479503),
+    "reread": (1418267, 1418543, 2073845, 1380522),
+    "random-read": (1176191, 1176619, 2453638, 1152173),
+    "random-write": (604965, 605063, 1226244, 358473),
+    "backward-read": (1083916, 1084914, 2140934, 1038608),
+}
+"""Test -> claim, first to last call, sum of call times, open to close."""
+DIRECT = {"write": (65040, 65043, 67584, 64644), "reread": (43077, 43078, 44571, 43032)}
+EXPECTED_PERCENT = {
+    "write": (0.04, 20, -48),
+    "rewrite": (0.02, 44, -63),
+    "read": (0.03, 49, -5),
+    "random-read": (0.04, 109, -2),
+    "backward-read": (0.09, 98, -4),
+}
+
+Rates = tuple[float, float, float, float]
+
+
+def claim(test: str, rates: Rates, file_bytes: int = FILE, **more: Any) -> Claim:
+    return Claim(
+        source="iozone",
+        kind="write" if "write" in test else "read",
+        test=test,
+        operations=file_bytes // RECORD,
+        bytes=file_bytes,
+        seconds=file_bytes / (rates[0] * KIB),
+        rate_bytes_per_s=rates[0] * KIB,
+        rate_unit_bytes=1024,
+        clock_step_s=1e-6,
+        file_bytes=file_bytes,
+        record_bytes=RECORD,
+        primed=test in ("read", "reread"),
+        silent_passes=int(test == "backward-read"),
+        **{"direct": False, **more},
+    )
+
+
+def session(one: Claim, rates: Rates, start_ns: int) -> Session:
+    """Open, a priming read where there is one, all calls, and a close that makes open to close as long as measured."""
+    size = one.bytes or 0
+    span_ns, sum_ns, whole_ns = (round(size / (rate * KIB) * 1e9) for rate in rates[1:])
+    number, first_ns = one.operations or 0, start_ns + 5000
+    first = Calls(1, 1, bytes=RECORD, requested_bytes=RECORD, first_ns=first_ns, last_ns=first_ns + 900, sum_ns=900)
+    extra = Calls() if not one.primed else replace(first, first_ns=first_ns - 2000, last_ns=first_ns - 1100)
+    calls = Calls(
+        number, number, bytes=size, requested_bytes=size, first_ns=first_ns, last_ns=first_ns + span_ns, sum_ns=sum_ns
+    )
+    done = {"write": calls} if one.kind == "write" else {"read": calls.plus(extra)}
+    return Session(
+        0,
+        start_ns,
+        start_ns + whole_ns,
+        ["read", "write", *(["direct"] if one.direct else [])],
+        **done,
+        first=extra if one.primed else first,
+        second_ns=first_ns,
+        ended_ns=first_ns + span_ns,
+    )
+
+
+def observation(sessions: Sequence[Session], **more: Any) -> Observation:
+    end = max(one.closed_ns for one in sessions) + 1000
+    facts = {"files": [File(0, "8:1", 12, "/data/iozone.tmp", "regular", "ext4")], "sessions": list(sessions)}
+    facts |= {"held_ns": 500, "ended_ns": end, "health": {"lost": 0}, "counters": {"rchar": 1.0}}
+    return Observation("bpf", "syscalls", ["counters", "block", "syscalls"], **{**facts, **more})
+
+
+def run_of(table: Mapping[str, Rates], scale: float = 1.0, **more: Any) -> tuple[list[Claim], Observation]:
+    """Claims and sessions of one run; the backward read is gone through twice. `scale` makes all rates other ones."""
+    claims, sessions, now_ns = [], [], 1000
+    for test, found in table.items():
+        rates = (found[0] * scale, found[1] * scale, found[2] * scale, found[3] * scale)
+        claims.append(claim(test, rates, **more))
+        for _ in range(1 + claims[-1].silent_passes):
+            sessions.append(session(claims[-1], rates, now_ns))
+            now_ns = sessions[-1].closed_ns + 10_000
+    return claims, observation(sessions)
+
+
+Measure = Callable[[Mapping[str, Any], int], tuple[list[Claim], Observation | None]]
+
+
+def records(
+    lab: Any, measure: Measure, repetitions: int = 3, twins: Measure | None = None, **factors: Any
+) -> RecordSet:
+    """A run whose trials claim and show what `measure` gives; `twins` those that count, where there are any."""
+    study = lab.study("s", factors=factors, driver="filesuite", watch={"witness": "syscalls", "twins": bool(twins)})
+    rows = lab.run(study, lambda point, repetition: {"value": 1.0}, repetitions)
+    base = lab.records(rows)
+    claims: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
+    for row in base.trials.to_dicts():
+        claims[row["trial"]], found = measure(row, row["repetition"])
+        seen |= {row["trial"]: found} if found else {}
+    made = replace(base, claims=claims, observations=seen)
+    if twins is None:
+        return made
+    counted = base.trials.with_columns(trial=pl.col("trial") + "-twin")
+    for row in counted.to_dicts():
+        claims[row["trial"]] = twins(row, row["repetition"])[0]
+    return replace(made, trials=counted, traced=base.trials)
+
+
+def analysed(found: RecordSet) -> list[Finding]:
+    return accountings.analyse(found, found.studies[0])
+
+
+def rows_of(finding: Finding, table: int = 0) -> dict[str, dict[str, Any]]:
+    """Row label -> column -> value; rows with one label follow each other, the later one numbered."""
+    shown = finding.tables[table]
+    named: dict[str, dict[str, Any]] = {}
+    for row in shown.rows:
+        name, number = row[0], 1
+        while (label := name if number == 1 else f"{name} {number}") in named:
+            number += 1
+        named[label] = dict(zip(shown.columns[1:], row[1:], strict=True))
+    return named
+
+
+def test_the_measured_sessions_give_the_measured_errors_of_each_accounting(lab: Any) -> None:
+    _, table, *_ = analysed(records(lab, lambda *_: run_of(BUFFERED)))
+    rows = rows_of(table)
+    assert list(table.tables[0].columns[1:]) == [name.replace("-", " ") for name in BUFFERED]
+    for test, rates in BUFFERED.items():
+        name = test.replace("-", " ")
+        labels = ("claim (KiB/s)", "first to last call (KiB/s)", "sum of call times (KiB/s)", "open to close (KiB/s)")
+        for label, rate in zip(labels, rates, strict=True):
+            assert rows[label][name] == pytest.approx(rate, rel=2e-4)
+    for test, percents in EXPECTED_PERCENT.items():
+        found = [rows[f"difference (%){number}"][test.replace("-", " ")] for number in ("", " 2", " 3")]
+        assert found[0] == pytest.approx(percents[0], abs=0.01)
+        assert found[1:] == [pytest.approx(percent, abs=0.7) for percent in percents[1:]]
+
+
+def test_a_direct_run_agrees_by_all_accountings_to_a_few_percent(lab: Any) -> None:
+    _, table, *_ = analysed(records(lab, lambda *_: run_of(DIRECT, direct=True)))
+    rows = rows_of(table)
+    assert abs(rows["difference (%)"]["write"]) <= 0.01
+    assert rows["difference (%) 2"]["write"] == pytest.approx(3.9, abs=0.1)
+    assert "direct" in table.title
+
+
+def test_the_whole_is_a_count_and_names_the_right_accounting_and_why(lab: Any) -> None:
+    whole = analysed(records(lab, lambda *_: run_of(BUFFERED)))[0]
+    assert (whole.statistics["cells"], whole.statistics["within_1_percent"]) == (7, 7)
+    assert whole.statistics["unexplained"] == 0
+    assert whole.severity == "info"
+    assert "7 of 7 cells agree" in whole.statement
+    assert "at most 0.092 % apart (backward read" in whole.statement
+    assert "First to last call is the right accounting" in whole.statement
+    assert "+20 to +109 %" in whole.statement
+    assert "Open to close gives -63 to -2 %" in whole.statement
+
+
+def test_the_priming_read_and_the_silent_pass_are_told(lab: Any) -> None:
+    whole, table, *_ = analysed(records(lab, lambda *_: run_of(BUFFERED)))
+    assert "15364 KiB read of a file of 15360 KiB (read)" in whole.statement
+    assert "The backward read goes over the file a second time" in whole.statement
+    moved = rows_of(table)["moved through the file (KiB)"]
+    assert (moved["read"], moved["backward read"], moved["write"]) == (15364, 30720, 15360)
+
+
+def test_each_cell_has_a_verdict_with_its_reason(lab: Any) -> None:
+    _, table, *_ = analysed(records(lab, lambda *_: run_of(BUFFERED)))
+    verdicts = rows_of(table)["verdict"]
+    assert all(verdict.startswith("CONFIRMED") for verdict in verdicts.values())
+    reasons = rows_of(table, 1)
+    assert reasons.keys() == {name.replace("-", " ") for name in BUFFERED}
+    assert all(row["why"] for row in reasons.values())
+
+
+def test_a_claim_that_the_kernel_does_not_share_is_unexplained_and_warned_of(lab: Any) -> None:
+    lying = {**BUFFERED, "reread": (1418267 * 1.2, *BUFFERED["reread"][1:])}
+    whole, table, *_ = analysed(records(lab, lambda *_: run_of(lying)))
+    assert whole.severity == "warning"
+    assert whole.statistics["unexplained"] == 1
+    assert "1 cell is further off, and nothing that was recorded explains it: reread" in whole.statement
+    assert rows_of(table)["verdict"]["reread"] == "CONTRADICTED"
+
+
+def test_one_repetition_that_strays_is_counted_and_decides_nothing(lab: Any) -> None:
+    astray = {**BUFFERED, "read": (1554802 * 0.8, *BUFFERED["read"][1:])}
+    whole = analysed(records(lab, lambda _, repetition: run_of(astray if repetition == 1 else BUFFERED)))[0]
+    assert whole.statistics["within_1_percent"] == 7
+    assert whole.statistics["stray_passes"] == 1
+    assert "1 of 21 single passes" in whole.statement
+
+
+def matrix(*_: Any, gap_s: float = 3e-6) -> tuple[list[Claim], Observation]:
+    """Writes of 64 KiB to 16 MiB at 1 GB/s, each claimed `gap_s` longer than its calls took."""
+    claims, sessions, now_ns = [], [], 1000
+    for power in range(16, 25):
+        size = 2**power
+        span_s = size / 1e9
+        rates = tuple(size / seconds / KIB for seconds in (span_s + gap_s, span_s, 0.6 * span_s, 3 * span_s))
+        claims.append(claim("write", rates, size))  # type: ignore[arg-type]
+        sessions.append(session(claims[-1], rates, now_ns))  # type: ignore[arg-type]
+        now_ns = sessions[-1].closed_ns + 10_000
+    return claims, observation(sessions)
+
+
+def test_small_files_are_explained_by_the_microseconds_around_their_calls(lab: Any) -> None:
+    whole, sizes = analysed(records(lab, matrix))
+    assert whole.statistics["cells"] == 9
+    assert whole.statistics["within_1_percent"] == 6
+    assert whole.statistics["explained"] == {"short": 3}
+    assert whole.severity == "info"
+    assert "3 cells are further off and explained by intervals so short" in whole.statement
+    rows = rows_of(sizes)
+    assert rows["64 KiB"]["first to last call: middle (%)"] == pytest.approx(4.58, abs=0.01)
+    assert rows["64 KiB"]["explained"] == 1
+    assert rows["16 MiB"]["within 1 %"] == 1
+    assert rows["16 MiB"]["middle (µs)"] == pytest.approx(3, abs=0.01)
+    assert "a tolerance needs an absolute part" in sizes.statement
+
+
+def test_a_gap_that_no_clock_explains_is_not_explained_by_the_size(lab: Any) -> None:
+    whole = analysed(records(lab, lambda *_: matrix(gap_s=3e-3)))[0]
+    assert whole.statistics["unexplained"] > 5
+    assert whole.severity == "warning"
+
+
+@pytest.mark.parametrize("doubt", ["clock-clamp", "poor-timer", "whole-microseconds"])
+def test_a_clock_that_the_tool_calls_coarse_is_an_explanation(lab: Any, doubt: str) -> None:
+    def clamped(*_: Any) -> tuple[list[Claim], Observation]:
+        claims, seen = matrix(gap_s=30e-6)
+        return [replace(one, doubts=(doubt,)) for one in claims[:2]], seen
+
+    assert analysed(records(lab, clamped))[0].statistics["explained"] == {"clock": 2}
+
+
+def test_with_twins_the_accountings_are_of_the_watched_and_the_speeds_of_the_others(lab: Any) -> None:
+    found = records(lab, lambda *_: run_of(BUFFERED), twins=lambda *_: run_of(BUFFERED, 1.25))
+    whole, table, *_ = analysed(found)
+    rows = rows_of(table)
+    assert rows["claim (KiB/s)"]["write"] == 722103
+    assert rows["claim without the witness (KiB/s)"]["write"] == pytest.approx(722103 * 1.25, rel=1e-5)
+    assert "run at 0.80" in whole.statement
+    alone = analysed(records(lab, lambda *_: run_of(BUFFERED)))
+    assert "claim without the witness (KiB/s)" not in rows_of(alone[1])
+    assert "Under the witness" not in alone[0].statement
+
+
+def two_folders(row: Mapping[str, Any], repetition: int) -> tuple[list[Claim], Observation]:
+    speed = {".": 1.0, "/dev/shm": 3.0}[row["target.path"]] * (1 + 0.01 * repetition)
+    direct = row.get("direct") in (1, "true", True)
+    return run_of(DIRECT if direct else BUFFERED, speed, direct=direct)
+
+
+def test_a_table_for_each_folder_and_mode_and_the_folders_compared(lab: Any) -> None:
+    found = analysed(records(lab, two_folders, direct=[0, 1], **{"target.path": [".", "/dev/shm"]}))
+    titles = [finding.title for finding in found]
+    for where in ("., buffered", "., direct", "/dev/shm, buffered", "/dev/shm, direct"):
+        assert f"Claim and kernel: {where}" in titles
+    compared = next(finding for finding in found if "compared" in finding.title)
+    assert len(compared.tables[0].rows) == 9
+    for factor in compared.statistics["factors"]:
+        assert factor["times"] == pytest.approx(3)
+        assert factor["low"] < 3 < factor["high"]
+    assert "/dev/shm is faster than . at 9 of 9 tests and slower at 0" in compared.statement
+
+
+def test_one_repetition_gives_factors_without_an_interval(lab: Any) -> None:
+    found = analysed(records(lab, two_folders, 1, direct=[0], **{"target.path": [".", "/dev/shm"]}))
+    assert any("cannot be compared" in finding.statement for finding in found)
+
+
+def test_published_numbers_stand_beside_the_study_they_belong_to(lab: Any) -> None:
+    base = records(lab, lambda *_: run_of(BUFFERED))
+    assert not any("published" in finding.title for finding in analysed(base))
+    study = {**base.studies[0], "name": "active-iozone-15m"}
+    renamed = base.trials.with_columns(study=pl.lit("active-iozone-15m"))
+    shown = accountings.analyse(replace(base, studies=[study], trials=renamed), study)[-1]
+    rows = [row for row in shown.tables[0].rows if row[0] == "SSD, ZFS (published)"]
+    assert rows[0][1:] == ["IOzone", 1143884, 1292605, 204502, 400301]
+    assert rows[1][1:] == ["DTrace", 1141390, None, 233046, None]
+    assert shown.tables[0].rows[-2][2:] == [1554802, 1418267, 722103, 1493596]
+
+
+def test_a_study_without_passes_has_no_such_finding(lab: Any) -> None:
+    study = lab.study("s")
+    found = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 2))
+    assert accountings.analyse(found, study) == []
+    fio = replace(found, claims={"s-0": [Claim("fio", "read", bytes=1)]})
+    assert accountings.analyse(fio, study) == []
+
+
+@pytest.mark.parametrize("backend", ["none", "counters", "strace"])
+def test_without_timed_calls_the_findings_say_what_is_missing(lab: Any, backend: str) -> None:
+    def seen(*_: Any) -> tuple[list[Claim], Observation | None]:
+        claims, whole = run_of(BUFFERED)
+        layers = ["counters"] if backend == "counters" else whole.layers
+        return claims, None if backend == "none" else replace(whole, backend=backend, layers=layers)
+
+    (finding,) = analysed(records(lab, seen))
+    assert finding.severity == "warning"
+    assert "nothing beside them" in finding.statement
+
+
+def test_sessions_that_are_missing_leave_their_cells_empty_and_counted(lab: Any) -> None:
+    def fewer(*_: Any) -> tuple[list[Claim], Observation]:
+        claims, seen = run_of(BUFFERED)
+        return claims, replace(seen, sessions=seen.sessions[:5])
+
+    whole, table, *_ = analysed(records(lab, fewer))
+    assert whole.statistics["unexplained"] == 2
+    assert "without calls that the witness could tell apart: random write" in whole.statement
+    assert rows_of(table)["first to last call (KiB/s)"]["backward read"] is None
+
+
+def test_passes_are_trials_of_a_study_with_their_own_factors(lab: Any) -> None:
+    found = records(lab, two_folders, direct=[0, 1], **{"target.path": [".", "/dev/shm"]})
+    made = passes.expanded(found, found.studies[0])
+    assert made is not None
+    assert made.study["factors"]["test"][:2] == ["write", "rewrite"]
+    assert made.study["factors"]["accounting"] == ["claim", "first to last call", "sum of call times", "open to close"]
+    one = made.records.trials.filter(
+        (pl.col("test") == "write") & (pl.col("accounting") == "first to last call") & (pl.col("direct") == 0)
+    )
+    assert one.height == 6
+    assert one["pass.difference"].to_list() == pytest.approx([0.035] * 6, abs=0.01)
+    assert one["file_size"].unique().to_list() == [FILE]
+
+
+def test_a_trial_that_failed_is_a_failed_pass_of_each_test(lab: Any) -> None:
+    base = records(lab, two_folders, 1, direct=[0, 1], **{"target.path": [".", "/dev/shm"]})
+    bad = (pl.col("target.path") == "/dev/shm") & (pl.col("direct") == 1)
+    status = pl.when(bad).then(pl.lit("failed")).otherwise(pl.col("status"))
+    found = replace(base, trials=base.trials.with_columns(status=status))
+    made = passes.expanded(found, found.studies[0])
+    assert made is not None
+    assert made.records.trials.filter(pl.col("status") == "failed").height == 7
+
+
+def test_the_middle_is_that_of_what_is_known() -> None:
+    assert agreement.middle([None, 3.0, 1.0, 2.0]) == 2.0
+    assert agreement.middle([None]) is None
