@@ -71,7 +71,7 @@ def test_a_recording_can_be_simulated_in_any_format(folder: Path) -> None:
     done = ioassay(folder, "record", "--json", "-o", "t.disksim.zst", "--lose", "kinds", "--", *write)
     assert done["to"] == "disksim"
     simulated = ioassay(folder, "simulate", "--json", "t.disksim.zst", "--limit", "160GiB", "--beyond", "wrap")
-    assert simulated["requests"] == done["changes"]["given"]
+    assert 0 < simulated["requests"] <= done["changes"]["given"]
 
 
 @pytest.mark.root

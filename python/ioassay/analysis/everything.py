@@ -16,6 +16,9 @@ from ioassay.errors import StudyError
 from ioassay.record import RecordSet
 
 
+ALWAYS = "verdict"
+
+
 def analyse_all(records: RecordSet) -> list[Finding]:
     """Findings of all studies in their order; StudyError for a question that does not exist."""
     return [finding for study in records.studies for finding in analyse_study(records, study)]
@@ -27,7 +30,10 @@ def analyse_study(records: RecordSet, study: asked.Study) -> list[Finding]:
 
 
 def questions(study: asked.Study) -> Sequence[str]:
-    """The questions of a study in report order; all where it names none."""
+    """The questions of a study in report order; all where it names none.
+
+    Whether the tool told the truth is asked always: all other answers rest on it.
+    """
     listed = (study.get("analysis") or {}).get("questions") or list(ANALYSES)
     for question in listed:
         if question not in ANALYSES:
@@ -36,7 +42,7 @@ def questions(study: asked.Study) -> Sequence[str]:
                 source=str(study["name"]),
                 key="analysis.questions",
             )
-    return [question for question in ANALYSES if question in listed]
+    return [question for question in ANALYSES if question in listed or question == ALWAYS]
 
 
 def _module(question: str) -> Any:
