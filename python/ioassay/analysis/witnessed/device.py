@@ -57,10 +57,17 @@ class Pool:
     def reached_bytes(self) -> int:
         """What the device surely did for these calls: in their own context, or by those who work for it."""
         own = self.device.own_bytes
-        if self.page_cache_bytes is not None and self.kind == "read" and not self.direct:
-            own = min(own, self.page_cache_bytes)
+        if self.kind == "read" or self.direct:
+            own = max(own, self.device.process_bytes or 0)  # of devices without a request queue (zram, brd)
+        if self.kind == "read" and not self.direct and self._cache_was_watched(own):
+            own = min(own, self.page_cache_bytes or 0)
         by_others = self.device.stacked or bool(self.filesystems & BY_WORKERS)
         return max(own, min(self.device.any_bytes, self.bytes)) if by_others and own < self.bytes else own
+
+    def _cache_was_watched(self, own_bytes: int) -> bool:
+        """Pages of block devices and of stacked filesystems belong to another inode than the file's."""
+        loaders = tolerance.of("loader_device_bytes")
+        return self.page_cache_bytes is not None and (self.page_cache_bytes > 0 or own_bytes <= loaders)
 
 
 def is_direct(group: Group) -> bool | None:
@@ -214,18 +221,26 @@ def _amplified(pool: Pool) -> list[Fault]:
 
 
 def pool_of(
-    groups: Sequence[Group], moved: Sequence[tuple[int, int]], device: Device, observation: Observation
+    groups: Sequence[Group],
+    moved: Sequence[tuple[int, int]],
+    device: Device,
+    observation: Observation,
+    direct: bool | None,
 ) -> Pool:
-    """All groups of one kind; `moved` are the operations and bytes of each that count where files are not known."""
+    """All groups of one kind that are `direct` or not; None where that is not known.
+
+    `moved` are the operations and bytes of each that count where files are not known.
+    """
     kind = groups[0].claims[0].kind
     files = {file.id: file for group in groups for file in group.files}
     sessions = [s for s in observation.sessions if s.file in files] if groups[0].told_apart else []
+    if direct is not None:
+        sessions = [s for s in sessions if ("direct" in s.flags) == direct]
     operations, volume = (sum(pair[at] for pair in moved) for at in (0, 1))
     if sessions:
         total = [calls_of(session, kind) for session in sessions]
         operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total)
         volume = volume or sum(pair[1] for pair in moved)
-    direct = {is_direct(group) for group in groups}
     synced = {is_synced(group) for group in groups}
     added = [file.page_cache_bytes for file in files.values()]
     by_operations = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
@@ -238,7 +253,7 @@ def pool_of(
         claims=sum(len(group.claims) for group in groups),
         syncs=(sum(s.sync.calls for s in sessions) or by_operations) if watched_syncs else None,
         page_cache_bytes=sum(part for part in added if part is not None) if added and None not in added else None,
-        direct=direct.pop() if len(direct) == 1 else None,
+        direct=direct,
         synced=synced.pop() if len(synced) == 1 else None if None in synced else False,
         filesystems=frozenset(file.filesystem for file in files.values() if file.filesystem)
         if groups[0].told_apart

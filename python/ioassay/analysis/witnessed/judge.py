@@ -8,11 +8,12 @@ the device do; did watching change it. A loss of evidence can only lead to INCOM
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ioassay.analysis.witnessed import accounting, counts, latency, reasons, tolerance
 from ioassay.analysis.witnessed.counts import Expected, Fault
-from ioassay.analysis.witnessed.device import Pool, judge_device, pool_of
+from ioassay.analysis.witnessed.device import Pool, is_direct, judge_device, pool_of
 from ioassay.analysis.witnessed.effect import Effect, Twins, effect
 from ioassay.analysis.witnessed.evidence import Seen, calls_seen, device_seen
 from ioassay.analysis.witnessed.matching import KEYS, TRIM, Group, groups
@@ -52,9 +53,9 @@ def judge(
     grouped = groups([claims[place] for place in rest], observation)
     pools = _pools(grouped, observation)
     for group in grouped:
-        verdict = _judge(group, pools[group.claims[0].kind], observation, probed, exit_ok=exit_ok)
-        for place, claim in zip(group.places, group.claims, strict=True):
-            found[rest[place]] = _for(verdict, claim)
+        verdict = _judge(group, pools[_pool_key(group)], observation, probed, exit_ok=exit_ok)
+        for place in group.places:
+            found[rest[place]] = replace(verdict, claim=claims[rest[place]])
     return [verdict for verdict in found if verdict is not None]
 
 
@@ -100,28 +101,29 @@ def _of_keys(claim: Claim, observation: Observation) -> Verdict:
     return Verdict(UNSUPPORTED, "NOT-IO", text, {"claimed_operations": claim.operations}, claim)
 
 
-def _pools(grouped: Sequence[Group], observation: Observation) -> dict[str, Pool]:
-    """By kind of claim: what the device did is shared."""
-    by_kind: dict[str, list[Group]] = {}
+def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str, bool | None], Pool]:
+    """By kind of claim, and direct or not: what the device did is shared. What direct I/O took, the others lack."""
+    members: dict[tuple[str, bool | None], list[Group]] = {}
     for group in grouped:
-        by_kind.setdefault(group.claims[0].kind, []).append(group)
-    found = {}
-    for kind, members in by_kind.items():
-        files = {file.id: file for group in members for file in group.files}
-        together = Group((), members[0].claims, members[0].told_apart, files=list(files.values()))
-        moved = []
-        for group in members:
-            want, seen = counts.expected(group), calls_seen(group, observation)
-            moved.append(_moved(want, seen))
-        pool = pool_of(members, moved, device_seen(together, observation), observation)
-        found[kind] = _with(pool, reads_claimed="read" in by_kind or "mixed" in by_kind)
+        members.setdefault(_pool_key(group), []).append(group)
+    kinds = {kind for kind, _ in members}
+    found: dict[tuple[str, bool | None], Pool] = {}
+    for key in sorted(members, key=lambda key: key[1] is not True):
+        files = {file.id: file for group in members[key] for file in group.files}
+        together = Group((), members[key][0].claims, members[key][0].told_apart, files=list(files.values()))
+        moved = [_moved(counts.expected(group), calls_seen(group, observation)) for group in members[key]]
+        device = device_seen(together, observation)
+        if key[1] is not True and (beside := found.get((key[0], True))):
+            device = replace(device, own_bytes=max(device.own_bytes - beside.bytes, 0))
+            if device.process_bytes is not None:
+                device = replace(device, process_bytes=max(device.process_bytes - beside.bytes, 0))
+        pool = pool_of(members[key], moved, device, observation, key[1])
+        found[key] = replace(pool, reads_claimed=bool(kinds & {"read", "mixed"}))
     return found
 
 
-def _with(pool: Pool, **fields: Any) -> Pool:
-    import dataclasses
-
-    return dataclasses.replace(pool, **fields)
+def _pool_key(group: Group) -> tuple[str, bool | None]:
+    return group.claims[0].kind, is_direct(group)
 
 
 def _moved(want: Expected, seen: Seen) -> tuple[int, int]:
@@ -163,12 +165,6 @@ def _verdict(fault: Fault, claim: Claim, text: str, numbers: Mapping[str, Any], 
     if severity == "info" and any(note.startswith("Warning: ") for note in notes):
         severity = "warning"
     return Verdict(fault.category, fault.reason, text, numbers, claim, tuple(dict.fromkeys(notes)), severity)
-
-
-def _for(verdict: Verdict, claim: Claim) -> Verdict:
-    import dataclasses
-
-    return dataclasses.replace(verdict, claim=claim)
 
 
 def _unsupported(group: Group, want: Expected, observation: Observation) -> Fault | None:

@@ -81,6 +81,9 @@ class _Index:
         for session in observation.sessions:
             self.sessions.setdefault(session.file, []).append(session)
         self.files = {file.id: file for file in observation.files}
+        self._by_last: dict[str, list[File]] = {}
+        for file in observation.files:
+            self._by_last.setdefault(posixpath.basename(file.path), []).append(file)
         self._named: dict[tuple[str, ...], tuple[list[File], list[str]]] = {}
 
     def of(self, claim: Claim) -> tuple[list[File], bool, list[str]]:
@@ -89,19 +92,21 @@ class _Index:
         if key not in self._named:
             self._named[key] = self._resolve(key)
         files, missing = self._named[key]
-        return (files, True, missing) if files else (self._relevant(claim.kind), False, missing)
+        return (files, True, missing) if files else (self.relevant(claim.kind), False, missing)
 
     def _resolve(self, paths: Sequence[str]) -> tuple[list[File], list[str]]:
         found: dict[int, File] = {}
         missing = []
         for path in paths:
-            here = [file for file in self.files.values() if _is(path, file.path)]
+            last = posixpath.basename(posixpath.normpath(path))
+            here = [file for file in self._by_last.get(last, ()) if _is(path, file.path)]
+            here = here or [file for file in self.files.values() if _lies_in(path, file.path)]
             found.update({file.id: file for file in here})
             if not here:
                 missing.append(path)
         return list(found.values()), missing
 
-    def _relevant(self, kind: str) -> list[File]:
+    def relevant(self, kind: str) -> list[File]:
         """Files that are no program's own; those that were open before only where there are no others."""
         used = [file for file in self.files.values() if self._uses(file, kind) and not self._own(file)]
         return [file for file in used if file.path] or used
@@ -128,13 +133,14 @@ def _began(session: Session) -> int:
 
 
 def _is(named: str, opened: str) -> bool:
-    """Whether a file that was opened is the one that is named, or lies in the folder that is named."""
-    named, opened = posixpath.normpath(named), posixpath.normpath(opened) if opened else ""
-    if not opened:
-        return False
-    short, long = sorted((named, opened), key=len)
-    same = short == long or (not short.startswith("/") and long.endswith(f"/{short}"))
-    return same or opened.startswith(f"{named}/") or (not named.startswith("/") and f"/{named}/" in opened)
+    """Whether a file that was opened is the one that is named: one of both paths may be relative to a folder."""
+    short, long = sorted((posixpath.normpath(named), posixpath.normpath(opened)), key=len)
+    return bool(opened) and (short == long or (not short.startswith("/") and long.endswith(f"/{short}")))
+
+
+def _lies_in(folder: str, opened: str) -> bool:
+    folder = posixpath.normpath(folder)
+    return opened.startswith(f"{folder}/") or (not folder.startswith("/") and f"/{folder}/" in opened)
 
 
 def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list[Group]:
@@ -159,7 +165,7 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
 def _carrying(index: _Index, files: Sequence[File], claim: Claim) -> list[Session]:
     """Sessions that moved something: opens that only create, truncate or synchronise are no passes."""
     if not claim.paths:
-        files = list({file.id: file for kind in ("read", "write") for file in index._relevant(kind)}.values())
+        files = list({file.id: file for kind in ("read", "write") for file in index.relevant(kind)}.values())
     return [session for session in index.in_time(files) if session.read.calls or session.write.calls]
 
 
