@@ -38,8 +38,11 @@ INLINE struct session *session_at(u32 slot) {
     return map_lookup(&sessions, &slot);
 }
 
+/* The kernel forgets that a file was to be made or emptied once that is done; these flags are the caller's. */
+#define MAKING_FLAGS (0100 | 01000) /* O_CREAT, O_TRUNC */
+
 /* A global function, verified once: opening is rare. Slot of a new session; `path` as in `file_id`. */
-__attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path) {
+__attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path, u32 flags) {
     struct file *file = (struct file *)address;
     struct inode *inode = FIELD(file, f_inode);
     if (!inode)
@@ -51,7 +54,7 @@ __attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path)
         session->file = address;
         session->inode = (u64)inode;
         session->file_id = id;
-        session->flags = FIELD(file, f_flags);
+        session->flags = FIELD(file, f_flags) | (flags & MAKING_FLAGS);
         session->opened_ns = opened_ns;
     } else {
         slot = NONE; /* known as not tracked, so that it is counted once */
@@ -69,11 +72,11 @@ __attribute__((noinline)) u32 session_open(u64 address, u64 opened_ns, u64 path)
 __attribute__((noinline)) u32 session_find(u64 address) {
     u32 *known = map_lookup(&open_files, &address);
     if (!known)
-        return session_open(address, 0, 0);
+        return session_open(address, 0, 0, 0);
     struct session *session = session_at(*known);
     struct file *file = (struct file *)address;
     if (session && session->inode != (u64)FIELD(file, f_inode))
-        return session_open(address, 0, 0);
+        return session_open(address, 0, 0, 0);
     return *known;
 }
 
@@ -105,6 +108,13 @@ INLINE u32 session_begins(u32 slot, u32 kind, u64 at_ns) {
     if (nth == 1)
         session->second_ns = at_ns;
     return nth == 0;
+}
+
+/* The call that was the first one will be made again. */
+INLINE void session_begins_again(u32 slot, u32 is_first) {
+    struct session *session = session_at(slot);
+    if (session && is_first)
+        session->nth = 0;
 }
 
 /* A call was issued that ended, or never will. This and the next are global functions: the verifier goes through them

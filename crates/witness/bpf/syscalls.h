@@ -11,8 +11,10 @@ enum {
     VECTORS,     /* fd, vectors, number */
     NO_SIZE,     /* fd */
     NO_FILE,
-    PATH_AT_1,   /* directory fd, path */
-    PATH_AT_0,   /* path */
+    PATH_AT_1,   /* directory fd, path, flags (openat) */
+    PATH_AT_0,   /* path, flags (open) */
+    PATH_MADE,   /* path (creat) */
+    PATH_HOW,    /* directory fd, path, struct open_how (openat2) */
     CLOSE,       /* fd */
     REPLACES,    /* old fd, new fd: what the new one was is closed (dup2, dup3) */
     IO_SUBMIT,   /* context, number, iocbs */
@@ -86,11 +88,11 @@ int syscall_enter(u64 *ctx) {
     return 0;
 }
 
-INLINE void end_opened(struct task *task, s64 fd, u64 path) {
+INLINE void end_opened(struct task *task, s64 fd, u64 path, u64 flags) {
     u64 file = fd >= 0 ? file_of(fd) : 0;
     if (!file)
         return;
-    task->last_slot = session_open(file, task->entered_ns, path);
+    task->last_slot = session_open(file, task->entered_ns, path, flags);
     task->last_file = file;
 }
 
@@ -102,7 +104,7 @@ INLINE void end_on(u32 slot, u32 is_first, const struct ended *call) {
 }
 
 /* Between -ERESTARTSYS and -ERESTART_RESTARTBLOCK (include/linux/errno.h): a signal came before anything was done, and
- * the call is made again or answered with EINTR. It is not counted. */
+ * the call is made again or answered with EINTR. It is not counted, unless its task ends with it. */
 INLINE int is_restarted(s64 result) {
     return result <= -512 && result >= -516;
 }
@@ -110,9 +112,16 @@ INLINE int is_restarted(s64 result) {
 INLINE void end(struct task *task, struct pt_regs *regs, u32 shape, u32 operation, struct ended *call) {
     operation_done(operation, call);
     if (shape == PATH_AT_1)
-        end_opened(task, call->result, ARG1(regs));
+        end_opened(task, call->result, ARG1(regs), ARG2(regs));
     else if (shape == PATH_AT_0)
-        end_opened(task, call->result, ARG0(regs));
+        end_opened(task, call->result, ARG0(regs), ARG1(regs));
+    else if (shape == PATH_MADE)
+        end_opened(task, call->result, ARG0(regs), MAKING_FLAGS);
+    else if (shape == PATH_HOW) {
+        u64 flags = 0; /* the first word of struct open_how (include/uapi/linux/openat2.h) */
+        read_user(&flags, sizeof(flags), (void *)ARG2(regs));
+        end_opened(task, call->result, ARG1(regs), flags);
+    }
     else if (shape == CLOSE)
         session_closed(task->slot, call->left_ns);
     else if (shape == IO_SUBMIT)
@@ -140,10 +149,13 @@ int syscall_exit(u64 *ctx) {
     struct task *task = followed();
     if (!task || task->shape != entry.shape)
         return 0; /* it began before its task was followed */
-    task->shape = IGNORED;
     struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, ctx[1], entry.kind};
-    if (!is_restarted(call.result) || entry.shape == IO_SUBMIT)
-        end(task, regs, entry.shape, entry.operation, &call);
+    if (is_restarted(call.result) && entry.shape != IO_SUBMIT) {
+        session_begins_again(task->slot, task->is_first);
+        return 0;
+    }
+    task->shape = IGNORED;
+    end(task, regs, entry.shape, entry.operation, &call);
     return 0;
 }
 

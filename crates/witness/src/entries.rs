@@ -5,6 +5,10 @@ use crate::shape::SYSCALLS;
 
 /// `enum` of shapes in `bpf/syscalls.h`.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "calls that only x86-64 has")
+)]
 enum Shape {
     SizeAt2 = 1,
     Vectors,
@@ -12,6 +16,8 @@ enum Shape {
     NoFile,
     PathAt1,
     PathAt0,
+    PathMade,
+    PathHow,
     Close,
     Replaces,
     IoSubmit,
@@ -56,11 +62,11 @@ const ROWS: &[Row] = &[
     Row(libc::SYS_sync, "sync", Shape::NoFile, SYNC),
     Row(libc::SYS_lseek, "lseek", Shape::NoSize, OTHER),
     Row(libc::SYS_openat, "openat", Shape::PathAt1, OTHER),
-    Row(libc::SYS_openat2, "openat2", Shape::PathAt1, OTHER),
+    Row(libc::SYS_openat2, "openat2", Shape::PathHow, OTHER),
     #[cfg(target_arch = "x86_64")]
     Row(libc::SYS_open, "open", Shape::PathAt0, OTHER),
     #[cfg(target_arch = "x86_64")]
-    Row(libc::SYS_creat, "creat", Shape::PathAt0, OTHER),
+    Row(libc::SYS_creat, "creat", Shape::PathMade, OTHER),
     Row(libc::SYS_close, "close", Shape::Close, OTHER),
     #[cfg(target_arch = "x86_64")]
     Row(libc::SYS_dup2, "dup2", Shape::Replaces, OTHER),

@@ -1,0 +1,109 @@
+"""Attaching and detaching: what it needs, what it leaves behind, who may do it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ioassay import _core
+
+pytestmark = pytest.mark.bpf
+
+WATCH_ONE = """
+import json, os, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from ioassay import _core
+reason = _core.witness_capability()
+if reason:
+    sys.exit(reason)
+programs = _core.Witness("syscalls")
+ready, go = os.pipe()
+child = os.fork()
+if not child:
+    os.read(ready, 1)
+    os.execv("/bin/cat", ["cat", "/etc/hostname"])
+programs.follow(child)
+os.write(go, b"g")
+os.waitpid(child, 0)
+print(json.dumps([part["entry"] for part in json.loads(programs.finish())["operations"]]))
+"""
+
+
+def bpf_descriptors() -> int:
+    """How many programs, maps and links this process holds."""
+    names = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            names.append(str(descriptor.readlink()))
+        except OSError:
+            continue  # that of the listing itself
+    return sum("bpf" in name for name in names)
+
+
+@pytest.mark.parametrize("level", ["block", "syscalls"])
+def test_nothing_is_left_behind(level: str) -> None:
+    before = bpf_descriptors()
+    programs = _core.Witness(level)
+    assert bpf_descriptors() > before
+    programs.finish()
+    assert bpf_descriptors() == before
+    with pytest.raises(ValueError, match="finished"):
+        programs.finish()
+    with pytest.raises(ValueError, match="finished"):
+        programs.follow(os.getpid())
+    dropped = _core.Witness(level)
+    del dropped
+    assert bpf_descriptors() == before
+
+
+def test_two_may_watch_at_once() -> None:
+    first, second = _core.Witness("syscalls"), _core.Witness("block")
+    child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    first.follow(child.pid)
+    child.communicate(b"some text")
+    seen, other = json.loads(first.finish()), json.loads(second.finish())
+    assert seen["processes"] == 1 and other["processes"] == 0
+    assert [part["calls"]["bytes"] for part in seen["operations"] if part["entry"] == "write"] == [9]
+
+
+def test_a_process_that_is_not_there_cannot_be_followed() -> None:
+    programs = _core.Witness("block")
+    child = subprocess.Popen(["/bin/true"])
+    child.wait()
+    with pytest.raises(OSError, match=f"process {child.pid} cannot be followed"):
+        programs.follow(child.pid)
+
+
+def test_levels_are_checked() -> None:
+    with pytest.raises(ValueError, match="'counters' is nothing to watch"):
+        _core.Witness("counters")
+
+
+def as_nobody(*capabilities: str) -> subprocess.CompletedProcess[str]:
+    """WATCH_ONE as another user with some capabilities only."""
+    setpriv = shutil.which("setpriv") or pytest.skip("needs setpriv on PATH: apt-get install util-linux")
+    held = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+    argv = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={held}", f"--ambient-caps={held}"]
+    paths = json.dumps([path for path in sys.path if path])
+    return subprocess.run([*argv, sys.executable, "-c", WATCH_ONE, paths], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.root
+def test_two_capabilities_suffice(tmp_path: Path) -> None:
+    done = as_nobody("bpf", "perfmon")
+    assert done.returncode == 0, done.stderr
+    assert "read" in json.loads(done.stdout.splitlines()[-1])  # before it stands what cat said
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("held", "missing"), [([], "CAP_PERFMON and CAP_BPF"), (["bpf"], "CAP_PERFMON")])
+def test_a_missing_capability_is_named(held: list[str], missing: str) -> None:
+    done = as_nobody(*held)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(f"missing {missing}: run as root, or give the process these capabilities")

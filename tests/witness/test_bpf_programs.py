@@ -1,0 +1,178 @@
+"""Programs of every habit under the witness: forks, threads, exec, hundreds, milliseconds, a violent end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.bpf
+
+FIRST_INSTRUCTION_READS = """
+__attribute__((naked)) void _start(void) {
+    __asm__("xor %eax,%eax; xor %edi,%edi; sub $64,%rsp; mov %rsp,%rsi; mov $10,%edx; syscall;"
+            "mov $60,%eax; xor %edi,%edi; syscall");
+}
+"""
+
+THREADS = """
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+static int fd;
+static void *work(void *number) {
+    char buffer[512];
+    for (long i = 0; i < 5000; i++) if (pread(fd, buffer, 512, (i % 4096) * 512) != 512) _exit(1);
+    return number;
+}
+int main(void) {
+    pthread_t threads[8];
+    fd = open("data", O_RDONLY);
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+
+VECTORS = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+int main(void) {
+    static char buffer[4096];
+    struct iovec vectors[1000];
+    for (int i = 0; i < 1000; i++) vectors[i] = (struct iovec){buffer, 100 + i};
+    int fd = open("data", O_RDONLY), out = open("out", O_WRONLY | O_CREAT | O_DSYNC | O_APPEND, 0600);
+    if (preadv(fd, vectors, 1000, 0) != 599500 || writev(out, vectors, 3) != 303) return 1;
+    if (pread(fd, buffer, 4096, 1 << 30) != 0) return 2;
+    if (read(out, buffer, 10) != -1) return 3;
+    return fdatasync(out);
+}
+"""
+
+
+def test_the_first_instruction_is_seen(watch: Any, look: Any, built: Any) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("written for x86-64")
+    seen = watch("syscalls", built(FIRST_INSTRUCTION_READS, "-nostdlib", "-static"))
+    reads = look.by(seen, "read")
+    assert (reads.calls, reads.requested_bytes, reads.bytes, reads.short) == (1, 10, 0, 1)
+    assert seen.processes == 1
+
+
+def test_threads_that_share_a_file_lose_no_call(watch: Any, look: Any, built: Any, data: Path) -> None:
+    seen = watch("syscalls", built(THREADS, "-pthread"))
+    reads = look.on_file(seen, "data", "read")
+    assert (reads.calls, reads.completed, reads.bytes) == (40000, 40000, 40000 * 512)
+    assert seen.processes == 9
+    (pread,) = [part for part in seen.operations if part.entry == "pread64"]
+    assert sum(pread.latency.counts) == pread.calls.completed >= 40000
+    middle = sum(value * count for value, count in zip(pread.latency.values_ns, pread.latency.counts, strict=True))
+    assert middle == pytest.approx(pread.calls.sum_ns, rel=0.032)
+    assert reads.first_ns < reads.last_ns and reads.min_ns <= reads.sum_ns // reads.completed <= reads.max_ns
+
+
+def test_vectors_short_reads_errors_and_flags_are_told(watch: Any, look: Any, built: Any, data: Path) -> None:
+    seen = watch("syscalls", built(VECTORS))
+    reads, writes = look.on_file(seen, "data", "read"), look.on_file(seen, "out", "write")
+    assert (reads.calls, reads.bytes, reads.requested_bytes, reads.short) == (2, 599500, 599500 + 4096, 1)
+    assert (writes.calls, writes.bytes) == (1, 303)
+    assert look.on_file(seen, "out", "read").errors == 1
+    assert look.on_file(seen, "out", "sync").calls == 1
+    out = next(file for file in seen.files if file.path == "out")
+    (session,) = [session for session in seen.sessions if session.file == out.id]
+    assert set(session.flags) == {"write", "dsync", "append", "create"}
+    assert session.closed_ns == 0  # it ended without a close
+    info = (data.parent / "out").stat()
+    assert (out.inode, out.dev, out.kind) == (
+        info.st_ino,
+        f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}",
+        "regular",
+    )
+
+
+def test_hundreds_of_short_processes_are_followed_through_exec(watch: Any, look: Any, data: Path) -> None:
+    script = "i=0; while [ $i -lt 300 ]; do /bin/dd if=data of=/dev/null bs=4096 count=1 2>/dev/null; i=$((i+1)); done"
+    seen = watch("syscalls", "/bin/sh", "-c", script)
+    reads = look.on_file(seen, "data", "read")
+    assert (reads.calls, reads.bytes) == (300, 300 * 4096)
+    assert seen.processes == 301
+    assert len([session for session in seen.sessions if session.read.bytes == 4096 and session.read.calls == 1]) >= 300
+
+
+def test_a_file_is_one_session_whatever_descriptors_it_has(watch: Any, look: Any, data: Path) -> None:
+    program = """
+import os
+fd = os.open("data", os.O_RDONLY)
+copy = os.dup(fd)
+os.read(fd, 100)
+os.close(fd)
+child = os.fork()
+os.read(copy, 100)
+if child:
+    os.wait()
+    os.close(copy)
+    again = os.open("data", os.O_RDONLY)
+    os.read(again, 100)
+    os.close(again)
+"""
+    seen = watch("syscalls", sys.executable, "-c", program)
+    (file,) = [file for file in seen.files if file.path == "data"]
+    first, second = [session for session in seen.sessions if session.file == file.id]
+    assert (first.read.calls, first.first.bytes, second.read.calls) == (3, 100, 1)
+    assert first.opened_ns < first.ended_ns < first.closed_ns < second.opened_ns < second.closed_ns
+
+
+def test_files_closed_together_have_ended(watch: Any, data: Path) -> None:
+    program = "import os; a = os.open('data', 0); os.read(a, 9); os.closerange(a, 4000); os.open('data', 0)"
+    seen = watch("syscalls", sys.executable, "-c", program)
+    (file,) = [file for file in seen.files if file.path == "data"]
+    closed, left_open = [session for session in seen.sessions if session.file == file.id]
+    assert closed.read.bytes == 9 and closed.closed_ns > closed.ended_ns > 0 and left_open.closed_ns == 0
+
+
+def test_a_file_that_was_open_before_has_a_session_without_an_open(watch: Any) -> None:
+    seen = watch("syscalls", "/bin/echo", "hello")
+    (session,) = [session for session in seen.sessions if session.write.bytes == 6]
+    (file,) = [file for file in seen.files if file.id == session.file]
+    assert (session.opened_ns, file.path, file.kind) == (0, "", "regular")
+
+
+def test_a_death_by_signal_keeps_what_was_seen(watch: Any, look: Any, data: Path) -> None:
+    program = """
+import os, signal, threading
+fd = os.open("data", os.O_RDONLY)
+[os.pread(fd, 4096, 0) for _ in range(100)]
+reading, writing = os.pipe()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGKILL)).start()
+os.read(reading, 77)
+"""
+    seen = watch("syscalls", sys.executable, "-c", program)
+    assert look.on_file(seen, "data", "read").bytes == 409600
+    kinds = {file.id: file.kind for file in seen.files}
+    (waiting,) = [s for s in seen.sessions if kinds[s.file] == "pipe" and s.read.requested_bytes == 77]
+    assert (waiting.read.calls, waiting.read.completed, waiting.closed_ns) == (1, 0, 0)
+
+
+def test_copies_within_the_kernel_read_one_file_and_write_another(watch: Any, look: Any, data: Path) -> None:
+    program = """
+import os
+a, b, c = os.open("data", 0), os.open("b", os.O_WRONLY | os.O_CREAT), os.open("c", os.O_WRONLY | os.O_CREAT)
+assert os.sendfile(b, a, 0, 8192) == 8192
+assert os.copy_file_range(a, c, 4096, 0) == 4096
+"""
+    seen = watch("syscalls", sys.executable, "-c", program)
+    assert look.on_file(seen, "data", "read").bytes == 12288
+    assert look.on_file(seen, "b", "write").bytes == 8192
+    assert look.on_file(seen, "c", "write").bytes == 4096
+    assert look.by(seen, "sendfile", "read").bytes == look.by(seen, "sendfile", "write").bytes == 8192
+
+
+def test_a_program_that_does_nothing_has_nothing(watch: Any, look: Any) -> None:
+    seen = watch("syscalls", "/bin/true")
+    assert look.by(seen, "pwrite64").calls == 0 and seen.processes == 1
+    assert seen.cost["attach_s"] > 0 and seen.cost["cpu_s"] > 0

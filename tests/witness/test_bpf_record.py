@@ -1,0 +1,74 @@
+"""Recordings: every block request of a command, as a trace in any format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import _core
+
+pytestmark = [pytest.mark.bpf, pytest.mark.fio]
+
+MIB = 1 << 20
+FIO = [
+    "fio",
+    "--name=job",
+    "--filename=data",
+    "--size=16m",
+    "--bs=4k",
+    "--minimal",
+    "--direct=1",
+    "--ioengine=io_uring",
+]
+
+
+def test_a_recording_has_every_request_once_and_in_order(watch: Any, look: Any, data: Path) -> None:
+    record = data.with_name("requests.bin")
+    seen = watch("record", *FIO, "--iodepth=32", "--rw=randrw", record=record)
+    assert list(seen.layers) == ["block", "uring", "record"]
+    source = {"recording": {"path": str(record), "own": True}}
+    info = _core.trace_info(source)
+    for kind in ("read", "write"):
+        counted = look.own(seen, kind)
+        assert info["kinds"][kind] == {"requests": counted.calls, "bytes": counted.bytes}
+    assert info["kinds"]["read"]["bytes"] + info["kinds"]["write"]["bytes"] >= 16 * MIB
+    assert (info["time"]["first_ns"], info["time"]["backward"]) == (0, 0)
+    own = [part for part in seen.block if part.own]
+    first = min(part.calls.first_ns for part in own)
+    last = max(part.calls.last_ns for part in own)
+    assert 0 < info["time"]["last_ns"] < last - first
+
+
+def test_a_recording_is_written_in_the_formats_of_traces(watch: Any, data: Path) -> None:
+    record = data.with_name("requests.bin")
+    seen = watch("record", *FIO, "--iodepth=8", "--rw=randread", record=record, layers=["syscalls"])
+    assert {"syscalls", "aio", "record"} <= set(seen.layers)
+    device = next(part.dev for part in seen.block if part.own and part.kind == "read")
+    source = {"recording": {"path": str(record), "own": True, "device": device}}
+    trace = data.with_name("trace.csv")
+    written = _core.trace_write(source, trace, "csv")
+    again = _core.trace_info({"path": str(trace)})
+    assert written["from"] == "recording"
+    assert again["requests"] == _core.trace_info(source)["requests"] >= 4096
+    everyone = _core.trace_info({"recording": {"path": str(record)}})
+    assert everyone["requests"] >= again["requests"]
+
+
+def test_what_is_no_recording_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_text("something else")
+    with pytest.raises(_core.CoreError, match="other: .*no recording"):
+        _core.trace_info({"recording": {"path": str(path)}})
+    with pytest.raises(_core.CoreError, match="numbers as in 8:0"):
+        _core.trace_info({"recording": {"path": str(path), "device": "sda"}})
+    with pytest.raises(FileNotFoundError):
+        _core.trace_info({"recording": {"path": str(tmp_path / "absent")}})
+
+
+def test_a_recording_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="absent/requests.bin' cannot be written"):
+        _core.Witness("record", tmp_path / "absent" / "requests.bin")
+    with pytest.raises(ValueError, match="wants a file"):
+        _core.Witness("record")
