@@ -12,7 +12,7 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.record import Claim, RecordSet
 from ioassay.report import figures, render, theme
 from ioassay.report.figures.heatmap import Spec
 
@@ -219,3 +219,35 @@ def test_a_key_that_it_needs_is_asked_for(key: str) -> None:
     table = {name: value for name, value in TABLE.items() if name != key}
     with pytest.raises(StudyError, match=rf"figures\.a\.{key}: is missing"):
         figures.check({"name": "s", "figures": [table]})
+
+
+def timed(tests: Mapping[str, float]) -> RecordSet:
+    """One trial whose tool timed each test over two sizes, at so many bytes/s times the records of 4 KiB."""
+    import polars as pl
+
+    base = matrix(lambda _: None if _["record_size"] > 4096 or _["file_size"] > FILES[0] else 1e6, 1)
+    study = {**base.studies[0], "factors": {}}
+    trials = base.trials.drop("file_size", "record_size").head(1)
+    claims = [
+        Claim("filesuite", "write", test=test, bytes=size, rate_bytes_per_s=rate * size / 4096, file_bytes=size,
+              record_bytes=4096)
+        for test, rate in tests.items() for size in FILES[:2]
+    ]  # fmt: skip
+    assert isinstance(trials, pl.DataFrame)
+    return RecordSet(**{**vars(base), "studies": [study], "trials": trials, "claims": {trials["trial"][0]: claims}})
+
+
+def test_passes_are_drawn_as_if_each_were_a_trial(tmp_path: Path) -> None:
+    records = timed({"write": 1e6, "rewrite": 2e6})
+    drawn = draw(records, of="passes", value="pass.bw", panel="test")
+    assert drawn.problem == ""
+    assert {key: row["n"] for key, row in cells(drawn).items()} == {("64 KiB", "4 KiB"): 1, ("1024 KiB", "4 KiB"): 1}
+    assert "Bandwidth over record size and file size" in drawn.title
+    assert render.write(drawn.spec, tmp_path, "a")[0].read_bytes().startswith(b"\x89PNG")
+    bar = {"kind": "bar", "name": "b", "of": "passes", "x": "test", "y": "pass.bw", "where": {"file_size": "64KiB"}}
+    shown = figures.draw(records, records.studies[0], bar)
+    assert [row["mean_text"] for layer in styled(shown.spec, "bar") for row in rows(layer)] == ["16 MB/s", "32 MB/s"]
+
+
+def test_a_study_whose_tool_times_no_passes_says_so() -> None:
+    assert "timed passes of its own" in draw(matrix(crossed), of="passes", value="pass.bw").problem

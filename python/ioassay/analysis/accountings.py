@@ -41,7 +41,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     compared = folders.compare(study, counted)
     if not seen:
         return [_finding(study, "Claims against the kernel", [_NOTHING_SEEN], severity="warning"), *compared]
-    found = cells(passes.watched(records, study))
+    found = cells(passes.watched(records, study), study)
     sized = len({cell.size for cell in found}) > 1
     return [
         _whole(study, found, seen, counted, sized=sized),
@@ -62,7 +62,7 @@ def _whole(
 ) -> Finding:
     counts = Counter(cell.status for cell in found)
     agreeing, right = told.agreement(found, sized=sized), told.which_is_right(seen)
-    beside, effect = told.beside_the_claim(seen), told.effect(_effects(found, counted))
+    beside, effect = told.beside_the_claim(seen), told.effect(_effects(study, found, counted))
     numbers = {
         "cells": len(found),
         "within_1_percent": counts[AGREES],
@@ -77,9 +77,9 @@ def _whole(
     return _finding(study, title, [one for one in said if one], statistics=numbers, severity=severity)
 
 
-def _effects(found: Sequence[Cell], counted: Sequence[Pass]) -> dict[str, float]:
+def _effects(study: asked.Study, found: Sequence[Cell], counted: Sequence[Pass]) -> dict[str, float]:
     """By test, the watched claims over those without the witness: the middle of each, over all cells."""
-    without = {_key(cell): _claimed(cell.passes) for cell in cells(counted)}
+    without = {_key(cell): _claimed(cell.passes) for cell in cells(counted, study)}
     ratios: dict[str, list[float]] = {}
     for cell in found:
         one, other = _claimed(cell.passes), without.get(_key(cell))
@@ -100,7 +100,7 @@ def _claimed(own: Sequence[Pass]) -> float | None:
 
 
 def _points(study: asked.Study, found: Sequence[Cell], counted: Sequence[Pass]) -> Iterator[Finding]:
-    without = {_key(cell): _claimed(cell.passes) for cell in cells(counted)}
+    without = {_key(cell): _claimed(cell.passes) for cell in cells(counted, study)}
     for where, own in _by_point(found).items():
         repetitions = max(len(cell.passes) for cell in own)
         said = [
@@ -116,7 +116,7 @@ def _points(study: asked.Study, found: Sequence[Cell], counted: Sequence[Pass]) 
             said,
             where=dict(own[0].point),
             statistics={"cells": [_numbers(cell) for cell in own]},
-            tables=[_table(own, without), _verdicts(own)],
+            tables=[_table(own, without)],
             caveats=[f"All tests are over {about}; KiB are 1024 bytes."],
         )
 
@@ -141,17 +141,6 @@ def _table(own: Sequence[Cell], without: Mapping[tuple[Any, ...], float | None])
     if any(rate != _rate(cell, WATCHED) for rate, cell in zip(alone, own, strict=True)):
         rows.append(["claim without the witness (KiB/s)", *map(_in_kib, alone)])
     return Table(["", *(cell.test for cell in own)], rows)
-
-
-def _verdicts(own: Sequence[Cell]) -> Table:
-    """What each verdict rests on, in words."""
-    rows = []
-    for cell in own:
-        judged = [one.verdict for one in cell.passes if one.verdict is not None]
-        common = Counter(one.category for one in judged).most_common(1)
-        shown = next((one for one in judged if common and one.category == common[0][0]), None)
-        rows.append([cell.test, _verdict(cell), shown.explanation if shown else None])
-    return Table(["test", "verdict", "why"], rows)
 
 
 def _verdict(cell: Cell) -> str | None:

@@ -19,17 +19,22 @@ def place(point: Mapping[str, Scalar], direct: bool | None) -> str:
     """A point in words: `/dev/shm, direct`."""
     mode = {True: "direct", False: "buffered", None: ""}[direct]
     parts = [
-        str(level) if name in ("target.path", "case") else wording.level_of(name, level)
+        folder(level) if name == "target.path" else wording.level_of(name, level)
         for name, level in point.items()
         if not (mode and name in ("direct", "I"))
     ]
     return ", ".join(part for part in (*parts, mode) if part) or "all trials"
 
 
+def folder(path: Scalar) -> str:
+    """A folder in words: `current folder` for `.`, which nobody sees in a sentence."""
+    return "current folder" if str(path) == "." else str(path)
+
+
 def cell_name(cell: Cell, *, sized: bool) -> str:
-    """A cell in words: `write of 64 KiB by 4 KiB (., buffered)`."""
+    """A cell in words: `write of 64 KiB by 4 KiB, /dev/shm, buffered`."""
     size = f" of {format_size(cell.size[0])} by {format_size(cell.size[1])}" if sized else ""
-    return f"{cell.test}{size} ({place(cell.point, cell.passes[0].claim.direct)})"
+    return f"{cell.test}{size}, {place(cell.point, cell.passes[0].claim.direct)}"
 
 
 def agreement(cells: Sequence[Cell], *, sized: bool) -> list[str]:
@@ -43,7 +48,7 @@ def agreement(cells: Sequence[Cell], *, sized: bool) -> list[str]:
                          (UNSEEN, "without calls that the witness could tell apart")):  # fmt: skip
         if counts[status]:
             named = [cell_name(cell, sized=sized) for cell in cells if cell.status == status]
-            said.append(f"{_cells(counts[status])} {_are(counts[status])} {what}: {wording.listed(named, _NAMED + 1)}.")
+            said.append(f"{_cells(counts[status])} {_are(counts[status])} {what}: {_named(named)}.")
     if strays := sum(cell.outliers() for cell in cells):
         total = sum(len(cell.passes) for cell in cells)
         said.append(
@@ -51,6 +56,11 @@ def agreement(cells: Sequence[Cell], *, sized: bool) -> list[str]:
             "and a call the process can lose its processor."
         )
     return said
+
+
+def _named(cells: Sequence[str]) -> str:
+    more = f"; and {len(cells) - _NAMED} more" if len(cells) > _NAMED else ""
+    return "; ".join(cells[:_NAMED]) + more
 
 
 def _agreeing(cells: Sequence[Cell], agreeing: int, *, sized: bool) -> str:

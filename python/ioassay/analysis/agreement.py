@@ -88,10 +88,16 @@ def middle(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def cells(passes: Sequence[Pass]) -> list[Cell]:
-    """The passes by point, test and size, in the order in which these first ran within a trial."""
+def cells(passes: Sequence[Pass], study: asked.Study) -> list[Cell]:
+    """The passes by point, test and size: points in the study's order, tests in that of the tool."""
     found: dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]] = {}
     for one in passes:
         key = tuple(asked.level_key(level) for level in one.point.values())
         found.setdefault((key, one.size, one.test), []).append(one)
-    return [Cell(own[0].point, test, size, own) for (_, size, test), own in found.items()]
+    factors = asked.factors(study).values()
+    ranks = [{asked.level_key(level): place for place, level in enumerate(levels)} for levels in factors]
+
+    def place(key: tuple[tuple[str, ...], tuple[int, int], str]) -> list[int]:
+        return [rank.get(level, len(rank)) for rank, level in zip(ranks, key[0], strict=True)]
+
+    return [Cell(found[key][0].point, key[2], key[1], found[key]) for key in sorted(found, key=place)]

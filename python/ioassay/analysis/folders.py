@@ -46,13 +46,13 @@ def compare(study: asked.Study, counted: Sequence[Pass]) -> list[Finding]:
     confidence = asked.confidence(study)
     found = [factor for other in present[1:] for factor in _factors(counted, present[0], other, confidence)]
     rows = [[one.where, one.test, one.folder, one.size, *_interval(one), _faster(one, present[0])] for one in found]
-    columns = ["mode", "test", "folder", f"speed against {present[0]}", "from", "to", "faster"]
+    columns = ["mode", "test", "folder", f"speed against {told.folder(present[0])}", "from", "to", "faster"]
     return [
         Finding(
             study=str(study["name"]),
             question="accountings",
             response="pass.bw",
-            title=f"{wording.listed([str(level) for level in present])} compared",
+            title=f"{wording.capital(wording.listed([told.folder(level) for level in present]))} compared",
             statement=" ".join(_said(found, present, confidence)),
             statistics={"factors": [_numbers(one) for one in found]},
             tables=[Table(columns, rows)],
@@ -95,21 +95,21 @@ def _faster(one: Factor, first: Scalar) -> str:
     low, high = _interval(one)
     if low is None or high is None or low <= 1 <= high:
         return "not known"
-    return one.folder if low > 1 else str(first)
+    return told.folder(one.folder if low > 1 else first)
 
 
 def _said(found: Sequence[Factor], present: Sequence[Scalar], confidence: float) -> list[str]:
-    said = []
+    said, first = [], f"the {told.folder('.')}" if present[0] == "." else str(present[0])
     for other in map(str, present[1:]):
         own = sorted((one for one in found if one.folder == other and one.size), key=lambda one: one.size or 0)
         if not own:
-            said.append(f"{other} cannot be compared with {present[0]}: too few repetitions.")
+            said.append(f"{other} cannot be compared with {first}: too few repetitions.")
             continue
-        faster = sum(_faster(one, present[0]) == other for one in own)
-        slower = sum(_faster(one, present[0]) == str(present[0]) for one in own)
+        faster = sum(_faster(one, present[0]) == told.folder(other) for one in own)
+        slower = sum(_faster(one, present[0]) == told.folder(present[0]) for one in own)
         ends = [f"{_named(one)} {_ratio(one)}" for one in dict.fromkeys((own[-1], own[0]))]
         said.append(
-            f"{other} is faster than {present[0]} at {faster} of {wording.count(len(own), 'test')} and slower at "
+            f"{other} is faster than {first} at {faster} of {wording.count(len(own), 'test')} and slower at "
             f"{slower}, beyond what chance would do; from {' to '.join(ends)} its speed."
         )
     return said

@@ -30,16 +30,18 @@ class Shown:
 
 
 def shown(table: Table) -> Shown:
-    """A finding's table; a column is set to the right where all that it holds are numbers."""
+    """A finding's table; a column is set to the right where most of what it holds are numbers."""
     metrics = [*table.metrics, *[""] * (len(table.columns) - len(table.metrics))]
     rows = [[cell(value, name) for value, name in zip(row, metrics, strict=False)] for row in table.rows]
-    numeric = [
-        all(row[place].number or row[place].text == NOTHING for row in rows if place < len(row))
-        for place in range(len(table.columns))
-    ]
+    numeric = [_is_numeric([row[place] for row in rows if place < len(row)]) for place in range(len(table.columns))]
     head = [Cell(str(name), number) for name, number in zip(table.columns, numeric, strict=True)]
     body = [[replace(one, number=number) for one, number in zip(row, numeric, strict=False)] for row in rows]
     return Shown(head, body)
+
+
+def _is_numeric(cells: Sequence[Cell]) -> bool:
+    known = [cell.number for cell in cells if cell.text != NOTHING]
+    return sum(known) * 2 > len(known) or not known
 
 
 def cell(value: Any, metric: str = "") -> Cell:
