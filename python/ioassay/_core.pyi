@@ -4,7 +4,7 @@ Everything here is pure but for the readers of logs, which open the file they ar
 a wrong type raise TypeError, whole numbers out of range OverflowError, all else CoreError.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any, final
 
@@ -17,9 +17,13 @@ __all__ = [
     "Histogram",
     "HistogramLogSummary",
     "LogSummary",
+    "RefusalError",
     "Series",
     "Witness",
     "drive_check",
+    "filesuite_cells",
+    "filesuite_run",
+    "filesuite_tests",
     "fio_bin_ns",
     "percentile",
     "percentile_interval",
@@ -36,6 +40,9 @@ __all__ = [
 
 class CoreError(ValueError):
     """What the core was given cannot be: the message names it, its value and what was wanted."""
+
+class RefusalError(CoreError):
+    """Going on could destroy something that is not ours: the message names it, and the option that mends it."""
 
 @final
 class Histogram:
@@ -262,6 +269,22 @@ class HistogramLogSummary:
     @property
     def directions(self) -> dict[str, DirectionBins]:
         """By read, write and trim; only those that occur."""
+
+def filesuite_run(setup: dict[str, Any], on_pass: Callable[[dict[str, Any]], object] | None = None) -> dict[str, Any]:
+    """Do the file tests that setup describes; docs/filesuite.md says what each pass holds.
+
+    on_pass is called with each pass as it comes. Returns clock_overhead_ns, passes, groups (the same pass of all
+    workers), checked (files looked at afterwards) and iozone (header, rows and matrices as IOzone prints them).
+    Sizes are in bytes. What goes wrong within a pass is its status and reason. CoreError for a setup that cannot be,
+    RefusalError for a path that is left alone, OSError for a file that cannot be made. Other threads run meanwhile;
+    Ctrl-C ends it, and the files are gone afterwards.
+    """
+
+def filesuite_cells(setup: dict[str, Any]) -> list[tuple[int, int]]:
+    """File and record sizes that filesuite_run would measure, in bytes and in order. CoreError as there."""
+
+def filesuite_tests() -> list[dict[str, Any]]:
+    """The tests by number: number, about, names and kinds of their passes, and whether all of them means this too."""
 
 def fio_bin_ns(index: int) -> int:
     """The latency that stands for bin number index of fio's finest histogram: its middle.

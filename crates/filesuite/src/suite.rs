@@ -249,7 +249,7 @@ pub const TESTS: [Test; 13] = [
         12,
         "preadv, twice",
         &[
-            pass("preadv", "Preadv", Read, Vectored, Existing, 9),
+            pass("preadv", "Preadv", Read, Vectored, Existing, 8),
             pass("repreadv", "Re-Preadv", Read, Vectored, Existing, 9),
         ],
     ),

@@ -9,6 +9,7 @@
 mod columns;
 mod errors;
 mod fields;
+mod filesuite;
 mod histogram;
 mod histogram_logs;
 mod logs;
@@ -23,6 +24,10 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<errors::CoreError>())?;
+    module.add(
+        "RefusalError",
+        module.py().get_type::<filesuite::RefusalError>(),
+    )?;
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<histogram_logs::DirectionBins>()?;
     module.add_class::<histogram_logs::HistogramLogSummary>()?;
@@ -30,6 +35,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<logs::LogSummary>()?;
     module.add_class::<logs::Series>()?;
     module.add_class::<witness::Witness>()?;
+    module.add_function(wrap_pyfunction!(filesuite::filesuite_cells, module)?)?;
+    module.add_function(wrap_pyfunction!(filesuite::filesuite_run, module)?)?;
+    module.add_function(wrap_pyfunction!(filesuite::filesuite_tests, module)?)?;
     module.add_function(wrap_pyfunction!(histogram_logs::fio_bin_ns, module)?)?;
     module.add_function(wrap_pyfunction!(
         histogram_logs::read_histogram_log,

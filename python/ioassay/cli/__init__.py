@@ -24,6 +24,7 @@ from ioassay.cli import (
     compare,
     console,
     doctor,
+    filesuite,
     import_,
     plan,
     quick,
@@ -47,7 +48,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (quick, run, plan, studies, report, compare, import_, doctor, sql, witness, record, trace, simulate):
+for command in (
+    quick,
+    run,
+    plan,
+    studies,
+    report,
+    compare,
+    import_,
+    doctor,
+    sql,
+    witness,
+    record,
+    trace,
+    simulate,
+    filesuite,
+):
     command.register(app)
 
 

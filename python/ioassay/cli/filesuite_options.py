@@ -1,0 +1,169 @@
+"""The options of `ioassay filesuite`: IOzone's letters with their meanings, and names for what it has not.
+
+Only what they mean is here: the engine says which of them go together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ioassay.errors import UsageError
+
+CONTENTS = ("random", "iozone", "zeros")
+CHECKS = ("inside", "after", "off")
+CACHES = ("leave", "drop", "drop-all", "warm")
+FORMATS = ("text", "iozone")
+
+_WHAT, _SIZES, _INTERVAL = "What is done", "Sizes: a plain number is kB; b, k, m, g", "What the clock includes"
+_FILE, _SHOWN, _MORE = "The file", "What comes out", "What IOzone cannot do"
+_FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def _option(*names: str, help_: str, panel: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar)
+
+
+Auto = Annotated[bool, _option("-a", "--auto", help_="All sizes by doubling: 64k to 512m, 4k to 16m.", panel=_WHAT)]
+Tests = Annotated[list[str] | None, _option("-i", "--test", help_="0 to 12; often. [0-7]", panel=_WHAT, metavar="N")]
+Threads = Annotated[
+    int, _option("-t", "--threads", help_="So many at once, each with its own file.", panel=_WHAT, metavar="N")
+]
+Direct = Annotated[bool, _option("-I", "--direct", help_="O_DIRECT, but for tests 6 and 7.", panel=_WHAT)]
+Sync = Annotated[bool, _option("-o", "--sync", help_="O_SYNC on what writes, but for test 6.", panel=_WHAT)]
+Fill = Annotated[
+    int | None, _option("-V", "--fill", help_="Fill with this byte; check all that is read.", panel=_WHAT, metavar="N")
+]
+Sizes = Annotated[list[str] | None, _option("-s", "--size", help_="File; often. [512k]", panel=_SIZES, metavar="SIZE")]
+Records = Annotated[
+    list[str] | None, _option("-r", "--record", help_="Record; often. [4k]", panel=_SIZES, metavar="SIZE")
+]
+MinSize = Annotated[str | None, _option("-n", "--min-size", help_="Smallest file of -a.", panel=_SIZES, metavar="SIZE")]
+MaxSize = Annotated[str | None, _option("-g", "--max-size", help_="Largest file of -a.", panel=_SIZES, metavar="SIZE")]
+MinRecord = Annotated[
+    str | None, _option("-y", "--min-record", help_="Smallest record of -a.", panel=_SIZES, metavar="SIZE")
+]
+MaxRecord = Annotated[
+    str | None, _option("-q", "--max-record", help_="Largest record of -a.", panel=_SIZES, metavar="SIZE")
+]
+NoCrossover = Annotated[
+    bool, _option("-z", "--no-crossover", help_="-a: also records below 64k of files from 32m on.", panel=_SIZES)
+]
+Fsync = Annotated[bool, _option("-e", "--fsync", help_="fsync, and fflush.", panel=_INTERVAL)]
+Close = Annotated[bool, _option("-c", "--close", help_="close. Without -e there is no fsync then.", panel=_INTERVAL)]
+File = Annotated[
+    Path | None, _option("-f", "--file", help_="Where it is made, and deleted again.", panel=_FILE, metavar="FILE")
+]
+Overwrite = Annotated[bool, _option("--overwrite", help_="Delete a file that is there.", panel=_FILE)]
+Remount = Annotated[
+    Path | None,
+    _option(
+        "-U", "--remount", help_="Unmount and mount this before each pass (root).", panel=_FILE, metavar="MOUNTPOINT"
+    ),
+]
+Repetitions = Annotated[int, _option("--repetitions", help_="Do all so often.", panel=_MORE, metavar="N")]
+CacheState = Annotated[
+    str, _option("--cache", help_="The page cache before each read.", panel=_MORE, metavar="|".join(CACHES))
+]
+Data = Annotated[str, _option("--data", help_="What the file holds.", panel=_MORE, metavar="|".join(CONTENTS))]
+CheckWhen = Annotated[
+    str | None,
+    _option("--check", help_="When what was read is checked. [inside]", panel=_MORE, metavar="|".join(CHECKS)),
+]
+Seed = Annotated[int, _option("--seed", help_="Of --data random and the byte of iozone.", panel=_MORE, metavar="N")]
+OrderSeed = Annotated[
+    int | None, _option("--order-seed", help_="Of the random order. [IOzone's]", panel=_MORE, metavar="N")
+]
+Plain = Annotated[bool, _option("--plain", help_="No priming reads, no unreported passes; checked after.", panel=_MORE)]
+Format = Annotated[str, _option("--format", help_="The result.", panel=_SHOWN, metavar="|".join(FORMATS))]
+Matrices = Annotated[bool, _option("-R", "--matrices", help_="Matrices at the end, one a pass.", panel=_SHOWN)]
+OpsPerS = Annotated[bool, _option("-O", "--ops", help_="Operations a second, not bytes.", panel=_SHOWN)]
+UsPerOp = Annotated[bool, _option("-N", "--us-per-op", help_="Microseconds an operation.", panel=_SHOWN)]
+ListTests = Annotated[bool, _option("--list-tests", help_="List the tests, and do nothing.", panel=_SHOWN)]
+
+
+def setup(given: Mapping[str, Any], default: Path) -> dict[str, Any]:
+    """What the engine is told, `_core.filesuite_run`, from the options by their names; UsageError names a wrong one.
+
+    `default` is the file if none is named.
+    """
+    same = ("auto", "direct", "sync", "fsync", "close", "overwrite", "plain", "no_crossover", "seed", "repetitions")
+    told: dict[str, Any] = {name: given[name] for name in same}
+    told["path"] = given["file"] or default
+    told["remount"] = given["remount"]
+    told["workers"] = _at_least("threads", given["threads"], 0)
+    _at_least("repetitions", given["repetitions"], 1)
+    _at_least("seed", given["seed"], 0)
+    told["content"] = _one_of("data", given["data"], CONTENTS)
+    told["cache"] = _one_of("cache", given["cache"], CACHES)
+    told["check"] = _one_of("check", given["check"] or ("after" if given["plain"] else "inside"), CHECKS)
+    if given["tests"]:
+        told["tests"] = [number for text in given["tests"] for number in _numbers(text)]
+    if given["order_seed"] is not None:
+        told["order_key"] = [_at_least("order-seed", given["order_seed"], 0)]
+    if given["fill"] is not None:
+        if not 0 <= given["fill"] <= 255:
+            raise UsageError(f"--fill (-V) is {given['fill']}, wanted a byte: 0 to 255")
+        told["fill"] = given["fill"]
+    if given["ops"] and given["us_per_op"]:
+        raise UsageError("--ops (-O) and --us-per-op (-N) are both given, wanted one of them")
+    told["unit"] = "ops_per_s" if given["ops"] else "us_per_op" if given["us_per_op"] else "kib_per_s"
+    return told | _matrix(given)
+
+
+def _matrix(given: Mapping[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {"files": _sizes("size", given["sizes"]), "records": _sizes("record", given["records"])}
+    bounds = {
+        "files_from": "min_size",
+        "files_to": "max_size",
+        "records_from": "min_record",
+        "records_to": "max_record",
+    }
+    for key, name in bounds.items():
+        if given[name] is not None:
+            told[key] = size_bytes(name.replace("_", "-"), given[name])
+    if given["remount"] and given["threads"]:
+        raise UsageError("--remount (-U) and --threads (-t) are both given, wanted one of them")
+    return told
+
+
+def _sizes(name: str, texts: list[str] | None) -> list[int]:
+    return [size_bytes(name, text) for text in texts or ()]
+
+
+def size_bytes(name: str, text: str) -> int:
+    """Bytes of a size as IOzone reads it: a plain number is kB (1024 bytes), k, m and g say it; b is ours."""
+    match = re.fullmatch(r"(\d{1,15})([bkmg]?)", text.strip().lower())
+    if match is None:
+        wanted = "a whole number of kB, or one with k, m or g (powers of 1024), or with b for bytes"
+        raise UsageError(f"--{name} is '{text}', wanted {wanted}")
+    return int(match[1]) * _FACTORS[match[2]]
+
+
+def _numbers(text: str) -> list[int]:
+    """`3`, `0,1,2` or `0-7`."""
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part.strip())
+        if match is None:
+            raise UsageError(f"--test (-i) is '{text}', wanted numbers of tests, such as 0, 0,1 or 0-7")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    if any(number > 12 for number in found):
+        raise UsageError(f"--test (-i) is '{text}', wanted 0 to 12 (see: ioassay filesuite --list-tests)")
+    return found
+
+
+def _at_least(name: str, value: int, least: int) -> int:
+    if value < least:
+        raise UsageError(f"--{name} is {value}, wanted at least {least}")
+    return value
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise UsageError(f"--{name} is '{value}', wanted {', '.join(known)}")
+    return value

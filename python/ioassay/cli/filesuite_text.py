@@ -1,0 +1,221 @@
+"""What `ioassay filesuite` shows: one object for programs, a table that loses nothing to width, IOzone's own table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ioassay.cli import console
+from ioassay.units import format_count, format_ns, format_rate, format_size
+
+SCHEMA = 1
+_UNITS = {"kib_per_s": "kBytes/sec", "ops_per_s": "ops/s", "us_per_op": "us/op"}
+_MODES = {"ops_per_s": "OPS Mode.", "us_per_op": "Microseconds/op Mode."}
+
+
+def progress(told: Mapping[str, Any], *, quiet: bool) -> Callable[[Mapping[str, Any] | None], None] | None:
+    """What to call with each pass, and with None at the end: one line, written over; None without a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+    blank = "\r" + " " * 79 + "\r"
+
+    def show(one: Mapping[str, Any] | None) -> None:
+        text = blank
+        if one is not None:
+            cell = f"{format_size(one['asked_file_bytes'])} in records of {format_size(one['record_bytes'])}"
+            text += f"{cell}: {one['name']} {one['status']}"[:78]
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return show
+
+
+def result(told: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """All cells as one object: raw counts and times, and the rates that follow from them."""
+    from ioassay import __version__
+
+    setup = {key: str(value) if key in ("path", "remount") and value else value for key, value in told.items()}
+    passes = [_with_rate(one) for one in found["passes"]]
+    return {
+        "schema": SCHEMA,
+        "tool": "ioassay filesuite",
+        "version": __version__,
+        "clock": "CLOCK_MONOTONIC",
+        "clock_overhead_ns": found["clock_overhead_ns"],
+        "setup": setup,
+        "passes": passes,
+        "groups": [_joined(group, passes) for group in found["groups"]],
+        "checked": found["checked"],
+    }
+
+
+def _with_rate(one: Mapping[str, Any]) -> dict[str, Any]:
+    took_ns = one["nanoseconds"]
+    return {
+        **one,
+        "path": str(one["path"]),
+        "bytes_per_s": one["bytes"] * 1e9 / took_ns if took_ns else None,
+        "operations_per_s": one["operations"] * 1e9 / took_ns if took_ns else None,
+    }
+
+
+def _joined(group: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A pass of all workers: the sum of their rates, and what all moved from the first start to the last end.
+
+    The sum counts rates of different intervals together. It is a rate that was reached only where they overlap:
+    `common_ns` is how long all of them ran at once, `span_ns` from the first start to the last end.
+    """
+    keys = ("name", "asked_file_bytes", "record_bytes", "repetition")
+    own = [one for one in passes if all(one[key] == group[key] for key in keys)]
+    good = [one for one in own if one["status"] == "ok"]
+    told = {**group, "ok": len(good), "bytes": sum(one["bytes"] for one in own), "parent_ns": _parent_ns(group)}
+    if not good:
+        return told
+    rates = [one["bytes_per_s"] for one in good]
+    moved = sum(one["bytes"] for one in good)
+    starts, ends = [one["start_ns"] for one in good], [one["end_ns"] for one in good]
+    span_ns = max(max(ends) - min(starts), 1)
+    return {
+        **told,
+        "operations": sum(one["operations"] for one in good),
+        "sum_bytes_per_s": sum(rates),
+        "min_bytes_per_s": min(rates),
+        "max_bytes_per_s": max(rates),
+        "mean_bytes_per_s": sum(rates) / len(rates),
+        "span_ns": span_ns,
+        "common_ns": max(min(ends) - max(starts), 0),
+        "span_bytes_per_s": moved * 1e9 / span_ns,
+        "parent_bytes_per_s": moved * 1e9 / _parent_ns(group),
+    }
+
+
+def _parent_ns(group: Mapping[str, Any]) -> int:
+    return max(int(group["end_ns"] - group["start_ns"]), 1)
+
+
+def describe(found: Mapping[str, Any], unit: str, *, matrices: bool) -> None:
+    """A line for each pass; with workers, a line for all of them."""
+    if found["groups"]:
+        _describe_groups(found["groups"])
+    else:
+        several = max((one["repetition"] for one in found["passes"]), default=0) > 0
+        rows = [_row(one, unit, several=several) for one in found["passes"]]
+        columns = ["file", "record", "pass", *(["repetition"] if several else []), "result", "calls", "took", "cached"]
+        console.table([*columns, "notes"], rows)
+    if matrices:
+        _describe_matrices(found["passes"], unit)
+
+
+def _row(one: Mapping[str, Any], unit: str, *, several: bool) -> list[str]:
+    took = format_ns(one["nanoseconds"]) if one["nanoseconds"] else "-"
+    cached = "-" if one["resident_share"] is None else f"{one['resident_share']:.1%}"
+    return [
+        *(format_size(one["asked_file_bytes"]), format_size(one["record_bytes"]), one["name"]),
+        *([str(one["repetition"] + 1)] if several else []),
+        *(_value(one, unit), f"{one['operations']:,}", took, cached, _notes(one)),
+    ]
+
+
+def _value(one: Mapping[str, Any], unit: str) -> str:
+    if one["nanoseconds"] is None:
+        return str(one["status"])
+    if unit == "kib_per_s":
+        return format_rate(one["bytes_per_s"])
+    if unit == "ops_per_s":
+        return f"{format_count(one['operations_per_s'])}/s"
+    return f"{one['nanoseconds'] / 1000 / one['operations']:.4g} µs"
+
+
+def _notes(one: Mapping[str, Any]) -> str:
+    said = [f"with {part}" for part in one["includes"]]
+    said += ["direct"] if one["direct"] else []
+    said += ["synchronous"] if one["sync"] else []
+    said += ["file written beforehand"] if one["prepared"] else []
+    return ", ".join([*said, *([one["reason"]] if one["reason"] else [])])
+
+
+def _describe_groups(groups: Sequence[Mapping[str, Any]]) -> None:
+    columns = ["file", "record", "pass", "workers", "sum", "all", "parent", "least", "most", "at once"]
+    rows = []
+    for one in groups:
+        cell = [format_size(one["asked_file_bytes"]), format_size(one["record_bytes"]), one["name"]]
+        if "span_ns" not in one:
+            rows.append([*cell, f"0 of {one['workers']}", *(["-"] * 6)])
+            continue
+        names = ("sum", "span", "parent", "min", "max")
+        rates = [format_rate(one[f"{name}_bytes_per_s"]) for name in names]
+        workers = f"{one['ok']} of {one['workers']}"
+        rows.append([*cell, workers, *rates, f"{one['common_ns'] / one['span_ns']:.0%}"])
+    console.table(columns, rows)
+
+
+def _describe_matrices(passes: Sequence[Mapping[str, Any]], unit: str) -> None:
+    for name in dict.fromkeys(one["name"] for one in passes):
+        own = {(one["asked_file_bytes"], one["record_bytes"]): one for one in passes if one["name"] == name}
+        files, records = sorted({cell[0] for cell in own}), sorted({cell[1] for cell in own})
+        console.line(f"\n{name}, file by record")
+        rows = [
+            [
+                format_size(file),
+                *(_value(own[file, record], unit) if (file, record) in own else "" for record in records),
+            ]
+            for file in files
+        ]
+        console.table(["", *map(format_size, records)], rows)
+
+
+def tests(known: Sequence[Mapping[str, Any]]) -> None:
+    """The tests, one a line."""
+    console.table(
+        ["-i", "what it does", "passes"], [[str(t["number"]), t["about"], ", ".join(t["passes"])] for t in known]
+    )
+
+
+def as_iozone(told: Mapping[str, Any], found: Mapping[str, Any], *, matrices: bool) -> None:
+    """IOzone's table and, when asked for, its matrices; with workers, its summary of each pass."""
+    unit = told["unit"]
+    if told["fsync"]:
+        console.line("\tInclude fsync in write timing")
+    if told["close"]:
+        console.line("\tInclude close in write timing")
+    if unit in _MODES:
+        console.line(f"\t{_MODES[unit]}")
+    console.line(f"\tCommand line used: {command_line(told)}")
+    console.line(f"\tOutput is in {_UNITS[unit]}")
+    console.line("\tTime Resolution = 0.000000001 seconds.")
+    if found["groups"]:
+        _throughput(told, found)
+        return
+    console.line(found["iozone"]["header"].rstrip("\n"))
+    for row in found["iozone"]["rows"]:
+        console.line(row.rstrip("\n"))
+    if matrices:
+        console.line(f"\n{found['iozone']['matrices']}".rstrip("\n"))
+    console.line("\nfilesuite test complete.")
+
+
+def command_line(told: Mapping[str, Any]) -> str:
+    """The command that IOzone would have been given."""
+    letters = {"auto": "-a", "direct": "-I", "sync": "-o", "fsync": "-e", "close": "-c", "no_crossover": "-z"}
+    words = ["filesuite", *(letter for key, letter in letters.items() if told[key])]
+    words += [f"-i{number}" for number in told.get("tests", range(8))]
+    words += {"ops_per_s": ["-O"], "us_per_op": ["-N"]}.get(told["unit"], [])
+    bounds = {"files_from": "-n", "files_to": "-g", "records_from": "-y", "records_to": "-q"}
+    words += [f"{letter}{told[key] // 1024}k" for key, letter in bounds.items() if key in told]
+    words += [f"-s{size // 1024}k" for size in told["files"]] + [f"-r{size // 1024}k" for size in told["records"]]
+    words += ["-t", str(told["workers"])] if told["workers"] else []
+    return shlex.join([*words, "-f", str(told["path"])])
+
+
+def _throughput(told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """The workers' own rates, their sum, and what the one who waits for them saw. All of them moved all their bytes."""
+    for group in result(told, found)["groups"]:
+        kib = {name: group.get(f"{name}_bytes_per_s", 0.0) / 1024 for name in ("sum", "parent", "min", "max", "mean")}
+        whose = f"{group['workers']:2} {group['name']}"
+        console.line(f"\n\tChildren see throughput for {whose} \t= {kib['sum']:10.2f} kB/sec")
+        console.line(f"\tParent sees throughput for {whose} \t= {kib['parent']:10.2f} kB/sec")
+        for word, name in (("Min", "min"), ("Max", "max"), ("Avg", "mean")):
+            console.line(f"\t{word} throughput per process \t\t\t= {kib[name]:10.2f} kB/sec")
+        console.line(f"\tMoved by all \t\t\t\t\t= {group['bytes'] / 1024:10.2f} kB")
