@@ -59,7 +59,7 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
     let mut names = layers.iter().map(String::as_str).chain([level]);
     if let Some(unknown) = names
         .clone()
-        .find(|name| !["block", "syscalls", "record"].contains(name))
+        .find(|name| !["block", "syscalls", "record", "synthetic"].contains(name))
     {
         return Err(PyValueError::new_err(format!(
             "'{unknown}' is nothing to watch; wanted block, syscalls or record"
@@ -72,7 +72,8 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
     }
     Ok(Options {
         block: true,
-        syscalls: names.any(|name| name == "syscalls"),
+        syscalls: names.clone().any(|name| name == "syscalls"),
+        synthetic: names.any(|name| name == "synthetic"),
         record,
     })
 }

@@ -1,6 +1,7 @@
 /* All programs, as one object: they share their maps. The loader loads those of the layers that are asked for. */
 #include "block.h"
 #include "page_cache.h"
+#include "synthetic.h"
 #include "syscalls.h"
 #include "uring.h"
 

@@ -69,6 +69,11 @@ pub(crate) const SYSCALLS: Layer = Layer {
     ],
 };
 
+pub(crate) const SYNTHETIC: Layer = Layer {
+    names: &["synthetic"],
+    programs: &[program("synthetic_event", "sys_enter")],
+};
+
 pub(crate) const PAGE_CACHE: Layer = Layer {
     names: &["page-cache"],
     programs: &[program("page_cache_add", "mm_filemap_add_to_page_cache")],

@@ -8,7 +8,7 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::capability::{Unavailable, in_one_line};
 use crate::entries::Entries;
-use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYSCALLS, TREE, URING};
+use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, URING};
 use crate::object::OBJECT;
 use crate::options::Options;
 
@@ -124,12 +124,13 @@ impl Loaded {
     }
 }
 
-fn wanted(options: &Options) -> [(&'static Layer, bool); 4] {
+fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
     [
         (&BLOCK, options.block),
         (&URING, options.block || options.syscalls),
         (&SYSCALLS, options.syscalls),
         (&PAGE_CACHE, options.syscalls),
+        (&SYNTHETIC, options.synthetic && options.record.is_some()),
     ]
 }
 
@@ -138,6 +139,7 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
     let recording = u32::from(options.record.is_some());
     let with_sessions = u32::from(options.syscalls);
     let page_bytes = u64::from(PAGE_BYTES);
+    let synthetic_call = libc::SYS_pread64 as u32;
     let mut loader = EbpfLoader::new();
     loader
         .allow_unsupported_maps()
@@ -147,7 +149,8 @@ fn open(options: &Options) -> Result<Ebpf, Unavailable> {
         .set_global("uring_operation", &entries.uring, true)
         .set_global("with_sessions", &with_sessions, true)
         .set_global("page_bytes", &page_bytes, true)
-        .set_global("recording", &recording, true);
+        .set_global("recording", &recording, true)
+        .set_global("synthetic_call", &synthetic_call, true);
     if !options.syscalls {
         shrink(&mut loader, SYSCALL_MAPS, 1);
     }

@@ -11,6 +11,8 @@ pub struct Options {
     pub syscalls: bool,
     /// Where to write every request of the block layer (see [`record`](crate::record)); wants `block`.
     pub record: Option<PathBuf>,
+    /// Record an event for each `pread64` besides, to measure what the recorder can take.
+    pub synthetic: bool,
 }
 
 impl Default for Options {
@@ -19,6 +21,7 @@ impl Default for Options {
             block: true,
             syscalls: false,
             record: None,
+            synthetic: false,
         }
     }
 }
