@@ -271,7 +271,7 @@ def test_a_longer_clock_than_its_calls_is_a_note() -> None:
 def test_the_end_of_the_file_is_no_operation() -> None:
     done = replace(calls(16385, 64 * MIB, SECOND, 1.0, 50_000), short=1)
     found = only([said(source="dd")], read_run(read=done))
-    assert found.category == "CONFIRMED" and "found the end of the file" in " ".join(found.notes)
+    assert found.category == "CONFIRMED" and "end of the file" in " ".join(found.notes)
 
 
 def test_a_filesystem_in_memory_is_named() -> None:
@@ -338,6 +338,22 @@ def test_reads_and_writes_of_one_job_are_judged_apart() -> None:
     ]
     assert [v.category for v in judge(claims[:2], seen)] == ["CONFIRMED", "CONFIRMED-DEFERRED"]
     assert [v.category for v in judge([claims[0], claims[2]], seen)] == ["CONFIRMED", "CONTRADICTED"]
+
+
+def test_laying_out_files_is_left_out_though_the_tool_does_not_say_it() -> None:
+    done = calls(256, MIB, SECOND, 0.99, 50_000)
+    seen = read_run(flags=["read", "write", "direct"], read=Calls(), write=done)
+    layout = Session(0, 5, SECOND // 4, ["write", "create"], write=calls(4, MIB, 10, 0.1))
+    both = Requests("254:0", "vda", True, "write", calls(260, 2 * MIB, 10, 2.0))
+    seen = replace(seen, sessions=[layout, *seen.sessions], block=[both], counters={})
+    found = only([said(kind="write", operations=256, bytes=MIB, direct=True, seconds=1.0)], seen)
+    assert found.category == "CONFIRMED" and "lay out" in " ".join(found.notes), found.explanation
+
+
+def test_other_loop_devices_of_the_machine_stand_for_nothing() -> None:
+    others = Requests("7:3", "loop3", False, "read", calls(900, 640 * MIB, SECOND, 1.0))
+    seen = replace(read_run(), block=[others], counters={"read_bytes": 0})
+    assert only([said()], seen).category == "CONFIRMED-CACHED"
 
 
 def test_a_file_that_nobody_opened_is_named() -> None:

@@ -227,7 +227,7 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
         return []
     if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
         return []
-    if any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported):
+    if _leaves_out(group):
         return []
     told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
     # Only of files that are named is it known that nothing else was done to them on purpose.
@@ -241,6 +241,10 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
             "Name its files, and use the level syscalls.",
         )
     ]
+
+
+def _leaves_out(group: Group) -> bool:
+    return any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported)
 
 
 def _ends_of_files(operations: int, volume: int, seen: Seen) -> bool:
@@ -271,7 +275,7 @@ def _by_device(group: Group, want: Expected, device: Device, why: str, *, mapped
     reached = max(device.own_bytes, device.process_bytes or 0)
     if device.known and _covers(reached, want):
         most = (want.bytes or 0) * (1 + tolerance.of("amplified")) + tolerance.of("loader_device_bytes")
-        if reached <= most:
+        if reached <= most or _leaves_out(group):
             return []
         text = f"{told}; devices moved {format_size(reached)}, and whether the rest belongs to it cannot be told."
         return [Fault(INCOMPLETE, "MORE-SEEN", text)]

@@ -23,6 +23,8 @@ ELSEWHERE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", 
 BY_WORKERS = frozenset({"btrfs", "bcachefs", "zfs", "overlay", "ecryptfs", "fuseblk"})
 """They hand requests to threads of the kernel, or lie on another filesystem."""
 _PAGE_BYTES = 4096
+_JOURNAL_BYTES = 128 * 1024
+"""More than this for a synchronisation is not its journal: 4 KiB were measured."""
 
 
 @dataclass(frozen=True)
@@ -213,11 +215,13 @@ def _amplified(pool: Pool) -> list[Fault]:
         first = f" and read {format_size(read)} first" if read else ""
         text = f"{told}{first}: whole pages are read, changed and written for smaller records (read-modify-write)."
         return [Fault(AMPLIFIED, "READ-MODIFY-WRITE", text)]
-    if pool.syncs:
+    if pool.syncs and (own - pool.bytes) / pool.syncs <= _JOURNAL_BYTES:
         each = format_size((own - pool.bytes) / pool.syncs)
-        text = f"{told}: the journal and metadata took {each} for each of {pool.syncs} synchronisations."
+        syncs = f"each of {pool.syncs} synchronisations" if pool.syncs > 1 else "its synchronisation"
+        text = f"{told}: the journal and metadata took {each} for {syncs}."
         return [Fault(AMPLIFIED, "JOURNAL", text)]
-    return [Fault(AMPLIFIED, "METADATA", f"{told}: metadata, a journal, or blocks that are written in parts.")]
+    text = f"{told}: pages that were dirty before it began, metadata or a journal were written with them."
+    return [Fault(AMPLIFIED, "METADATA", text)]
 
 
 def pool_of(
@@ -233,7 +237,9 @@ def pool_of(
     """
     kind = groups[0].claims[0].kind
     files = {file.id: file for group in groups for file in group.files}
-    sessions = [s for s in observation.sessions if s.file in files] if groups[0].told_apart else []
+    laid_out = {id(session) for group in groups for session in group.layout}
+    sessions = [s for s in observation.sessions if s.file in files and id(s) not in laid_out]
+    sessions = sessions if groups[0].told_apart else []
     if direct is not None:
         sessions = [s for s in sessions if ("direct" in s.flags) == direct]
     operations, volume = (sum(pair[at] for pair in moved) for at in (0, 1))

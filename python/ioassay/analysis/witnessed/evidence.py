@@ -195,8 +195,7 @@ def device_seen(group: Group, observation: Observation) -> Device:
         written_requests=sum(part.calls.calls for part in here if part.kind == WRITE),
         flushes=sum(part.calls.calls for part in observation.block if part.kind == "flush"),
         discards=sum(part.calls.calls for part in own if part.kind == DISCARD),
-        stacked=any(part.name.startswith(_STACKED) for part in observation.block)
-        or any(name.startswith(_STACKED) for name in observation.disks),
+        stacked=any(part.name.startswith(_STACKED) for part in observation.block if part.own or part.dev in theirs),
         process_bytes=process,
     )
 

@@ -113,6 +113,10 @@ def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str
         together = Group((), members[key][0].claims, members[key][0].told_apart, files=list(files.values()))
         moved = [_moved(counts.expected(group), calls_seen(group, observation)) for group in members[key]]
         device = device_seen(together, observation)
+        laid_out = sum(session.write.bytes for group in members[key] for session in group.layout)
+        if laid_out:
+            own = max(device.own_bytes - laid_out, min(device.own_bytes, sum(volume for _, volume in moved)))
+            device = replace(device, own_bytes=own)
         if key[1] is not True and (beside := found.get((key[0], True))):
             device = replace(device, own_bytes=max(device.own_bytes - beside.bytes, 0))
             if device.process_bytes is not None:

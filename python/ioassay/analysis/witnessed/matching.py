@@ -44,6 +44,8 @@ class Group:
     """Files that they name and that nobody opened."""
     one_pass: bool = False
     """One claim with its own session."""
+    layout: Sequence[Session] = ()
+    """Sessions of its files in which the tool made them before it began; not among `sessions`."""
 
 
 def calls_of(session: Session, kind: str) -> Calls:
@@ -205,4 +207,16 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group
         files.update({file.id: file for file in found})
         named &= by_name
         missing += [path for path in lost if path not in missing]
-    return Group(places, here, True, index.in_time(files.values()), list(files.values()), named, missing)
+    sessions = index.in_time(files.values())
+    layout = _layout(here[0], sessions)
+    kept = {id(session) for session in layout}
+    sessions = [session for session in sessions if id(session) not in kept]
+    return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout)
+
+
+def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:
+    """fio opens files for writing only to lay them out, and for both to load them (filesetup.c); it may not say so."""
+    written = [session for session in sessions if session.write.calls]
+    if claim.source != "fio" or not any("read" in session.flags for session in written):
+        return []
+    return [session for session in written if "read" not in session.flags]

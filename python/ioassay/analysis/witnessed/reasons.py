@@ -33,7 +33,10 @@ def _traffic(group: Group, want: Expected, seen: Seen) -> list[str]:
         beside = f"{operations} calls and {format_size(volume)}" if want.operations is not None else format_size(volume)
         found.append(f"Beside the claim {beside} were seen: loaders, settings and printed results.")
     if seen.source == "files" and operations and not volume and operations <= seen.calls.short:
-        found.append(f"{operations} more calls found the end of the file and moved nothing.")
+        found.append(f"The end of the file was found {operations} times more, by calls that moved nothing.")
+    if group.layout:
+        volume = sum(session.write.bytes for session in group.layout)
+        found.append(f"{format_size(volume)} were written to lay out its files; they are left out here.")
     if seen.calls.errors:
         found.append(f"{seen.calls.errors} of its calls failed.")
     if group.missing and group.named:
@@ -104,11 +107,11 @@ def _requests(pool: Pool) -> list[str]:
         extra = device.own_bytes - pool.bytes
         if 0 < extra <= pool.bytes * tolerance.of("amplified"):
             found.append(f"{format_size(extra)} more than claimed were written: journal and metadata.")
-        if (requests or 0) > pool.operations or device.flushes:
-            flushes = f", {device.flushes} of them flushes" if device.flushes else ""
+        if (requests or 0) > pool.operations:
+            flushes = f" and {device.flushes} flushes" if device.flushes else ""
             found.append(
-                f"{(requests or 0) + device.flushes} requests were made for {pool.operations} writes and {pool.syncs} "
-                f"synchronisations{flushes}: each of these adds the journal's and empty pre-flushes."
+                f"{requests} requests{flushes} were made for {pool.operations} writes and {pool.syncs} "
+                "synchronisations: each of these adds the journal's and empty pre-flushes."
             )
     return found
 
