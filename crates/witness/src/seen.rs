@@ -1,5 +1,6 @@
 //! What the witness saw, in the shape that `ioassay.observation.Observation` has in Python: see there for what each
-//! number means. Times are nanoseconds of `CLOCK_MONOTONIC`.
+//! number means. Times are nanoseconds of `CLOCK_MONOTONIC`. Counts that are zero are left out of the JSON, since a
+//! command may have opened thousands of files that it hardly used.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +13,39 @@ use serde::Serialize;
     reason = "documented where they are read: python/ioassay/observation.py"
 )]
 pub struct Calls {
+    #[serde(skip_serializing_if = "is_zero")]
     pub calls: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub completed: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub errors: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub short: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub requested_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub first_ns: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub last_ns: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub sum_ns: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub min_ns: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub max_ns: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Calls {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Latencies: the filled buckets, by their middles.
@@ -76,12 +99,16 @@ pub struct Session {
     /// How it was opened.
     pub flags: Vec<&'static str>,
     /// Reads.
+    #[serde(skip_serializing_if = "Calls::is_empty")]
     pub read: Calls,
     /// Writes.
+    #[serde(skip_serializing_if = "Calls::is_empty")]
     pub write: Calls,
     /// Calls that make it durable.
+    #[serde(skip_serializing_if = "Calls::is_empty")]
     pub sync: Calls,
     /// The very first read or write alone.
+    #[serde(skip_serializing_if = "Calls::is_empty")]
     pub first: Calls,
     /// Entry of the second read or write.
     pub second_ns: u64,
@@ -166,7 +193,10 @@ mod tests {
                 opened_ns: 2,
                 closed_ns: 0,
                 flags: vec!["read"],
-                read: Calls::default(),
+                read: Calls {
+                    calls: 3,
+                    ..Calls::default()
+                },
                 write: Calls::default(),
                 sync: Calls::default(),
                 first: Calls::default(),
@@ -194,15 +224,12 @@ mod tests {
             "closed_ns",
             "ended_ns",
             "file",
-            "first",
             "flags",
             "opened_ns",
             "read",
             "second_ns",
-            "sync",
-            "write",
         ];
         assert_eq!(keys(session), parts);
-        assert_eq!(session["read"]["requested_bytes"], 0);
+        assert_eq!(session["read"], serde_json::json!({"calls": 3}));
     }
 }

@@ -6,7 +6,7 @@ use crate::seen::Calls;
 
 pub(crate) const SYSCALLS: usize = 512;
 pub(crate) const MAX_SESSIONS: u32 = 32768;
-pub(crate) const MAX_FILES: u32 = 16384;
+pub(crate) const MAX_FILES: u32 = 32768;
 pub(crate) const KINDS: usize = 6;
 pub(crate) const PATH_BYTES: usize = 256;
 pub(crate) const NONE: u32 = u32::MAX;
