@@ -46,17 +46,15 @@ def claim(test: str, rates: Rates, file_bytes: int = FILE, **more: Any) -> Claim
         source="iozone",
         kind="write" if "write" in test else "read",
         test=test,
-        operations=file_bytes // RECORD,
         bytes=file_bytes,
         seconds=file_bytes / (rates[0] * KIB),
         rate_bytes_per_s=rates[0] * KIB,
         rate_unit_bytes=1024,
         clock_step_s=1e-6,
         file_bytes=file_bytes,
-        record_bytes=RECORD,
         primed=test in ("read", "reread"),
         silent_passes=int(test == "backward-read"),
-        **{"direct": False, **more},
+        **{"direct": False, "record_bytes": RECORD, "operations": file_bytes // RECORD, **more},
     )
 
 
@@ -234,6 +232,27 @@ def test_small_files_are_explained_by_the_microseconds_around_their_calls(lab: A
     assert rows["16 MiB"]["within 1 %"] == 1
     assert rows["16 MiB"]["middle (µs)"] == pytest.approx(3, abs=0.01)
     assert "a tolerance needs an absolute part" in sizes.statement
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "status", "verdict"),
+    [
+        (90e-6, "record", "CONFIRMED-DEFERRED"),
+        (400e-6, "unexplained", "CONTRADICTED"),
+        (-90e-6, "unexplained", "CONTRADICTED"),
+    ],
+)
+def test_work_on_a_large_record_may_lie_between_clock_and_call(
+    lab: Any, gap_s: float, status: str, verdict: str
+) -> None:
+    size, seconds = 16 * 2**20, 2e-3
+    rates = tuple(size / span_s / KIB for span_s in (seconds + gap_s, seconds, 0.99 * seconds, 3 * seconds))
+    one = claim("write", rates, size, record_bytes=size, operations=1)  # type: ignore[arg-type]
+    seen = observation([session(one, rates, 1000)])  # type: ignore[arg-type]
+    found = records(lab, lambda *_: ([one], seen))
+    (cell,) = agreement.cells(passes.watched(found, found.studies[0]), found.studies[0])
+    assert cell.status == status
+    assert {own.verdict.category for own in cell.passes if own.verdict} == {verdict}
 
 
 def test_a_gap_that_no_clock_explains_is_not_explained_by_the_size(lab: Any) -> None:

@@ -19,9 +19,11 @@ from ioassay.record import Scalar
 
 WITHIN = 0.01
 """Of the claim: what 'agrees' means."""
-AGREES, SHORT, CLOCK, LOST, UNSEEN, UNEXPLAINED = "agrees", "short", "clock", "lost", "unseen", "unexplained"
+AGREES, SHORT, RECORD, CLOCK, LOST = "agrees", "short", "record", "clock", "lost"
+UNSEEN, UNEXPLAINED = "unseen", "unexplained"
 EXPLAINED = {
     SHORT: "by intervals so short that the clock's step and the few microseconds between clock and call are over 1 %",
+    RECORD: "by work on one large record (filled before its first call, checked after its last) within the interval",
     CLOCK: "by the benchmark's own clock, which its output says is too coarse for the interval",
     LOST: "by events that the witness lost",
 }
@@ -58,9 +60,12 @@ class Cell:
     def _why(self) -> str:
         if any(_CLOCK_DOUBTS & set(one.claim.doubts) for one in self.passes):
             return CLOCK
-        allowed = middle([_allowed_s(one) for one in self.passes])
-        if self.gap_s is not None and allowed is not None and abs(self.gap_s) <= allowed:
-            return SHORT
+        gap_s, allowed_s = self.gap_s, middle([_allowed_s(one) for one in self.passes])
+        if gap_s is not None and allowed_s is not None:
+            if abs(gap_s) <= allowed_s:
+                return SHORT
+            if 0 < gap_s <= allowed_s + accounting.record_work_s(self.passes[0].claim):
+                return RECORD
         lost = any(one.verdict is not None and one.verdict.category == INCOMPLETE for one in self.passes)
         return LOST if lost else UNEXPLAINED
 
@@ -79,7 +84,7 @@ def _strays(one: Pass) -> bool:
     difference, gap_s, allowed_s = one.differences().get(SPAN), one.gap_s, _allowed_s(one)
     if difference is None or gap_s is None or allowed_s is None:
         return False
-    return abs(difference) > WITHIN and abs(gap_s) > allowed_s
+    return abs(difference) > WITHIN and not -allowed_s <= gap_s <= allowed_s + accounting.record_work_s(one.claim)
 
 
 def middle(values: Sequence[float | None]) -> float | None:
