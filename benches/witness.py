@@ -5,7 +5,7 @@
 Five loads on temporary files in FOLDER (default: the working directory): reads of 512 B from the page cache by a loop
 of pread64 in C (pread_loop.c, the worst case) and by fio, and direct random reads of 4 KiB by fio's psync, libaio and
 io_uring. In each round every tracer watches every load once, in random order. A ratio is that of the operations a
-second to the untraced run of the same load and round; in brackets its interval (order statistics of the median), and
+second to the untraced run of the same load and round; the interval is that of the median (order statistics), and added
 the processor time that an operation took the load more than untraced (its own getrusage, fio's usr_cpu and sys_cpu).
 "own CPU" is the tracer's, and "seen" the least share of the load's operations that the witness counted.
 Needs root (BPF, negative nice), fio and cc; strace and bpftrace are left out where they are not installed. bpftrace
