@@ -368,6 +368,7 @@ def test_small_claims_are_left_open_where_files_are_not_told_apart() -> None:
     )
     found = only([said(operations=16, bytes=65536, paths=())], seen)
     assert (found.category, found.reason) == ("INCOMPLETE", "BELOW-RESOLUTION")
+    assert only([said(operations=16, bytes=65536, paths=(), direct=True)], seen).category == "CONFIRMED"
 
 
 def test_a_failed_command_is_said() -> None:

@@ -98,7 +98,7 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
         return [nothing]
     if fewer := _fewer(group, want, seen, device, observation):
         return [fewer]
-    return _more(group, want, seen) or _resolution(want, seen)
+    return _more(group, want, seen) or _resolution(group, want, seen, device)
 
 
 def _null(want: Expected) -> Fault:
@@ -252,11 +252,15 @@ def _ends_of_files(operations: int, volume: int, seen: Seen) -> bool:
     return operations == 0 or (volume == 0 and seen.source == "files" and operations <= seen.calls.short)
 
 
-def _resolution(want: Expected, seen: Seen) -> list[Fault]:
+def _resolution(group: Group, want: Expected, seen: Seen, device: Device) -> list[Fault]:
+    """Totals cannot tell a small claim from others' traffic; the device can, where direct I/O went to it."""
     exact = surplus(want, seen) == (0, 0)
     if exact or seen.source == "files" or want.bytes is None:
         return []
     if seen.others_bytes <= tolerance.of("resolution") * want.bytes:
+        return []
+    most = want.bytes * (1 + tolerance.of("amplified")) + tolerance.of("device_bytes")
+    if group.claims[0].direct and device.known and _covers(device.own_bytes, want) and device.own_bytes <= most:
         return []
     return [
         Fault(
