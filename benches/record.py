@@ -7,7 +7,8 @@ where a read gives zeros. Loop devices have queues of requests as disks have, an
 Recorded are all requests of the machine, to a file in FOLDER (default: the working directory). "issued" is what the
 devices' own statistics say (/sys/block/*/stat), "recorded" the events in the file. The arms alternate in random order.
 A rate that the load does not reach says nothing about the recording: what must hold is recorded = issued.
-Needs root and fio. The loop devices and their files are gone at the end.
+Then the ring, the thread and the file alone: an event for each pread64 of pread_loop.c, with no block layer around it.
+Needs root, fio and cc. The loop devices and their files are gone at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 from monitor_cost import median_interval
 
 from ioassay.observation import BLOCK, OFF, RECORD, SYSCALLS
-from ioassay.witness import watch
+from ioassay.witness import Watched, watch
 
 FILE_BYTES = 64 << 20
 ARMS = (OFF, BLOCK, SYSCALLS, RECORD)
@@ -40,7 +41,8 @@ EVENT = np.dtype(
     + [(name, "u4") for name in ("q2d_ns", "bytes", "cmd_flags", "dev")]
 )
 """struct event of crates/witness/bpf/shapes.h; the file begins with one that is a line of text."""
-LOOP_MAJOR = 7
+LOOP_MAJOR, NO_DEVICE = 7, 0
+CACHED_BYTES = 16 << 20
 SLICE_NS = 100_000_000
 
 
@@ -87,6 +89,7 @@ def main() -> None:
             {arm: run(arm, devices, options) for arm in chance.sample(ARMS, len(ARMS))} for _ in range(options.rounds)
         ]
     say(rounds, options)
+    say_ring(options)
 
 
 @contextmanager
@@ -166,6 +169,34 @@ def beside(runs: Sequence[Run], base: Sequence[Run]) -> str:
     wrong = max((one.counted - one.issued for one in runs), key=abs)
     missed = sum(one.missed for one in runs)
     return f"  {statistics.median(ratios):6.3f}  ({low:6.3f} … {high:6.3f})  {share:7.1%}  {wrong:16d}  {missed:6d}"
+
+
+def say_ring(options: argparse.Namespace) -> None:
+    """An event for each call: how many a second find room and reach the file."""
+    print("\nring alone: calls a second  untraced  ratio        calls      events  dropped  own CPU")
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix="record-") as name:
+        folder = Path(name)
+        (folder / "cached").write_bytes(os.urandom(CACHED_BYTES))
+        loop = Path(__file__).with_name("pread_loop.c")
+        subprocess.run(["cc", "-O2", "-o", folder / "loop", loop], check=True)
+        for _ in range(options.rounds):
+            argv = (str(folder / "loop"), str(folder / "cached"), "512", f"{options.seconds:g}")
+            _, bare_per_s = called(watch(argv, OFF, folder), folder)
+            watched = watch(argv, RECORD, folder, layers=("synthetic",))
+            calls, per_s = called(watched, folder)
+            assert watched.seen is not None
+            events = int((np.fromfile(folder / "requests.bin", EVENT)[1:]["dev"] == NO_DEVICE).sum())
+            share = watched.seen.cost["cpu_s"] / watched.outcome.duration_s
+            print(f"          {per_s:16,.0f}{bare_per_s:10,.0f}{per_s / bare_per_s:7.2f}{calls:13,d}{events:12,d}"
+                  f"{watched.seen.health['dropped']:9d}{share:9.1%}")  # fmt: skip
+
+
+def called(watched: Watched, folder: Path) -> tuple[int, float]:
+    """Calls of the loop, and calls a second."""
+    if watched.outcome.exit_code != 0:
+        raise SystemExit((folder / "stderr").read_text()[:2000])
+    calls, ns, _ = map(int, (folder / "stdout").read_text().split())
+    return calls, calls / ns * 1e9
 
 
 if __name__ == "__main__":
