@@ -100,7 +100,7 @@ def judge_times(group: Group, seen: Seen, observation: Observation) -> tuple[lis
         return faults, [why] if why else [], {}
     accounted = of_group(group)
     if accounted is not None and claim.source in PASSES:
-        return _strict(faults, claim, seconds, accounted)
+        return _strict(faults, claim, seconds, accounted, seen)
     return _loose(faults, claim, seconds, group, seen)
 
 
@@ -152,14 +152,19 @@ def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float
 
 
 def _strict(
-    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings
+    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Seen
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
     """The tool's clock is known to run from the first to the last call."""
     seen_s = accounted.first_to_last_s
     numbers = _numbers(seconds, seen_s, allowed_s(claim, seconds))
     numbers.update({f"{name}_bytes_per_s": rate for name, rate in accounted.rates().items()})
-    if -numbers["allowed_seconds"] <= seconds - seen_s <= numbers["allowed_seconds"] + record_work_s(claim):
+    if abs(seconds - seen_s) <= numbers["allowed_seconds"]:
         return faults, [], numbers
+    if 0 < seconds - seen_s <= tolerance.of("late_clock_s") and "clock-clamp" not in claim.doubts:
+        late = f"The tool read its clock {(seconds - seen_s) * 1e6:.3g} µs after its last call: it was held up."
+        return faults, [late], numbers
+    if 0 < seen_s - seconds <= _held_back_s(claim, seen) + numbers["allowed_seconds"]:
+        return faults, ["The C library wrote the last record after the tool's clock had stopped."], numbers
     clamp = "clock-clamp" in claim.doubts
     shown = [format_rate(accounted.bytes / s) if s else "no rate" for s in (seconds, seen_s)]
     text = (
@@ -168,6 +173,14 @@ def _strict(
     )
     text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
     return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
+
+
+def _held_back_s(claim: Claim, seen: Seen) -> float:
+    """What stdio's last buffer may take that is written when the file is synchronised or closed, after the clock."""
+    if claim.engine != "stdio" or claim.kind != "write" or claim.includes:
+        return 0.0
+    span_s = _span(seen)
+    return span_s if seen.calls.calls <= 2 else 2 * span_s / seen.calls.calls + seen.calls.max_ns * _NS
 
 
 def _loose(

@@ -249,6 +249,8 @@ def pool_of(
         volume = volume or sum(pair[1] for pair in moved)
     synced = {is_synced(group) for group in groups}
     added = [file.page_cache_bytes for file in files.values()]
+    if any(session.write.calls for session in observation.sessions if session.file in files):
+        added = []  # pages came in by writes as well
     by_operations = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
     watched_syncs = groups[0].told_apart or any(part.kind == "sync" for part in observation.operations)
     return Pool(

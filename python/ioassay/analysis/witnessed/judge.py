@@ -117,6 +117,9 @@ def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str
         if laid_out:
             own = max(device.own_bytes - laid_out, min(device.own_bytes, sum(volume for _, volume in moved)))
             device = replace(device, own_bytes=own)
+        if key[1] is True and any(kind == key[0] and direct is not True for kind, direct in members):
+            most = sum(volume for _, volume in moved)  # whose the rest was cannot be told
+            device = replace(device, own_bytes=min(device.own_bytes, most))
         if key[1] is not True and (beside := found.get((key[0], True))):
             device = replace(device, own_bytes=max(device.own_bytes - beside.bytes, 0))
             if device.process_bytes is not None:

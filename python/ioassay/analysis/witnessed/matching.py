@@ -156,6 +156,8 @@ def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> li
         queue, at = queues[tuple(claim.paths)]
         own: list[Session] = []
         if claim.engine != "mmap":
+            if "layout" in claim.unreported:  # the file was written beforehand, in a session of its own
+                at[0] = _next(queue, at[0], "write") + 1
             at[0] = _next(queue, at[0], claim.kind)
             own = list(queue[at[0] : at[0] + 1])
             at[0] += 1 + claim.silent_passes
