@@ -17,8 +17,9 @@ from ioassay.record import RecordSet
 from ioassay.report import beside, tables
 from ioassay.report.tables import Cell, Shown
 
-CONCLUDE, CAVEATS = "conclude", "caveats"
+CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
 _QUESTIONS = {
+    VERDICT: "Is it true? Claims and what the kernel saw",
     "describe": "Every condition described",
     "stability": "Is it stable? Repetitions, drift, steady state",
     "effect": "Do the factors matter? Analyses of variance",
@@ -96,11 +97,22 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
         comparisons=list(paragraphs.get("comparisons") or ()),
         counted=beside.table(own),
         conclusion=list(paragraphs.get("conclusion") or ()),
-        summary=list(paragraphs.get("summary") or ()) or _told_in_brief(own) or _first_means(measured),
+        summary=[*_answers(paragraphs, own, measured), *_verdicts(own)],
         doubts=[told(finding) for finding in own if finding.question == CAVEATS],
         means=means(measured, exact=not asked.is_measured(study)),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
+
+
+def _answers(
+    concluded: Mapping[str, Any], own: Sequence[Finding], measured: Sequence[Mapping[str, Any]]
+) -> Sequence[str]:
+    return list(concluded.get("summary") or ()) or _told_in_brief(own) or _first_means(measured)
+
+
+def _verdicts(own: Sequence[Finding]) -> list[str]:
+    """Whether the tool told the truth stands beside what it told."""
+    return [finding.statement for finding in own if finding.question == VERDICT]
 
 
 def anchor(name: str) -> str:
