@@ -64,12 +64,22 @@ def _share(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
+def _pass(match: re.Match[str]) -> str:
+    """`random_read` as a label: `Random read`."""
+    return match["pass"].replace("_", " ").capitalize()
+
+
 def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
     """What a simulated drive counts beside its requests."""
     return _Rule(re.compile(rf"^sim\.{name}$"), unit, better, lambda _: label, format)
 
 
 _DIR = r"(?P<dir>read|write|trim|total)"
+_PASS = (
+    r"(?P<pass>rewrite|reread|random_read|random_write|random_mix|backward_read|record_rewrite|stride_read"
+    r"|fwrite|frewrite|fread|freread|p(?:write|read)v?|rep(?:write|read)v?)"
+)
+"""Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
 _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(rf"^{_DIR}\.bw$"), "bytes/s", "higher", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
     _Rule(re.compile(rf"^{_DIR}\.iops$"), "IOPS", "higher", lambda m: f"{_direction(m)} IOPS", units.format_count),
@@ -83,6 +93,8 @@ _RULES: tuple[_Rule, ...] = (
         _latency_label,
         units.format_ns,
     ),
+    _Rule(re.compile(rf"^{_PASS}\.bw$"), "bytes/s", "higher", lambda m: f"{_pass(m)} bandwidth", units.format_rate),
+    _Rule(re.compile(rf"^{_PASS}\.iops$"), "IOPS", "higher", lambda m: f"{_pass(m)} IOPS", units.format_count),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _Rule(re.compile(r"^pass\.bw$"), "bytes/s", "higher", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),

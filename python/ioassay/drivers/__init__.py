@@ -17,7 +17,9 @@ from ioassay.roles import Driver
 __all__ = ["DRIVERS", "driver"]
 
 DRIVERS: dict[str, str] = {
+    "filesuite": "ioassay.drivers.filesuite:Filesuite",
     "fio": "ioassay.drivers.fio:Fio",
+    "iozone": "ioassay.drivers.iozone:Iozone",
     "null": "ioassay.drivers.null:Null",
     "null_pure": "ioassay.drivers.null:NullPure",
     "simulate": "ioassay.drivers.simulate:Simulate",

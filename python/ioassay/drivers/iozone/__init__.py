@@ -1,0 +1,127 @@
+"""The driver iozone: the real IOzone, where the user has it. Its licence is not free, and it is not part of ioassay.
+
+Parameters are those of `drivers.filetests`. Its output is read by `ioassay.claims.iozone`, as of any IOzone run; the
+driver `filesuite` does the same tests without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.claims import iozone as claimed
+from ioassay.drivers import filetests
+from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.record import FAILED, OK, Claim, Warning_
+from ioassay.roles import WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+
+MINIMUM = (3, 400)
+_POSITIONED = (9, 10, 11, 12)
+_DOUBTS = {
+    "clock-clamp": "took no longer than a step of its clock: the number is the clock's, not the disk's",
+    "poor-timer": "is so short that IOzone itself calls the numbers inaccurate",
+}
+
+
+class Iozone:
+    """Runs IOzone. Implements `roles.Driver`."""
+
+    name = "iozone"
+    measures = True
+
+    def tool(self) -> Tool | None:
+        """IOzone; Debian has it among its non-free packages."""
+        return Tool("iozone", ["iozone", "-v"], MINIMUM, "iozone3")
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Look at its version; ToolError when it is no IOzone that is known here."""
+        found = re.search(r"Revision: (\d+)\.(\d+)", version)
+        if found is None:
+            instead = "the driver 'filesuite' does the same tests without it"
+            raise ToolError(f"iozone -v said '{version.strip()[:80]}'; wanted 'Version $Revision: 3.471 $'; {instead}")
+        if (int(found[1]), int(found[2])) < MINIMUM:
+            raise ToolError(f"iozone is {found[1]}.{found[2]}; wanted 3.400 or newer, or the driver 'filesuite'")
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """StudyError names the parameter that is wrong."""
+        wanted = filetests.read(params)
+        if 8 in wanted.tests and not wanted.threads:
+            raise StudyError("test 8, the random mix, needs threads", key="params.tests")
+        if not {0, 9, 11} & set(wanted.tests):
+            raise StudyError("no test writes the file that the others read; add 'write'", key="params.tests")
+        filetests.need_folder(target)
+        return ()
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """A file is always made."""
+        return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """Two passes a test, at the speed of a common disk."""
+        return filetests.read(params).estimate()
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """IOzone in the folder of the target; threads as processes, each with a file, none stopped early (-x)."""
+        wanted = filetests.read(trial.params)
+        file = filetests.own_file(load.path, self.name)
+        argv = ["iozone", *wanted.options(), *(["-E"] if set(wanted.tests) & set(_POSITIONED) else [])]
+        if wanted.threads:
+            argv += ["-t", str(wanted.threads), "-x", "-F", *(f"{file}.{number}" for number in range(wanted.threads))]
+        else:
+            argv += ["-f", str(file)]
+        return Command(argv, wanted.timeout_s(), cwd=file.parent)  # it leaves files of its own where it runs
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Failed unless the output has a number for each pass that was asked for."""
+        if outcome is None:
+            return Parsed(FAILED, "iozone was not started")
+        if reason := _ended_badly(outcome):
+            return Parsed(FAILED, reason)
+        try:
+            text = outcome.stdout.read_text(encoding="utf-8", errors="replace")
+            claims = claimed.read(text)
+        except InputError as error:
+            return Parsed(FAILED, f"{error}{_said(outcome)}")
+        values = filetests.metrics(claims) or _rates(claims)
+        return Parsed(OK, metrics=values, parts=filetests.parts(claims), claims=claims, warnings=_warnings(claims))
+
+
+def _ended_badly(outcome: Outcome) -> str:
+    if outcome.timed_out:
+        took = units.format_duration(outcome.duration_s)
+        return f"iozone did not end within {took} and was ended; raise run.timeout"
+    if outcome.signal is not None:
+        return f"iozone was ended by signal {outcome.signal}"
+    return f"iozone exited with status {outcome.exit_code}{_said(outcome)}" if outcome.exit_code else ""
+
+
+def _said(outcome: Outcome) -> str:
+    """The last line of its complaints, which may be on either stream."""
+    for stream in (outcome.stderr, outcome.stdout):
+        lines = stream.read_text(encoding="utf-8", errors="replace").split("\n") if stream.exists() else []
+        said = [line.strip() for line in lines if line.strip()]
+        if said:
+            return f": {said[-1][:200]}"
+    return ""
+
+
+def _rates(claims: Sequence[Claim]) -> dict[str, float]:
+    """Of processes, whose times IOzone does not tell: the rates that it prints."""
+    timed = [claim for claim in claims if claim.rate_bytes_per_s]
+    return {f"{claim.test.replace('-', '_')}.bw": claim.rate_bytes_per_s or 0.0 for claim in timed}
+
+
+def _warnings(claims: Sequence[Claim]) -> list[Warning_]:
+    found = []
+    for doubt, text in _DOUBTS.items():
+        names = dict.fromkeys(claim.test for claim in claims if doubt in claim.doubts)
+        if names:
+            found.append(Warning_(doubt, f"{', '.join(names)} {text}", "take a larger file"))
+    return found
