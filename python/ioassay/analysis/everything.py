@@ -15,7 +15,6 @@ from ioassay.analysis.finding import Finding
 from ioassay.errors import StudyError
 from ioassay.record import RecordSet
 
-
 ALWAYS = "verdict"
 
 

@@ -19,7 +19,15 @@ from ioassay.analysis.statistics.result import plain
 from ioassay.analysis.witnessed.accounting import claimed_seconds
 from ioassay.analysis.witnessed.effect import Twins
 from ioassay.analysis.witnessed.judge import judge, overall, saw
-from ioassay.analysis.witnessed.outcome import CATEGORIES, CONTRADICTED, TRUE_CLAIMS, Verdict, rank, severity_of
+from ioassay.analysis.witnessed.outcome import (
+    BY_DEVICE,
+    CATEGORIES,
+    CONTRADICTED,
+    TRUE_CLAIMS,
+    Verdict,
+    rank,
+    severity_of,
+)
 from ioassay.record import OK, Claim, RecordSet
 from ioassay.units import format_count, format_rate, format_size
 
@@ -239,6 +247,8 @@ def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:
         return format_rate(rates[0]), format_rate(rates[1]), (rates[1] / rates[0] - 1) * 100
     for name, shown in (("bytes", format_size), ("operations", format_count)):
         claimed, seen = numbers.get(f"claimed_{name}"), numbers.get(f"seen_{name}")
+        if verdict.reason == BY_DEVICE:  # its calls were not seen, its requests were
+            seen = numbers.get("device_bytes") if name == "bytes" else numbers.get("device_requests")
         if claimed is not None:
             difference = (seen / claimed - 1) * 100 if seen is not None and claimed else None
             return shown(claimed), shown(seen) if seen is not None else None, difference

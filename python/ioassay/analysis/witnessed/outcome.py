@@ -31,6 +31,9 @@ CATEGORIES: dict[str, str] = {
 }
 """Category -> what it means; from the best to the worst, which is the order of `judge.overall`."""
 
+BY_DEVICE = "BY-DEVICE"
+"""The reason of a verdict that rests on requests to devices, since the calls were not seen."""
+
 TRUE_CLAIMS = frozenset({CONFIRMED, CACHED, DEFERRED, AMPLIFIED})
 """What says that the claim is true."""
 
