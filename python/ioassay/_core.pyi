@@ -360,7 +360,9 @@ def trace_formats() -> list[dict[str, Any]]:
 def trace_info(source: dict[str, Any], page_bytes: int = 4096) -> dict[str, Any]:
     """What a source of requests is like, in one pass and memory that does not grow with it.
 
-    source is what `ioassay.traces.source` makes. CoreError with the path and the line, byte or
+    source is what `ioassay.traces.source` makes, or {"recording": {"path": …}} of a file that a Witness
+    wrote, with "own": True for the process tree's requests only and "device": "8:0" for one device's.
+    CoreError with the path and the line, byte or
     request for what is wrong with the trace, and for options that cannot be; OSError with the path
     for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
     """

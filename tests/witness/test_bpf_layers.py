@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 MIB = 1 << 20
 SIZE, OPS = 16 * MIB, 4096
 # Metadata, and the pages of fio itself where they were not in memory.
-BESIDES = 16 * MIB
+BESIDES = 64 * MIB
 BATCH = ["--iodepth=16", "--iodepth_batch=16", "--iodepth_batch_complete_min=16"]
 
 
@@ -156,3 +156,29 @@ def test_writes_below_a_page_read_it_first(watch: Any, look: Any, data: Path) ->
     writes = look.on_file(seen, "data", "write")
     assert (writes.calls, writes.bytes) == (2048, MIB)
     assert look.own(seen, "read").bytes > MIB
+
+
+@pytest.mark.root
+def test_a_block_device_is_known_by_its_own_number(watch: Any, look: Any, loop_device: Any) -> None:
+    device = loop_device(16 * MIB)
+    seen = watch("syscalls", *fio(device, "--direct=1", "--ioengine=psync", "--rw=randread"))
+    (file,) = [file for file in seen.files if file.path == str(device)]
+    number = device.stat().st_rdev
+    assert (file.kind, file.dev) == ("block", f"{os.major(number)}:{os.minor(number)}")
+    assert look.on_file(seen, device.name, "read").bytes == SIZE
+    (reads,) = [part for part in seen.block if part.own and part.name == device.name and part.kind == "read"]
+    assert (reads.dev, reads.calls.calls, reads.calls.bytes) == (file.dev, OPS, SIZE)
+
+
+def test_memory_has_no_device(watch: Any, look: Any, data: Path) -> None:
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK):
+        pytest.skip("needs a tmpfs at /dev/shm")
+    path = shared / f"ioassay-{os.getpid()}"
+    try:
+        seen = watch("syscalls", *fio(path, "--ioengine=psync", "--rw=write", "--end_fsync=1"))
+    finally:
+        path.unlink(missing_ok=True)
+    writes = look.on_file(seen, path.name, "write")
+    assert writes.bytes >= SIZE and writes.errors == 0
+    assert look.own(seen, "write").bytes < SIZE

@@ -97,10 +97,25 @@ INLINE void record_unended(struct inflight *entry) {
     record(&event);
 }
 
+/* Makes the entry of a request that starts, in the place of what its address stood for before. */
+INLINE void enter(u64 key, const struct inflight *entry) {
+    struct inflight *old = map_lookup(&inflight, &key);
+    if (!old) {
+        if (map_update(&inflight, &key, entry, UPDATE_ANY))
+            count(LOST);
+        return;
+    }
+    if (old->busy) {
+        if (old->cmd_flags & EVENT_OWN)
+            count(MISSED);
+        record_unended(old);
+    }
+    *old = *entry;
+}
+
 SEC("tp_btf/block_io_start")
 int block_start(u64 *ctx) {
     struct request *rq = (struct request *)ctx[0];
-    u64 key = ctx[0];
     u32 own = followed() ? 1 : 0;
     struct inflight entry = {.start_ns = now_ns(), .sector = rq->__sector, .bytes = rq->__data_len, .busy = 1};
     entry.cmd_flags = rq->cmd_flags | (own ? EVENT_OWN : 0);
@@ -115,18 +130,7 @@ int block_start(u64 *ctx) {
     __sync_fetch_and_add(&class->calls.calls, 1);
     __sync_fetch_and_add(&class->calls.bytes, entry.bytes);
     raise(&class->calls.not_first_ns, ~entry.start_ns);
-    struct inflight *old = map_lookup(&inflight, &key);
-    if (!old) {
-        if (map_update(&inflight, &key, &entry, UPDATE_ANY))
-            count(LOST);
-        return 0;
-    }
-    if (old->busy) {
-        if (old->cmd_flags & EVENT_OWN)
-            count(MISSED);
-        record_unended(old);
-    }
-    *old = entry;
+    enter(ctx[0], &entry);
     return 0;
 }
 

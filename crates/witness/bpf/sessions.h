@@ -1,4 +1,5 @@
-/* Sessions: what is done through one open file (the kernel's struct file, which descriptors made by dup and fork share).
+/* Sessions: what is done through one open file (the kernel's struct file, which descriptors made by dup and fork
+ * share).
  *
  * Its address is the key. It is used again after the last close, so an entry ends at the close of the last reference,
  * when something is opened at the same address, or when the inode behind the address is another one. Slots are never

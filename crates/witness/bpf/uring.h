@@ -1,5 +1,5 @@
-/* io_uring: requests by the address of the kernel's struct io_kiocb, whoever submits them (SQPOLL's thread included) and
- * whether or not a system call is made. The bytes asked for are exact; latency is until the completion is posted.
+/* io_uring: requests by the address of the kernel's struct io_kiocb, whoever submits them (SQPOLL's thread included)
+ * and whether or not a system call is made. The bytes asked for are exact; latency is until the completion is posted.
  */
 #pragma once
 #include "operations.h"
@@ -97,7 +97,8 @@ int uring_complete(u64 *ctx) {
     return uring_completed(ctx[1], cqe->res, cqe->flags);
 }
 
-/* Before Linux 6.10 the tracepoint had the numbers themselves. The verifier takes one of the two and refuses the other. */
+/* Before Linux 6.10 the tracepoint had the numbers themselves. The verifier takes one of the two and refuses the
+ * other. */
 SEC("tp_btf/io_uring_complete")
 int uring_complete_old(u64 *ctx) {
     return uring_completed(ctx[1], ctx[3], ctx[4]);

@@ -38,7 +38,8 @@ pub enum Unavailable {
     },
     /// Lockdown keeps BPF from reading kernel memory.
     #[error(
-        "the kernel is locked down for confidentiality (/sys/kernel/security/lockdown): boot with lockdown=integrity or less"
+        "the kernel is locked down for confidentiality (/sys/kernel/security/lockdown): \
+         boot with lockdown=integrity or less"
     )]
     Lockdown,
     /// The kernel refused, or lacks what is needed.

@@ -6,8 +6,6 @@ pub(crate) struct Program {
     pub(crate) tracepoint: &'static str,
     /// Without it the layer says something wrong, not just less.
     pub(crate) is_required: bool,
-    /// The same for the tracepoint as older kernels have it.
-    pub(crate) older: Option<&'static str>,
 }
 
 /// What is watched together, or not at all.
@@ -15,6 +13,8 @@ pub(crate) struct Layer {
     /// As `observation.py` calls what it gives.
     pub(crate) names: &'static [&'static str],
     pub(crate) programs: &'static [Program],
+    /// The same by programs for older kernels.
+    pub(crate) older: Option<&'static Layer>,
 }
 
 const fn program(name: &'static str, tracepoint: &'static str) -> Program {
@@ -22,7 +22,6 @@ const fn program(name: &'static str, tracepoint: &'static str) -> Program {
         name,
         tracepoint,
         is_required: true,
-        older: None,
     }
 }
 
@@ -31,13 +30,12 @@ const fn extra(name: &'static str, tracepoint: &'static str) -> Program {
         name,
         tracepoint,
         is_required: false,
-        older: None,
     }
 }
 
 pub(crate) const TREE: Program = program("tree_newtask", "task_newtask");
 
-pub(crate) const BLOCK: Layer = Layer {
+pub(crate) static BLOCK: Layer = Layer {
     names: &["block"],
     programs: &[
         program("block_complete", "block_rq_complete"),
@@ -47,34 +45,45 @@ pub(crate) const BLOCK: Layer = Layer {
         extra("block_frontmerge", "block_bio_frontmerge"),
         program("block_start", "block_io_start"),
     ],
+    older: None,
 };
 
-pub(crate) const URING: Layer = Layer {
+pub(crate) static URING: Layer = Layer {
     names: &["uring"],
     programs: &[
-        Program {
-            older: Some("uring_complete_old"),
-            ..program("uring_complete", "io_uring_complete")
-        },
+        program("uring_complete", "io_uring_complete"),
         program("uring_submit", "io_uring_submit_req"),
     ],
+    older: Some(&URING_OLD),
 };
 
-pub(crate) const SYSCALLS: Layer = Layer {
+static URING_OLD: Layer = Layer {
+    names: &["uring"],
+    programs: &[
+        program("uring_complete_old", "io_uring_complete"),
+        program("uring_submit", "io_uring_submit_req"),
+    ],
+    older: None,
+};
+
+pub(crate) static SYSCALLS: Layer = Layer {
     names: &["syscalls", "aio"],
     programs: &[
         program("syscall_exit", "sys_exit"),
         program("syscall_killed", "sched_process_exit"),
         program("syscall_enter", "sys_enter"),
     ],
+    older: None,
 };
 
-pub(crate) const SYNTHETIC: Layer = Layer {
+pub(crate) static SYNTHETIC: Layer = Layer {
     names: &["synthetic"],
     programs: &[program("synthetic_event", "sys_enter")],
+    older: None,
 };
 
-pub(crate) const PAGE_CACHE: Layer = Layer {
+pub(crate) static PAGE_CACHE: Layer = Layer {
     names: &["page-cache"],
     programs: &[program("page_cache_add", "mm_filemap_add_to_page_cache")],
+    older: None,
 };

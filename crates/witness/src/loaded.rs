@@ -3,7 +3,7 @@
 //! Programs are loaded before any is attached, so that a layer which this kernel lacks is left out as a whole. Within
 //! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
 
-use aya::programs::BtfTracePoint;
+use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::capability::{Unavailable, in_one_line};
@@ -54,44 +54,43 @@ impl Loaded {
         Ok(loaded)
     }
 
+    /// Loads a layer or what serves for it on older kernels; says why neither.
     fn load_layer(&mut self, layer: &Layer, btf: &Btf) {
+        let Err(why) = self.load_programs(layer, btf) else {
+            return;
+        };
+        if layer
+            .older
+            .is_none_or(|older| self.load_programs(older, btf).is_err())
+        {
+            self.why.push(format!(
+                "{} cannot be watched on this kernel: {why}",
+                layer.names[0]
+            ));
+        }
+    }
+
+    /// All required programs of a layer, or none of them counts as loaded.
+    fn load_programs(&mut self, layer: &Layer, btf: &Btf) -> Result<(), String> {
         let before = self.names.len();
         for program in layer.programs {
-            match self.load_program(program, btf) {
-                Err(why) if program.is_required => {
-                    self.names.truncate(before);
-                    self.why.push(format!(
-                        "{} cannot be watched on this kernel: {why}",
-                        layer.names[0]
-                    ));
-                    return;
-                }
-                _ => {}
+            let loaded = self.load_program(program, btf);
+            if program.is_required && loaded.is_err() {
+                self.names.truncate(before);
+                return loaded;
             }
         }
         self.layers.extend(layer.names);
+        Ok(())
     }
 
     fn load_program(&mut self, program: &Program, btf: &Btf) -> Result<(), String> {
-        let refused = match self.load_named(program.name, program.tracepoint, btf) {
-            Ok(()) => return Ok(()),
-            Err(refused) => refused,
-        };
-        let older = program.older.ok_or(refused.clone())?;
-        self.load_named(older, program.tracepoint, btf)
-            .map_err(|_| refused)
-    }
-
-    fn load_named(
-        &mut self,
-        name: &'static str,
-        tracepoint: &str,
-        btf: &Btf,
-    ) -> Result<(), String> {
-        self.tracepoint(name)?
-            .load(tracepoint, btf)
-            .map_err(|error| format!("{tracepoint}: {}", in_one_line(&error)))?;
-        self.names.push(name);
+        let loaded = self.tracepoint(program.name)?.load(program.tracepoint, btf);
+        match loaded {
+            // A layer that was given up for an older one has some programs of it.
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => self.names.push(program.name),
+            Err(error) => return Err(format!("{}: {}", program.tracepoint, in_one_line(&error))),
+        }
         Ok(())
     }
 
@@ -181,15 +180,14 @@ mod tests {
                 name: "uring_submit",
                 tracepoint: "io_uring_submit_req",
                 is_required: true,
-                older: None,
             },
             Program {
                 name: "uring_complete",
                 tracepoint: "there_is_no_such_tracepoint",
                 is_required: true,
-                older: None,
             },
         ],
+        older: None,
     };
 
     /// A program that reads arguments which the tracepoint of this kernel does not have.
@@ -199,8 +197,8 @@ mod tests {
             name: "uring_complete_old",
             tracepoint: "block_io_start",
             is_required: true,
-            older: None,
         }],
+        older: None,
     };
 
     /// Nothing where this process may not load programs.
@@ -226,5 +224,27 @@ mod tests {
             loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start")
         );
         loaded.attach().unwrap();
+    }
+    #[test]
+    fn an_older_layer_serves_where_there_is_one() {
+        static OLDER: Layer = Layer {
+            names: &["absent"],
+            programs: &[Program {
+                name: "uring_submit",
+                tracepoint: "io_uring_submit_req",
+                is_required: true,
+            }],
+            older: None,
+        };
+        let Some(mut loaded) = loaded() else { return };
+        let btf = Btf::from_sys_fs().unwrap();
+        let layer = Layer {
+            older: Some(&OLDER),
+            ..ABSENT
+        };
+        loaded.load_layer(&layer, &btf);
+        assert_eq!(loaded.layers, ["absent"]);
+        assert_eq!(loaded.names, [TREE.name, "uring_submit"]);
+        assert!(loaded.why.is_empty());
     }
 }
