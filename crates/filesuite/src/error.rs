@@ -26,7 +26,7 @@ pub enum Error {
         why: String,
     },
     /// The system refused something without which no pass can be.
-    #[error("{}: {step}: {errno}", path.display())]
+    #[error("{}: {step}: {}", path.display(), said(*errno))]
     System {
         /// What it was done to.
         path: PathBuf,
@@ -55,7 +55,7 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A step before, after or between the calls.
-    #[error("{step}: {errno}{advice}")]
+    #[error("{step}: {}{advice}", said(*errno))]
     Step {
         /// What was done.
         step: &'static str,
@@ -65,7 +65,7 @@ pub enum Fault {
         advice: &'static str,
     },
     /// A call of the loop.
-    #[error("{step} {number} of {of}: {errno}{advice}")]
+    #[error("{step} {number} of {of}: {}{advice}", said(*errno))]
     Call {
         /// `read` or `write`.
         step: &'static str,
@@ -114,6 +114,16 @@ impl Fault {
             advice: advice(errno, direct),
         }
     }
+}
+
+/// What the system calls an error, without its number.
+#[must_use]
+pub fn said(errno: Errno) -> String {
+    let text = errno.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The next step where the system's word for it is not enough.
