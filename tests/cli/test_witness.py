@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +225,92 @@ def test_what_is_piped_in_reaches_the_command_and_its_json_option_is_its_own(tmp
         cwd=tmp_path, input="through", capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.startswith("through")
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"]
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter, with 1 MiB in it."""
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        made.chmod(0o755)
+        (made / "data").write_bytes(os.urandom(MIB))
+        yield made
+
+
+@pytest.mark.root
+def test_a_user_without_privileges_gets_what_the_counters_can_say(open_folder: Path) -> None:
+    as_nobody = [*NOBODY, "env", f"HOME={open_folder}", "PYTHONDONTWRITEBYTECODE=1"]
+    if subprocess.run(
+        [*as_nobody, sys.executable, "-c", "import ioassay"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("this checkout cannot be read by others than its owner")
+    command = ["dd", "if=data", "of=/dev/null", "bs=4k"]
+    done = subprocess.run(
+        [*as_nobody, *IOASSAY, "witness", "--json", "--", *command],
+        cwd=open_folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["backend"], found["asked"]) == ("counters", "syscalls")
+    assert "CAP_BPF" in found["why"] and "CAP_PERFMON" in found["why"]
+    assert found["counters"]["rchar"] >= MIB
+    assert found["verdict"] in ("CONFIRMED", "CONFIRMED-CACHED", "INCOMPLETE")
+
+
+LYING_FIO = """#!{python}
+import json, subprocess, sys
+code = subprocess.call(["{fio}", *sys.argv[1:]])
+for result in (word.partition("=")[2] for word in sys.argv if word.startswith("--output=")):
+    text = open(result).read()
+    table = json.loads(text[text.index("{{"):])
+    for job in table["jobs"]:
+        for key in ("io_bytes", "io_kbytes", "bw", "bw_bytes", "iops", "total_ios"):
+            job["read"][key] *= 2
+    open(result, "w").write(json.dumps(table))
+sys.exit(code)
+"""
+
+STUDY = """
+title = "A study"
+driver = "fio"
+[target]
+kind = "file"
+path = "t.dat"
+size = "4MiB"
+[params]
+rw = "randread"
+bs = "4k"
+direct = 1
+[watch]
+witness = "{level}"
+"""
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+@pytest.mark.fio
+@pytest.mark.parametrize("level", ["block", "syscalls"])
+def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: str, tmp_path: Path) -> None:
+    lying = tmp_path / "bin" / "fio"
+    lying.parent.mkdir()
+    lying.write_text(LYING_FIO.format(python=sys.executable, fio=shutil.which("fio")))
+    lying.chmod(0o755)
+    (tmp_path / "s.toml").write_text(STUDY.format(level=level))
+    codes = {}
+    for name, path in {"lying": f"{lying.parent}:{os.environ['PATH']}", "honest": os.environ["PATH"]}.items():
+        done = subprocess.run(
+            [*IOASSAY, "run", "--json", "s.toml", "--output", name],
+            cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path},
+        )  # fmt: skip
+        codes[name] = done.returncode, json.loads(done.stdout)
+    assert codes["honest"][0] == 0
+    code, found = codes["lying"]
+    assert code == 4
+    assert found["trials"]["ok"] == 1
+    [verdict] = [finding for finding in found["findings"] if finding["question"] == "verdict"]
+    assert verdict["statistics"]["contradicted"] == 1
+    assert "CONTRADICTED" in verdict["statement"]
+    assert "CONTRADICTED" in Path(tmp_path / found["report"]).read_text()

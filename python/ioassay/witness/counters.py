@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from resource import struct_rusage
 from typing import Any
@@ -55,6 +56,8 @@ class Counters:
         self._io: tuple[Mapping[str, int], Mapping[str, int]] = {}, {}
         self._disks: tuple[Mapping[str, Mapping[str, int]], Mapping[str, Mapping[str, int]]] = {}, {}
         self._why = ""
+        self._account: FileIO | None = None
+        """The process's /proc/<pid>/io, open from its beginning: when it has ended, the file belongs to root."""
 
     def begin(self, pid: int) -> None:
         """Read everything while the command is held before its first instruction."""
@@ -64,7 +67,14 @@ class Counters:
     def end(self, pid: int) -> None:
         """Read everything again: the main process `pid` has ended and is not reaped yet."""
         self._io = self._io[0], self._process(pid)
+        self.close()
         self._disks = self._disks[0], disk_counters(self._devices, self._root)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        if self._account is not None:
+            self._account.close()
+            self._account = None
 
     def result(self, rusage: struct_rusage | None, adopted: Collection[int] = ()) -> dict[str, Any]:
         """`counters` and `disks` of an Observation, and `why` something is missing of them.
@@ -90,7 +100,9 @@ class Counters:
     def _process(self, pid: int) -> Mapping[str, int]:
         path = self._root / "proc" / str(pid) / "io"
         try:
-            return process_counters(path.read_text())
+            self._account = self._account or path.open("rb", buffering=0)
+            self._account.seek(0)
+            return process_counters(self._account.read().decode())
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             self._why = f"/proc/{pid}/io cannot be read ({reason}): only rusage was counted; run as the command's user"

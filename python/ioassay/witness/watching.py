@@ -137,6 +137,7 @@ class _Witness:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._programs = None
+        self._counters.close()
 
     def command(self, argv: Sequence[str]) -> Sequence[str]:
         return argv
