@@ -144,7 +144,26 @@ struct io_cqe {
     s32 fd;
 } CORE;
 
+/* Registered files, as they are kept since Linux 6.13. */
+struct io_rsrc_node {
+    unsigned long file_ptr;
+} CORE;
+
+struct io_rsrc_data {
+    u32 nr;
+    struct io_rsrc_node **nodes;
+} CORE;
+
+struct io_file_table {
+    struct io_rsrc_data data;
+} CORE;
+
+struct io_ring_ctx {
+    struct io_file_table file_table;
+} CORE;
+
 struct io_kiocb {
+    struct io_ring_ctx *ctx;
     struct file *file;
     u8 opcode;
     u64 flags;

@@ -11,6 +11,7 @@ volatile const u32 uring_operation = 0;
 
 #define MAX_URING 65536
 #define FIXED_FILE 1 /* REQ_F_FIXED_FILE is bit 0, as IOSQE_FIXED_FILE is */
+#define FILE_FLAGS 7ULL /* low bits of a registered file's address say what it can (io_uring/filetable.h) */
 #define CQE_MORE 2   /* IORING_CQE_F_MORE: the request goes on */
 
 struct uring_request {
@@ -50,6 +51,19 @@ INLINE void uring_session(struct task *task, struct uring_request *request, u64 
     session_issued(request->slot, request->kind, request->is_first, request->at_ns, request->requested_bytes);
 }
 
+/* The file that a request will use, 0 where this kernel tells it only later. */
+INLINE u64 uring_file(struct io_kiocb *req) {
+    u32 fd = req->cqe.fd;
+    if (!(req->flags & FIXED_FILE))
+        return file_of(fd);
+    struct io_ring_ctx *ctx = req->ctx;
+    if (!FIELD_EXISTS(ctx, file_table.data.nodes) || fd >= ctx->file_table.data.nr)
+        return 0;
+    struct io_rsrc_node *node = 0;
+    read_kernel(&node, sizeof(node), (void *)((u64)ctx->file_table.data.nodes + fd * 8ULL));
+    return node ? FIELD(node, file_ptr) & ~FILE_FLAGS : 0;
+}
+
 SEC("tp_btf/io_uring_submit_req")
 int uring_submit(u64 *ctx) {
     struct task *task = followed();
@@ -62,9 +76,9 @@ int uring_submit(u64 *ctx) {
     if (moves_data(request.kind))
         request.requested_bytes = uring_bytes(req, opcode);
     operation_issued(uring_operation + request.kind, request.at_ns, request.requested_bytes);
-    /* A registered file is known only once the request has got it: see `uring_completed`. */
-    if (with_sessions && request.kind < 3 && !(req->flags & FIXED_FILE))
-        uring_session(task, &request, file_of(req->cqe.fd));
+    u64 file = with_sessions && request.kind < 3 ? uring_file(req) : 0;
+    if (file)
+        uring_session(task, &request, file);
     if (map_update(&uring_requests, &key, &request, UPDATE_ANY))
         count(LOST);
     return 0;
@@ -81,6 +95,7 @@ INLINE int uring_completed(u64 key, s32 result, u32 flags) {
     struct ended call = {request.at_ns, now_ns(), request.requested_bytes, result, request.kind};
     operation_ended(uring_operation + request.kind, &call);
     if (with_sessions && request.kind < 3 && !request.has_session) {
+        /* A registered file on a kernel that keeps them otherwise; the request has got it now. */
         struct io_kiocb *req = (struct io_kiocb *)key;
         u64 file = (u64)FIELD(req, file);
         request.slot = file ? session_find(file) : NONE;

@@ -45,7 +45,7 @@
 //! kernel writes back later; `libaio` completions that a program reaps from the ring without a call; opens and closes
 //! by `io_uring`; 32-bit programs (counted as lost). Kernels before 6.5 do not tell when a block request starts, and
 //! who dispatches it may be anyone: the layer `block` is left out there. Of registered files of `io_uring` the order of
-//! first and second request is that of their completion, because the file is known only then.
+//! first and second request is that of their completion before 6.13, because the file is known only then.
 
 mod capability;
 mod entries;
