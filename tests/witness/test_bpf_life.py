@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,15 @@ def test_a_missing_capability_is_named(held: list[str], missing: str) -> None:
     done = as_nobody(*held)
     assert done.returncode == 1
     assert done.stderr.strip().endswith(f"missing {missing}: run as root, or give the process these capabilities")
+
+
+def test_a_dropped_recorder_ends(tmp_path: Path) -> None:
+    programs = _core.Witness("record", tmp_path / "requests.bin")
+    tasks = Path("/proc/self/task")
+    assert any((task / "comm").read_text() == "record\n" for task in tasks.iterdir())
+    del programs
+    deadline_s = time.monotonic() + 5
+    while any((task / "comm").read_text() == "record\n" for task in tasks.iterdir()):
+        assert time.monotonic() < deadline_s, "the thread that writes is still there"
+        time.sleep(0.01)
+    assert bpf_descriptors() == 0

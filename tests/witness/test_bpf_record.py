@@ -72,3 +72,13 @@ def test_a_recording_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -
         _core.Witness("record", tmp_path / "absent" / "requests.bin")
     with pytest.raises(ValueError, match="wants a file"):
         _core.Witness("record")
+
+
+def test_a_recording_that_finds_no_room_costs_only_itself(watch: Any, data: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    seen = watch("record", *FIO, "--iodepth=8", "--rw=randread", record=full)
+    assert list(seen.layers) == ["block", "uring"]
+    assert "the recording '/dev/full' cannot be written: No space left on device" in seen.why
+    assert sum(part.calls.calls for part in seen.block) >= 4096

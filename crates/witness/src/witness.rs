@@ -25,6 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub struct Witness {
     loaded: Loaded,
     recorder: Option<Recorder>,
+    roots: u64,
     attach_s: f64,
     cpu_s: f64,
 }
@@ -47,6 +48,7 @@ impl Witness {
         Ok(Self {
             loaded,
             recorder,
+            roots: 0,
             attach_s: start.elapsed().as_secs_f64(),
             cpu_s: sys::thread_cpu_s() - cpu_before_s,
         })
@@ -67,28 +69,19 @@ impl Witness {
             unreachable!("the object has a map of task storage, which aya does not know");
         };
         sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), &pidfd).map_err(failed)?;
-        self.add_process();
+        self.roots += 1;
         Ok(())
     }
 
-    fn add_process(&mut self) {
-        let processes = gather::health(&self.loaded, Health::Processes);
-        set_health(&mut self.loaded, Health::Processes, processes + 1);
-    }
-
     /// Waits shortly for requests under way, detaches, and says what was seen.
-    ///
-    /// # Errors
-    /// The recording could not be written.
-    pub fn finish(mut self) -> Result<Seen, Unavailable> {
+    /// What could not be recorded is told in [`Seen::why`].
+    #[must_use]
+    pub fn finish(mut self) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();
         self.loaded.detach();
         let unended = gather::unended(&self.loaded);
-        let recorder_cpu_s = match self.recorder.take() {
-            Some(recorder) => recorder.finish(&unended)?,
-            None => 0.0,
-        };
+        let recorder_cpu_s = self.end_recording(&unended);
         let own = unended.iter().filter(|request| request.is_own());
         let health = self.health(&own.map(|request| request.dev).collect::<Vec<_>>());
         let sessions = gather::sessions(&self.loaded);
@@ -97,7 +90,7 @@ impl Witness {
             layers: self.loaded.layers.clone(),
             why: self.loaded.why.join("; "),
             kernel: kernel(),
-            processes: gather::health(&self.loaded, Health::Processes),
+            processes: self.roots + gather::health(&self.loaded, Health::Processes),
             operations: gather::operations(&self.loaded),
             files,
             sessions,
@@ -108,7 +101,19 @@ impl Witness {
         let cpu_s = self.cpu_s + recorder_cpu_s + sys::thread_cpu_s() - cpu_before_s;
         seen.cost
             .extend([("attach_s", self.attach_s), ("cpu_s", cpu_s)]);
-        Ok(seen)
+        seen
+    }
+
+    /// Processor time of the recorder. A recording that could not be written is no reason to lose the rest.
+    fn end_recording(&mut self, unended: &[Event]) -> f64 {
+        let Some(recorder) = self.recorder.take() else {
+            return 0.0;
+        };
+        recorder.finish(unended).unwrap_or_else(|why| {
+            self.loaded.layers.retain(|&layer| layer != "record");
+            self.loaded.why.push(why.to_string());
+            0.0
+        })
     }
 
     fn drain(&self) {

@@ -23,11 +23,20 @@ use super::event::{Event, MAGIC};
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The thread that writes.
+/// What the thread leaves: the file, and the seconds of processor time that it took.
+type Written = (BufWriter<File>, f64);
+
+/// The thread that writes; dropped, it ends by itself.
 pub(crate) struct Recorder {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<io::Result<(BufWriter<File>, f64)>>,
+    thread: Option<JoinHandle<io::Result<Written>>>,
     path: String,
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
 }
 
 impl Recorder {
@@ -49,15 +58,16 @@ impl Recorder {
             .map_err(|error| cannot_write(&shown, error))?;
         Ok(Self {
             stop,
-            thread,
+            thread: Some(thread),
             path: shown,
         })
     }
 
     /// Writes what is left, and the requests that did not end; seconds of processor time that the thread took.
-    pub(crate) fn finish(self, unended: &[Event]) -> Result<f64, Unavailable> {
+    pub(crate) fn finish(mut self, unended: &[Event]) -> Result<f64, Unavailable> {
         self.stop.store(true, Ordering::Release);
-        let written = self.thread.join().expect("the thread does not panic");
+        let thread = self.thread.take().expect("finished once");
+        let written = thread.join().expect("the thread does not panic");
         let failed = |error| cannot_write(&self.path, error);
         let (mut file, cpu_s) = written.map_err(failed)?;
         for event in unended {
@@ -79,7 +89,7 @@ fn write_all(
     mut ring: RingBuf<MapData>,
     mut file: BufWriter<File>,
     stop: &AtomicBool,
-) -> io::Result<(BufWriter<File>, f64)> {
+) -> io::Result<Written> {
     loop {
         let is_last = stop.load(Ordering::Acquire);
         while let Some(event) = ring.next() {
