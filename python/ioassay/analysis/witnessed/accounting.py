@@ -86,7 +86,7 @@ def allowed_s(claim: Claim, seconds: float) -> float:
 
 
 def record_work_s(claim: Claim) -> float:
-    """How much longer than that a pass may be claimed: its program works on one record between clock and call."""
+    """How much longer than that a claim is explained by the work on one record between clock and call."""
     return (claim.record_bytes or 0) / 4096 * tolerance.of("page_work_s") if claim.source in PASSES else 0.0
 
 
@@ -151,6 +151,12 @@ def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float
     return found
 
 
+def _late_s(seen_s: float) -> float:
+    """How much later than the last call a tool that is held up may read its clock."""
+    share_s = tolerance.of("held_up_share") * seen_s
+    return max(tolerance.of("late_clock_s"), min(tolerance.of("held_up_s"), share_s))
+
+
 def _strict(
     faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Seen
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
@@ -160,7 +166,7 @@ def _strict(
     numbers.update({f"{name}_bytes_per_s": rate for name, rate in accounted.rates().items()})
     if abs(seconds - seen_s) <= numbers["allowed_seconds"]:
         return faults, [], numbers
-    if 0 < seconds - seen_s <= tolerance.of("late_clock_s") and "clock-clamp" not in claim.doubts:
+    if 0 < seconds - seen_s <= _late_s(seen_s) and "clock-clamp" not in claim.doubts:
         late = f"The tool read its clock {(seconds - seen_s) * 1e6:.3g} µs after its last call: it was held up."
         return faults, [late], numbers
     if 0 < seen_s - seconds <= _held_back_s(claim, seen) + numbers["allowed_seconds"]:
