@@ -24,6 +24,7 @@ _CROSS = "M-.6,-.6L.6,.6M-.6,.6L.6,-.6"
 _CHARACTER_PX = 6.0
 _LINE_PX = 13
 _LEGEND_PX = 220
+_MOST_TICKS = 8
 
 Key = tuple[str, str]
 
@@ -212,8 +213,10 @@ def _place(x: Scalar, y: Scalar, bands: tuple[grid.Bands, grid.Bands]) -> dict[s
 
 
 def _short(number: float) -> str:
-    """Three digits, or all before the point: `0.0412`, `9.00`, `41.2`, `4120`."""
-    return f"{number:#.3g}".rstrip(".") if 0 < abs(number) < 1000 else f"{number:.0f}"
+    """Three digits, two below 1, or all before the point: `0.041`, `9.00`, `41.2`, `4120`."""
+    if abs(number) < 1:
+        return f"{number:.2g}"
+    return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
 def _chart(view: _View, panel: _Panel) -> Any:
@@ -277,7 +280,15 @@ def _color(view: _View) -> Any:
     low, high = view.domain
     domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
     scale = alt.Scale(type="log" if view.log and high > low else "linear", domain=domain, nice=False)
-    ticks = {"values": scales.log_ticks(low, high)} if view.log and high > low else {}
-    legend = alt.Legend(gradientLength=_LEGEND_PX, gradientThickness=12, tickCount=5, format="~g", **ticks)
+    ticks: dict[str, Any] = {"tickCount": 5, "format": "~r"}
+    if view.log and high > low:
+        ticks = {"values": _apart(scales.log_ticks(low, high)), "format": "~g"}
+    legend = alt.Legend(gradientLength=_LEGEND_PX, gradientThickness=12, **ticks)
     label = view.unit.titled(selection.metric_label(view.spec.value))
     return alt.Color("value:Q", title=label, scale=scale, legend=legend)
+
+
+def _apart(ticks: Sequence[float]) -> Sequence[float]:
+    """Ticks that do not touch on the legend: decades alone where there are many."""
+    decades = [tick for tick in ticks if math.log10(tick).is_integer()]
+    return ticks if len(ticks) <= _MOST_TICKS or len(decades) < 2 else decades

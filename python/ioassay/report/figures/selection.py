@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _PERCENT = ("rwmixread", "rwmixwrite")
 _SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page", "file_size", "record_size")
+_SWITCHED = {"direct": ("buffered", "direct")}
+"""What off and on are called."""
 # Conditions worth a subtitle where the study fixes them: they decide what is measured at all.
 _TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct")
 
@@ -118,7 +120,9 @@ def is_size(factor: str) -> bool:
 
 
 def level_label(factor: str, level: Scalar) -> str:
-    """A level for an axis: sizes as `4 KiB`, whole numbers without a point, words as they are."""
+    """A level for an axis: sizes as `4 KiB`, whole numbers without a point, words as they are; `direct`, `buffered`."""
+    if isinstance(level, bool):
+        return _SWITCHED.get(factor, ("false", "true"))[level]
     if is_size(factor) and (number := level_number(level)) is not None:
         return kib(number)
     if isinstance(level, float) and level.is_integer():
@@ -154,7 +158,12 @@ def plain_factor(factor: str) -> str:
 
 def describe_where(where: Mapping[str, Scalar]) -> str:
     """A restriction in words: `rw = randrw, bs = 4 KiB`."""
-    return ", ".join(f"{factor} = {level_label(factor, level)}" for factor, level in where.items())
+    return ", ".join(
+        level_label(factor, level)
+        if isinstance(level, bool) and factor in _SWITCHED
+        else f"{factor} = {level_label(factor, level)}"
+        for factor, level in where.items()
+    )
 
 
 def conditions(study: Mapping[str, Any], spec: FigureSpec) -> str:
