@@ -19,11 +19,13 @@ from ioassay.record import Scalar
 
 WITHIN = 0.01
 """Of the claim: what 'agrees' means."""
-AGREES, SHORT, RECORD, CLOCK, LOST = "agrees", "short", "record", "clock", "lost"
+AGREES, SHORT, RECORD, HELD, CLOCK, LOST = "agrees", "short", "record", "held", "clock", "lost"
 UNSEEN, UNEXPLAINED = "unseen", "unexplained"
 EXPLAINED = {
     SHORT: "by intervals so short that the clock's step and the few microseconds between clock and call are over 1 %",
     RECORD: "by work on one large record (filled before its first call, checked after its last) within the interval",
+    HELD: "by a process that lost its processor between a clock and a call: they are longer than their calls in some "
+    "repetitions, and agree in others",
     CLOCK: "by the benchmark's own clock, which its output says is too coarse for the interval",
     LOST: "by events that the witness lost",
 }
@@ -66,8 +68,15 @@ class Cell:
                 return SHORT
             if 0 < gap_s <= allowed_s + accounting.record_work_s(self.passes[0].claim):
                 return RECORD
+        if self._is_held():
+            return HELD
         lost = any(one.verdict is not None and one.verdict.category == INCOMPLETE for one in self.passes)
         return LOST if lost else UNEXPLAINED
+
+    def _is_held(self) -> bool:
+        """A wrong clock or a lie would be wrong in every repetition, and could be too short as well."""
+        astray = [one for one in self.passes if _strays(one)]
+        return len(astray) < len(self.passes) and all((one.gap_s or 0.0) > 0 for one in astray)
 
     def outliers(self) -> int:
         """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""
