@@ -108,6 +108,19 @@ def test_iozones_table_is_read_by_those_who_read_iozone(tmp_path: Path) -> None:
     assert '"Re-Pread report"' in text.stdout
 
 
+def test_matrices_and_throughput_are_read_as_iozones_as_well(tmp_path: Path) -> None:
+    from ioassay.claims import iozone
+
+    text = typed(tmp_path, "-a", "-g", "32m", "-n", "16m", "-i0", "--format", "iozone", "-R").stdout
+    matrices = text[text.index('"Writer report"') :]
+    assert len(iozone.read(matrices)) == 2 * (13 + 9)
+    summary = typed(tmp_path, "-t", "2", "-i0", "-s", "64", "--format", "iozone").stdout
+    assert [(claim.test, claim.file_bytes, claim.record_bytes) for claim in iozone.read(summary)] == [
+        ("write", 65536, 4096),
+        ("rewrite", 65536, 4096),
+    ]
+
+
 def test_tests_are_listed(tmp_path: Path) -> None:
     assert "every 17th record" in typed(tmp_path, "--list-tests").stdout
     assert len(found(tmp_path, "--list-tests")["tests"]) == 13
@@ -232,6 +245,7 @@ def test_the_end_of_a_pass_is_as_its_flags_say(tmp_path: Path, flags: list[str],
         (["--repetitions", "0"], "at least 1"),
         (["-t", "-1"], "at least 0"),
         (["--format", "csv"], "text, iozone"),
+        (["--format", "iozone", "-r", "512b"], "use --json"),
     ],
 )
 def test_options_that_cannot_be_are_named_with_what_was_wanted(tmp_path: Path, words: list[str], said: str) -> None:

@@ -310,6 +310,9 @@ fn without_room(own: &OwnFile, cell: Cell, files: u64) -> Option<String> {
             "not run: {wanted} bytes are needed and the filesystem has room for {room}, a margin kept; \
              take a smaller file (-s, -g)"
         )),
-        Err(errno) => Some(format!("not run: the free space cannot be seen: {}", crate::error::said(errno))),
+        Err(errno) => Some(format!(
+            "not run: the free space cannot be seen: {}",
+            crate::error::said(errno)
+        )),
     }
 }

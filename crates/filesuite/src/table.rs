@@ -1,5 +1,5 @@
 //! Results as IOzone shows them: its rows and matrices, with its widths, floors and units. What it would
-//! show as zero because it was not measured is a dash here.
+//! show as zero because it failed is a dash here; only what a matrix leaves out is 0.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -129,16 +129,15 @@ fn matrix(text: &mut String, title: &str, values: &BTreeMap<Cell, Option<u64>>) 
     for file_bytes in files {
         let _ = write!(text, "\"{}\"  ", file_bytes / 1024);
         for &record_bytes in records.iter().filter(|&&record| record <= file_bytes) {
-            let value = values
-                .get(&Cell {
-                    file_bytes,
-                    record_bytes,
-                })
-                .copied()
-                .flatten();
-            let _ = match value {
-                Some(value) => write!(text, " {value} "),
-                None => write!(text, " - "),
+            let cell = Cell {
+                file_bytes,
+                record_bytes,
+            };
+            let _ = match values.get(&cell) {
+                Some(Some(value)) => write!(text, " {value} "),
+                Some(None) => write!(text, " - "),
+                // As IOzone has it: beyond the crossover.
+                None => write!(text, " 0 "),
             };
         }
         text.push('\n');

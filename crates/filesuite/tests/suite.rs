@@ -343,7 +343,7 @@ fn columns_have_least_widths_and_may_touch() {
 }
 
 #[test]
-fn matrices_have_sizes_in_quotes_and_dashes_where_nothing_is_known() {
+fn matrices_have_sizes_in_quotes_and_zeros_beyond_the_crossover() {
     let cells = [(64, 4), (64, 64), (128, 64)];
     let of = |(file, record): (u64, u64)| Outcome {
         cell: Cell {
@@ -355,6 +355,6 @@ fn matrices_have_sizes_in_quotes_and_dashes_where_nothing_is_known() {
     let found: Vec<_> = cells.into_iter().map(of).collect();
     let text = table::matrices(&found, Unit::KibPerS);
     let wanted =
-        "\"Writer report\"\n        \"4\"  \"64\"\n\"64\"   1000  1000 \n\"128\"   -  1000 \n\n";
+        "\"Writer report\"\n        \"4\"  \"64\"\n\"64\"   1000  1000 \n\"128\"   0  1000 \n\n";
     assert_eq!(text, wanted);
 }

@@ -66,6 +66,8 @@ def filesuite(
     if format not in wanted.FORMATS:
         raise UsageError(f"--format is '{format}', wanted {', '.join(wanted.FORMATS)}")
     told = wanted.setup(given, Path(f"ioassay-filesuite.{os.getpid()}.tmp"))
+    if format == "iozone":
+        wanted.need_kib(told)
     found = _run(told, filesuite_text.progress(told, quiet=json))
     result = filesuite_text.result(told, found)
     if json:

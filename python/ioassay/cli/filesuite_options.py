@@ -131,6 +131,13 @@ def _matrix(given: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
+def need_kib(told: Mapping[str, Any]) -> None:
+    """UsageError for sizes that IOzone's table, which has whole kB, would show as something else."""
+    for size in (*told["files"], *told["records"]):
+        if size % 1024:
+            raise UsageError(f"--format iozone has sizes in kB, and {size} bytes are asked for; use --json")
+
+
 def _sizes(name: str, texts: list[str] | None) -> list[int]:
     return [size_bytes(name, text) for text in texts or ()]
 

@@ -211,7 +211,12 @@ def command_line(told: Mapping[str, Any]) -> str:
 
 def _throughput(told: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """The workers' own rates, their sum, and what the one who waits for them saw. All of them moved all their bytes."""
+    shown = None
     for group in result(told, found)["groups"]:
+        if shown != (cell := (group["asked_file_bytes"] // 1024, group["record_bytes"] // 1024)):
+            shown = cell
+            console.line(f"\tThroughput test with {group['workers']} threads")
+            console.line(f"\tEach thread writes a {cell[0]} kByte file in {cell[1]} kByte records")
         kib = {name: group.get(f"{name}_bytes_per_s", 0.0) / 1024 for name in ("sum", "parent", "min", "max", "mean")}
         whose = f"{group['workers']:2} {group['name']}"
         console.line(f"\n\tChildren see throughput for {whose} \t= {kib['sum']:10.2f} kB/sec")
