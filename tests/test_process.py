@@ -182,3 +182,10 @@ def test_a_child_reads_what_it_is_given(tmp_path: Path) -> None:
     with (tmp_path / "in").open() as given:
         assert run(tmp_path, "cat", stdin=given.fileno(), timeout_s=float("inf")).stdout.read_text() == "given"
     assert run(tmp_path, "cat").stdout.read_text() == ""
+
+
+def test_a_child_that_cannot_be_prepared_is_a_tool_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="cannot start 'true': No such file"):
+        run(tmp_path, "true", cwd=tmp_path / "missing")
+    with pytest.raises(ToolError, match="cannot start 'true': No such file"):
+        process.run(["true"], stdout=tmp_path / "no" / "out", stderr=tmp_path / "err", timeout_s=5)

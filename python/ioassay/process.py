@@ -38,6 +38,7 @@ _Streams = tuple[int | None, Path, Path]
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 _EXEC_FAILED = 127
+_READY = b"r"
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,11 @@ def end_with(parent: int) -> None:
 
 @dataclass(frozen=True)
 class _Held:
-    """A child between fork and exec: it waits for one byte on `go`, and says on `failure` why exec failed."""
+    """A child between fork and exec: it waits for one byte on `go`, and says on `failure` why exec failed.
+
+    Before it waits it says there that it is ready: nothing but the wait is left to be done before the program is its
+    own, so that who watches it from then on sees the program and not us.
+    """
 
     pid: int
     go: int
@@ -220,7 +225,7 @@ class _Held:
                 if os.getppid() != parent:
                     os._exit(_EXEC_FAILED)
                 os.close(go)
-                _become(argv, streams, cwd, env, wait_end)
+                _become(argv, streams, cwd, env, wait_end, failure_end)
             except OSError as error:
                 os.write(failure_end, f"{error.errno}".encode())
             finally:
@@ -229,6 +234,14 @@ class _Held:
             os.setpgid(pid, pid)  # in both processes: whichever comes first wins
         os.close(wait_end)
         os.close(failure_end)
+        first = os.read(failure, 1)
+        if first != _READY:
+            os.close(go)
+            told = first + os.read(failure, 16)
+            os.close(failure)
+            _reap(pid)
+            reason = os.strerror(int(told)) if told else "its process ended before it began"
+            raise ToolError(f"cannot start '{argv[0]}': {reason}")
         return cls(pid, go, failure)
 
     def release(self, program: str) -> None:
@@ -243,7 +256,7 @@ class _Held:
 
 
 def _become(
-    argv: Sequence[str], streams: _Streams, cwd: Path | None, env: Mapping[str, str], wait_end: int
+    argv: Sequence[str], streams: _Streams, cwd: Path | None, env: Mapping[str, str], wait_end: int, ready_end: int
 ) -> NoReturn:
     """In the child: redirect, wait for the word, become the program. Every other descriptor is close-on-exec."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -256,6 +269,7 @@ def _become(
         os.chdir(cwd)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
+    os.write(ready_end, _READY)
     if not os.read(wait_end, 1):
         os._exit(_EXEC_FAILED)  # the runner is gone
     os.execvpe(argv[0], list(argv), dict(env))
