@@ -175,6 +175,14 @@ def test_golden_outputs_are_read(tmp_path: Path, name: str) -> None:
         assert len(parsed.claims) == 17
 
 
+def test_processes_of_iozone_have_the_names_of_their_passes(tmp_path: Path) -> None:
+    text = "\tThroughput test with 2 processes\n\tEach process writes a 64 kByte file in 4 kByte records\n\n"
+    text += "\tChildren see throughput for  2 initial writers \t= 1000.00 kB/sec\n"
+    text += "\tChildren see throughput for 2 re-readers \t= 2000.00 kB/sec\n"
+    parsed = Iozone().parse(trial({"threads": 2}), outcome(tmp_path, text), tmp_path)
+    assert dict(parsed.metrics) == {"write.bw": 1_024_000.0, "reread.bw": 2_048_000.0}
+
+
 def test_a_refusal_of_iozone_is_the_reason(tmp_path: Path) -> None:
     text = (GOLDEN / "refused.txt").read_text()
     assert "Invalid argument" in Iozone().parse(trial({}), outcome(tmp_path, text, 1), tmp_path).reason

@@ -24,6 +24,22 @@ _DOUBTS = {
     "clock-clamp": "took no longer than a step of its clock: the number is the clock's, not the disk's",
     "poor-timer": "is so short that IOzone itself calls the numbers inaccurate",
 }
+_PROCESSES = {
+    "initial writers": "write",
+    "rewriters": "rewrite",
+    "readers": "read",
+    "re-readers": "reread",
+    "random readers": "random_read",
+    "random writers": "random_write",
+    "reverse readers": "backward_read",
+    "stride readers": "stride_read",
+    "mixed workload": "random_mix",
+    "pwrite writers": "pwrite",
+    "pread readers": "pread",
+    "fwriters": "fwrite",
+    "freaders": "fread",
+}
+"""What IOzone calls the processes of a test, and the pass that they do."""
 
 
 class Iozone:
@@ -115,7 +131,8 @@ def _said(outcome: Outcome) -> str:
 def _rates(claims: Sequence[Claim]) -> dict[str, float]:
     """Of processes, whose times IOzone does not tell: the rates that it prints."""
     timed = [claim for claim in claims if claim.rate_bytes_per_s]
-    return {f"{claim.test.replace('-', '_')}.bw": claim.rate_bytes_per_s or 0.0 for claim in timed}
+    names = [_PROCESSES.get(claim.test, claim.test.replace("-", "_")) for claim in timed]
+    return {f"{name}.bw": claim.rate_bytes_per_s or 0.0 for name, claim in zip(names, timed, strict=True)}
 
 
 def _warnings(claims: Sequence[Claim]) -> list[Warning_]:
