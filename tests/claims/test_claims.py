@@ -16,6 +16,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 OUTPUTS = {
     "fio": GOLDEN / "fio/3.33/read/fio.json",
     "iozone": Path(__file__).parent / "golden/iozone-every-test.txt",
+    "filesuite": GOLDEN / "filesuite/0.1.0/passes.json",
     "dd": GOLDEN / "dd/9.1/de_DE.txt",
     "db_bench": GOLDEN / "db_bench/7.8.3/histogram.txt",
 }

@@ -19,6 +19,7 @@ from ioassay.record import Claim
 PARSERS: dict[str, str] = {
     "fio": "ioassay.claims.fio",
     "iozone": "ioassay.claims.iozone",
+    "filesuite": "ioassay.claims.filesuite",
     "dd": "ioassay.claims.dd",
     "db_bench": "ioassay.claims.db_bench",
 }

@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay import units
+from ioassay.claims import filesuite
 from ioassay.drivers import filetests
 from ioassay.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import Outcome, Parsed
-
-ENGINES = {6: "stdio", 7: "stdio", 9: "psync", 10: "psync", 11: "pvsync", 12: "pvsync"}
-"""How a test reaches the kernel; all others by read and write."""
-_CLOCK_STEP_S = 1e-9
 
 
 def parsed(outcome: Outcome | None) -> Parsed:
@@ -36,7 +33,7 @@ def _read(found: Mapping[str, Any]) -> Parsed:
     if "error" in found:
         return Parsed(FAILED, str(found["error"]))
     passes = found["passes"]
-    claims = [claim(one) for one in passes if one["status"] == "ok"]
+    claims = filesuite.from_json(found)
     reason = _failed(found)
     return Parsed(
         FAILED if reason else OK,
@@ -59,31 +56,6 @@ def _failed(found: Mapping[str, Any]) -> str:
                 one["reason"] or f"{one['differing_records']} records of the file hold something else than was written"
             )
     return "" if found["passes"] else "filesuite did no pass at all"
-
-
-def claim(one: Mapping[str, Any]) -> Claim:
-    """What the engine claims of one pass; passes have the names that IOzone's claims have."""
-    seconds = one["nanoseconds"] / 1e9
-    return Claim(
-        source="filesuite",
-        kind=one["kind"],
-        test=one["name"].replace("_", "-"),
-        operations=one["operations"],
-        bytes=one["bytes"],
-        seconds=seconds,
-        rate_bytes_per_s=one["bytes"] / seconds,
-        clock_step_s=_CLOCK_STEP_S,
-        errors=one["errors"],
-        engine=ENGINES.get(one["test"], "sync"),
-        direct=one["direct"],
-        paths=(one["path"],),
-        file_bytes=one["file_bytes"],
-        record_bytes=one["record_bytes"],
-        includes=tuple(one["includes"]),
-        primed=one["primed"],
-        silent_passes=one["silent_passes"],
-        unreported=("layout",) if one["prepared"] else (),
-    )
 
 
 def _metrics(found: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, float]:
