@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ioassay.analysis.witnessed.outcome import Verdict
     from ioassay.cli.witness import Run
     from ioassay.observation import Observation, Requests
+    from ioassay.record import Claim
 
 _MOST_CLAIMS = 12
 """Claims that are told one by one; an automatic IOzone run makes hundreds."""
@@ -67,22 +68,42 @@ def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
         console.line(f"{result['verdict']}: no claim")
         console.paragraph(f"{result['explanation']} State one with --claim bytes=…,ops=…,seconds=…", "    ")
         console.line()
+    shared = _shared_notes(judged)
     for verdict in judged[:_MOST_CLAIMS]:
-        _say_verdict(verdict)
+        _say_verdict(verdict, [note for note in verdict.notes if note not in shared])
+    if shared:
+        console.line("Of all of them:")
+        for note in shared:
+            console.paragraph(note, "    ")
+        console.line()
     if (more := len(judged) - _MOST_CLAIMS) > 0:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
     _say_seen(run.seen, result)
     _say_watch(run.seen)
 
 
-def _say_verdict(verdict: Verdict) -> None:
+def _shared_notes(judged: Sequence[Verdict]) -> list[str]:
+    """What is said of each of several claims, to be said once."""
+    if len(judged) < 2:
+        return []
+    return [note for note in judged[0].notes if all(note in verdict.notes for verdict in judged)]
+
+
+def _say_verdict(verdict: Verdict, notes: Sequence[str]) -> None:
     claim = verdict.claim
-    of = " ".join(filter(None, (claim.source, claim.test, claim.kind))) if claim else "no claim"
+    of = f"{claim.source}'s {_name(claim)}" if claim else "no claim"
     console.line(f"{verdict.category}{f' ({verdict.reason})' if verdict.reason else ''}: {of}")
     console.paragraph(verdict.explanation, "    ")
-    for note in verdict.notes:
+    for note in notes:
         console.paragraph(note, "    ")
     console.line()
+
+
+def _name(claim: Claim) -> str:
+    """'random-write', 'read of job': passes are named for what they do, other tests for whatever they are."""
+    if not claim.test or claim.kind in claim.test or claim.source == "db_bench":
+        return claim.test or claim.kind
+    return f"{claim.kind} of {claim.test}"
 
 
 def _say_seen(seen: Observation, result: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
 AIO, URING, MAPPED = "libaio", "io_uring", "mmap"
 _LAYER_OF = {AIO: "aio", URING: "uring"}
+_VIRTUAL = ("loop", "zram", "nbd", "ram", "ublk")
 _STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")
 
 
@@ -53,6 +54,8 @@ class Device:
     written_requests: int = 0
     flushes: int = 0
     discards: int = 0
+    virtual: Sequence[str] = ()
+    """Names of those that did own requests and are no drives: a file or memory answers for them."""
     stacked: bool = False
     """A loop device, device-mapper or the like is below."""
     process_bytes: int | None = None
@@ -195,6 +198,7 @@ def device_seen(group: Group, observation: Observation) -> Device:
         written_requests=sum(part.calls.calls for part in here if part.kind == WRITE),
         flushes=sum(part.calls.calls for part in observation.block if part.kind == "flush"),
         discards=sum(part.calls.calls for part in own if part.kind == DISCARD),
+        virtual=sorted({part.name for part in done if part.name.startswith(_VIRTUAL)}),
         stacked=any(part.name.startswith(_STACKED) for part in observation.block if part.own or part.dev in theirs),
         process_bytes=process,
     )

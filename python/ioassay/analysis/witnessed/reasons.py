@@ -85,8 +85,12 @@ def _device(pool: Pool) -> list[str]:
         )
     if device.stacked and own < pool.bytes <= device.any_bytes:
         found.append("A stacked device (loop, device-mapper) lies below: requests of its own threads are counted in.")
-    if device.discards:
-        found.append(f"{device.discards} discards of freed blocks were made as well.")
+    if device.virtual:
+        found.append(
+            f"{' and '.join(device.virtual)} is no drive: a file or memory answered its requests, perhaps from a cache."
+        )
+    if device.discards and pool.kind == "write":
+        found.append(f"Freed blocks were discarded as well (requests: {device.discards}).")
     return found
 
 
