@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ioassay import _core
+from ioassay import _core, process
+from ioassay.observation import from_dict
 
 pytestmark = [pytest.mark.bpf, pytest.mark.fio]
 
@@ -82,3 +87,48 @@ def test_a_recording_that_finds_no_room_costs_only_itself(watch: Any, data: Path
     assert list(seen.layers) == ["block", "uring"]
     assert "the recording '/dev/full' cannot be written: No space left on device" in seen.why
     assert sum(part.calls.calls for part in seen.block) >= 4096
+
+
+PREADS = """
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) {
+    char byte;
+    int file = open("data", O_RDONLY);
+    for (int i = 0; i < 1000000; i++)
+        if (pread(file, &byte, 1, 0) != 1)
+            return 1;
+    return 0;
+}
+"""
+
+
+def test_requests_that_found_no_room_in_the_ring_are_counted(
+    tmp_path: Path, built: Callable[..., str], data: Path
+) -> None:
+    """A million events to a recording that nobody takes: a pipe that is full. Its ring holds a third of them."""
+    recording = tmp_path / "recording"
+    os.mkfifo(recording)
+    reader = os.open(recording, os.O_RDONLY | os.O_NONBLOCK)
+    programs = _core.Witness("record", recording, ["synthetic"])
+    process.run(
+        [built(PREADS)],
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        timeout_s=60,
+        cwd=tmp_path,
+        on_held=programs.follow,
+    )
+    taken = threading.Thread(target=_drain, args=(reader,), daemon=True)
+    taken.start()
+    health = from_dict({**json.loads(programs.finish()), "backend": "bpf", "asked": "record"}).health
+    assert health["dropped"] > 100_000
+    taken.join(10)
+    os.close(reader)
+
+
+def _drain(reader: int) -> None:
+    """Read until the other end is closed."""
+    os.set_blocking(reader, True)
+    while os.read(reader, 1 << 20):
+        pass
