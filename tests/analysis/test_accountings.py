@@ -236,6 +236,7 @@ def test_small_files_are_explained_by_the_microseconds_around_their_calls(lab: A
     assert whole.statistics["within_1_percent"] == 6
     assert whole.statistics["explained"] == {"short": 3}
     assert whole.severity == "info"
+    assert whole.statement.startswith("Every one of 9 cells is within 1 % or explained.")
     assert "3 cells are further off and explained by intervals so short" in whole.statement
     rows = rows_of(sizes)
     assert rows["64 KiB"]["first to last call: middle (%)"] == pytest.approx(4.58, abs=0.01)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ioassay.analysis.finding import Table
 from ioassay.record import RecordSet
-from ioassay.report import evidence, facts, story, tables
+from ioassay.report import alerts, evidence, facts, story, tables, trials
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,23 @@ def test_columns_of_numbers_are_set_to_the_right() -> None:
 
 def row(workload: str, metric: str, mean: float, ci95: list[float] | None) -> dict[str, object]:
     return {"workload": workload, "metric": metric, "mean": mean, "median": mean, "ci95": ci95, "repetitions": 3}
+
+
+def test_a_word_in_a_column_of_numbers_stays_a_word() -> None:
+    shown = tables.shown(Table(["", "write"], [["claim", 3], ["difference", 0.1], ["verdict", "CONFIRMED-CACHED"]]))
+    assert [column.number for column in shown.columns] == [False, True]
+    assert [row[1].number for row in shown.rows] == [True, True, False]
+
+
+def test_trials_whose_twins_count_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
+    planned = {name: 2 * number for name, number in suite.planned.items()}
+    twins = replace(suite, traced=suite.trials.clone(), planned=planned)
+    listed = trials.trials(twins, tmp_path)
+    assert len(listed.rows) == 2 * suite.trials.height
+    assert [count.absent for count in listed.counts] == [0] * len(suite.studies)
+    assert sum(row.point.endswith("under the witness") for row in listed.rows) == suite.trials.height
+    assert not [one for one in alerts.alerts(twins, []) if one.code == "trials-absent"]
+    assert [one for one in alerts.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
 
 
 def test_means_stand_side_by_side_where_every_condition_has_them() -> None:

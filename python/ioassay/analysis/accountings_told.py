@@ -49,6 +49,8 @@ def agreement(cells: Sequence[Cell], *, sized: bool) -> list[str]:
         if counts[status]:
             named = [cell_name(cell, sized=sized) for cell in cells if cell.status == status]
             said.append(f"{_cells(counts[status])} {_are(counts[status])} {what}: {_named(named)}.")
+    if counts[AGREES] < len(cells) and not counts[UNEXPLAINED] + counts[UNSEEN]:
+        said.insert(0, f"Every one of {_cells(len(cells))} is within 1 % or explained.")
     if strays := sum(cell.outliers() for cell in cells):
         total = sum(len(cell.passes) for cell in cells)
         said.append(

@@ -39,7 +39,10 @@ def failed(context: Context) -> Iterator[Doubt]:
 
 def incomplete(context: Context) -> Iterator[Doubt]:
     """Fewer records than planned trials, where the number is not adaptive."""
-    planned, recorded = context.records.planned.get(str(context.study["name"]), 0), context.trials.height
+    name = str(context.study["name"])
+    planned, recorded = context.records.planned.get(name, 0), context.trials.height
+    if context.records.traced is not None:  # trials whose twins count are planned as well
+        recorded += context.records.traced["study"].to_list().count(name)
     if context.study.get("until") or recorded >= planned:
         return
     yield Doubt(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ioassay.record import FAILED, SKIPPED, RecordSet
 from ioassay.report.figures import Drawn
+from ioassay.report.trials import recorded
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,10 @@ def alerts(records: RecordSet, drawn: Sequence[Drawn]) -> list[Alert]:
 
 def _lost_trials(records: RecordSet) -> list[Alert]:
     found = []
+    every = recorded(records)
     for study in records.studies:
         name = str(study["name"])
-        rows = records.trials.filter(records.trials["study"] == name)
+        rows = every.filter(every["study"] == name)
         for status in (FAILED, SKIPPED):
             reasons = rows.filter(rows["status"] == status)["reason"].to_list()
             if reasons:

@@ -35,8 +35,15 @@ def shown(table: Table) -> Shown:
     rows = [[cell(value, name) for value, name in zip(row, metrics, strict=False)] for row in table.rows]
     numeric = [_is_numeric([row[place] for row in rows if place < len(row)]) for place in range(len(table.columns))]
     head = [Cell(str(name), number) for name, number in zip(table.columns, numeric, strict=True)]
-    body = [[replace(one, number=number) for one, number in zip(row, numeric, strict=False)] for row in rows]
+    # Words among numbers stay words, which may be broken into lines.
+    body = [
+        [replace(one, number=right and _fits(one)) for one, right in zip(row, numeric, strict=False)] for row in rows
+    ]
     return Shown(head, body)
+
+
+def _fits(cell: Cell) -> bool:
+    return cell.number or cell.text == NOTHING
 
 
 def _is_numeric(cells: Sequence[Cell]) -> bool:

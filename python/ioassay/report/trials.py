@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay import units
 from ioassay.record import FAILED, OK, SKIPPED, RecordSet
 from ioassay.report import evidence
 from ioassay.report.evidence import Evidence
 from ioassay.report.facts import utc
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,20 @@ class Trials:
         return sum(row.status == status for row in self.rows)
 
 
+def recorded(records: RecordSet) -> pl.DataFrame:
+    """Every recorded trial, those too that only the witness's effect is judged by; `watched` marks these."""
+    import polars as pl
+
+    if records.traced is None:
+        return records.trials.with_columns(watched=pl.lit(False))
+    frames = [records.trials.with_columns(watched=pl.lit(False)), records.traced.with_columns(watched=pl.lit(True))]
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
 def trials(records: RecordSet, out: Path) -> Trials:
     """Every recorded trial; links are relative to `out`."""
     by_study = {str(study["name"]): study for study in records.studies}
-    rows = [_row(records, by_study, row, out) for row in records.trials.sort("order").iter_rows(named=True)]
+    rows = [_row(records, by_study, row, out) for row in recorded(records).sort("order").iter_rows(named=True)]
     commands: dict[str, int] = {}
     for row in rows:
         if row.evidence.template:
@@ -80,7 +93,7 @@ def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any],
     return Row(
         study=row["study"],
         trial=row["trial"],
-        point=label(point),
+        point=f"{label(point)}, under the witness" if row["watched"] else label(point),
         repetition=row["repetition"] + 1,
         order=row["order"],
         status=row["status"],

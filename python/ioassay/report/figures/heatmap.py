@@ -215,7 +215,7 @@ def _place(x: Scalar, y: Scalar, bands: tuple[grid.Bands, grid.Bands]) -> dict[s
 def _short(number: float) -> str:
     """Three digits, two below 1, or all before the point: `0.041`, `9.00`, `41.2`, `4120`."""
     if abs(number) < 1:
-        return f"{number:.2g}"
+        return f"{number:#.2g}" if number else "0"
     return f"{number:#.3g}".rstrip(".") if abs(number) < 999.5 else f"{number:.0f}"
 
 
