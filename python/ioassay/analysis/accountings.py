@@ -170,10 +170,13 @@ def _size_in_kib(size_bytes: int | None) -> float | int | None:
 
 
 def _percent(share: float | None) -> float | None:
-    """To two digits behind the point below 10 %, whole above."""
+    """Whole percents from 10 % on, two digits behind the point from 0.1 %, below two that count."""
     if share is None:
         return None
-    return round(100 * share, 2 if abs(share) < 0.1 else 0) + 0.0
+    number = 100 * share
+    if abs(number) < 0.1:
+        return float(f"{number:.2g}") + 0.0
+    return round(number, 2 if abs(number) < 10 else 0) + 0.0
 
 
 def _numbers(cell: Cell) -> dict[str, Any]:
