@@ -132,6 +132,14 @@ def test_three_accountings_differ_as_they_were_measured() -> None:
     assert gaps == [7900, 9000]
 
 
+def test_a_pass_that_was_perhaps_held_up_is_not_called_a_lie() -> None:
+    claims, seen = iozone()
+    slower = (claims[1].seconds or 0) * 1.3
+    claims[1] = replace(claims[1], rate_bytes_per_s=SIZE / slower, seconds=slower)
+    verdict = judge(claims, seen)[1]
+    assert (verdict.category, verdict.reason) == ("INCOMPLETE", "HELD-UP")
+
+
 @pytest.mark.parametrize("place", range(len(PASSES)))
 @pytest.mark.parametrize("factor", [0.5, 1.01, 2.0])
 def test_a_wrong_rate_of_one_pass_is_found_and_no_other_is_blamed(place: int, factor: float) -> None:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
+_TOLD = ("conclude", "verdict", "accountings")
+"""Questions whose answers are told on the terminal; the page has all."""
+_SHOWN = ("accountings",)
+"""Those that are answered by a table."""
+_MOST_ROWS = 40
 FOLDER = "working_directory"
 """Key of host.json: where relative paths of the run's studies start from."""
 
@@ -193,13 +198,24 @@ def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: 
     """The result for people."""
     console.warnings(all_warnings(published.records, found))
     for finding in published.findings:
-        if finding.question in ("conclude", "verdict"):
+        if finding.question in _TOLD:
             console.line(finding.title)
             console.paragraph(finding.statement, "  ")
+            _say_tables(finding if finding.question in _SHOWN else None)
             console.line()
     console.line(_counted(tally, store))
     _say_failures(failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
+
+
+def _say_tables(finding: Finding | None) -> None:
+    from ioassay.report import tables
+
+    for table in finding.tables if finding is not None else ():
+        if len(table.rows) <= _MOST_ROWS:
+            shown = tables.shown(table)
+            console.line()
+            console.table([cell.text for cell in shown.columns], [[cell.text for cell in row] for row in shown.rows])
 
 
 def _counted(tally: Tally, store: RunStore) -> str:

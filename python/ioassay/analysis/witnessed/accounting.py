@@ -14,7 +14,7 @@ from ioassay.analysis.witnessed import tolerance
 from ioassay.analysis.witnessed.counts import Fault
 from ioassay.analysis.witnessed.evidence import Seen, without_first
 from ioassay.analysis.witnessed.matching import PASSES, Group, calls_of
-from ioassay.analysis.witnessed.outcome import CONTRADICTED
+from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE
 from ioassay.observation import Observation, Session
 from ioassay.record import Claim
 from ioassay.units import format_duration, format_rate
@@ -177,8 +177,19 @@ def _strict(
         f"{format_duration(seconds)} ({shown[0]}) were claimed; from its first to its last call it took "
         f"{format_duration(seen_s)} ({shown[1]})."
     )
+    if not clamp and _perhaps_held_up(seconds, seen_s):
+        text += " Either the tool was held up between its last call and its clock, or its clock is wrong."
+        return [*faults, Fault(INCOMPLETE, "HELD-UP", text)], [], numbers
     text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
     return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
+
+
+def _perhaps_held_up(seconds: float, seen_s: float) -> bool:
+    """Whether losing its processor may explain it: in a short interval whatever it does to the rate, in a longer one
+    unless it halves it. A slower claim than the truth is nobody's boast, and is not called a lie without need."""
+    if not 0 < seconds - seen_s <= tolerance.of("held_up_s"):
+        return False
+    return seen_s < tolerance.of("short_interval_s") or seconds < 1.9 * seen_s
 
 
 def _held_back_s(claim: Claim, seen: Seen) -> float:

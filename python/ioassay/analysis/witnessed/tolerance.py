@@ -72,6 +72,9 @@ TABLE: dict[str, Tolerance] = {
         "busy processors",
     ),
     "held_up_share": Tolerance(0.25, "share of the interval", "the quarter: no rate that is halved is explained so"),
+    "short_interval_s": Tolerance(
+        0.002, "seconds", "less than a slice of the scheduler: then being held up once may multiply it"
+    ),
     "loose_clock_s": Tolerance(
         0.002, "seconds", "clocks that are set around more than the calls (fio's, dd's): start and end are rounded"
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay.analysis.witnessed.matching import groups
+from ioassay.analysis.witnessed.matching import KEYS, groups
 from ioassay.observation import READ, SYNC, WRITE, Calls, Observation
 from ioassay.record import Claim
 
@@ -17,7 +17,8 @@ def classes(claims: Sequence[Claim], observation: Observation) -> dict[str, Call
 
     Where calls were not told apart by file, of all files; where calls were not watched, what was seen of them.
     """
-    found = groups(claims or _ANY, observation)
+    of_files = [claim for claim in claims if claim.kind != KEYS]
+    found = groups(of_files or _ANY, observation)
     if not all(group.told_apart for group in found):
         return {kind: _of_all(kind, observation) for kind in (READ, WRITE, SYNC)}
     files = {file.id for group in found for file in group.files}
