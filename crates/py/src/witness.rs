@@ -57,7 +57,7 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
     let mut names = layers.iter().map(String::as_str).chain([level]);
     if let Some(unknown) = names
         .clone()
-        .find(|name| !["block", "syscalls", "record", "synthetic"].contains(name))
+        .find(|name| !["block", "syscalls", "record", "synthetic", "oldest"].contains(name))
     {
         return Err(PyValueError::new_err(format!(
             "'{unknown}' is nothing to watch; wanted block, syscalls or record"
@@ -71,7 +71,8 @@ fn options_of(level: &str, record: Option<PathBuf>, layers: &[String]) -> PyResu
     Ok(Options {
         block: true,
         syscalls: names.clone().any(|name| name == "syscalls"),
-        synthetic: names.any(|name| name == "synthetic"),
+        synthetic: names.clone().any(|name| name == "synthetic"),
+        oldest: names.any(|name| name == "oldest"),
         record,
     })
 }

@@ -113,24 +113,37 @@ INLINE void enter(u64 key, const struct inflight *entry) {
     *old = *entry;
 }
 
-SEC("tp_btf/block_io_start")
-int block_start(u64 *ctx) {
-    struct request *rq = (struct request *)ctx[0];
-    u32 own = followed() ? 1 : 0;
-    struct inflight entry = {.start_ns = now_ns(), .sector = rq->__sector, .bytes = rq->__data_len, .busy = 1};
-    entry.cmd_flags = rq->cmd_flags | (own ? EVENT_OWN : 0);
-    entry.dev = dev_of(rq->q->disk);
-    entry.class = class_of(entry.dev, own, kind_of(rq->cmd_flags, entry.bytes));
-    struct block_class *class = map_lookup(&block_classes, &entry.class);
+/* Counts a request in its class, and makes its entry from the one that is given. */
+INLINE void start(u64 key, struct inflight *entry, u32 own) {
+    entry->busy = 1;
+    entry->class = class_of(entry->dev, own, kind_of(entry->cmd_flags, entry->bytes));
+    struct block_class *class = map_lookup(&block_classes, &entry->class);
     if (!class) {
         count(LOST);
-        return 0;
+        return;
     }
+    if (own)
+        entry->cmd_flags |= EVENT_OWN;
     /* Atomic although per CPU: an interrupt may start a request as well. */
     __sync_fetch_and_add(&class->calls.calls, 1);
-    __sync_fetch_and_add(&class->calls.bytes, entry.bytes);
-    raise(&class->calls.not_first_ns, ~entry.start_ns);
-    enter(ctx[0], &entry);
+    __sync_fetch_and_add(&class->calls.bytes, entry->bytes);
+    raise(&class->calls.not_first_ns, ~entry->start_ns);
+    enter(key, entry);
+}
+
+INLINE struct inflight entry_of(struct request *rq, u64 start_ns, u64 dispatched_ns) {
+    struct inflight entry = {.start_ns = start_ns, .dispatched_ns = dispatched_ns};
+    entry.sector = rq->__sector;
+    entry.bytes = rq->__data_len;
+    entry.cmd_flags = rq->cmd_flags;
+    entry.dev = dev_of(rq->q->disk);
+    return entry;
+}
+
+SEC("tp_btf/block_io_start")
+int block_start(u64 *ctx) {
+    struct inflight entry = entry_of((struct request *)ctx[0], now_ns(), 0);
+    start(ctx[0], &entry, followed() ? 1 : 0);
     return 0;
 }
 
@@ -158,22 +171,17 @@ int block_issue(u64 *ctx) {
     return 0;
 }
 
-SEC("tp_btf/block_rq_complete")
-int block_complete(u64 *ctx) {
-    struct request *rq = (struct request *)ctx[0];
-    struct inflight *entry = busy(ctx[0]);
-    u32 error = ctx[1], bytes = ctx[2];
-    if (!entry) {
-        /* The kernel's own flushes are never started, and one that flushes before or after its data completes twice. */
-        u32 flushes = OP_OF(rq->cmd_flags) == REQ_OP_FLUSH || rq->cmd_flags >> (REQ_PREFLUSH_BIT - 1) & 3;
-        u32 when = ATTACHED_NS;
-        u64 *attached_ns = map_lookup(&health, &when);
-        if (!flushes && attached_ns && *attached_ns && rq->start_time_ns > *attached_ns)
-            count(UNMATCHED);
-        return 0;
-    }
-    if (bytes < rq->__data_len && !error)
-        return 0; /* a part of it */
+/* A completion without an entry is that of a request which began before the trace, or whose start was not seen. */
+INLINE void unmatched(struct request *rq) {
+    /* The kernel's own flushes are never started, and one that flushes before or after its data completes twice. */
+    u32 flushes = OP_OF(rq->cmd_flags) == REQ_OP_FLUSH || rq->cmd_flags >> (REQ_PREFLUSH_BIT - 1) & 3;
+    u32 when = ATTACHED_NS;
+    u64 *attached_ns = map_lookup(&health, &when);
+    if (!flushes && attached_ns && *attached_ns && rq->start_time_ns > *attached_ns)
+        count(UNMATCHED);
+}
+
+INLINE void complete(struct inflight *entry, u32 error) {
     struct ended call = {.entered_ns = entry->dispatched_ns, .left_ns = now_ns(), .result = error ? -1 : 0};
     if (!call.entered_ns)
         call.entered_ns = entry->start_ns;
@@ -194,6 +202,17 @@ int block_complete(u64 *ctx) {
         record(&event);
     }
     entry->busy = 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int block_complete(u64 *ctx) {
+    struct request *rq = (struct request *)ctx[0];
+    struct inflight *entry = busy(ctx[0]);
+    u32 error = ctx[1], bytes = ctx[2];
+    if (!entry)
+        unmatched(rq);
+    else if (bytes >= rq->__data_len || error)
+        complete(entry, error); /* the whole of it */
     return 0;
 }
 

@@ -23,6 +23,7 @@ enum {
     MAP_HASH = 1,
     MAP_ARRAY = 2,
     MAP_PERCPU_ARRAY = 6,
+    MAP_LRU_HASH = 9,
     MAP_RINGBUF = 27,
     MAP_TASK_STORAGE = 29,
     MAP_NO_PREALLOC = 1,
@@ -75,6 +76,10 @@ struct folio {
     struct address_space *mapping;
     unsigned long _flags_1;
 } CORE;
+/* Before Linux 6.6 the order had a field of its own. */
+struct folio___ordered {
+    u8 _folio_order;
+} CORE;
 
 /* How the count of references is kept: an atomic_long_t `f_count` that is 1 for one reference, since Linux 6.13 a
  * file_ref_t `f_ref` that is 0 for one. */
@@ -114,18 +119,29 @@ struct task_struct {
     struct files_struct *files;
 } CORE;
 
+struct block_device_operations {
+    void *submit_bio;
+} CORE;
+
 struct gendisk {
     int major;
     int first_minor;
+    struct block_device_operations *fops;
 } CORE;
 
 struct block_device {
     struct gendisk *bd_disk;
 } CORE;
 
+struct bvec_iter {
+    u64 bi_sector;
+    u32 bi_size;
+} CORE;
+
 struct bio {
     struct block_device *bi_bdev;
     u32 bi_opf;
+    struct bvec_iter bi_iter;
 } CORE;
 
 struct request_queue {
@@ -137,6 +153,7 @@ struct request {
     u32 cmd_flags;
     u32 __data_len;
     u64 __sector;
+    struct bio *bio;
     u64 start_time_ns;
 } CORE;
 

@@ -10,6 +10,13 @@ volatile const u64 page_bytes = 4096;
 
 enum pageflags { PG_head = 6 };
 
+INLINE u64 order_of(struct folio *folio) {
+    struct folio___ordered *older = (struct folio___ordered *)folio;
+    if (FIELD_EXISTS(older, _folio_order))
+        return FIELD(older, _folio_order);
+    return FIELD(folio, _flags_1) & ORDER_MASK;
+}
+
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int page_cache_add(u64 *ctx) {
     if (!followed())
@@ -19,7 +26,7 @@ int page_cache_add(u64 *ctx) {
     read_kernel(&flags, sizeof(flags), folio);
     u64 order = 0;
     if (flags >> __builtin_preserve_enum_value(*(enum pageflags *)PG_head, 1) & 1)
-        order = FIELD(folio, _flags_1) & ORDER_MASK;
+        order = order_of(folio);
     struct file_key key = key_of(folio->mapping->host);
     u32 *id = map_lookup(&file_ids, &key);
     struct file_seen *seen = id ? map_lookup(&files, id) : 0;

@@ -9,6 +9,7 @@
 #define MAX_FILES 32768
 #define MAX_DEVICES 32
 #define MAX_INFLIGHT 65536
+#define MAX_BIOS 65536
 #define PATH_BYTES 256
 #define CLASSES (MAX_DEVICES * 2 * KINDS)
 #define NONE 0xffffffffU

@@ -17,6 +17,13 @@ pub(crate) struct Layer {
     pub(crate) older: Option<&'static Layer>,
 }
 
+impl Layer {
+    /// The layer and what serves for it on older kernels, newest first.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &Layer> {
+        std::iter::successors(Some(self), |layer| layer.older)
+    }
+}
+
 const fn program(name: &'static str, tracepoint: &'static str) -> Program {
     Program {
         name,
@@ -45,6 +52,22 @@ pub(crate) static BLOCK: Layer = Layer {
         extra("block_frontmerge", "block_bio_frontmerge"),
         program("block_start", "block_io_start"),
     ],
+    older: Some(&BLOCK_BY_BIOS),
+};
+
+/// Before Linux 6.5.
+static BLOCK_BY_BIOS: Layer = Layer {
+    names: &["block", "bios"],
+    programs: &[
+        program("bio_complete", "block_rq_complete"),
+        program("bio_issue", "block_rq_issue"),
+        extra("bio_request_merged", "block_rq_merge"),
+        extra("block_backmerge", "block_bio_backmerge"),
+        extra("block_frontmerge", "block_bio_frontmerge"),
+        program("bio_split", "block_split"),
+        program("bio_remap", "block_bio_remap"),
+        program("bio_queue", "block_bio_queue"),
+    ],
     older: None,
 };
 
@@ -57,11 +80,22 @@ pub(crate) static URING: Layer = Layer {
     older: Some(&URING_OLD),
 };
 
+/// Before Linux 6.10.
 static URING_OLD: Layer = Layer {
     names: &["uring"],
     programs: &[
         program("uring_complete_old", "io_uring_complete"),
         program("uring_submit", "io_uring_submit_req"),
+    ],
+    older: Some(&URING_OLDER),
+};
+
+/// Before Linux 6.3; since 6.0.
+static URING_OLDER: Layer = Layer {
+    names: &["uring"],
+    programs: &[
+        program("uring_complete_old", "io_uring_complete"),
+        program("uring_submit", "io_uring_submit_sqe"),
     ],
     older: None,
 };

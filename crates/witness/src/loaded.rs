@@ -20,7 +20,7 @@ const SYSCALL_MAPS: &[&str] = &[
     "sessions",
     "aio_requests",
 ];
-const BLOCK_MAPS: &[&str] = &["inflight", "block_classes", "block_latencies"];
+const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
 const PAGE_BYTES: u32 = 4096;
 
 pub(crate) struct Loaded {
@@ -45,7 +45,7 @@ impl Loaded {
             .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
         for (layer, is_wanted) in wanted(options) {
             if is_wanted {
-                loaded.load_layer(layer, &btf);
+                loaded.load_layer(layer, &btf, options.oldest);
             }
         }
         if options.record.is_some() && loaded.layers.contains(&"block") {
@@ -54,20 +54,25 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Loads a layer or what serves for it on older kernels; says why neither.
-    fn load_layer(&mut self, layer: &Layer, btf: &Btf) {
-        let Err(why) = self.load_programs(layer, btf) else {
-            return;
-        };
-        if layer
-            .older
-            .is_none_or(|older| self.load_programs(older, btf).is_err())
-        {
-            self.why.push(format!(
-                "{} cannot be watched on this kernel: {why}",
-                layer.names[0]
-            ));
+    /// Loads a layer or what serves for it on older kernels (with `oldest`, the oldest that can be); says why neither.
+    fn load_layer(&mut self, layer: &Layer, btf: &Btf, oldest: bool) {
+        let mut forms: Vec<&Layer> = layer.forms().collect();
+        if oldest {
+            forms.reverse();
         }
+        let mut whys = Vec::new();
+        for form in forms {
+            match self.load_programs(form, btf) {
+                Ok(()) => return,
+                Err(why) => whys.push(why),
+            }
+        }
+        whys.dedup();
+        self.why.push(format!(
+            "{} cannot be watched on this kernel: {}",
+            layer.names[0],
+            whys.join(", ")
+        ));
     }
 
     /// All required programs of a layer, or none of them counts as loaded.
@@ -215,8 +220,8 @@ mod tests {
     fn a_layer_that_the_kernel_lacks_is_left_out_with_the_reason() {
         let Some(mut loaded) = loaded() else { return };
         let btf = Btf::from_sys_fs().unwrap();
-        loaded.load_layer(&ABSENT, &btf);
-        loaded.load_layer(&OTHER_SIGNATURE, &btf);
+        loaded.load_layer(&ABSENT, &btf, false);
+        loaded.load_layer(&OTHER_SIGNATURE, &btf, false);
         assert!(loaded.layers.is_empty());
         assert_eq!(loaded.names, [TREE.name]);
         assert!(loaded.why[0].starts_with("absent cannot be watched on this kernel: there_is_no"));
@@ -242,9 +247,18 @@ mod tests {
             older: Some(&OLDER),
             ..ABSENT
         };
-        loaded.load_layer(&layer, &btf);
+        loaded.load_layer(&layer, &btf, false);
         assert_eq!(loaded.layers, ["absent"]);
         assert_eq!(loaded.names, [TREE.name, "uring_submit"]);
         assert!(loaded.why.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_form_is_taken_where_it_is_asked_for() {
+        let Some(mut loaded) = loaded() else { return };
+        let btf = Btf::from_sys_fs().unwrap();
+        loaded.load_layer(&BLOCK, &btf, true);
+        assert_eq!(loaded.layers, ["block", "bios"], "{:?}", loaded.why);
+        loaded.attach().unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// What to watch. The default is the layers that cost nothing where no device is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Options {
     /// Requests of the block layer and of `io_uring`.
     pub block: bool,
@@ -13,6 +14,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Record an event for each `pread64` besides, to measure what the recorder can take.
     pub synthetic: bool,
+    /// Watch by the programs for older kernels where they work here as well, to try them.
+    pub oldest: bool,
 }
 
 impl Default for Options {
@@ -22,6 +25,7 @@ impl Default for Options {
             syscalls: false,
             record: None,
             synthetic: false,
+            oldest: false,
         }
     }
 }
