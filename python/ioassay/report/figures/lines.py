@@ -188,9 +188,9 @@ def _chart(view: _View, panel: str) -> Any:
         y, tooltip = _metric_axis(view, rows), layers.point_tooltip(spec.color, "none")
         base = alt.Chart(layers.data(rows)).encode(x=x, y=y, color=marks["color"], tooltip=tooltip, **beside)
         if not words:
-            dash = alt.StrokeDash("group:N", scale=_by_group(view.groups, _DASHES), legend=None)
-            drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=dash))
-        drawn.append(base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(**marks))
+            drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks["dash"]))
+        pointed = {name: marks[name] for name in ("color", "shape", "size")}
+        drawn.append(base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(**pointed))
     crossing = [group for group in view.groups if any(row["group"] == group for row in view.crosses)]
     for row in view.crosses_of(panel):
         mark = alt.Chart(layers.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
@@ -210,7 +210,7 @@ def _metric_axis(view: _View, rows: layers.Rows) -> Any:
 
 
 def _marks(view: _View) -> dict[str, Any]:
-    """Colour, shape and size of a level; one legend for the three, since they say the same."""
+    """Colour, shape, size and dash of a level; one legend for all, since they say the same."""
     import altair as alt
 
     groups = view.groups
@@ -225,6 +225,7 @@ def _marks(view: _View) -> dict[str, Any]:
         "color": alt.Color("group:N", scale=alt.Scale(domain=list(groups)), **named),
         "shape": alt.Shape("group:N", scale=_by_group(groups, _SHAPES), **named),
         "size": alt.Size("group:N", scale=_by_group(groups, sizes), **named),
+        "dash": alt.StrokeDash("group:N", scale=_by_group(groups, _DASHES), **named),
     }
 
 
