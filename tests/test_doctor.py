@@ -132,6 +132,7 @@ DEFECTS = [
     Defect("old-kernel", ["4.19.0-6-amd64", "5.10"], "newer kernel", {"proc/sys/kernel/osrelease": "4.19.0-6-amd64\n"}),
     Defect("missing-tool", ["fio"], "sudo apt-get install fio", tools={"fio": ""}),
     Defect("not-root", ["not root"], "sudo ioassay", facts={"user.root": False}),
+    Defect("no-witness", ["CAP_BPF is missing"], "docs/backends.md", facts={"witness.unusable": "CAP_BPF is missing"}),
     Defect("leftover-restore-file", ["restore-1-1-1.json"], "ioassay doctor --restore",
            {"run/ioassay/restore-1-1-1.json": "{}"}),
     Defect("low-free-space", ["1 GiB are free on /"], "--set target.size=256MiB",
@@ -184,6 +185,7 @@ def examined(root: Path, tools: Mapping[str, str], later: Mapping[str, str] | No
 
     found = host.facts(Path("/"), root, capture=capture, observe_s=1.0, sleep=sleep)
     found["user"]["root"] = True
+    found["witness"] = {"bpf": True}
     found["disk"] |= {"free_bytes": 500 << 30, "size_bytes": 1000 << 30}
     return found
 

@@ -57,6 +57,7 @@ CHECKS: dict[str, Callable[[Facts], Said]] = {
     "layered-device": storage.layers,
     "old-kernel": system.old_kernel,
     "not-root": system.not_root,
+    "no-witness": system.no_witness,
 }
 """Code -> check, in the order in which they are shown: what makes a measurement meaningless first."""
 

@@ -208,6 +208,17 @@ def not_root(facts: Facts) -> Said:
     )
 
 
+def no_witness(facts: Facts) -> Said:
+    """Claims can be set against totals only."""
+    reason = look(facts, "witness", "unusable")
+    if not reason:
+        return None
+    return (
+        f"what tools claim can only be set against the kernel's totals, since BPF programs cannot watch: {reason}",
+        "sudo ioassay …, or see docs/backends.md",
+    )
+
+
 def leftover_restore_file(facts: Facts) -> Said:
     """A run was killed and left host settings changed."""
     files = look(facts, "leftovers") or ()

@@ -10,6 +10,7 @@ Everything is read below an injected root; what a machine does not tell is an ab
     activity        load, uptime_s, steal_share, busy, disk_requests, background
     tools           tool -> version line                      ioassay         version, commit, python
     user            root                                      leftovers       restore files of killed runs
+    witness         bpf, unusable: why BPF programs cannot watch
     disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
 
@@ -67,6 +68,7 @@ def facts(
         "ioassay": tools.ioassay_facts(machine),
         "user": {"root": os.geteuid() == 0},
         "leftovers": [str(file) for file in settings.leftovers(root)],
+        "witness": system.witness(machine),
         "disk": under,
     }
     known = {name: section for name, section in sections.items() if section}

@@ -25,6 +25,16 @@ def kernel(machine: Machine) -> dict[str, Any]:
     )
 
 
+def witness(machine: Machine) -> dict[str, Any]:
+    """Section `witness`: whether BPF programs can watch what tools do; of the real machine only."""
+    if machine.root != Path("/"):
+        return {}
+    from ioassay import _core
+
+    reason = _core.witness_capability()
+    return {"bpf": not reason, **known(unusable=reason or None)}
+
+
 def distribution(machine: Machine) -> dict[str, Any]:
     """Section `distribution`, from os-release(5)."""
     pairs = (line.partition("=") for line in machine.lines("etc/os-release") or machine.lines("usr/lib/os-release"))
