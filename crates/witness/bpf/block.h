@@ -85,9 +85,12 @@ INLINE u32 device_index(u32 dev) {
     return fresh;
 }
 
-INLINE u32 class_of(u32 dev, u32 own, u32 kind) {
-    u32 index = device_index(dev);
+INLINE u32 class_on(u32 index, u32 own, u32 kind) {
     return index >= MAX_DEVICES ? NONE : (index * 2 + own) * KINDS + kind;
+}
+
+INLINE u32 class_of(u32 dev, u32 own, u32 kind) {
+    return class_on(device_index(dev), own, kind);
 }
 
 INLINE void record_unended(struct inflight *entry) {
@@ -97,9 +100,8 @@ INLINE void record_unended(struct inflight *entry) {
     record(&event);
 }
 
-/* Makes the entry of a request that starts, in the place of what its address stood for before. */
-INLINE void enter(u64 key, const struct inflight *entry) {
-    struct inflight *old = map_lookup(&inflight, &key);
+/* Makes the entry of a request that starts, in the place of `old`, what its address stood for before. */
+INLINE void enter(u64 key, struct inflight *old, const struct inflight *entry) {
     if (!old) {
         if (map_update(&inflight, &key, entry, UPDATE_ANY))
             count(LOST);
@@ -116,7 +118,10 @@ INLINE void enter(u64 key, const struct inflight *entry) {
 /* Counts a request in its class, and makes its entry from the one that is given. */
 INLINE void start(u64 key, struct inflight *entry, u32 own) {
     entry->busy = 1;
-    entry->class = class_of(entry->dev, own, kind_of(entry->cmd_flags, entry->bytes));
+    struct inflight *old = map_lookup(&inflight, &key);
+    /* A request's struct belongs to one device: what its last use found need not be looked up again. */
+    u32 index = old && old->dev == entry->dev ? old->class / (2 * KINDS) : device_index(entry->dev);
+    entry->class = class_on(index, own, kind_of(entry->cmd_flags, entry->bytes));
     struct block_class *class = map_lookup(&block_classes, &entry->class);
     if (!class) {
         count(LOST);
@@ -128,7 +133,7 @@ INLINE void start(u64 key, struct inflight *entry, u32 own) {
     __sync_fetch_and_add(&class->calls.calls, 1);
     __sync_fetch_and_add(&class->calls.bytes, entry->bytes);
     raise(&class->calls.not_first_ns, ~entry->start_ns);
-    enter(key, entry);
+    enter(key, old, entry);
 }
 
 INLINE struct inflight entry_of(struct request *rq, u64 start_ns, u64 dispatched_ns) {

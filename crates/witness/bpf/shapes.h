@@ -40,7 +40,6 @@ enum {
     NEXT_SESSION,
     NEXT_FILE,
     NEXT_DEVICE,
-    EVENTS,
     ATTACHED_NS, /* when the loader had attached everything */
     HEALTH
 };

@@ -79,19 +79,23 @@ int uring_submit(u64 *ctx) {
     u64 file = with_sessions && request.kind < 3 ? uring_file(req) : 0;
     if (file)
         uring_session(task, &request, file);
-    if (map_update(&uring_requests, &key, &request, UPDATE_ANY))
+    /* As with aio, an entry stays when its request is over: the kernel uses the structs again. */
+    struct uring_request *old = map_lookup(&uring_requests, &key);
+    if (old)
+        *old = request;
+    else if (map_update(&uring_requests, &key, &request, UPDATE_ANY))
         count(LOST);
     return 0;
 }
 
 INLINE int uring_completed(u64 key, s32 result, u32 flags) {
     struct uring_request *found = map_lookup(&uring_requests, &key);
-    if (!found)
+    if (!found || !found->at_ns)
         return 0;
     if (flags & CQE_MORE)
         return 0;
     struct uring_request request = *found;
-    map_delete(&uring_requests, &key);
+    found->at_ns = 0;
     struct ended call = {request.at_ns, now_ns(), request.requested_bytes, result, request.kind};
     operation_ended(uring_operation + request.kind, &call);
     if (with_sessions && request.kind < 3 && !request.has_session) {

@@ -239,7 +239,7 @@ pub(crate) fn unended(loaded: &Loaded) -> Vec<Event> {
 pub(crate) fn unended_calls(loaded: &Loaded) -> u64 {
     let aio = map!(loaded, HashMap<[u64; 2], [u64; 4]>, "aio_requests");
     let uring = map!(loaded, HashMap<u64, [u64; 4]>, "uring_requests");
-    let moves = |words: &[u64; 4]| shape::halves(words[2]).1 < 3;
+    let moves = |words: &[u64; 4]| words[0] != 0 && shape::halves(words[2]).1 < 3;
     let aio = aio
         .iter()
         .filter_map(Result::ok)

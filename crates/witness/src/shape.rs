@@ -34,7 +34,6 @@ pub(crate) enum Health {
     NextSession,
     NextFile,
     NextDevice,
-    Events,
     AttachedNs,
 }
 
