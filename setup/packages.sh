@@ -24,6 +24,7 @@ mkfs.btrfs  btrfs-progs  a file system over several devices
 mkfs.xfs    xfsprogs     another file system
 sfdisk      fdisk        partition tables
 strace      strace       tests of watching a command with strace
+iostat      sysstat      tests of rates beside those of iostat and mpstat
 bpftrace    bpftrace     what it costs beside the witness, in benches
 mdadm       mdadm        signatures of RAID members
 dmsetup     dmsetup      device mapper holders

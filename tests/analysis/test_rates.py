@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from ioassay.analysis import rates
-from ioassay.monitors import cpu, disk, memory, net, pressure
+from ioassay.monitors import MONITORS, cpu, fields
 from ioassay.monitors.field import GAUGE
 
 CPU = {"user": 10.0, "system": 20.0, "idle": 60.0, "iowait": 8.0, "steal": 2.0, "guest": 10.0}
@@ -62,8 +62,9 @@ def test_disk_rates_are_iostat_s(lab: Any) -> None:
         "util": pytest.approx(90),
         "queue": pytest.approx(1.8),
         "read_await": pytest.approx(0.5),
+        "read_size": pytest.approx(4096),
     }
-    assert set(rates.DISK_QUANTITIES) - set(last) == {"write_await"}
+    assert "write_await" not in last
 
 
 def test_a_counter_that_went_backwards_gives_no_rate(lab: Any) -> None:
@@ -86,11 +87,11 @@ def test_gauges_stay_as_they_are_and_counters_become_rates(lab: Any) -> None:
     assert found.filter(pl.col("name") == "faults")["value"].to_list() == [100.0]
 
 
-@pytest.mark.parametrize(
-    ("module", "prefix"), [(cpu, "all."), (disk, "nvme0n1."), (memory, ""), (net, "eth0.100."), (pressure, "io.")]
-)
-def test_gauges_are_those_of_the_monitors(module: Any, prefix: str) -> None:
-    for name, field in module.FIELDS.items():
+@pytest.mark.parametrize("monitor", MONITORS)
+@pytest.mark.parametrize("prefix", ["", "all.", "eth0.100."])
+def test_gauges_are_those_of_the_monitors(monitor: str, prefix: str) -> None:
+    prefix = prefix or ("eth0." if monitor == "net" else "")
+    for name, field in fields(monitor).items():
         assert rates.gauge(f"{prefix}{name}") == (field.kind == GAUGE), name
 
 

@@ -21,7 +21,7 @@ btime 1795221167
 processes 13454
 procs_running 2
 procs_blocked 1
-softirq 99887 1 2 3
+softirq 99887 1 2 3 4 5 6 7 8 9 10
 """
 DISKSTATS = """   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
  254       0 vda 82121 11743 4537682 82511 54729 52914 8667496 25239 3 41012 108888 7457 141 1434832 779 10562 358
@@ -54,6 +54,12 @@ def proc(fake_root: FakeRoot) -> Path:
             "proc/vmstat": VMSTAT,
             "proc/net/dev": NET_DEV,
             "proc/pressure/io": PRESSURE,
+            "proc/loadavg": "0.25 1.50 2.00 3/146 9804\n",
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2400000\n",
+            "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "7\n",
+            "sys/class/hwmon/hwmon0/name": "coretemp\n",
+            "sys/class/hwmon/hwmon0/temp1_label": "Package id 0\n",
+            "sys/class/hwmon/hwmon0/temp1_input": "48000\n",
         }
     )
 
@@ -67,6 +73,11 @@ def test_cpu_gives_every_state_of_all_cores_and_of_each(proc: Path) -> None:
     assert "cpu1.user" not in reading  # offline
     assert (reading["context_switches"], reading["interrupts"], reading["forks"]) == (727122, 452579, 13454)
     assert (reading["running"], reading["blocked"], reading["softirqs"]) == (2, 1, 99887)
+
+
+def test_cpu_gives_soft_interrupts_of_each_kind(proc: Path) -> None:
+    reading = monitor("cpu", root=proc).read()
+    assert (reading["hi.softirqs"], reading["net_rx.softirqs"], reading["rcu.softirqs"]) == (1, 4, 10)
 
 
 def test_cpu_sees_what_changed_since_the_file_was_opened(proc: Path) -> None:
@@ -92,9 +103,12 @@ def test_disk_of_an_old_kernel_has_only_the_fields_it_knows(proc: Path) -> None:
     assert "nvme0n1.discards" not in reading
 
 
-def test_disk_without_chosen_devices_watches_those_that_do_something(proc: Path) -> None:
+def test_disk_without_chosen_devices_watches_all_but_unused_loop_devices(proc: Path) -> None:
+    idle = " 259       2 nvme1n1 0 0 0 0 0 0 0 0 0 0 0\n"
+    (proc / "proc/diskstats").write_text(DISKSTATS + idle)
     reading = monitor("disk", root=proc).read()
-    assert {name.partition(".")[0] for name in reading} == {"vda", "nvme0n1"}
+    assert {name.partition(".")[0] for name in reading} == {"vda", "nvme0n1", "nvme1n1"}
+    assert reading["nvme1n1.reads"] == 0  # so that its first request has something to be counted from
 
 
 def test_a_device_that_is_unplugged_disappears_from_the_reading(proc: Path) -> None:
@@ -131,6 +145,11 @@ def test_pressure_gives_shares_and_totals_of_what_the_kernel_has(proc: Path) -> 
         "io.full_avg10": 10.69,
         "io.full_total": 7,
     }
+
+
+def test_scheduler_gives_loads_and_tasks(proc: Path) -> None:
+    reading = monitor("scheduler", root=proc).read()
+    assert reading == {"load1": 0.25, "load5": 1.5, "load15": 2.0, "runnable": 3, "tasks": 146}
 
 
 def test_null_counts_its_readings() -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ioassay import process
 from ioassay.errors import UsageError
 from ioassay.monitors import monitor
+from ioassay.monitors import sampler as sampling
+from ioassay.monitors.procfile import ProcFile
 from ioassay.monitors.sampler import Sampler, next_tick
+from ioassay.monitors.texts import TextMonitor, Texts
 
 
 class Scripted:
@@ -32,7 +37,30 @@ class Scripted:
         return self._script(number)
 
 
-def run(scripted: Scripted, interval_s: float = 0.001, **options: Any) -> tuple[Sampler, Any, dict[str, float]]:
+class Told(TextMonitor):
+    """A monitor of texts: each says the number of its reading; `parsed` are those that were parsed already."""
+
+    name = "told"
+
+    def __init__(self, enough: int = 1) -> None:
+        super().__init__([ProcFile(Path("/proc/stat"))])
+        self.done = threading.Event()
+        self.parsed: list[int] = []
+        self._count = itertools.count(1)
+        self._enough = enough
+
+    def texts(self) -> Texts:
+        number = next(self._count)
+        if number >= self._enough:
+            self.done.set()
+        return (b"%20d" % number,)
+
+    def parse(self, texts: Texts) -> Mapping[str, float]:
+        self.parsed.append(int(texts[0]))
+        return {"a": int(texts[0])}
+
+
+def run(scripted: Scripted | Told, interval_s: float = 0.001, **options: Any) -> tuple[Sampler, Any, dict[str, float]]:
     sampler = Sampler([scripted], interval_s, **options)
     sampler.start()
     assert scripted.done.wait(60)
@@ -51,6 +79,67 @@ def test_the_shortest_trial_has_a_first_and_a_last_reading() -> None:
     assert cost["missed"] == 0
     assert cost["interval_s"] == 3600
     assert cost["cpu_s"] >= 0
+
+
+def test_texts_are_parsed_when_the_load_is_over() -> None:
+    told = Told(enough=5)
+    sampler = Sampler([told], 0.001)
+    sampler.start()
+    assert told.done.wait(60)
+    sampler.end()
+    assert told.parsed == [1]  # to see whether there is anything to read, before the load
+    samples, cost = sampler.stop()
+    assert list(samples[0].value) == told.parsed == list(range(1, int(cost["samples"]) + 1))
+    assert cost["parsing_cpu_s"] >= 0
+
+
+def test_texts_that_would_fill_the_memory_are_parsed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "MAX_TEXT_BYTES", 3 * 20)
+    told = Told(enough=9)
+    sampler = Sampler([told], 0.001)
+    sampler.start()
+    assert told.done.wait(60)
+    sampler.end()
+    parsed = len(told.parsed)
+    samples, cost = sampler.stop()
+    assert parsed == cost["samples"] - 3
+    assert list(samples[0].value) == list(range(1, int(cost["samples"]) + 1))
+
+
+def test_texts_are_thinned_like_other_readings() -> None:
+    clock = itertools.count(0.0, 0.5)  # always late
+    _, samples, cost = run(Told(enough=140), clock=lambda: next(clock), max_values=101)
+    assert len(samples.value) <= 101 + 2
+    assert samples.value[0] == 1
+    assert samples.value[-1] == cost["samples"]
+    assert sorted(set(samples.value)) == list(samples.value)
+
+
+def test_a_child_of_20_ms_has_a_reading_before_it_and_one_after_its_end(tmp_path: Path) -> None:
+    sampler = Sampler([monitor("cpu"), monitor("null")], 0.1)
+    outcome = process.run(
+        ["sleep", "0.02"],
+        stdout=tmp_path / "stdout",
+        stderr=tmp_path / "stderr",
+        timeout_s=60,
+        on_held=lambda _: sampler.start(),
+        on_ended=lambda _: sampler.end(),
+    )
+    samples, _ = sampler.stop()
+    assert outcome.exit_code == 0
+    for found in samples:
+        assert found.time_s[0] <= 0, found.monitor
+        assert found.time_s[-1] >= 0.02, found.monitor
+
+
+def test_nothing_is_read_after_the_end() -> None:
+    sampler = Sampler([monitor("null")], 3600)
+    sampler.start()
+    sampler.end()
+    sampler.end()
+    samples, cost = sampler.stop()
+    assert list(samples[0].value) == [1, 2]
+    assert cost["samples"] == 2
 
 
 def test_a_trial_that_never_began_has_no_readings() -> None:
@@ -110,6 +199,37 @@ def test_a_field_that_vanishes_is_noted_once_and_the_others_go_on() -> None:
     assert "lost sdb " in sampler.warnings[0].text
     assert list(samples.name).count("vda.reads") == cost["samples"]
     assert list(samples.name).count("sdb.reads") == 4
+
+
+def test_what_vanishes_one_after_the_other_is_noted_once_each() -> None:
+    def script(number: int) -> Mapping[str, float]:
+        cores = {f"cpu{core}.user": number for core in range(3) if number < 3 + core or number % 2}
+        return {"all.user": number, **cores}
+
+    sampler, _, _ = run(Scripted(script, enough=12))
+    texts = [warning.text for warning in sampler.warnings]
+    assert sum(text.count("cpu0") for text in texts) == 1
+    assert sum(text.count("cpu2") for text in texts) == 1
+
+
+def test_a_core_that_goes_offline_an_interface_and_a_disk_that_go_are_noted(
+    fake_root: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = fake_root({
+        "proc/stat": "cpu 1 1\ncpu0 1 1\ncpu1 1 1\n",
+        "proc/diskstats": " 8 0 sda 1 1 1 1 1 1 1 1 1 1 1\n 8 16 sdb 1 1 1 1 1 1 1 1 1 1 1\n",
+        "proc/net/dev": f"\n\nlo: {'1 ' * 16}\neth0: {'1 ' * 16}\n",
+    })  # fmt: skip
+    sampler = Sampler([monitor(name, root=root) for name in ("cpu", "disk", "net")], 3600)
+    sampler.start()
+    for name in ("stat", "diskstats", "net/dev"):
+        lines = (root / "proc" / name).read_text().splitlines(keepends=True)
+        (root / "proc" / name).write_text("".join(lines[:-1]))
+    samples, _ = sampler.stop()
+    assert [warning.code for warning in sampler.warnings] == ["monitor-lost"] * 3
+    for warning, lost in zip(sampler.warnings, ("cpu1", "sdb", "eth0"), strict=True):
+        assert f"lost {lost} " in warning.text
+    assert [len(set(found.time_s)) for found in samples] == [2, 2, 2]
 
 
 def test_a_monitor_that_cannot_be_read_is_noted_once_and_the_trial_goes_on() -> None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 """States that add up to all time; guest time is inside user and nice (proc_stat(5))."""
 SECTOR_BYTES = 512
-_GAUGES = r"(^|\.)(running|blocked|in_flight)$|_bytes$|_avg10$"
+_GAUGES = (
+    r"(^|\.)(running|blocked|in_flight|load1|load5|load15|runnable|tasks|frequency_khz|temperature_mc)$|_bytes$|_avg10$"
+)
 
 
 def gauge(name: str) -> bool:
@@ -27,17 +29,20 @@ def gauge(name: str) -> bool:
     return re.search(_GAUGES, name) is not None and not re.search(r"\.(rx|tx)_bytes$", name)
 
 
-def counters(records: RecordSet, study: Mapping[str, Any], monitor: str, prefix: str = "") -> pl.DataFrame:
+def counters(
+    records: RecordSet, study: Mapping[str, Any], monitor: str, prefix: str = "", *, whole: bool = False
+) -> pl.DataFrame:
     """Growth of every counter (whose name starts with `prefix`) between neighbouring readings.
 
     Columns: trial, name, time_s (end of the interval, from the start of the load), seconds (its length), delta.
+    `whole`: all intervals of a trial added up to one, so that what one says does not hang on their lengths.
     """
     import polars as pl
 
     rows = _rows(records, study, monitor)
     rows = rows.filter(pl.col("name").str.starts_with(prefix) & ~_is_gauge(rows)) if rows.height else rows
     by = ["trial", "name"]
-    return (
+    grown = (
         rows.sort("trial", "name", "time_s")
         .with_columns(
             seconds=pl.col("time_s").diff().over(by),
@@ -46,6 +51,9 @@ def counters(records: RecordSet, study: Mapping[str, Any], monitor: str, prefix:
         .filter((pl.col("seconds") > 0) & (pl.col("delta") >= 0))
         .select("trial", "name", "time_s", "seconds", "delta")
     )
+    if not whole:
+        return grown
+    return grown.group_by(by).agg(pl.col("time_s").max(), pl.col("seconds").sum(), pl.col("delta").sum()).sort(by)
 
 
 def per_second(records: RecordSet, study: Mapping[str, Any], monitor: str) -> pl.DataFrame:
@@ -91,19 +99,28 @@ DISK_QUANTITIES = {
     "queue": "requests",
     "read_await": "ms",
     "write_await": "ms",
+    "read_merged": "requests/s",
+    "write_merged": "requests/s",
+    "read_size": "bytes",
+    "write_size": "bytes",
+    "discard_bw": "bytes/s",
+    "discard_iops": "requests/s",
+    "discard_await": "ms",
+    "flush_iops": "requests/s",
+    "flush_await": "ms",
 }
 """What `disk` derives, and the units. util: share of time with a request in flight; queue: mean number in flight."""
 
 
-def disk(records: RecordSet, study: Mapping[str, Any]) -> pl.DataFrame:
+def disk(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False) -> pl.DataFrame:
     """iostat's quantities. Columns: trial, device, time_s, quantity (of DISK_QUANTITIES), value.
 
     Formulas: sysstat's iostat(1) and Documentation/admin-guide/iostats.rst. There is no waiting time where no
-    request ended.
+    request ended. `whole`: one value a trial.
     """
     import polars as pl
 
-    found = counters(records, study, "disk")
+    found = counters(records, study, "disk", whole=whole)
     wide = (
         found.with_columns(
             device=pl.col("name").str.replace(r"\.[^.]*$", ""), field=pl.col("name").str.extract(r"\.([^.]*)$")
@@ -128,11 +145,10 @@ def _disk_formulas(known: set[str]) -> dict[str, Any]:
     def rate(field: str, factor: float = 1.0) -> Any:
         return factor * pl.col(field) / pl.col("seconds") if field in known else pl.lit(None, pl.Float64)
 
-    def wait(kind: str) -> Any:
-        ended, time_ms = f"{kind}s", f"{kind}_ms"
-        if not {ended, time_ms} <= known:
+    def each(field: str, ended: str, factor: float = 1.0) -> Any:
+        if not {ended, field} <= known:
             return pl.lit(None, pl.Float64)
-        return pl.when(pl.col(ended) > 0).then(pl.col(time_ms) / pl.col(ended))
+        return pl.when(pl.col(ended) > 0).then(factor * pl.col(field) / pl.col(ended))
 
     return {
         "read_bw": rate("read_sectors", SECTOR_BYTES),
@@ -142,8 +158,17 @@ def _disk_formulas(known: set[str]) -> dict[str, Any]:
         # io_ms is in milliseconds and rounded to ticks: it may pass 100 % by a little.
         "util": rate("io_ms", 0.1).clip(upper_bound=100.0),
         "queue": rate("weighted_io_ms", 0.001),
-        "read_await": wait("read"),
-        "write_await": wait("write"),
+        "read_await": each("read_ms", "reads"),
+        "write_await": each("write_ms", "writes"),
+        "read_merged": rate("reads_merged"),
+        "write_merged": rate("writes_merged"),
+        "read_size": each("read_sectors", "reads", SECTOR_BYTES),
+        "write_size": each("write_sectors", "writes", SECTOR_BYTES),
+        "discard_bw": rate("discard_sectors", SECTOR_BYTES),
+        "discard_iops": rate("discards"),
+        "discard_await": each("discard_ms", "discards"),
+        "flush_iops": rate("flushes"),
+        "flush_await": each("flush_ms", "flushes"),
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, GAUGE, Field
 from ioassay.monitors.procfile import ProcFile
+from ioassay.monitors.texts import TextMonitor, Texts
 
 _TICKS = "ticks"
 STATES: dict[str, Field] = {
@@ -35,37 +36,41 @@ _LINES = {
     b"procs_running": "running",
     b"procs_blocked": "blocked",
 }
+_SOFTIRQS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu")
+"""Kinds of soft interrupts, in the order of the line `softirq` (include/linux/interrupt.h)."""
+_SOFTIRQ_NAMES = tuple(f"{kind}.softirqs" for kind in _SOFTIRQS)
 FIELDS: dict[str, Field] = {
     **STATES,
     "context_switches": Field(COUNTER, "switches", "context switches of all cores"),
     "interrupts": Field(COUNTER, "interrupts", "interrupts served by all cores"),
-    "softirqs": Field(COUNTER, "interrupts", "soft interrupts served by all cores"),
+    "softirqs": Field(COUNTER, "interrupts", "soft interrupts served by all cores, all together and of each kind"),
     "forks": Field(COUNTER, "tasks", "processes and threads created"),
     "running": Field(GAUGE, "tasks", "tasks that run or could run"),
     "blocked": Field(GAUGE, "tasks", "tasks that wait for I/O"),
 }
 
 
-class CpuMonitor:
-    """Fields `all.<state>`, `cpu<N>.<state>`, and the machine-wide ones without a dot."""
+class CpuMonitor(TextMonitor):
+    """Fields `all.<state>`, `cpu<N>.<state>`, `<kind>.softirqs`, and the machine-wide ones without a dot."""
 
     name = "cpu"
-    remedy = ""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._stat = ProcFile(root / "proc/stat")
+        super().__init__([ProcFile(root / "proc/stat")])
         self._names: dict[bytes, tuple[str, ...]] = {}
 
-    def read(self) -> Mapping[str, float]:
+    def parse(self, texts: Texts) -> Mapping[str, float]:
         """One reading of /proc/stat; a core that went offline is simply not in it."""
         reading: dict[str, float] = {}
-        for line in self._stat.read().splitlines():
+        for line in texts[0].splitlines():
             key, _, rest = line.partition(b" ")
             if key.startswith(b"cpu"):
                 reading.update(zip(self._names_of(key), map(int, rest.split()), strict=False))
             elif name := _LINES.get(key):
                 # `intr` goes on with one number an interrupt line: thousands on large machines. The first is the sum.
                 reading[name] = int(rest.split(b" ", 1)[0])
+                if key == b"softirq":
+                    reading.update(zip(_SOFTIRQ_NAMES, map(int, rest.split()[1:]), strict=False))
         return reading
 
     def _names_of(self, key: bytes) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, GAUGE, Field
 from ioassay.monitors.procfile import ProcFile
+from ioassay.monitors.texts import TextMonitor, Texts
 
 _SECTORS = "sectors of 512 bytes"
 FIELDS: dict[str, Field] = {
@@ -34,22 +35,24 @@ FIELDS: dict[str, Field] = {
 }
 """In the order of /proc/diskstats after major, minor and name."""
 
+_OFTEN_UNUSED = (b"loop", b"ram", b"nbd")
 
-class DiskMonitor:
-    """Fields `<device>.<field>`, for the named devices, or for all that ever had a request."""
+
+class DiskMonitor(TextMonitor):
+    """Fields `<device>.<field>`, for the named devices, or for all, loop devices and their like once used."""
 
     name = "disk"
     remedy = "name block devices as /proc/diskstats lists them"
 
     def __init__(self, devices: Sequence[str] = (), root: Path = Path("/")) -> None:
+        super().__init__([ProcFile(root / "proc/diskstats")])
         self._wanted = frozenset(device.encode() for device in devices)
-        self._diskstats = ProcFile(root / "proc/diskstats")
         self._names: dict[bytes, tuple[str, ...]] = {}
 
-    def read(self) -> Mapping[str, float]:
+    def parse(self, texts: Texts) -> Mapping[str, float]:
         """One reading; a device that was unplugged is simply not in it."""
         reading: dict[str, float] = {}
-        for line in self._diskstats.read().splitlines():
+        for line in texts[0].splitlines():
             columns = line.split()
             if len(columns) < 14 or not self._is_wanted(columns):
                 continue
@@ -59,7 +62,9 @@ class DiskMonitor:
     def _is_wanted(self, columns: Sequence[bytes]) -> bool:
         if self._wanted:
             return columns[2] in self._wanted
-        return any(column != b"0" for column in columns[3:])
+        # A disk that idles yet may begin: without a reading of zero its first requests would have nothing to be
+        # subtracted from. Of loop devices and their like dozens may lie about unused.
+        return not columns[2].startswith(_OFTEN_UNUSED) or any(column != b"0" for column in columns[3:])
 
     def _names_of(self, device: bytes) -> tuple[str, ...]:
         if device not in self._names:

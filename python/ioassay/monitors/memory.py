@@ -10,8 +10,10 @@ from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, GAUGE, Field
 from ioassay.monitors.procfile import ProcFile
+from ioassay.monitors.texts import TextMonitor, Texts
 
 _GAUGES: dict[bytes, tuple[str, str]] = {
+    b"MemTotal": ("total_bytes", "that the kernel manages"),
     b"MemFree": ("free_bytes", "used for nothing"),
     b"MemAvailable": ("available_bytes", "could be had without swapping (the kernel's estimate)"),
     b"Buffers": ("buffers_bytes", "page cache of block devices"),
@@ -23,6 +25,7 @@ _GAUGES: dict[bytes, tuple[str, str]] = {
     b"Shmem": ("shared_bytes", "shared memory and tmpfs"),
     b"Slab": ("slab_bytes", "the kernel's own objects"),
     b"SReclaimable": ("slab_reclaimable_bytes", "of these, what could be given back"),
+    b"SwapTotal": ("swap_total_bytes", "swap space"),
     b"SwapFree": ("swap_free_bytes", "swap space that is not used"),
 }
 """Line of /proc/meminfo -> field and meaning."""
@@ -38,6 +41,8 @@ _COUNTERS: dict[bytes, tuple[str, str, str]] = {
     b"pgscan_direct": ("scanned_direct_pages", "pages", "looked at by processes that ran out of memory"),
     b"pgsteal_kswapd": ("reclaimed_kswapd_pages", "pages", "reclaimed by the reclaiming thread"),
     b"pgsteal_direct": ("reclaimed_direct_pages", "pages", "reclaimed by processes that ran out of memory"),
+    b"workingset_refault_anon": ("refaulted_anonymous_pages", "pages", "swapped in soon after they were reclaimed"),
+    b"workingset_refault_file": ("refaulted_file_pages", "pages", "read again soon after they were reclaimed"),
     b"nr_dirtied": ("dirtied_pages", "pages", "made dirty in the page cache"),
     b"nr_written": ("written_pages", "pages", "written back from the page cache"),
     b"oom_kill": ("oom_kills", "processes", "killed for want of memory"),
@@ -50,24 +55,23 @@ FIELDS: dict[str, Field] = {
 }
 
 
-class MemoryMonitor:
+class MemoryMonitor(TextMonitor):
     """Fields as in FIELDS, those that this kernel has."""
 
     name = "memory"
-    remedy = ""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._meminfo = ProcFile(root / "proc/meminfo")
-        self._vmstat = ProcFile(root / "proc/vmstat")
+        super().__init__([ProcFile(root / "proc/meminfo"), ProcFile(root / "proc/vmstat")])
 
-    def read(self) -> Mapping[str, float]:
+    def parse(self, texts: Texts) -> Mapping[str, float]:
         """One reading of both files."""
+        meminfo, vmstat = texts
         reading: dict[str, float] = {}
-        for line in self._meminfo.read().splitlines():
+        for line in meminfo.splitlines():
             key, _, rest = line.partition(b":")
             if gauge := _GAUGES.get(key):
                 reading[gauge[0]] = int(rest.split(None, 1)[0]) * 1024
-        words = self._vmstat.read().split()
+        words = vmstat.split()
         for key, value in zip(words[::2], words[1::2], strict=False):
             if counter := _COUNTERS.get(key):
                 reading[counter[0]] = int(value)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, Field
 from ioassay.monitors.procfile import ProcFile
+from ioassay.monitors.texts import TextMonitor, Texts
 
 _COLUMNS = (
     "rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed",
@@ -21,27 +22,31 @@ FIELDS: dict[str, Field] = {
     "rx_packets": Field(COUNTER, "packets", "received"),
     "rx_errors": Field(COUNTER, "packets", "received broken"),
     "rx_dropped": Field(COUNTER, "packets", "received and dropped"),
+    "rx_fifo_errors": Field(COUNTER, "packets", "lost because the receive queue was full"),
+    "rx_multicast": Field(COUNTER, "packets", "received that went to a group"),
     "tx_bytes": Field(COUNTER, "bytes", "sent"),
     "tx_packets": Field(COUNTER, "packets", "sent"),
     "tx_errors": Field(COUNTER, "packets", "that could not be sent"),
     "tx_dropped": Field(COUNTER, "packets", "dropped instead of sent"),
+    "tx_fifo_errors": Field(COUNTER, "packets", "lost because the send queue was full"),
+    "tx_collisions": Field(COUNTER, "packets", "that collided on the wire"),
+    "tx_carrier_errors": Field(COUNTER, "packets", "lost for want of a carrier"),
 }
 _KEPT = tuple((index, name) for index, name in enumerate(_COLUMNS) if name in FIELDS)
 
 
-class NetMonitor:
+class NetMonitor(TextMonitor):
     """Fields `<interface>.<field>`; the name of a VLAN's interface has a dot itself (`eth0.100.rx_bytes`)."""
 
     name = "net"
-    remedy = ""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._dev = ProcFile(root / "proc/net/dev")
+        super().__init__([ProcFile(root / "proc/net/dev")])
 
-    def read(self) -> Mapping[str, float]:
+    def parse(self, texts: Texts) -> Mapping[str, float]:
         """One reading; an interface that went away is simply not in it."""
         reading: dict[str, float] = {}
-        for line in self._dev.read().decode(errors="replace").splitlines()[2:]:
+        for line in texts[0].decode(errors="replace").splitlines()[2:]:
             # From the right: an alias such as eth0:1 has a colon in its name.
             interface, _, rest = line.rpartition(":")
             columns = rest.split()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, GAUGE, Field
 from ioassay.monitors.procfile import ProcFile
+from ioassay.monitors.texts import TextMonitor, Texts
 
 RESOURCES = ("cpu", "io", "memory", "irq")
 FIELDS: dict[str, Field] = {
@@ -20,20 +21,20 @@ FIELDS: dict[str, Field] = {
 }
 
 
-class PressureMonitor:
+class PressureMonitor(TextMonitor):
     """Fields `<resource>.<some or full>_<avg10 or total>`."""
 
     name = "pressure"
     remedy = "boot the kernel with psi=1"
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._files = {resource: ProcFile(root / "proc/pressure" / resource) for resource in RESOURCES}
+        super().__init__([ProcFile(root / "proc/pressure" / resource) for resource in RESOURCES])
 
-    def read(self) -> Mapping[str, float]:
-        """One reading of all four; what this kernel lacks is not in it. OSError when it was booted with psi=0."""
+    def parse(self, texts: Texts) -> Mapping[str, float]:
+        """One reading of all four; what this kernel lacks is not in it. `texts` fails when it was booted with psi=0."""
         reading: dict[str, float] = {}
-        for resource, file in self._files.items():
-            for line in file.read().decode().splitlines():
+        for resource, text in zip(RESOURCES, texts, strict=True):
+            for line in text.decode().splitlines():
                 scope, *pairs = line.split()
                 values = dict(pair.split("=", 1) for pair in pairs)
                 reading[f"{resource}.{scope}_avg10"] = float(values["avg10"])

@@ -1,6 +1,6 @@
-"""A file of /proc that is read again and again: opened once, read whole from its start each time.
+"""Files of /proc and /sys that are read again and again: opened once, read whole from their start each time.
 
-Keeping it open saves half of the cost of a reading (benches/monitor_cost.py). It parses nothing.
+Keeping one open saves half of the cost of a reading (benches/monitor_cost.py). Nothing is parsed here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _READ_BYTES = 1 << 16
+_HALF_PAGE_BYTES = 2048
 
 
 class ProcFile:
@@ -26,9 +27,10 @@ class ProcFile:
                 self._descriptor = os.open(self.path, os.O_RDONLY)
             except FileNotFoundError:
                 return b""
-        # The kernel gives the longer tables a page at a time (fs/seq_file.c), so one read is not enough.
         text = piece = os.pread(self._descriptor, _READ_BYTES, 0)
-        while piece:
+        # The kernel gives the longer tables a page at a time (fs/seq_file.c); less than half of one was all of it, for
+        # no line of the tables is as long as the other half.
+        while len(piece) >= _HALF_PAGE_BYTES:
             piece = os.pread(self._descriptor, _READ_BYTES, len(text))
             text += piece
         return text
@@ -42,3 +44,20 @@ class ProcFile:
     def __del__(self) -> None:
         with suppress(OSError, AttributeError):
             self.close()
+
+
+class SensorFile(ProcFile):
+    """One value of /sys, which a driver asks its hardware for: whatever goes wrong, it has no value now.
+
+    A sensor may be busy (EAGAIN), asleep (ENODATA, EIO) or gone with its device (ENODEV), and be back later.
+    """
+
+    def read(self) -> bytes:
+        """The value's text, b"" when there is none at the moment."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_RDONLY)
+            return os.pread(self._descriptor, _READ_BYTES, 0)
+        except OSError:
+            self.close()
+            return b""

@@ -4,12 +4,15 @@ The grid does not drift: reading k is due at start + k x interval, however long 
 too late are skipped and counted, never squeezed together. It computes nothing from what it reads.
 
     sampler = Sampler(monitors, 0.25)
-    sampler.start()
+    sampler.start()                         # the first reading; time zero is when it has been taken
     try:
-        sampler.mark()                      # when the load is let go: time zero
-        ...
+        ...                                 # the load is let go
+        sampler.end()                       # the last reading, when the load has ended
     finally:
         samples, cost = sampler.stop()
+
+Texts of monitors that can give them unparsed are parsed when all is over: the load pays for the reading alone. On a
+run so long that they would fill the memory, the oldest are parsed as new ones come.
 
 A process that is forked while the sampling thread runs inherits that thread's locks, so start the sampler when the
 child is there already (`process.run(on_held=...)`).
@@ -17,23 +20,28 @@ child is there already (`process.run(on_held=...)`).
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ioassay.errors import UsageError
+from ioassay.monitors.texts import TextMonitor, Texts
 from ioassay.record import Samples, Warning_
 from ioassay.roles import Monitor
 
 SHORTEST_INTERVAL_S = 0.001
 MAX_VALUES = 2_000_000
 """Values kept at most, of 8 bytes: about two hours of a 16-core machine every quarter of a second."""
+MAX_TEXT_BYTES = 1 << 26
+"""Texts of one monitor that may wait to be parsed."""
 
 
 class Sampler:
-    """Samples `monitors` every `interval_s` seconds. Used once: start, perhaps mark, stop (also without a start).
+    """Samples `monitors` every `interval_s` seconds. Used once: start, perhaps mark and end, stop (also without these).
 
     `warnings` says what could not be read, or went away meanwhile. UsageError for an impossible interval.
     """
@@ -58,41 +66,54 @@ class Sampler:
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._origin_s = self._start_s = 0.0
-        self._cpu_s = 0.0
+        self._ended = False
+        self._cpu_s = self._parsing_s = 0.0
         self._readings = self._missed = 0
 
     def start(self) -> None:
-        """Take the first reading and begin; times count from here until `mark` says otherwise."""
-        self._origin_s = self._start_s = self._clock()
+        """Take the first reading and begin; times count from the end of this call until `mark` says otherwise."""
+        self._start_s = self._clock()
         self._read_all()
         for log in self._logs:
             log.warn_if_empty()
         self._thread.start()
+        self._origin_s = self._clock()
 
     def mark(self, at_s: float | None = None) -> None:
         """Make `at_s` (a reading of the clock; now by default) the zero of all times: earlier ones are negative."""
         self._origin_s = self._clock() if at_s is None else at_s
 
+    def end(self) -> None:
+        """Take the last reading, at the end of the load, and take no more; what it costs to stop is not sampled."""
+        self._stopping.set()
+        if self._thread.ident is None or self._ended:  # the load failed before `start`: there is nothing to read
+            return
+        self._ended = True
+        self._thread.join()
+        if self._failure is None:
+            self._read_all()
+
     def stop(self) -> tuple[list[Samples], dict[str, float]]:
-        """Take the last reading and end; the samples of each monitor, and the cost.
+        """End, if that was not done, and parse; the samples of each monitor, and the cost.
 
         cost: cpu_s (processor time of the readings), samples (readings of all monitors), interval_s (as asked), missed
-        (readings that came too late and were skipped), kept_interval_s (longer than asked when memory had to be saved).
+        (readings that came too late and were skipped), kept_interval_s (longer than asked when memory had to be saved),
+        parsing_cpu_s (processor time of what was parsed after the end).
         """
-        self._stopping.set()
-        if self._thread.ident is not None:  # otherwise the load failed before `start`: there is nothing to read
-            self._thread.join()
-            if self._failure is not None:
-                raise self._failure
-            self._read_all()
-        cost = {
+        self.end()
+        if self._failure is not None:
+            raise self._failure
+        began_s = time.thread_time()
+        samples = [log.samples(self._origin_s) for log in self._logs]
+        self._parsing_s = time.thread_time() - began_s
+        return samples, {
             "cpu_s": self._cpu_s,
             "samples": float(self._readings),
             "interval_s": self._asked_s,
             "missed": float(self._missed),
             "kept_interval_s": self._interval_s,
+            "parsing_cpu_s": self._parsing_s,
         }
-        return [log.samples(self._origin_s) for log in self._logs], cost
 
     def _run(self) -> None:
         try:
@@ -134,39 +155,57 @@ def next_tick(tick: int, elapsed_s: float, interval_s: float) -> int:
 
 
 class _Log:
-    """The readings of one monitor: rows of (time, names, values); rows with the same fields share their names."""
+    """The readings of one monitor: rows of (time, names, values); rows with the same fields share their names.
+
+    Texts wait in `_texts` until they are parsed, in the order they were taken.
+    """
 
     def __init__(self, monitor: Monitor, warnings: list[Warning_]) -> None:
-        self.values = 0
         self._monitor = monitor
+        self._of_texts = monitor if isinstance(monitor, TextMonitor) else None
         self._warnings = warnings
         self._said: set[str] = set()
         self._names: tuple[str, ...] = ()
         self._rows: list[tuple[float, tuple[str, ...], array[float]]] = []
+        self._row_values = 0
+        self._texts: deque[tuple[float, Texts, int]] = deque()
+        self._text_bytes = 0
+
+    @property
+    def values(self) -> int:
+        """How many values there are, those in texts estimated by the latest row."""
+        return self._row_values + len(self._texts) * len(self._names)
 
     def read(self, now_s: float) -> None:
         try:
-            reading = self._monitor.read()
+            if self._of_texts is None:
+                self._keep(now_s, self._monitor.read())
+                return
+            texts = self._of_texts.texts()
         except OSError as error:
             self._say("monitor-unreadable", f"monitor '{self._monitor.name}' could not be read: {error}")
             return
-        names = tuple(reading)
-        if names != self._names:
-            self._note_lost(reading, now_s)
-            self._names = names
-        if names:
-            self._rows.append((now_s, self._names, array("d", reading.values())))
-            self.values += len(names)
+        size = sum(map(len, texts))
+        self._texts.append((now_s, texts, size))
+        self._text_bytes += size
+        while self._text_bytes > MAX_TEXT_BYTES:
+            self._parse_oldest()
 
     def warn_if_empty(self) -> None:
-        if not self._names and not self._said:
+        """After the first reading, before the load."""
+        self._parse_all()
+        if not self._names and not self._said and not getattr(self._monitor, "often_absent", False):
             self._say("monitor-empty", f"monitor '{self._monitor.name}' found nothing to read on this machine")
 
     def thin(self) -> None:
+        even = len(self._rows) % 2
         self._rows = self._rows[::2]
-        self.values = sum(len(names) for _, names, _ in self._rows)
+        self._row_values = sum(len(names) for _, names, _ in self._rows)
+        self._texts = deque(itertools.islice(self._texts, even, None, 2))
+        self._text_bytes = sum(size for _, _, size in self._texts)
 
     def samples(self, origin_s: float) -> Samples:
+        self._parse_all()
         time_s, name, value = array("d"), list[str](), array("d")
         for at_s, names, values in self._rows:
             time_s.extend([at_s - origin_s] * len(names))
@@ -174,14 +213,38 @@ class _Log:
             value.extend(values)
         return Samples(monitor=self._monitor.name, time_s=time_s, name=name, value=value)
 
+    def _parse_all(self) -> None:
+        while self._texts:
+            self._parse_oldest()
+
+    def _parse_oldest(self) -> None:
+        at_s, texts, size = self._texts.popleft()
+        self._text_bytes -= size
+        if self._of_texts is not None:
+            self._keep(at_s, self._of_texts.parse(texts))
+
+    def _keep(self, at_s: float, reading: Mapping[str, float]) -> None:
+        names = tuple(reading)
+        if names != self._names:
+            self._note_lost(reading, at_s)
+            self._names = names
+        if names:
+            self._rows.append((at_s, self._names, array("d", reading.values())))
+            self._row_values += len(names)
+
     def _note_lost(self, reading: Mapping[str, float], now_s: float) -> None:
-        lost = sorted({name.rpartition(".")[0] or name for name in self._names if name not in reading})
+        gone = {name.rpartition(".")[0] or name for name in self._names if name not in reading}
+        lost = sorted(name for name in gone if f"lost {name}" not in self._said)
         if lost and self._rows:
+            self._said.update(f"lost {name}" for name in lost)
             after_s = now_s - self._rows[0][0]
             text = f"monitor '{self._monitor.name}' lost {', '.join(lost)} {after_s:.3g} s after its first reading"
-            self._say("monitor-lost", text, key=f"lost {lost}")
+            self._warn("monitor-lost", text)
 
-    def _say(self, code: str, text: str, key: str = "") -> None:
-        if (key or code) not in self._said:
-            self._said.add(key or code)
-            self._warnings.append(Warning_(code, text, getattr(self._monitor, "remedy", "")))
+    def _say(self, code: str, text: str) -> None:
+        if code not in self._said:
+            self._said.add(code)
+            self._warn(code, text)
+
+    def _warn(self, code: str, text: str) -> None:
+        self._warnings.append(Warning_(code, text, getattr(self._monitor, "remedy", "")))
