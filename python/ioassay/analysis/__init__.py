@@ -14,6 +14,7 @@ ANALYSES: dict[str, str] = {
     "describe": "ioassay.analysis.describe",
     "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effect",
+    "peak": "ioassay.analysis.peak",
     "regression": "ioassay.analysis.regression",
     "latency": "ioassay.analysis.latency",
     "caveats": "ioassay.analysis.caveats",

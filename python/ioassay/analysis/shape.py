@@ -50,7 +50,7 @@ class Shape:
 
 def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
     """The shape over one factor; `found` varies in nothing else. None for fewer than two levels or means below 0."""
-    cells = _ascending(found.cells, factor)
+    cells = ascending(found.cells, factor)
     means = np.array([mean_of(cell.values) for cell in cells])
     if len(cells) < 2 or means.min() <= 0:
         return None
@@ -73,7 +73,7 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
     )
 
 
-def _ascending(cells: tuple[Cell, ...], factor: str) -> tuple[Cell, ...]:
+def ascending(cells: tuple[Cell, ...], factor: str) -> tuple[Cell, ...]:
     """By the numbers behind the levels, whatever the order in which the study lists them; words as listed."""
     numbers = [level_number(cell.point[factor]) for cell in cells]
     known = [number for number in numbers if number is not None]

@@ -141,6 +141,7 @@ _FACTORS = {
     "rwmixwrite": "write share",
     "target.path": "folder",
     "test": "test",
+    "workers": "number of workers",
 }
 
 
@@ -163,6 +164,7 @@ _LEVELS = {
     "rwmixwrite": "{} % writes",
     "target.path": "{}",
     "test": "{}",
+    "workers": "{} workers",
 }
 _PATTERNS = {
     "read": "sequential reads",
@@ -173,7 +175,13 @@ _PATTERNS = {
     "randrw": "random access (randrw)",
 }
 _SIZED = ("bs", "buffer", "page")
-_STEPS = {"iodepth": "request in flight", "numjobs": "job", "rwmixread": "% of reads", "rwmixwrite": "% of writes"}
+_STEPS = {
+    "iodepth": "request in flight",
+    "numjobs": "job",
+    "rwmixread": "% of reads",
+    "rwmixwrite": "% of writes",
+    "workers": "worker",
+}
 
 
 def level_of(factor_name: str, shown: object) -> str:
@@ -181,8 +189,8 @@ def level_of(factor_name: str, shown: object) -> str:
     if factor_name == "rw" and str(shown) in _PATTERNS:
         return _PATTERNS[str(shown)]
     text = re.sub(r"^([0-9.]+)([A-Za-z]+)$", r"\1 \2", str(shown)) if factor_name in _SIZED else str(shown)
-    if (factor_name, text) == ("numjobs", "1"):
-        return "1 job"
+    if factor_name in ("numjobs", "workers") and text == "1":
+        return f"1 {_STEPS[factor_name]}"
     return _LEVELS.get(factor_name, f"{factor_name} = {{}}").format(text)
 
 

@@ -23,6 +23,7 @@ _QUESTIONS = {
     "describe": "Every condition described",
     "stability": "Is it stable? Repetitions, drift, steady state",
     "effect": "Do the factors matter? Analyses of variance",
+    "peak": "Where is the peak? Best levels, plateaus, scaling",
     "regression": "Does it follow a line? Regressions",
     "latency": "How long do requests take? Latency distributions",
     "accountings": "Which accounting is right? Claims and the kernel's calls",

@@ -1,0 +1,164 @@
+"""The question `peak` in words: best levels, plateaus, knees and laws, and what is said where data are poor."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioassay.analysis import peak
+from ioassay.analysis.finding import Finding
+
+WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
+
+
+def findings(lab: Any, study: Any, measure: Any, repetitions: int = 5) -> list[Finding]:
+    return peak.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+
+
+def plateau(cores: int, seed: int = 1, noise: float = 0.02) -> Any:
+    rng = np.random.default_rng(seed)
+    return lambda p, _: {"read.bw": 1e8 * min(p["workers"], cores) * rng.lognormal(0, noise)}
+
+
+def test_a_plateau_at_the_number_of_cores_is_told_with_its_beginning(lab: Any) -> None:
+    (found,) = findings(lab, lab.study(factors={"workers": WORKERS}), plateau(4))
+    assert found.statistics["plateau"] == [4, 16]
+    assert set(found.statistics["not_worse"]) == {4, 5, 6, 8, 12, 16}
+    assert "It is within noise from 4 workers on; beyond that nothing is gained." in found.statement
+    assert "highest at" in found.statement and "MB/s (95 % interval" in found.statement
+    bounds = found.statistics["best_interval"]
+    assert bounds["low"] <= found.statistics["best"] <= bounds["high"]
+    assert sum(found.statistics["probability_of_being_best"]) == pytest.approx(1)
+    assert found.statistics["knee"]["x"] == pytest.approx(4, abs=0.3)
+    assert "The curve bends near 4" in found.statement and "gains less after it" in found.statement
+    assert found.statistics["law"] is None, "no law is told of a curve with a corner"
+    assert any("follows no law of scaling" in caveat for caveat in found.caveats)
+
+
+def test_levels_are_put_in_order_whatever_the_study_does(lab: Any) -> None:
+    (found,) = findings(lab, lab.study(factors={"workers": [8, 1, 4, 2, 16]}), plateau(4))
+    assert found.statistics["levels"] == [1, 2, 4, 8, 16] and found.statistics["plateau"] == [4, 16]
+
+
+def test_scaling_that_falls_back_has_a_peak_by_the_universal_law(lab: Any) -> None:
+    rng = np.random.default_rng(2)
+    study = lab.study(factors={"workers": WORKERS})
+
+    def measure(p: Any, _: int) -> dict[str, float]:
+        n = p["workers"]
+        return {"read.bw": 1e8 * n / (1 + 0.05 * (n - 1) + 0.01 * n * (n - 1)) * rng.lognormal(0, 0.02)}
+
+    (found,) = findings(lab, study, measure)
+    law = found.statistics["usl"]
+    assert found.statistics["law"] == "usl"
+    assert law["peak_interval"]["low"] < np.sqrt(95) < law["peak_interval"]["high"]
+    assert law["alpha_interval"]["low"] < 0.05 < law["alpha_interval"]["high"]
+    assert "By the universal scalability law" in found.statement and "within what was tested" in found.statement
+    last = found.statistics["scaling"][-1]
+    assert last["efficiency"] == pytest.approx(last["speedup"] / 16)
+    assert last["interval"]["low"] < last["efficiency"] < last["interval"]["high"]
+    assert found.tables[1].rows[0][0] == "universal scalability"
+
+
+def test_a_share_that_cannot_run_in_parallel_is_amdahls_and_the_best_may_lie_beyond(lab: Any) -> None:
+    rng = np.random.default_rng(3)
+    study = lab.study(factors={"numjobs": WORKERS})
+    (found,) = findings(
+        lab,
+        study,
+        lambda p, _: {"read.bw": 1e8 * p["numjobs"] / (1 + 0.1 * (p["numjobs"] - 1)) * rng.lognormal(0, 0.01)},
+    )
+    assert found.statistics["law"] == "amdahl" and "which limits it to" in found.statement
+    assert "It is the last level that was tested: the best may lie beyond." in found.statement
+
+
+def test_lower_is_better_for_latencies_and_they_follow_no_law(lab: Any) -> None:
+    rng = np.random.default_rng(4)
+    study = lab.study(factors={"numjobs": [1, 2, 4, 8, 16]}, responses=["read.lat.p99"])
+    (found,) = findings(lab, study, lambda p, _: {"read.lat.p99": 1e5 * max(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
+    assert found.statistics["plateau"] == [1, 4]
+    assert "is lowest, which is best, at" in found.statement
+    assert "It is within noise up to 4 jobs; beyond that it is worse." in found.statement
+    assert found.statistics["usl"] is None and found.statistics["scaling"] is None
+
+
+def test_words_have_a_best_level_and_its_equals_but_no_curve(lab: Any) -> None:
+    rng = np.random.default_rng(5)
+    study = lab.study(factors={"scheduler": ["other", "batch", "fifo", "idle"]})
+    level = {"other": 4e8, "batch": 4e8, "fifo": 3e8, "idle": 1e8}
+    (found,) = findings(lab, study, lambda p, _: {"read.bw": level[p["scheduler"]] * rng.lognormal(0, 0.02)})
+    assert set(found.statistics["not_worse"]) == {"other", "batch"}
+    assert "Not worse within noise: scheduler = " in found.statement and "of resamples" in found.statement
+    assert found.statistics["knee"] is None and found.statistics["plateau"] is None
+
+
+def test_one_repetition_says_so(lab: Any) -> None:
+    (found,) = findings(lab, lab.study(factors={"workers": WORKERS}), plateau(4), 1)
+    assert found.statistics["best_interval"] is None and found.statistics["not_worse"] is None
+    assert "With one repetition of each level nothing says whether another is as good." in found.statement
+    assert any("fewer than 5 repetitions" in caveat for caveat in found.caveats)
+
+
+def test_few_repetitions_are_wide_and_said(lab: Any) -> None:
+    (two,) = findings(lab, lab.study(factors={"workers": WORKERS}), plateau(4, noise=0.1), 2)
+    (ten,) = findings(lab, lab.study(factors={"workers": WORKERS}), plateau(4, noise=0.1), 10)
+    assert len(two.statistics["not_worse"]) > len(ten.statistics["not_worse"]) >= 6
+    assert any("fewer than 5" in caveat for caveat in two.caveats)
+    assert not any("fewer than 5" in caveat for caveat in ten.caveats)
+
+
+def test_noise_alone_has_no_best_level(lab: Any) -> None:
+    (found,) = findings(lab, lab.study(factors={"workers": WORKERS}), plateau(1, noise=0.1))
+    assert "No other level can be told from it" in found.statement and "law" not in found.statement
+    assert found.statistics["knee"]["reason"] == "no level can be told from another"
+
+
+def test_a_simulation_is_exact_with_one_repetition(lab: Any) -> None:
+    study = lab.study(factors={"buffer": [1, 2, 3, 4, 5, 6]}, driver="simulate", responses=["sim.hit_ratio"])
+    (found,) = findings(lab, study, lambda p, _: {"sim.hit_ratio": min(p["buffer"], 4) / 8}, 1)
+    assert "It is equally good from a buffer of 4 on" in found.statement and found.caveats == []
+
+
+def test_failed_levels_are_left_out_and_counted(lab: Any) -> None:
+    measure = plateau(4)
+    study = lab.study(factors={"workers": [1, 2, 4, 8, 16]})
+    (found,) = findings(lab, study, lambda p, r: None if p["workers"] == 16 else measure(p, r))
+    assert found.statistics["levels"] == [1, 2, 4, 8]
+    assert "No trial went well at workers=16." in found.caveats
+
+
+def test_sizes_are_told_as_sizes_and_have_no_law(lab: Any) -> None:
+    rng = np.random.default_rng(6)
+    sizes = [f"{2**power}KiB" for power in range(2, 11)]
+    study = lab.study(factors={"bs": sizes})
+    level = {size: min(power, 5) for power, size in enumerate(sizes)}
+    (found,) = findings(lab, study, lambda p, _: {"read.bw": 1e8 * (1 + level[p["bs"]]) * rng.lognormal(0, 0.01)})
+    assert "from 128 KiB on" in found.statement and "The curve bends near 130 KiB" in found.statement
+    assert found.statistics["law"] is None and found.statistics["knee"]["scale"] == "log2"
+
+
+def test_each_place_has_its_own_best_and_many_share_a_finding(lab: Any) -> None:
+    rng = np.random.default_rng(7)
+    study = lab.study(factors={"rw": ["rw", "randrw"], "workers": [1, 2, 4, 6, 8]})
+    found = findings(lab, study, lambda p, _: {"read.bw": 1e8 * p["workers"] * rng.lognormal(0, 0.01)})
+    assert [dict(one.where) for one in found if "workers" in one.title] == [{"rw": "rw"}, {"rw": "randrw"}]
+    (shared,) = [one for one in found if "access pattern" in one.title]
+    assert len(shared.statistics["slices"]) == 5 and "of 5 places" in shared.statement
+    json.dumps([one.as_dict() for one in found], allow_nan=False)
+
+
+def test_a_response_without_a_direction_says_what_is_taken(lab: Any) -> None:
+    study = lab.study(factors={"workers": [1, 2]}, responses=["strange"])
+    (found,) = findings(lab, study, lambda p, r: {"strange": p["workers"] + 0.01 * r})
+    assert any("more is taken to be" in caveat for caveat in found.caveats)
+
+
+def test_the_bootstrap_is_seeded_by_the_study(lab: Any) -> None:
+    def chances(seed: int) -> Any:
+        study = lab.study(factors={"workers": WORKERS}, seed=seed)
+        return findings(lab, study, plateau(4))[0].statistics["probability_of_being_best"]
+
+    assert chances(1) == chances(1) != chances(2)
