@@ -12,7 +12,8 @@ losetup                             mount            to find what lies under a l
 '
 # Installed if possible; without them ./ioassay does less, and says so.
 wanted_packages='
-clang  clang  BPF programs, which watch what the kernel does; without them only its counters are read
+clang      clang      BPF programs, which watch what the kernel does; without them only its counters are read
+stress-ng  stress-ng  loads of single subsystems: the driver stress_ng
 '
 # ./check installs these if it can; a test that misses one is skipped with the reason.
 check_packages='
@@ -38,7 +39,7 @@ install_packages() {
     can_link || missing="$missing gcc libc6-dev"
     [ -z "$missing" ] || apt_install_or_fail "$missing"
     wanted=$(missing_packages "$wanted_packages")
-    [ -z "$wanted" ] || apt_install_if_possible "$wanted" "./ioassay watches with the kernel's counters only without"
+    [ -z "$wanted" ] || apt_install_if_possible "$wanted" "./ioassay watches or loads less without"
     remember_clang
     [ "$1" = check ] || return 0
     wanted=$(missing_packages "$check_packages")

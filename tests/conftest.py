@@ -1,7 +1,7 @@
 """What every test may ask for: what this machine can do, loop devices, fake /proc and /sys trees, seeds.
 
-A test says with a marker what it needs (`root`, `fio`, `strace`, `bpf`, `browser`; `slow` says that it takes
-its time).
+A test says with a marker what it needs (`root`, `fio`, `strace`, `stress`, `bpf`, `browser`; `slow` says that
+it takes its time).
 Where the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated
 list of markers, turns a skip of a test that bears one of them into a failure, so that continuous integration
 cannot go green by running nothing; `all` does so for every skip. A test that uses `loop_device` bears `loop`
@@ -47,6 +47,8 @@ def unmet_needs() -> dict[str, str]:
         unmet["fio"] = "needs fio on PATH: apt-get install fio"
     if shutil.which("strace") is None:
         unmet["strace"] = "needs strace on PATH: apt-get install strace"
+    if shutil.which("stress-ng") is None:
+        unmet["stress"] = "needs stress-ng on PATH: apt-get install stress-ng"
     if why := _without_bpf():
         unmet["bpf"] = f"needs BPF programs: {why}"
     if find_browser() is None:

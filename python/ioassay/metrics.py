@@ -74,6 +74,30 @@ def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float]
     return _Rule(re.compile(rf"^sim\.{name}$"), unit, better, lambda _: label, format)
 
 
+def _micro(value: float) -> str:
+    return f"{value:.4g} µs"
+
+
+def _milli(value: float) -> str:
+    return f"{value:.4g} ms"
+
+
+def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] = _plain) -> _Rule:
+    """What a stressor counts beside its bogo operations; the name is stress-ng's description of it."""
+    return _Rule(
+        re.compile(rf"^extra\.(?P<said>{pattern})$"),
+        unit,
+        better,
+        lambda match: match["said"].removesuffix("_mb_per_s").replace("_", " ").capitalize(),
+        format,
+    )
+
+
+def _stress(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
+    """What stress-ng says of every stressor."""
+    return _Rule(re.compile(rf"^{name}$"), unit, better, lambda _: label, format)
+
+
 _DIR = r"(?P<dir>read|write|trim|total)"
 _PASS = (
     r"(?P<pass>rewrite|reread|random_read|random_write|random_mix|backward_read|record_rewrite|stride_read"
@@ -99,6 +123,25 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(r"^pass\.bw$"), "bytes/s", "higher", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
+    *(_stress(*rule) for rule in (
+        ("bogo_ops", "bogo ops", "none", "Bogo operations", units.format_count),
+        ("bogo_ops_real_rate", "bogo ops/s", "higher", "Bogo operations a second", units.format_count),
+        ("bogo_ops_cpu_rate", "bogo ops/s", "higher", "Bogo operations a second of CPU time", units.format_count),
+        ("real_time", "s", "none", "Time that the workers ran", units.format_duration),
+        ("usr_time", "s", "none", "CPU time in user space", units.format_duration),
+        ("sys_time", "s", "none", "CPU time in the kernel", units.format_duration),
+        ("cpu_used", "%", "none", "CPU used by each worker", _percent),
+        ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
+        ("workers", "workers", "none", "Workers started", _plain),
+        ("context_switches", "switches", "none", "Context switches", units.format_count),
+        ("(?:major|minor)_faults", "faults", "none", "Page faults", units.format_count),
+    )),
+    _extra(r"\w+_mb_per_s", "MB/s", "higher", lambda value: f"{value:.4g} MB/s"),
+    _extra(r"nanosecs?_per_\w+|\w+_in_nanosecs?", "ns", "lower", units.format_ns),
+    _extra(r"microsecs?_per_\w+", "µs", "lower", _micro),
+    _extra(r"millisecs?_per_\w+", "ms", "lower", _milli),
+    _extra(r"\w+_per_sec(?:ond)?(?:_\w+)?", "1/s", "higher", units.format_count),
+    _extra(r"\w+", "", "none"),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the buffer", _share),

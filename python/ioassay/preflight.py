@@ -94,7 +94,7 @@ def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
             continue
         if tool.executable not in versions:
             versions[tool.executable] = tool_version(tool)
-            answers[tool.executable] = {name: _answer(argv) for name, argv in tool.probes.items()}
+            answers[tool.executable] = {name: _all_said(argv) for name, argv in tool.probes.items()}
         bench.version = versions[tool.executable]
         bench.driver.configure(bench.version, answers[tool.executable])
     return versions
@@ -108,10 +108,21 @@ def tool_version(tool: Tool) -> str:
 
 
 def _answer(argv: Sequence[str]) -> str:
+    captured = _captured(argv)
+    return captured.stdout or captured.stderr
+
+
+def _all_said(argv: Sequence[str]) -> str:
+    """Both streams: what a probe is after may be a complaint, with a hint beside it on the other stream."""
+    captured = _captured(argv)
+    return captured.stdout + captured.stderr
+
+
+def _captured(argv: Sequence[str]) -> process.Captured:
     captured = process.capture(argv, timeout_s=30)
     if captured.timed_out:
         raise ToolError(f"'{' '.join(argv)}' did not answer within 30 s")
-    return captured.stdout or captured.stderr
+    return captured
 
 
 def examine(benches: Sequence[Bench]) -> list[Warning_]:

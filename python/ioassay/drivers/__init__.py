@@ -23,6 +23,7 @@ DRIVERS: dict[str, str] = {
     "null": "ioassay.drivers.null:Null",
     "null_pure": "ioassay.drivers.null:NullPure",
     "simulate": "ioassay.drivers.simulate:Simulate",
+    "stress_ng": "ioassay.drivers.stress_ng:StressNg",
 }
 """Name -> module:class, imported when asked for."""
 

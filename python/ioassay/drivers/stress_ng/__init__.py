@@ -1,0 +1,167 @@
+"""The driver stress_ng: one stressor of stress-ng a trial, with any of its options by stress-ng's own names.
+
+What the installed stress-ng offers is asked of it (`offer`), parameters are read against that (`settings`), results
+come from its YAML (`output`), and whether they are a measurement is decided in `verdict`. Bogo operations are counts of
+what a stressor calls one round of its work: they compare settings of one stressor on one machine, and nothing that a
+kernel could confirm, so nothing is claimed. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ioassay.drivers.stress_ng import offer, output, settings, verdict
+from ioassay.drivers.stress_ng.offer import Offer
+from ioassay.drivers.stress_ng.settings import Settings
+from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.record import FAILED, OK, Warning_
+from ioassay.roles import NOTHING, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+
+MINIMUM = (0, 15)
+"""Its YAML has processor use and the stressors' own metrics since then."""
+RESULTS = "stress-ng.yaml"
+_FILE_CLASSES = ("filesystem", "io")
+_FILE_MAKERS = frozenset(
+    (
+        *("chroot", "dev-shm", "dynlib", "fault", "fifo", "loop", "madvise", "mincore", "mmap", "mmapmany", "msync"),
+        *(
+            "msyncmany",
+            "pageswap",
+            "quota",
+            "ramfs",
+            "rawdev",
+            "rlimit",
+            "sendfile",
+            "sigio",
+            "sockfd",
+            "splice",
+            "swap",
+        ),
+        *("tee", "tmpfs", "umount", "vm-splice"),
+    )
+)
+"""Stressors of other classes that make files, or may."""
+_NO_FILES = frozenset(("dup", "eventfd", "getdent", "ioprio", "procfs"))
+"""Stressors of those classes that change no file of the target."""
+
+
+class StressNg:
+    """Runs stress-ng. Implements `roles.Driver`."""
+
+    name = "stress_ng"
+    measures = True
+
+    def __init__(self) -> None:
+        self._offer = Offer()
+
+    def tool(self) -> Tool | None:
+        """stress-ng, with its lists of stressors, options and classes, and what it cannot do here."""
+        return Tool("stress-ng", ["stress-ng", "--version"], MINIMUM, "stress-ng", offer.probes())
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Take its version and lists; ToolError when it is too old to be read."""
+        found = re.search(r"stress-ng, version (\d+)\.(\d+)", version)
+        if found is None:
+            said = version.strip()[:80]
+            raise ToolError(f"stress-ng --version said '{said}'; wanted a line such as stress-ng, version 0.15.06")
+        if (int(found[1]), int(found[2])) < MINIMUM:
+            wanted = ".".join(map(str, MINIMUM))
+            raise ToolError(f"stress-ng is {found[1]}.{found[2]}; wanted {wanted} or newer")
+        self._offer = offer.read(probes)
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """Check one point; StudyError names the parameter. Names are known after `configure`."""
+        wanted, kind = settings.read(params, self._offer), target.get("kind", "null")
+        if kind not in ("null", "folder"):
+            raise StudyError(
+                f"is '{kind}'; stress-ng loads a folder, or nothing: wanted 'folder' or 'null'", key="target.kind"
+            )
+        warnings = [Warning_("will-be-skipped", text) for text in self._absent(wanted)]
+        if kind == "null" and self.access(params) == WRITE:
+            text = f"'{wanted.stressor}' makes files, which go to the disk that holds the run"
+            warnings.append(Warning_("files-beside-run", text, "use [target] kind = 'folder' to say where"))
+        return warnings
+
+    def _absent(self, wanted: Settings) -> list[str]:
+        """What the probes say that stress-ng will not do here."""
+        names = [wanted.stressor, *([f"sched {wanted.options['sched']}"] if "sched" in wanted.options else [])]
+        return [f"'{name}' cannot run here: {why}" for name in names if (why := self._offer.absent.get(name))]
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """WRITE where the stressor makes files in the target, by its class; NOTHING for all others."""
+        name = str(params.get("stressor", ""))
+        classes = [known for known, members in self._offer.classes.items() if name in members]
+        makes = name in _FILE_MAKERS or (name not in _NO_FILES and any(known in _FILE_CLASSES for known in classes))
+        return WRITE if makes else NOTHING
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """The device that `dev-file` names."""
+        named = params.get("dev-file") or params.get("dev_file")
+        return [Touch(Path(str(named)), WRITE)] if named else ()
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """The timeout; how much a stressor writes cannot be known."""
+        written = None if self.access(params) == WRITE else 0
+        return Estimate(settings.read(params, self._offer).expected_s, written)
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """stress-ng with its results and, unless the target is a folder, its files in `raw`."""
+        wanted, raw = settings.read(trial.params, self._offer), raw.absolute()
+        place = load.path if load.kind == "folder" and load.path else raw
+        asked = ["--metrics", "--times", "--verbose", f"--yaml={raw / RESULTS}", f"--temp-path={place}"]
+        if not {"seed", "no-rand-seed"} & wanted.options.keys():
+            asked.append(f"--seed={trial.seed % 2**63}")
+        return Command(["stress-ng", *wanted.argv(), *asked], wanted.longest_s, cwd=raw)
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Read its results; `skipped` or `failed`, with its own words, for everything that is no measurement."""
+        if outcome is None:
+            return Parsed(FAILED, "stress-ng was not started")
+        try:
+            return _read(settings.read(trial.params, self._offer), outcome, raw)
+        except (InputError, StudyError) as error:
+            return Parsed(FAILED, f"{RESULTS}: {error}")
+
+
+def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
+    log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
+    measured = output.parse_yaml(_text(raw / RESULTS), wanted.stressor)
+    status, reason = verdict.judge(wanted, measured, outcome, log)
+    left = _left_behind(raw)
+    if status != OK or measured is None:
+        return Parsed(status, reason, warnings=left)
+    workers = output.workers_seen(log)
+    metrics = {**measured.metrics, "workers": float(workers or wanted.workers), **_switches(outcome)}
+    return Parsed(OK, metrics=metrics, warnings=(*verdict.suspicions(wanted, measured, workers, log), *left))
+
+
+def _switches(outcome: Outcome) -> dict[str, float]:
+    """What the kernel counted of stress-ng, its workers and their children (getrusage(2))."""
+    usage = outcome.usage
+    if usage is None:
+        return {}
+    switches = usage.ru_nvcsw + usage.ru_nivcsw
+    return {
+        "context_switches": float(switches),
+        "major_faults": float(usage.ru_majflt),
+        "minor_faults": float(usage.ru_minflt),
+    }
+
+
+def _left_behind(raw: Path) -> list[Warning_]:
+    """Folders of files that a stressor did not remove, in `raw`, where they take the space of the run."""
+    names = sorted(path.name for path in raw.glob("tmp-*") if path.is_dir())
+    if not names:
+        return []
+    text = f"stress-ng left files behind in the trial's folder: {', '.join(names)[:200]}"
+    return [Warning_("files-left-behind", text, f"rm -r {raw}/tmp-*")]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
