@@ -57,7 +57,7 @@ def make(**changes: Any) -> Study:
         ({"factors": {"x": [True, "true"]}}, "factors.x: level true is listed twice"),
         ({"factors": {"status": [1, 2]}}, "factors.status: 'status' is a column of every table"),
         ({"factors": {"value": [1, 2]}}, "factors.value: 'value' is a metric"),
-        ({"factors": {"run.bogus": [1]}}, "factors.run.bogus: known here: cooldown, drop_caches"),
+        ({"factors": {"run.bogus": [1]}}, "factors.run.bogus: known here: affinity, cooldown"),
         ({"factors": {"run.timeout": ["soon"]}}, "factors.run.timeout: 'soon' is not a duration"),
         ({"factors": {"run.governor": ["keep"]}}, "factors.run.governor: the governor holds for a whole run"),
         ({"case": [{"name": "a", "host.x": 1}]}, "case 'a': 'host.x': a dotted factor starts with target or run"),

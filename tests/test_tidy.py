@@ -35,20 +35,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "witness": ROLES | {"process", "blockdev", "durable", "traces"},
     "roles": CONTRACTS,
     "complaint": set(),
-    "study": CONTRACTS | {"complaint"},
+    "study": CONTRACTS | {"complaint", "conditions"},  # conditions.asked: how one is written
     "process": {"errors", "roles"},
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
     "targets": ROLES | {"study", "complaint", "process", "blockdev"},
     "settings": ROLES | {"durable"},
-    "host": ROLES | {"process", "settings", "blockdev", "targets"},  # targets.mounts: what a path lies on
+    "conditions": ROLES | {"process", "settings"},  # settings.restore: whether a run is alive
+    "host": ROLES | {"process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on
     "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
     "traces": CONTRACTS | {"_core", "durable"},
     "simulation": CONTRACTS | {"_core", "traces", "durable"},
     "catalogue": CONTRACTS | {"study", "complaint", "drivers"},
     "adjust": CONTRACTS | {"study"},
-    "plan": ROLES | {"study"},
+    "plan": ROLES | {"study", "conditions"},
     "quick": ROLES | {"study", "plan"},
     "columns": CONTRACTS | {"durable"},
     "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
@@ -56,8 +57,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "worker": ROLES | {"process", "drivers"},
     "pool": CONTRACTS | {"process", "host"},  # host: what memory is available
-    "preflight": ROLES | {"study", "plan", "process", "pool", "drivers", "targets", "monitors", "analysis"},
-    "trial": ROLES | {"process", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
+    "preflight": ROLES
+    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis"},
+    "trial": ROLES
+    | {"process", "conditions", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
     "run": ROLES
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},

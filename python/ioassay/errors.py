@@ -5,6 +5,7 @@
     │   ├── StudyError    2   a study cannot be used: names file, key, value and remedy
     │   └── InputError    2   a file given as input cannot be read or makes no sense
     ├── ToolError         1   an outside tool is missing, too old, refused or crashed
+    ├── ConditionError    1   the host does not allow a condition that a trial asks for
     ├── RunError          1   a run folder cannot be used or a run cannot go on
     ├── SafetyRefusal     3   going on could destroy something that is not ours
     ├── Contradicted      4   the kernel contradicts the claim
@@ -48,6 +49,10 @@ class InputError(UsageError):
 
 class ToolError(IoassayError):
     """An outside tool is missing, too old, refused or crashed."""
+
+
+class ConditionError(IoassayError):
+    """The host does not allow a condition (policy, processors, limit) that a trial asks for."""
 
 
 class RunError(IoassayError):

@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ioassay.conditions.asked import KEYS
 from ioassay.record import Scalar
 from ioassay.roles import Trial
 from ioassay.study import Run, Study, Suite
@@ -62,7 +63,7 @@ def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin:
     parts: dict[str, dict[str, Any]] = {
         "params": dict(study.params),
         "target": study.target.model_dump(),
-        "run": study.run.model_dump(),
+        "run": _run(study.run),
     }
     for key, value in _settings(study, point).items():
         part, _, name = key.partition(".")
@@ -71,7 +72,7 @@ def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin:
         else:
             parts["params"][key] = value
     if any(key.startswith("run.") for key in _settings(study, point)):
-        parts["run"] = Run.model_validate(parts["run"]).model_dump()
+        parts["run"] = _run(Run.model_validate(parts["run"]))
     seed = _digest([study.seed, study.name, dict(point), repetition])
     content: dict[str, Any] = {
         "study": study.name,
@@ -95,6 +96,11 @@ def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin:
         order=order,
         twin=twin,
     )
+
+
+def _run(run: Run) -> dict[str, Any]:
+    """What holds for a trial; conditions that are not asked for are not in it, so that they do not change its id."""
+    return {key: value for key, value in run.model_dump().items() if value is not None or key not in KEYS}
 
 
 def _settings(study: Study, point: Point) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioassay import metrics, plan, pool, process
+from ioassay import conditions, metrics, plan, pool, process
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
@@ -132,7 +132,8 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
     """
     found: dict[Warning_, None] = {}
     for bench in benches:
-        for warning in (*_examine_points(bench), *_examine_paths(bench), *_examine_targets(bench)):
+        looks = (_examine_points, _examine_conditions, _examine_paths, _examine_targets)
+        for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
     return list(found)
 
@@ -163,6 +164,22 @@ def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
         f"{study.name}: {', '.join(named)}: not used, since the driver '{study.driver}' computes and measures nothing"
     )
     return [Warning_("not-measured", text, "remove it from the study")] if named else []
+
+
+def _examine_conditions(bench: Bench) -> list[Warning_]:
+    """Each set of conditions is tried on a program that does nothing; trials under what is refused will be skipped."""
+    if not bench.driver.measures:
+        return []
+    warnings: list[Warning_] = []
+    for wanted in dict.fromkeys(conditions.Conditions.of(trial.run) for trial in bench.points()):
+        with _placed(bench.study.name):
+            warnings += conditions.check(wanted)
+        try:
+            warnings += conditions.rehearse(wanted) if wanted else []
+        except ConditionError as error:
+            text = f"{bench.study.name}: {error}; trials that ask for it will be skipped"
+            warnings.append(Warning_("condition-unavailable", text))
+    return warnings
 
 
 @contextmanager

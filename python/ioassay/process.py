@@ -5,6 +5,7 @@ looked at when it has ended and is not reaped yet (`on_ended`): its whole accoun
 A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends. Its own children may
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
 `watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
+A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time.
 A `Partner` is a child that is talked to while it runs: it computes the trials that measure nothing.
 Nothing here goes through a shell, and nothing that was not started here is ever signalled.
 """
@@ -20,7 +21,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -389,10 +390,76 @@ def watched(trial_tag: str) -> Iterator[None]:
         _reap(pid)
 
 
-def _close_all_but(descriptor: int) -> None:
+def _close_all_but(*kept: int) -> None:
     """Keep no pipe of the runner open, or who reads its output would wait for this process too; nor its locks."""
-    os.closerange(0, descriptor)
-    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+    first = 0
+    for descriptor in sorted(kept):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+@dataclass
+class Watchdog:
+    """What became of a `watchdog`: `fired` says, after its end, that it ended the trial."""
+
+    fired: bool = False
+
+
+@contextmanager
+def watchdog(child: int, trial_tag: str, *, after_s: float, processors: Iterable[int]) -> Iterator[Watchdog]:
+    """While this lasts, a process of highest priority on `processors` ends child, group and tagged processes after
+    `after_s`, or at once when this process is gone. Its processors are to be others than those of the child.
+    """
+    told = Watchdog()
+    leader = os.pidfd_open(child)
+    waiting, open_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        fired = False
+        try:
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            _close_all_but(waiting, leader)
+            os.sched_setaffinity(0, processors)
+            with suppress(OSError):  # nothing of real-time priority is expected there, so it runs without it too
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_max(os.SCHED_FIFO)))
+            ready, _, _ = select.select([waiting], [], [], None if math.isinf(after_s) else after_s)
+            if not ready or not os.read(waiting, 1):
+                fired = True
+                _end_for_runner(child, leader, trial_tag)
+        finally:
+            os._exit(1 if fired else 0)
+    os.close(waiting)
+    os.close(leader)
+    try:
+        yield told
+    finally:
+        with suppress(BrokenPipeError):
+            os.write(open_end, b"d")
+        os.close(open_end)
+        status, _ = _reap(pid)
+        told.fired = os.waitstatus_to_exitcode(status) == 1
+
+
+def _end_for_runner(child: int, leader: int, trial_tag: str) -> None:
+    """SIGKILL for a trial's processes; for the group only while its leader is not reaped, so that it is still that."""
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(leader, signal.SIGKILL)
+        os.killpg(child, signal.SIGKILL)
+    if trial_tag:
+        end_orphans(trial_tag)
+
+
+def end_processes(pids: Iterable[int]) -> None:
+    """SIGKILL for members of a trial's own control group, which only that trial's processes are in."""
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        for pid in pids:
+            os.waitpid(pid, os.WNOHANG)
 
 
 def end_orphans(trial_tag: str) -> list[int]:

@@ -19,11 +19,13 @@ from pydantic import (
     PositiveInt,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 
 from ioassay import metrics, units
 from ioassay.complaint import complaint, near, shown
+from ioassay.conditions import asked
 from ioassay.errors import StudyError
 
 MAX_TRIALS = 1_000_000
@@ -92,6 +94,9 @@ def _share(value: Any) -> float:
 Size = Annotated[int, BeforeValidator(_size)]
 DurationS = Annotated[float, BeforeValidator(_duration_s)]
 Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
+Affinity = Annotated[str, BeforeValidator(asked.affinity), WithJsonSchema({"type": ["string", "integer"]})]
+Cores = Annotated[float, BeforeValidator(asked.cores), WithJsonSchema({"type": ["number", "string"]})]
+MemoryLimit = Annotated[int, BeforeValidator(asked.memory_bytes), WithJsonSchema({"type": ["integer", "string"]})]
 
 
 class _Strict(BaseModel):
@@ -137,6 +142,15 @@ class Run(_Strict):
     """CPU frequency governor during the run; put back afterwards."""
     drop_caches: bool = False
     """Drop the page cache before each trial (needs root)."""
+    scheduler: Annotated[str, BeforeValidator(asked.scheduler)] | None = None
+    """Policy of the tool's processes: `fifo:<1 to 99>`, `rr:<1 to 99>`, `other`, `batch` or `idle`."""
+    affinity: Affinity | None = None
+    """Processors that they may run on, such as `0-2,5`."""
+    nice: Annotated[int, BeforeValidator(asked.nice)] | None = None
+    cpu_limit: Cores | None = None
+    """Processor time they may take together, as a share of one processor (`150%`) or a number of them (1.5)."""
+    memory_limit: MemoryLimit | None = None
+    """Memory they may hold together, page cache included; what needs more is ended by the kernel."""
 
 
 class Watch(_Strict):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import math
 import os
 import time
@@ -15,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ioassay import host, process, witness
-from ioassay.errors import ToolError
+from ioassay.conditions import Conditions, Hold
+from ioassay.errors import ConditionError, ToolError
 from ioassay.monitors.sampler import Sampler
 from ioassay.observation import OFF, Observation
 from ioassay.preflight import Bench
-from ioassay.record import FAILED, Record, Samples, Warning_
+from ioassay.record import FAILED, SKIPPED, Record, Samples, Warning_
 from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.settings import drop_caches
 from ioassay.store import RunStore
@@ -55,9 +57,10 @@ def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warn
         with bench.target(trial).load(trial) as load:
             command = bench.driver.command(trial, load, raw)
             outcome = watched.run(command, load, raw, tag(store))
-        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome)
-    except ToolError as error:
-        command, outcome, parsed = None, None, Parsed(FAILED, str(error))
+        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched.over_memory)
+    except (ToolError, ConditionError) as error:
+        status = SKIPPED if isinstance(error, ConditionError) else FAILED
+        command, outcome, parsed = None, None, Parsed(status, str(error))
     run = _Run(
         parsed,
         started_unix_s=outcome.started_unix_s if outcome else started_unix_s,
@@ -130,18 +133,39 @@ class _Watched:
     cost: dict[str, float] = field(default_factory=dict)
     seen: Observation | None = None
     warnings: Sequence[Warning_] = ()
+    over_memory: str = ""
 
     def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
-        sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
+        wanted = Conditions.of(self.trial.run)
         if command is None:
+            self.warnings = _unused(self.trial, wanted)
             return None
+        timeout_s = self.trial.run.get("timeout") or command.timeout_s
+        hold = Hold(wanted, tag=tag, timeout_s=timeout_s)
+        try:
+            with hold:
+                return self._run(command, load, raw, tag, timeout_s, hold)
+        finally:
+            self.over_memory = hold.over_memory
+            self.warnings = [*self.warnings, *hold.warnings]
+            if hold.took_effect:
+                kept = {"took_effect": hold.took_effect, "account": hold.account}
+                (raw / "conditions.json").write_text(json.dumps(kept, indent=1))
+
+    def _run(self, command: Command, load: Load, raw: Path, tag: str, timeout_s: float, hold: Hold) -> Outcome:
+        sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
         for name, text in command.files.items():
             (raw / name).write_text(text)
         level = OFF if self.trial.twin else self.bench.study.watch.witness
 
         def held(pid: int) -> None:
+            hold.apply(pid)
             watching.held(pid)
             sampler.start()
+
+        def ended(pid: int) -> None:
+            watching.ended(pid)
+            hold.ended(pid)
 
         try:
             with witness.watching(level, host.devices(load.path), raw) as watching:
@@ -149,17 +173,23 @@ class _Watched:
                     command.argv,
                     stdout=raw / "stdout",
                     stderr=raw / "stderr",
-                    timeout_s=self.trial.run.get("timeout") or command.timeout_s,
+                    timeout_s=timeout_s,
                     cwd=command.cwd,
                     env={**command.env, process.TRIAL_VARIABLE: tag},
                     on_held=held,
-                    on_ended=watching.ended,
+                    on_ended=ended,
                 )
                 self.seen = watching.observation(outcome)
                 return outcome
         finally:
             self.samples, self.cost = sampler.stop()
             self.warnings = [*sampler.warnings, *_witness_warnings(self.seen)]
+
+
+def _unused(trial: Trial, wanted: Conditions) -> list[Warning_]:
+    """Conditions are those of processes, and this trial starts none."""
+    text = f"{wanted.text}: not used, since the driver '{trial.driver}' starts no process"
+    return [Warning_("conditions-unused", text)] if wanted else []
 
 
 def _witness_warnings(seen: Observation | None) -> list[Warning_]:
@@ -174,12 +204,16 @@ def _monitors(bench: Bench, load: Load) -> list[Monitor]:
     return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
 
 
-def _judged(parsed: Parsed, outcome: Outcome | None) -> Parsed:
-    """The driver's reading, with what only the runner saw: processes that the tool left behind."""
-    if outcome is None or not outcome.leftovers:
-        return parsed
-    text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
-    return dataclasses.replace(parsed, warnings=(*parsed.warnings, Warning_("processes-left-behind", text)))
+def _judged(parsed: Parsed, outcome: Outcome | None, over_memory: str) -> Parsed:
+    """The driver's reading, with what only the runner saw: processes left behind, or ended for a limit of memory."""
+    warnings = list(parsed.warnings)
+    if outcome is not None and outcome.leftovers:
+        text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
+        warnings.append(Warning_("processes-left-behind", text))
+    if over_memory and parsed.status != FAILED:
+        warnings.append(Warning_("memory-limit-reached", over_memory))
+    reason = f"{over_memory}: {parsed.reason}" if over_memory and parsed.status == FAILED else parsed.reason
+    return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))
 
 
 def tag(store: RunStore) -> str:

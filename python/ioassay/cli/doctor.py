@@ -24,12 +24,12 @@ def doctor(
     json: options.Json = False,
 ) -> None:
     """Say what would spoil a measurement here, and what mends it."""
+    from ioassay import conditions, host, settings
     from ioassay import doctor as examination
-    from ioassay import host, settings
 
     console.use_json(json)
     if restore:
-        restored = settings.restore_all()
+        restored = settings.restore_all() + conditions.remove_left()
         console.emit({"restored": restored}) if json else _say_restored(restored)
         return
     if not path.exists():

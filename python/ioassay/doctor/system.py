@@ -224,6 +224,6 @@ def leftover_restore_file(facts: Facts) -> Said:
     files = look(facts, "leftovers") or ()
     if not files:
         return None
-    by_root = any(file.startswith("/run/") for file in files) and look(facts, "user", "root") is False
+    by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and look(facts, "user", "root") is False
     remedy = f"sudo {RESTORE_COMMAND}" if by_root else RESTORE_COMMAND
     return f"a run that was killed left host settings changed: {', '.join(files)}", remedy

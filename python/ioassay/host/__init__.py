@@ -9,7 +9,7 @@ Everything is read below an injected root; what a machine does not tell is an ab
     clock           source, available, ticks_per_s            power           on_battery
     activity        load, uptime_s, steal_share, busy, disk_requests, background
     tools           tool -> version line                      ioassay         version, commit, python
-    user            root                                      leftovers       restore files of killed runs
+    user            root                                      leftovers       what killed runs left
     witness         bpf, unusable: why BPF programs cannot watch
     disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ioassay import process, settings
+from ioassay import conditions, process, settings
 from ioassay.host import activity, disk, processor, system, tools
 from ioassay.host.machine import Capture, Machine
 
@@ -67,7 +67,7 @@ def facts(
         "tools": tools.versions(machine),
         "ioassay": tools.ioassay_facts(machine),
         "user": {"root": os.geteuid() == 0},
-        "leftovers": [str(file) for file in settings.leftovers(root)],
+        "leftovers": [str(left) for left in (*settings.leftovers(root), *conditions.left(root))],
         "witness": system.witness(machine),
         "disk": under,
     }

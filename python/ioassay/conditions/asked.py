@@ -1,0 +1,143 @@
+"""What a study may ask of a trial's conditions, and how it is written: checked as text and numbers, nothing more.
+
+Whether this host can do it is asked by `policy` and `cgroup`. A value is returned as it is stored in a plan, in one
+spelling; ValueError says what was wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay import units
+
+REAL_TIME = ("fifo", "rr")
+NORMAL = ("other", "batch", "idle")
+LEAST_MEMORY_BYTES = 2**20
+"""Less than this is not enough to start a program."""
+LEAST_CORES = 0.01
+"""The kernel's least quota is 1 ms, of periods of 100 ms (Documentation/scheduler/sched-bwc.rst)."""
+_MOST_CPUS = 8192  # NR_CPUS of the largest kernels
+_NICE = range(-20, 20)
+_PRIORITIES = range(1, 100)  # sched(7)
+_RANGE = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What one trial's processes run under; None: as the runner itself does."""
+
+    scheduler: str | None = None
+    """`fifo:<priority>`, `rr:<priority>`, `other`, `batch` or `idle`."""
+    affinity: str | None = None
+    """A list of processors such as `0-2,5`."""
+    nice: int | None = None
+    cpu_limit: float | None = None
+    """Processors' worth of time: 1.5 is 150 %."""
+    memory_limit: int | None = None
+    """Bytes, swap included."""
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> Conditions:
+        """Those of a trial's `run`, as `study.Run` validated it."""
+        return cls(**{key: run.get(key) for key in KEYS})
+
+    def __bool__(self) -> bool:
+        return self != Conditions()
+
+    @property
+    def real_time(self) -> bool:
+        """Whether nothing of normal priority runs where these processes run."""
+        return self.scheduler is not None and self.scheduler.split(":")[0] in REAL_TIME
+
+    @property
+    def limits(self) -> bool:
+        """Whether a cgroup is needed."""
+        return self.cpu_limit is not None or self.memory_limit is not None
+
+    @property
+    def text(self) -> str:
+        """For messages: `run.scheduler = fifo:99, run.nice = 5`."""
+        given = ((key, getattr(self, key)) for key in KEYS)
+        return ", ".join(f"run.{key} = {value}" for key, value in given if value is not None)
+
+
+KEYS = tuple(Conditions.__dataclass_fields__)
+
+
+def scheduler(value: Any) -> str:
+    """`fifo:99`, `rr:1`, `batch`, `idle`, `other`."""
+    policy, colon, priority = str(value).strip().lower().partition(":")
+    if policy == "deadline":
+        # sched(7): fork fails with EAGAIN under SCHED_DEADLINE, unless children fall back to the normal policy.
+        raise ValueError("a program under the deadline policy may not start others, so no load could be made by it")
+    if policy in NORMAL and not colon:
+        return policy
+    if policy in REAL_TIME and priority.isdecimal() and int(priority) in _PRIORITIES:
+        return f"{policy}:{int(priority)}"
+    raise ValueError(
+        "wanted 'fifo:<priority>' or 'rr:<priority>' with a priority from 1 to 99, 'other', 'batch', 'idle'"
+    )
+
+
+def affinity(value: Any) -> str:
+    """A list of processors such as `0-2,5`, or the number of one."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("wanted a list of processors such as '0-2,5'")
+    return listed(cpus(str(value)))
+
+
+def cpus(text: str) -> frozenset[int]:
+    """The processors of a list such as `0-2,5`; ValueError when it is none."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.match(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < _MOST_CPUS:
+            raise ValueError("wanted a list of processors such as '0-2,5'")
+        found.update(range(first, last + 1))
+    return frozenset(found)
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """The shortest list of these processors: `0-2,5`."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def nice(value: Any) -> int:
+    """-20 (most favourable) to 19."""
+    if isinstance(value, bool) or not isinstance(value, int) or value not in _NICE:
+        raise ValueError("wanted a whole number from -20 to 19")
+    return value
+
+
+def cores(value: Any) -> float:
+    """Processors' worth of time: `150%` and 1.5 are the same."""
+    text = str(value).strip()
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if isinstance(value, bool) or not LEAST_CORES <= number <= _MOST_CPUS:
+        raise ValueError(
+            f"wanted a share of one processor such as '150%', or a number of them such as 1.5, at least {LEAST_CORES}"
+        )
+    return number
+
+
+def memory_bytes(value: Any) -> int:
+    """A size such as `1GiB`, at least 1 MiB."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("not a size; wanted for example '1GiB' or a number of bytes")
+    size_bytes = units.parse_size(value)
+    if not LEAST_MEMORY_BYTES <= size_bytes < 2**63:
+        raise ValueError("wanted 1MiB or more: no program could start in less")
+    return size_bytes

@@ -1,0 +1,159 @@
+"""Studies whose factors are conditions: what preflight says, what is skipped, what a record keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import conditions, frames, preflight, run
+from ioassay.cli.progress import Silent
+from ioassay.conditions import policy
+from ioassay.drivers.null import Null
+from ioassay.errors import ConditionError, StudyError
+from ioassay.record import FAILED, OK, SKIPPED
+from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
+from ioassay.run import Tally
+from ioassay.store import RunStore
+from ioassay.study import Suite, make_study
+
+SEEN = "import json, os; print(json.dumps([os.sched_getscheduler(0), os.nice(0)]))"
+HOG = "held = []\nwhile True: held.append(b'x' * (4 << 20))"
+ALLOWED = sorted(os.sched_getaffinity(0))
+
+
+class Script(Null):
+    """Runs the Python of the parameter `text`; its output becomes the metrics."""
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        return Command([sys.executable, "-c", trial.params["text"]], timeout_s=20)
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        assert outcome is not None
+        if outcome.exit_code != 0:
+            return Parsed(FAILED, f"the script ended with {outcome.exit_code or outcome.signal}")
+        policy, nice = json.loads(outcome.stdout.read_text())
+        return Parsed(OK, metrics={"script.policy": policy, "script.nice": nice})
+
+
+def study(driver: str = "null", **changes: Any) -> Suite:
+    table = {"name": "s", "title": "S", "driver": driver, "watch": {"monitors": [], "witness": "off"}, **changes}
+    return Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
+
+
+def execute(root: Path, suite: Suite, script: bool = True) -> tuple[Tally, list[str]]:
+    benches = preflight.assemble(suite, Consent())
+    for bench in benches:
+        bench.driver = Script() if script else bench.driver
+    preflight.ready_tools(benches)
+    warned = [f"{warning.code}: {warning.text}" for warning in preflight.examine(benches)]
+    return run.execute(RunStore.create(root, suite, {}), benches, Silent()), warned
+
+
+def warnings_of(store: RunStore) -> set[str]:
+    return set(frames.load(store).warnings["code"].to_list())
+
+
+def allowed_here(**wanted: Any) -> None:
+    try:
+        conditions.rehearse(conditions.Conditions(**wanted))
+    except ConditionError as error:
+        pytest.skip(f"not allowed here: {error}")
+
+
+@pytest.mark.root
+def test_a_scheduler_is_a_factor_like_any_other(tmp_path: Path) -> None:
+    allowed_here(scheduler="fifo:1")
+    levels: Mapping[str, int] = {"other": os.SCHED_OTHER, "batch": os.SCHED_BATCH, "fifo:1": os.SCHED_FIFO}
+    factors = {"run.scheduler": list(levels)}
+    made = study(factors=factors, run={"nice": 3}, params={"text": SEEN}, repetitions=2)
+    tally, warned = execute(tmp_path / "run", made)
+    assert (tally.ok, tally.planned) == (6, 6)
+    trials = frames.load(RunStore.open(tmp_path / "run")).trials
+    assert dict(zip(trials["run.scheduler"], trials["script.policy"], strict=True)) == levels
+    assert set(trials["script.nice"]) == {3}
+    assert [text.split(":")[0] for text in warned] == ["nice-unused", "affinity-narrowed"]
+    assert warnings_of(RunStore.open(tmp_path / "run")) >= {"affinity-narrowed"}
+    for kept in (tmp_path / "run").glob("trials/*/raw/conditions.json"):
+        assert json.loads(kept.read_text())["took_effect"]["nice"] == 3
+
+
+def test_what_the_host_refuses_is_said_before_and_skipped_with_the_reason(tmp_path: Path) -> None:
+    made = study(factors={"run.affinity": [ALLOWED[0], 8000]}, params={"text": SEEN})
+    tally, warned = execute(tmp_path / "run", made)
+    assert (tally.ok, tally.skipped, tally.failed) == (1, 1, 0)
+    (text,) = warned
+    assert text.startswith("condition-unavailable: s: run.affinity = 8000: this host has no processor 8000; it has ")
+    assert text.endswith("; trials that ask for it will be skipped")
+    trials = frames.load(RunStore.open(tmp_path / "run")).trials
+    (reason,) = trials.filter(status=SKIPPED)["reason"]
+    assert reason.startswith("run.affinity = 8000: this host has no processor 8000")
+
+
+def test_what_is_refused_only_when_the_tool_is_held_is_skipped_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "ran"
+
+    def put(*_: object) -> None:
+        raise ConditionError("run.nice = 5: the kernel refused (as a test wants it)")
+
+    monkeypatch.setattr(policy, "put", put)
+    monkeypatch.setattr(conditions, "rehearse", lambda wanted: [])
+    watch = {"monitors": ["cpu"], "witness": "counters"}
+    made = study(run={"nice": 5}, params={"text": f"open({str(mark)!r}, 'w')"}, watch=watch)
+    tally, _ = execute(tmp_path / "run", made)
+    assert (tally.skipped, tally.planned) == (1, 1)
+    assert not mark.exists()
+    (reason,) = frames.load(RunStore.open(tmp_path / "run")).trials["reason"]
+    assert reason == "run.nice = 5: the kernel refused (as a test wants it)"
+
+
+@pytest.mark.root
+def test_a_failure_at_the_limit_of_memory_says_so(tmp_path: Path) -> None:
+    allowed_here(memory_limit=2**26)
+    tally, _ = execute(tmp_path / "run", study(run={"memory_limit": "64MiB"}, params={"text": HOG}))
+    assert tally.failed == 1
+    (reason,) = frames.load(RunStore.open(tmp_path / "run")).trials["reason"]
+    assert (
+        reason
+        == f"run.memory_limit = {2**26} bytes was reached, and the kernel ended a process: the script ended with 9"
+    )
+    (kept,) = (tmp_path / "run").glob("trials/*/raw/conditions.json")
+    assert json.loads(kept.read_text())["account"]["oom_kill"] == 1
+
+
+def test_a_trial_that_starts_no_process_says_that_its_conditions_were_not_used(tmp_path: Path) -> None:
+    tally, warned = execute(tmp_path / "run", study(factors={"run.scheduler": ["batch", "other"]}), script=False)
+    assert (tally.ok, warned) == (2, [])
+    assert warnings_of(RunStore.open(tmp_path / "run")) == {"conditions-unused"}
+
+
+def test_a_limit_of_time_under_a_real_time_policy_is_an_error_of_the_study(tmp_path: Path) -> None:
+    made = study(factors={"run.scheduler": ["other", "rr:1"]}, run={"cpu_limit": "50%"})
+    with pytest.raises(StudyError, match=r"s: run.cpu_limit: is 0.5; limits normal policies only.*rr:1: remove one"):
+        execute(tmp_path / "run", made)
+
+
+def test_limits_beyond_the_host_are_warned_of() -> None:
+    wanted = conditions.Conditions(cpu_limit=float(os.cpu_count() or 1), memory_limit=2**60)
+    assert [warning.code for warning in conditions.check(wanted)] == ["limit-unused", "limit-unused"]
+
+
+@pytest.mark.root
+@pytest.mark.fio
+def test_fio_and_its_jobs_run_within_their_limits(tmp_path: Path) -> None:
+    allowed_here(cpu_limit=0.3, memory_limit=2**28)
+    params = {"ioengine": "null", "rw": "read", "bs": "4k", "size": "1g", "runtime": "500ms", "numjobs": 2}
+    made = study("fio", params=params, factors={"run.cpu_limit": ["30%"]}, run={"memory_limit": "256MiB"})
+    tally, _ = execute(tmp_path / "run", made, script=False)
+    assert tally.ok == 1
+    (kept,) = (tmp_path / "run").glob("trials/*/raw/conditions.json")
+    told = json.loads(kept.read_text())
+    assert told["took_effect"]["cpu_limit"] == pytest.approx(0.3)
+    assert told["account"]["nr_throttled"] > 0
