@@ -28,6 +28,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "monitors": {"monitor": "cpu"},
     "order": {"y": "read.bw"},
     "series": {"y": "read.bw"},
+    "stack": {},
+    "timeline": {},
     "trend": {"x": "numjobs", "y": "read.bw"},
 }
 PUBLISHED = {

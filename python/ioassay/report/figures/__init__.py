@@ -24,7 +24,10 @@ FIGURES: dict[str, str] = {
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.monitors",
     "order": "ioassay.report.figures.order",
+    "scaling": "ioassay.report.figures.scaling",
     "series": "ioassay.report.figures.series",
+    "stack": "ioassay.report.figures.stack",
+    "timeline": "ioassay.report.figures.timeline",
     "trend": "ioassay.report.figures.trend",
 }
 
