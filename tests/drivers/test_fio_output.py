@@ -128,8 +128,8 @@ def test_every_metric_of_the_results_is_in_the_registry(golden: Any) -> None:
     from ioassay.metrics import known, metric
 
     found = merge.metrics(parse_json(golden.text("randrw-2-jobs")).jobs)
-    counts = {"context_switches", "major_faults", "minor_faults"}
-    assert {name for name in found if not known(name)} == counts
+    assert {"read.bw", "context_switches"} <= found.keys()
+    assert [name for name in found if not known(name)] == []
     assert metric("first job/read.bw").unit == metric("read.bw").unit
     assert metric("first job/read.bw").label == "first job: Read bandwidth"
 
