@@ -132,7 +132,7 @@ _RULES: tuple[_Rule, ...] = (
         ("sys_time", "s", "none", "CPU time in the kernel", units.format_duration),
         ("cpu_used", "%", "none", "CPU used by each worker", _percent),
         ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
-        ("workers", "workers", "none", "Workers started", _plain),
+        ("workers_started", "workers", "none", "Workers started", _plain),
         ("context_switches", "switches", "none", "Context switches", units.format_count),
         ("(?:major|minor)_faults", "faults", "none", "Page faults", units.format_count),
     )),

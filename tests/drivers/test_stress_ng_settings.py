@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from ioassay import metrics
 from ioassay.drivers.stress_ng import StressNg, offer
 from ioassay.errors import StudyError, ToolError
+from ioassay.record import FAILED, SKIPPED
 from ioassay.roles import NOTHING, WRITE, Load, Trial
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stress_ng"
@@ -32,7 +34,9 @@ def refused(driver: StressNg, params: dict[str, Any], target: dict[str, Any] | N
 
 def argv(driver: StressNg, params: dict[str, Any], load: Load | None = None, raw: str = "/raw") -> list[str]:
     load = load or Load("null", None, 0, False)
-    return list(driver.command(Trial("t", "s", "stress_ng", {}, params, {}, {}, 0, 7, 0), load, Path(raw)).argv)
+    command = driver.command(Trial("t", "s", "stress_ng", {}, params, {}, {}, 0, 7, 0), load, Path(raw))
+    assert command is not None
+    return list(command.argv)
 
 
 def test_the_offer_has_what_the_parser_takes_and_not_what_only_the_help_says() -> None:
@@ -174,6 +178,36 @@ def test_only_stressors_of_the_file_system_touch_the_target(driver: StressNg, st
     assert warned == (["files-beside-run"] if access == WRITE else [])
     assert driver.validate(params, {"kind": "folder"}) == []
     assert driver.estimate(params, {}).written_bytes == (None if access == WRITE else 0)
+
+
+@pytest.mark.parametrize(
+    ("workers", "more", "room"),
+    [
+        *((3, {"sched": "fifo"}, True), (4, {"sched": "rr"}, False), (0, {"sched": "fifo"}, False)),
+        *((4, {"sched": "batch"}, True), (4, {}, True), (9, {"sched": "rr", "taskset": "0,1"}, True)),
+        *((9, {"sched": "rr", "taskset": "0-3"}, False), (9, {"sched": "rr", "taskset": "all"}, False)),
+    ],
+)
+def test_real_time_workers_leave_a_processor_to_the_lab(workers: int, more: dict[str, str], room: bool) -> None:
+    driver = StressNg(processors=4)
+    driver.configure(VERSION, ANSWERS)
+    trial = Trial("t", "s", "stress_ng", {}, {"stressor": "cpu", "workers": workers, **more}, {}, {}, 0, 7, 0)
+    assert (driver.command(trial, Load("null", None, 0, False), Path("/raw")) is not None) == room
+    assert [warning.code for warning in driver.validate(trial.params, {})] == ([] if room else ["will-be-skipped"])
+    parsed = driver.parse(trial, None, Path("/raw"))
+    assert parsed.status == (FAILED if room else SKIPPED)
+    assert room or "would leave none of 4 processors" in parsed.reason
+
+
+def test_on_a_machine_of_one_processor_no_real_time_worker_runs() -> None:
+    trial = Trial("t", "s", "stress_ng", {}, {"stressor": "cpu", "sched": "rr"}, {}, {}, 0, 7, 0)
+    assert StressNg(processors=1).parse(trial, None, Path("/raw")).status == SKIPPED
+
+
+def test_no_metric_bears_the_name_of_a_parameter() -> None:
+    """A study could not vary it."""
+    assert not metrics.known("workers") and not metrics.known("timeout") and not metrics.known("stressor")
+    assert [name for name in offer.read(ANSWERS).options if metrics.known(name)] == []
 
 
 def test_a_disk_or_a_file_is_no_target(driver: StressNg) -> None:

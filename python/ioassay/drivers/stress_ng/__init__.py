@@ -8,6 +8,7 @@ kernel could confirm, so nothing is claimed. Nothing is started here.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,12 +18,13 @@ from ioassay.drivers.stress_ng import offer, output, settings, verdict
 from ioassay.drivers.stress_ng.offer import Offer
 from ioassay.drivers.stress_ng.settings import Settings
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.record import FAILED, OK, Warning_
+from ioassay.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import NOTHING, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
 RESULTS = "stress-ng.yaml"
+_NOT_STARTED = "stress-ng was not started"
 _FILE_CLASSES = ("filesystem", "io")
 _FILE_MAKERS = frozenset(
     (
@@ -54,8 +56,9 @@ class StressNg:
     name = "stress_ng"
     measures = True
 
-    def __init__(self) -> None:
+    def __init__(self, processors: int | None = None) -> None:
         self._offer = Offer()
+        self._processors = processors or len(os.sched_getaffinity(0))
 
     def tool(self) -> Tool | None:
         """stress-ng, with its lists of stressors, options and classes, and what it cannot do here."""
@@ -86,9 +89,10 @@ class StressNg:
         return warnings
 
     def _absent(self, wanted: Settings) -> list[str]:
-        """What the probes say that stress-ng will not do here."""
+        """What the probes say that stress-ng will not do here, and what the lab will not let it do."""
         names = [wanted.stressor, *([f"sched {wanted.options['sched']}"] if "sched" in wanted.options else [])]
-        return [f"'{name}' cannot run here: {why}" for name in names if (why := self._offer.absent.get(name))]
+        absent = [f"'{name}' cannot run here: {why}" for name in names if (why := self._offer.absent.get(name))]
+        return [*absent, *filter(None, [wanted.no_room(self._processors)])]
 
     def access(self, params: Mapping[str, Any]) -> str:
         """WRITE where the stressor makes files in the target, by its class; NOTHING for all others."""
@@ -107,9 +111,14 @@ class StressNg:
         written = None if self.access(params) == WRITE else 0
         return Estimate(settings.read(params, self._offer).expected_s, written)
 
-    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
-        """stress-ng with its results and, unless the target is a folder, its files in `raw`."""
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        """stress-ng with its results and, unless the target is a folder, its files in `raw`.
+
+        None where its real-time workers would keep all processors from the lab; `parse` then says so.
+        """
         wanted, raw = settings.read(trial.params, self._offer), raw.absolute()
+        if wanted.no_room(self._processors):
+            return None
         place = load.path if load.kind == "folder" and load.path else raw
         asked = ["--metrics", "--times", "--verbose", f"--yaml={raw / RESULTS}", f"--temp-path={place}"]
         if not {"seed", "no-rand-seed"} & wanted.options.keys():
@@ -118,10 +127,12 @@ class StressNg:
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read its results; `skipped` or `failed`, with its own words, for everything that is no measurement."""
-        if outcome is None:
-            return Parsed(FAILED, "stress-ng was not started")
         try:
-            return _read(settings.read(trial.params, self._offer), outcome, raw)
+            wanted = settings.read(trial.params, self._offer)
+            if outcome is None:
+                why = wanted.no_room(self._processors)
+                return Parsed(SKIPPED, f"{why}: give it fewer workers") if why else Parsed(FAILED, _NOT_STARTED)
+            return _read(wanted, outcome, raw)
         except (InputError, StudyError) as error:
             return Parsed(FAILED, f"{RESULTS}: {error}")
 
@@ -134,7 +145,7 @@ def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     if status != OK or measured is None:
         return Parsed(status, reason, warnings=left)
     workers = output.workers_seen(log)
-    metrics = {**measured.metrics, "workers": float(workers or wanted.workers), **_switches(outcome)}
+    metrics = {**measured.metrics, "workers_started": float(workers or wanted.workers), **_switches(outcome)}
     return Parsed(OK, metrics=metrics, warnings=(*verdict.suspicions(wanted, measured, workers, log), *left))
 
 

@@ -63,6 +63,8 @@ _REFUSED = {
 _COUNTS = ("N", "P", "L", "Q", "W", "X", "Y")
 """What the help calls a value that is a number; other letters are words too."""
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?[A-Za-z%]{0,2}")
+_REAL_TIME = ("fifo", "rr")
+"""Policies whose threads nothing ordinary interrupts (sched(7)); the kernel itself bounds 'deadline'."""
 _BINARY_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTPkmgtp])iB")
 
 
@@ -97,6 +99,17 @@ class Settings:
         """Whether the study says that harm is accepted."""
         return self.options.get("pathological") is True
 
+    def no_room(self, processors: int) -> str:
+        """Why its real-time workers would keep all processors from the lab; '' where one is left."""
+        if self.options.get("sched") not in _REAL_TIME:
+            return ""
+        if 0 < _listed(str(self.options.get("taskset", ""))) < processors:
+            return ""
+        if 0 < self.workers < processors:
+            return ""
+        many = f"{self.workers} workers" if self.workers else "a worker on each processor"
+        return f"{many} under sched = '{self.options['sched']}' would leave none of {processors} processors to the lab"
+
     def argv(self) -> list[str]:
         """The arguments of the load."""
         made = [f"--{self.stressor}", str(self.workers)]
@@ -117,6 +130,14 @@ def read(params: Mapping[str, Any], offer: Offer) -> Settings:
     found = Settings(stressor, _workers(params), _timeout_s(params, counted), options)
     _harmless(found, offer)
     return found
+
+
+def _listed(processors: str) -> int:
+    """How many processors a list such as `0,2-3` names; 0 where it is another word of taskset."""
+    if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", processors):
+        return 0
+    ends = (part.partition("-") for part in processors.split(","))
+    return len({number for low, _, high in ends for number in range(int(low), int(high or low) + 1)})
 
 
 def _wrong(key: str, message: str) -> StudyError:
