@@ -58,6 +58,13 @@ def test_the_offer_says_what_is_disabled_and_what_cannot_run_with_its_own_words(
     assert not {"watchdog", "cpu", "zlib", "io-uring"} & set(found.absent)
 
 
+def test_the_summary_of_newer_versions_is_no_refusal_where_nothing_was_skipped() -> None:
+    passed = ["skipped: 0", "passed: 1: netdev (1)", "failed: 0", "metrics untrustworthy: 0"]
+    assert offer.hopeless(passed) == ""
+    assert offer.hopeless(["skipped: 1: ioport (1)", "passed: 0"]) == "skipped: 1: ioport (1)"
+    assert offer.hopeless(["skipped: 1: ioport (1)", "ioport: not permitted"]) == "ioport: not permitted"
+
+
 def test_the_help_serves_where_the_parser_does_not_list_its_options() -> None:
     silent = {name: answer for name, answer in ANSWERS.items() if not name.startswith("options:")}
     assert offer.read(silent).options["cpu-method"] == "M"
