@@ -27,6 +27,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
     "order": {"y": "read.bw"},
+    "scaling": {"x": "numjobs", "y": "read.bw"},
     "series": {"y": "read.bw"},
     "stack": {},
     "timeline": {},

@@ -36,11 +36,15 @@ WORKERS = frozenset({"numjobs", "jobs", "iodepth", "workers", "threads", "proces
 
 @dataclass(frozen=True)
 class Ask:
-    """How it is measured: `seed` of the bootstrap; `exact` where results have no chance in them (a simulation)."""
+    """How it is measured: `seed` of the bootstrap; `exact` where results have no chance in them (a simulation).
+
+    `workers` says that the factor counts workers, whatever its name is.
+    """
 
     confidence: float
     seed: int = 1
     exact: bool = False
+    workers: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
         nearly=_nearly(groups, found.best, lower),
         knee=_unseen(found) or knee(x, y, how.confidence, lower=lower),
     )
-    if not counts_workers(found):
+    if not counts_workers(found, how):
         return found
     return replace(
         found,
@@ -160,10 +164,12 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
     )
 
 
-def counts_workers(found: Peak) -> bool:
+def counts_workers(found: Peak, how: Ask) -> bool:
     """Whether laws of scaling apply: a count of workers from 1 up, and a response of which more is better."""
-    named = found.factor.rpartition(".")[2] in WORKERS and metrics.metric(found.part.response).better == "higher"
-    return named and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
+    better = metrics.metric(found.part.response).better
+    named = how.workers or found.factor.rpartition(".")[2] in WORKERS
+    gains = better == "higher" or (how.workers and better != "lower")
+    return named and gains and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
 
 
 def positive(found: Peak) -> bool:
@@ -172,9 +178,9 @@ def positive(found: Peak) -> bool:
 
 
 def _missed(found: Law) -> bool:
-    """Whether the level means leave the law visibly: by more than repetitions scatter, and by more than a little."""
+    """Whether the level means leave the law by more than a little, and not for certain by chance alone."""
     risk = 1 - found.alpha_interval.confidence
-    return found.lack_p is not None and found.lack_p < risk and found.worst > LARGEST_MISS
+    return found.worst > LARGEST_MISS and (found.lack_p is None or found.lack_p < risk)
 
 
 def _unseen(found: Peak) -> Undefined | None:

@@ -51,8 +51,10 @@ def knee(x: Floats, y: Floats, confidence: float, *, lower: bool = False) -> Kne
     unit = float(np.ptp(y)) or 1.0
     shown = (y - y.min()) / unit
     scales = [LINEAR, *([LOGARITHMIC] if levels.min() > 0 else [])]
-    found = min((_searched(x, shown, scale) for scale in scales), key=lambda one: one.least)
-    return _told(found, unit, confidence, lower)
+    searches = [_searched(x, shown, scale, *_inner(levels, scale)) for scale in scales]
+    coarse = min(searches, key=lambda one: one.least)
+    near = coarse.near(confidence)  # a second look, as fine as the interval is narrow
+    return _told(_searched(x, shown, coarse.scale, *near), unit, confidence, lower)
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,26 @@ class _Search:
     def least(self) -> float:
         return float(self.squares.min())
 
+    @property
+    def df(self) -> int:
+        return self.y.size - 4
 
-def _searched(x: Floats, y: Floats, scale: str) -> _Search:
+    def inside(self, confidence: float) -> Floats:
+        """The places that F does not exclude."""
+        allowed = self.least * (1 + float(stats.f.ppf(confidence, 1, self.df)) / self.df) + 1e-12
+        return self.places[self.squares <= allowed]
+
+    def near(self, confidence: float) -> tuple[float, float]:
+        """The ends of `inside`, each with the next place outside it."""
+        inside, step = self.inside(confidence), self.places[1] - self.places[0]
+        low, high = float(inside.min() - step), float(inside.max() + step)
+        return max(low, float(self.places[0])), min(high, float(self.places[-1]))
+
+
+def _searched(x: Floats, y: Floats, scale: str, low: float, high: float) -> _Search:
+    """The search over places from `low` to `high`, on the scale."""
     u = np.log2(x) if scale == LOGARITHMIC else x
-    places = np.linspace(*_inner(np.unique(u)), _STEPS + 1)
+    places = np.linspace(low, high, _STEPS + 1)
     # What the straight line leaves of y, and of each bend; the bend takes its share of the rest.
     base = np.linalg.qr(np.column_stack([np.ones_like(u), u]))[0]
     bends = np.maximum(u[:, None] - places[None, :], 0)
@@ -84,16 +102,15 @@ def _searched(x: Floats, y: Floats, scale: str) -> _Search:
 
 
 def _told(found: _Search, unit: float, confidence: float, lower: bool) -> Knee | Undefined:
-    df, place = found.y.size - 4, float(found.places[found.squares.argmin()])
-    p = _test(found.straight, found.least, df)
+    place = float(found.places[found.squares.argmin()])
+    p = _test(found.straight, found.least, found.df)
     if p >= 1 - confidence:
         return Undefined("two straight lines fit no better than one")
     before, bend = (float(value) for value in np.linalg.lstsq(_bent(found.u, place), found.y, rcond=None)[0][1:])
     gains = -1.0 if lower else 1.0
     if gains * before <= 0 or gains * bend >= 0:
         return Undefined("the curve does not gain first and less later")
-    allowed = found.least * (1 + float(stats.f.ppf(confidence, 1, df)) / df) + 1e-12
-    inside = found.places[found.squares <= allowed]
+    inside = found.inside(confidence)
     ends = [_back(float(end), found.scale) for end in (inside.min(), inside.max())]
     return Knee(
         x=_back(place, found.scale),
@@ -105,9 +122,11 @@ def _told(found: _Search, unit: float, confidence: float, lower: bool) -> Knee |
     )
 
 
-def _inner(u: Floats) -> tuple[float, float]:
+def _inner(levels: Floats, scale: str) -> tuple[float, float]:
     """Where the knee may lie: two levels or more on each side, or a line through one level fits anything."""
-    return float(u[1]), float(u[-2])
+    ends = levels[[1, -2]]
+    low, high = np.log2(ends) if scale == LOGARITHMIC else ends
+    return float(low), float(high)
 
 
 def _bent(u: Floats, place: float) -> Floats:

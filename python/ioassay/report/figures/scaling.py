@@ -1,0 +1,239 @@
+"""How a response scales with the number of workers: levels, perfect scaling, the fitted law and the plateau.
+
+All numbers are those of the question `peak` (`analysis/peak.py`); where it tells no law, none is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ioassay.record import RecordSet
+from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
+from ioassay.report.figures.layers import Rows
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
+
+if TYPE_CHECKING:
+    from ioassay.analysis.peak import Peak
+    from ioassay.analysis.statistics.scalability import Law
+
+REPETITION = "one repetition"
+IDEAL = "perfect scaling"
+LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
+_STEPS = 80
+_HEADROOM = 1.08
+"""The line of perfect scaling ends this much above the highest value."""
+
+
+class Spec(FigureSpec):
+    """Keys of a scaling curve."""
+
+    x: str
+    y: str
+    log_x: bool = False
+    error: ErrorBar = "ci"
+    ideal: bool = True
+    law: bool = True
+    plateau: bool = True
+    repetitions: bool = True
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """The layered chart."""
+    import altair as alt
+
+    found = measured(records, study, spec)
+    look = _Look(spec, found, conditions.of(found.cells, study, spec.x), summary.confidence(study))
+    points = conditions.point_rows(look.conditions, look.axis, look.ask, look.unit)
+    title = f"{selection.metric_label(spec.y)} over {selection.plain_factor(spec.x)}: scaling"
+    drawn = [*look.plateau(), *look.lines(), *look.peak(), *look.repetitions(), *look.means(points)]
+    notes = [selection.repetitions_text([row["n"] for row in points]), *look.notes(), look.axis.note]
+    chart = alt.layer(*drawn).properties(
+        width=spec.width,
+        height=spec.height,
+        title=titles.head(spec, study, title, notes),
+        description=titles.description(spec, study, title, points),
+    )
+    # A legend that all lines shared would show them in the colour of one.
+    return chart.resolve_scale(strokeDash="independent")
+
+
+def measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Peak:
+    """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
+    from ioassay.analysis import peak
+    from ioassay.analysis.cells import cells
+
+    selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
+    parts = [part for part in cells(records, study, spec.y).slices(spec.x) if _matches(part.cells[0].point, spec)]
+    if len(parts) > 1:
+        free = [name for name in selection.factors(study) if name != spec.x and name not in spec.where]
+        raise NoData(f"{' and '.join(free)} vary as well; choose one level of each with `where`")
+    part = parts[0]
+    if len(part.cells) < 2:
+        raise NoData(f"only one level of {spec.x} has values; scaling needs two")
+    found = peak.measure(part, spec.x, replace(peak.ask_of(study), workers=True))
+    if found.numbers is None:
+        raise NoData(f"levels of {spec.x} are words; scaling needs numbers")
+    return found
+
+
+def _matches(point: Mapping[str, Any], spec: Spec) -> bool:
+    return all(selection.same_level(level, point[name]) for name, level in spec.where.items() if name != spec.x)
+
+
+class _Look:
+    """The layers of one scaling curve, with the channels that they share."""
+
+    def __init__(self, spec: Spec, found: Peak, shown: Sequence[conditions.Condition], confidence: float) -> None:
+        self.spec, self.found = spec, found
+        self.conditions = sorted(shown, key=lambda one: self._number(one))
+        values = conditions.values_of(self.conditions)
+        self.ask = conditions.Ask(spec.y, None, spec.error, confidence)
+        self.unit = scales.unit_for(spec.y, values)
+        self.axis = axes.level_axis(spec.x, conditions.levels_of(self.conditions), spec.log_x)
+        self.floor, self.top = axes.linear_floor(values), max(values) * _HEADROOM
+        self.x = self.axis.encoding(spec.width)
+        self.y = axes.metric_axis(spec.y, self.unit, values)
+        self.mean_name = summary.error_text(spec.error, confidence)
+
+    def _number(self, one: conditions.Condition) -> float:
+        from ioassay.record import level_number
+
+        return level_number(one.level) or 0.0
+
+    @property
+    def numbers(self) -> Sequence[float]:
+        return self.found.numbers or ()
+
+    @property
+    def law(self) -> Law | None:
+        return self.found.law if self.spec.law else None
+
+    def plateau(self) -> list[Any]:
+        """The band of levels that are as good as the best within noise."""
+        import altair as alt
+
+        ends = self.found.plateau
+        if not self.spec.plateau or ends is None or ends[0] == ends[1]:
+            return []
+        row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
+        return [alt.Chart(layers.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
+
+    def lines(self) -> list[Any]:
+        """Perfect scaling from the first level on, and the law, with a legend entry each."""
+        import altair as alt
+
+        rows = {IDEAL: self._ideal(), **({LAWS[self.law.kind]: self._curve(self.law)} if self.law else {})}
+        names = {name: found for name, found in rows.items() if found}
+        legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
+        drawn = []
+        for name, found in names.items():
+            style, dash = ("reference", [2, 4]) if name == IDEAL else ("fit", [7, 3])
+            scale = alt.Scale(domain=[name], range=[dash])
+            channel = alt.StrokeDash("role:N", scale=scale, title=None, legend=legend)
+            marks = alt.Chart(layers.with_role(found, name)).mark_line(style=style, strokeWidth=1.8)
+            drawn.append(marks.encode(x=self.x, y=self.y, strokeDash=channel))
+        return drawn
+
+    def _ideal(self) -> Rows:
+        """As far as it stays in the picture: perfect scaling soon leaves what is measured."""
+        from ioassay.analysis.statistics.result import mean_of
+
+        first = mean_of(self.found.cells[0].values)
+        start = self.numbers[0]
+        if not self.spec.ideal or self.found.scaling is None:
+            return []
+        last = min(self.numbers[-1], self.top / first * start)
+        return [{"x": x, "y": self.unit.scale(first * x / start)} for x in self._along(start, last)]
+
+    def _curve(self, law: Law) -> Rows:
+        return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], self.numbers[-1])]
+
+    def _along(self, first: float, last: float) -> list[float]:
+        """Places from `first` to `last`, even on the axis."""
+        if self.axis.log:
+            return [float(f"{first * (last / first) ** (step / _STEPS):.7g}") for step in range(_STEPS + 1)]
+        return [float(f"{first + (last - first) * step / _STEPS:.7g}") for step in range(_STEPS + 1)]
+
+    def peak(self) -> list[Any]:
+        """The law's peak with its interval, where it lies within what was measured."""
+        import altair as alt
+
+        law = self.law
+        if law is None or law.peak is None or law.peak_interval is None:
+            return []
+        if not self.numbers[0] <= law.peak <= self.numbers[-1]:
+            return []
+        row = {
+            "x": float(f"{law.peak:.7g}"),
+            "y": self.unit.scale(law.at(law.peak)),
+            "from": max(law.peak_interval.low, self.numbers[0]),
+            "to": min(law.peak_interval.high, self.numbers[-1]),
+            "peak": f"{law.peak:.3g}",
+        }
+        data, tooltip = layers.data([row]), [alt.Tooltip("peak:N", title="peak of the law")]
+        across = alt.Chart(data).mark_rule(style="fit", strokeWidth=5, opacity=0.45)
+        down = alt.Chart(data).mark_rule(style="fit", strokeWidth=1.2)
+        return [
+            across.encode(x=layers.on(self.x, "from"), x2="to:Q", y=self.y),
+            down.encode(x=self.x, y=self.y, y2=alt.datum(0), tooltip=tooltip),
+        ]
+
+    def repetitions(self) -> list[Any]:
+        import altair as alt
+
+        if not self.spec.repetitions:
+            return []
+        rows = conditions.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
+        data, shape = self._role(rows, REPETITION)
+        marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3)
+        tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
+        return [marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
+
+    def means(self, points: Rows) -> list[Any]:
+        import altair as alt
+
+        points = layers.cut_at(points, self.unit.scale(self.floor))
+        data, shape = self._role(points, self.mean_name)
+        tooltip = layers.point_tooltip(None, self.spec.error)
+        mean = alt.Chart(data).encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)
+        return [
+            *layers.error_bars(points, self.y, x=self.x),
+            mean.mark_point(style="mean", filled=True, size=44),
+        ]
+
+    def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
+        """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
+        import altair as alt
+
+        shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
+        scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
+        return layers.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
+
+    def notes(self) -> list[str]:
+        """The band, the law and what it predicts, or where the curve bends, in words."""
+        said = []
+        if self.plateau():
+            said.append(f"shaded: as good as the best{'' if self.found.exact else ' within noise'}")
+        if self.law is not None:
+            return [*said, _law_note(self.law)]
+        return [*said, *_bend_note(self.found), *(["no law of scaling fits"] if self.spec.law else [])]
+
+
+def _law_note(law: Law) -> str:
+    told = f"{law.alpha * 100:.2g} % cannot run in parallel"
+    if law.peak is not None and law.peak_interval is not None:
+        told += f", peak at {law.peak:.3g} ({law.peak_interval.low:.3g} to {law.peak_interval.high:.3g})"
+    return f"{told}, R² = {law.r2:.3f}"
+
+
+def _bend_note(found: Peak) -> list[str]:
+    from ioassay.analysis import peak_tables
+    from ioassay.analysis.statistics.saturation import Knee
+
+    if not isinstance(found.knee, Knee):
+        return []
+    at, bounds = found.knee.x, found.knee.interval
+    low, high = (peak_tables.place(found, end) for end in (bounds.low, bounds.high))
+    return [f"bends near {peak_tables.place_text(found, at)} ({low} to {high})"]

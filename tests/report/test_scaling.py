@@ -1,0 +1,145 @@
+"""Scaling curves: levels, perfect scaling, the law with its peak, the plateau; and the reason where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from charts import mark, rows, styled, subtitle
+
+from ioassay.analysis.statistics.sample import t_interval
+from ioassay.record import RecordSet
+from ioassay.report import figures, render
+
+WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
+
+
+def study(factors: dict[str, list[Any]]) -> dict[str, Any]:
+    return {"name": "s", "title": "s", "driver": "null", "params": {}, "factors": factors, "case": []}
+
+
+def run(measure: Any, factors: dict[str, list[Any]] | None = None, repetitions: int = 5) -> RecordSet:
+    """One trial a level and repetition; `measure(level)` gives its value, None for a failed trial."""
+    factors = factors or {"workers": WORKERS}
+    points = [{}]
+    for name, levels in factors.items():
+        points = [{**point, name: level} for point in points for level in levels]
+    trials = []
+    for repetition in range(repetitions):
+        for point in points:
+            value = measure(point)
+            status = "ok" if value is not None else "failed"
+            key = {"study": "s", "trial": f"t{len(trials)}", "status": status, "reason": "", "repetition": repetition}
+            trials.append({**key, "order": len(trials), "duration_s": 1.0, **point, "value": value})
+    empty = pl.DataFrame()
+    return RecordSet(
+        root=Path("run"),
+        studies=[study(factors)],
+        host={},
+        trials=pl.DataFrame(trials, infer_schema_length=None),
+        planned={"s": len(trials)},
+        **dict.fromkeys(("series", "hist", "samples", "warnings"), empty),
+    )
+
+
+def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
+    table = {"kind": "scaling", "name": "a", "x": "workers", "y": "value", **keys}
+    return figures.draw(records, records.studies[0], table)
+
+
+def falling_back(seed: int = 1) -> Any:
+    rng = np.random.default_rng(seed)
+
+    def measure(point: dict[str, Any]) -> float:
+        n = point["workers"]
+        return 100 * n / (1 + 0.05 * (n - 1) + 0.01 * n * (n - 1)) * rng.lognormal(0, 0.02)
+
+    return measure
+
+
+def with_corner(seed: int = 2) -> Any:
+    rng = np.random.default_rng(seed)
+    return lambda point: 100 * min(point["workers"], 4) * rng.lognormal(0, 0.01)
+
+
+def test_levels_have_their_interval_and_every_repetition() -> None:
+    records = run(falling_back())
+    drawn = draw(records)
+    assert drawn.problem == "" and drawn.title == "Value over number of workers: scaling"
+    (means,) = [rows(layer) for layer in styled(drawn.spec, "mean")]
+    values = records.trials.filter(pl.col("workers") == 8)["value"].to_list()
+    interval, row = t_interval(values, 0.95), means[6]
+    assert row["n"] == 5 and row["y"] == pytest.approx(np.mean(values))
+    assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
+    assert len(rows(styled(drawn.spec, "repetition")[0])) == 45
+
+
+def test_the_law_is_drawn_with_its_peak_and_its_interval() -> None:
+    drawn = draw(run(falling_back()))
+    curve, across, down = styled(drawn.spec, "fit")
+    assert rows(curve)[0]["role"] == "universal scalability law"
+    top = max(rows(curve), key=lambda row: row["y"])
+    (peak,) = rows(across)
+    assert peak["x"] == pytest.approx(top["x"], abs=0.3) and peak["y"] >= top["y"] * 0.999
+    assert peak["from"] < np.sqrt(95) < peak["to"]
+    assert mark(down)["type"] == "rule"
+    assert "cannot run in parallel, peak at 9." in subtitle(drawn.spec)
+
+
+def test_perfect_scaling_starts_at_the_first_level_and_ends_in_the_picture() -> None:
+    drawn = draw(run(with_corner()))
+    (ideal,) = [rows(layer) for layer in styled(drawn.spec, "reference")]
+    assert ideal[0]["y"] == pytest.approx(100, abs=2) and ideal[0]["x"] == 1
+    for row in ideal:
+        assert row["y"] == pytest.approx(ideal[0]["y"] * row["x"], rel=1e-5)
+    assert max(row["y"] for row in ideal) <= 410 * 1.1
+
+
+def test_a_corner_has_a_band_and_its_place_in_words_but_no_law() -> None:
+    drawn = draw(run(with_corner()))
+    ((band,),) = [rows(layer) for layer in styled(drawn.spec, "window")]
+    assert (band["x"], band["end"]) == (4, 16)
+    assert styled(drawn.spec, "fit") == []
+    said = subtitle(drawn.spec)
+    assert "shaded: as good as the best within noise" in said
+    assert "bends near 4" in said and "no law of scaling fits" in said
+
+
+def test_parts_can_be_left_out() -> None:
+    drawn = draw(run(falling_back()), ideal=False, law=False, plateau=False, repetitions=False, log_x=True)
+    for style in ("reference", "fit", "window", "repetition"):
+        assert styled(drawn.spec, style) == []
+    assert "law" not in subtitle(drawn.spec)
+
+
+def test_other_factors_have_to_be_fixed() -> None:
+    measure = falling_back()
+    records = run(measure, {"workers": WORKERS, "pinned": ["yes", "no"]}, 3)
+    assert "pinned vary as well" in draw(records).problem
+    fixed = draw(records, where={"pinned": "yes"})
+    assert fixed.problem == "" and len(rows(styled(fixed.spec, "mean")[0])) == 9
+
+
+def test_words_and_single_levels_have_no_scaling() -> None:
+    words = run(lambda point: len(point["workers"]), {"workers": ["few", "some", "many"]})
+    assert "are words" in draw(words).problem
+    alone = run(lambda point: 5.0 if point["workers"] == 2 else None, {"workers": [1, 2]})
+    assert "only one level" in draw(alone).problem
+    assert "went well" in draw(run(lambda point: None)).problem
+
+
+def test_where_lower_is_better_there_is_neither_law_nor_perfect_scaling() -> None:
+    records = run(lambda point: 1e5 * point["workers"] * (1 + 1e-3 * point["workers"] % 3))
+    records = RecordSet(**{**records.__dict__, "trials": records.trials.rename({"value": "read.lat.p99"})})
+    drawn = draw(records, y="read.lat.p99")
+    assert drawn.problem == "" and styled(drawn.spec, "fit") == [] and styled(drawn.spec, "reference") == []
+
+
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_few_repetitions_draw_what_there_is(repetitions: int) -> None:
+    drawn = draw(run(falling_back(), repetitions=repetitions))
+    assert drawn.problem == "" and len(rows(styled(drawn.spec, "mean")[0])) == 9
+    assert render.svg(drawn.spec).startswith("<svg")
