@@ -63,19 +63,19 @@ class Sampler:
         self._max_values = max_values
         self._logs = [_Log(monitor, self.warnings) for monitor in monitors]
         self._thread = threading.Thread(target=self._run, name="ioassay-sampler", daemon=True)
-        self._stopping = threading.Event()
+        self._running = threading.Lock()  # held until the end; cheaper to wait for than an Event
+        self._running.acquire()
         self._failure: BaseException | None = None
         self._origin_s = self._start_s = 0.0
         self._ended = False
         self._cpu_s = self._parsing_s = 0.0
-        self._readings = self._missed = 0
+        self._readings = self._missed = self._values = 0
 
     def start(self) -> None:
         """Take the first reading and begin; times count from the end of this call until `mark` says otherwise."""
         self._start_s = self._clock()
         self._read_all()
-        for log in self._logs:
-            log.warn_if_empty()
+        self._values = sum(log.begin() for log in self._logs)
         self._thread.start()
         self._origin_s = self._clock()
 
@@ -85,10 +85,10 @@ class Sampler:
 
     def end(self) -> None:
         """Take the last reading, at the end of the load, and take no more; what it costs to stop is not sampled."""
-        self._stopping.set()
         if self._thread.ident is None or self._ended:  # the load failed before `start`: there is nothing to read
             return
         self._ended = True
+        self._running.release()
         self._thread.join()
         if self._failure is None:
             self._read_all()
@@ -125,9 +125,9 @@ class Sampler:
 
     def _sample(self) -> None:
         tick = 1
-        while not self._stopping.wait(max(0.0, self._start_s + tick * self._interval_s - self._clock())):
+        while not self._running.acquire(timeout=max(0.0, self._start_s + tick * self._interval_s - self._clock())):
             self._read_all(counted=False)
-            if sum(log.values for log in self._logs) > self._max_values:
+            if self._values > self._max_values:
                 self._thin()
                 tick //= 2
             following = next_tick(tick, self._clock() - self._start_s, self._interval_s)
@@ -137,15 +137,14 @@ class Sampler:
     def _read_all(self, counted: bool = True) -> None:
         began_s = time.thread_time()
         for log in self._logs:
-            log.read(self._clock())
+            self._values += log.read(self._clock())
         self._readings += 1
         if counted:
             self._cpu_s += time.thread_time() - began_s
 
     def _thin(self) -> None:
         """Keep every second reading and take half as many from now on: memory stays bounded on a run of any length."""
-        for log in self._logs:
-            log.thin()
+        self._values = sum(log.thin() for log in self._logs)
         self._interval_s *= 2
 
 
@@ -167,42 +166,42 @@ class _Log:
         self._said: set[str] = set()
         self._names: tuple[str, ...] = ()
         self._rows: list[tuple[float, tuple[str, ...], array[float]]] = []
-        self._row_values = 0
         self._texts: deque[tuple[float, Texts, int]] = deque()
         self._text_bytes = 0
 
-    @property
-    def values(self) -> int:
-        """How many values there are, those in texts estimated by the latest row."""
-        return self._row_values + len(self._texts) * len(self._names)
-
-    def read(self, now_s: float) -> None:
+    def read(self, now_s: float) -> int:
+        """Take one reading; how many values it has, for a text by the latest that was parsed."""
+        if self._of_texts is not None and not self._of_texts.files:
+            return 0
         try:
             if self._of_texts is None:
                 self._keep(now_s, self._monitor.read())
-                return
+                return len(self._names)
             texts = self._of_texts.texts()
         except OSError as error:
             self._say("monitor-unreadable", f"monitor '{self._monitor.name}' could not be read: {error}")
-            return
+            return 0
         size = sum(map(len, texts))
         self._texts.append((now_s, texts, size))
         self._text_bytes += size
         while self._text_bytes > MAX_TEXT_BYTES:
             self._parse_oldest()
+        return len(self._names)
 
-    def warn_if_empty(self) -> None:
-        """After the first reading, before the load."""
+    def begin(self) -> int:
+        """Parse the first reading, before the load, and warn if it has nothing; how many values it has."""
         self._parse_all()
         if not self._names and not self._said and not getattr(self._monitor, "often_absent", False):
             self._say("monitor-empty", f"monitor '{self._monitor.name}' found nothing to read on this machine")
+        return len(self._names)
 
-    def thin(self) -> None:
-        even = len(self._rows) % 2
+    def thin(self) -> int:
+        """Drop every second reading; how many values are left."""
+        odd = len(self._rows) % 2
         self._rows = self._rows[::2]
-        self._row_values = sum(len(names) for _, names, _ in self._rows)
-        self._texts = deque(itertools.islice(self._texts, even, None, 2))
+        self._texts = deque(itertools.islice(self._texts, odd, None, 2))
         self._text_bytes = sum(size for _, _, size in self._texts)
+        return sum(len(names) for _, names, _ in self._rows) + len(self._texts) * len(self._names)
 
     def samples(self, origin_s: float) -> Samples:
         self._parse_all()
@@ -230,7 +229,6 @@ class _Log:
             self._names = names
         if names:
             self._rows.append((at_s, self._names, array("d", reading.values())))
-            self._row_values += len(names)
 
     def _note_lost(self, reading: Mapping[str, float], now_s: float) -> None:
         gone = {name.rpartition(".")[0] or name for name in self._names if name not in reading}
