@@ -162,3 +162,20 @@ def test_the_bootstrap_is_seeded_by_the_study(lab: Any) -> None:
         return findings(lab, study, plateau(4))[0].statistics["probability_of_being_best"]
 
     assert chances(1) == chances(1) != chances(2)
+
+
+def test_growth_beyond_proportion_follows_no_law(lab: Any) -> None:
+    rng = np.random.default_rng(8)
+    study = lab.study(factors={"workers": [1, 2, 3, 4, 6, 8]})
+    (found,) = findings(lab, study, lambda p, _: {"read.bw": 1e7 * p["workers"] ** 1.4 * rng.lognormal(0, 0.01)})
+    assert found.statistics["law"] is None and "law" not in found.statement
+    assert any("law of scaling" in caveat for caveat in found.caveats)
+
+
+@pytest.mark.parametrize(("factor", "levels"), [("rwmixwrite", [0, 25, 50, 75]), ("rwmixread", [25, 50, 75, 100])])
+def test_nothing_lies_beyond_none_and_all(lab: Any, factor: str, levels: list[int]) -> None:
+    rng = np.random.default_rng(9)
+    study = lab.study(factors={factor: levels})
+    best = 100 if 100 in levels else 0
+    (found,) = findings(lab, study, lambda p, _: {"read.bw": (300 - abs(best - p[factor])) * rng.lognormal(0, 0.002)})
+    assert found.statistics["best"] == best and "may lie beyond" not in found.statement

@@ -178,8 +178,10 @@ def positive(found: Peak) -> bool:
 
 
 def _missed(found: Law) -> bool:
-    """Whether the level means leave the law by more than a little, and not for certain by chance alone."""
+    """Whether the law is not what happens: contention below 0, or level means away from it, and not by chance alone."""
     risk = 1 - found.alpha_interval.confidence
+    if found.alpha_interval.high < 0:
+        return True
     return found.worst > LARGEST_MISS and (found.lack_p is None or found.lack_p < risk)
 
 

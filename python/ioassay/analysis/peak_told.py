@@ -147,6 +147,9 @@ def _edge(one: Peak) -> list[str]:
         return []
     if one.plateau[0] != one.plateau[1] or one.best not in (0, len(one.cells) - 1):
         return []
+    number = one.numbers[one.best]
+    if (one.best == 0 and number <= 1) or (number == 100 and "%" in level_text(one, one.best)):
+        return []  # there is nothing below one worker, nor above all
     end = "last" if one.best else "first"
     return [f"It is the {end} level that was tested: the best may lie beyond."]
 
@@ -187,7 +190,7 @@ def law(one: Peak, found: Law) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.2g} %"
+    return f"{max(share, 0) * 100:.2g} %"
 
 
 def _percents(bounds: Interval) -> str:
@@ -233,12 +236,12 @@ def _law_caveats(one: Peak, how: Ask) -> list[str]:
     if isinstance(one.amdahl, Undefined) and one.law is None:
         return [f"No law of scaling is fitted: {one.amdahl.reason}."]
     nearest = preferred(one.usl, one.amdahl)
+    if one.law is None and nearest is not None and nearest.alpha_interval.high < 0:
+        return ["It follows no law of scaling: it grows in proportion or more, and then less than the laws can say."]
     if one.law is None and nearest is not None:
         miss = wording.percent(nearest.worst)
         return [f"It follows no law of scaling: the level means leave the nearest by up to {miss}."]
     said = []
-    if one.law and one.law.alpha_interval.high < 0:
-        said.append("Throughput grows more than in proportion, for which the laws of scaling have no place.")
     if one.law and one.law.lack_p is not None and one.law.lack_p < 1 - how.confidence:
         said.append(
             "The level means leave the law by more than repetitions scatter "
