@@ -108,6 +108,13 @@ def test_a_corner_has_a_band_and_its_place_in_words_but_no_law() -> None:
     assert "bends near 4" in said and "no law of scaling fits" in said
 
 
+def test_noise_alone_has_neither_band_nor_law() -> None:
+    rng = np.random.default_rng(3)
+    drawn = draw(run(lambda point: 100 * rng.lognormal(0, 0.2)))
+    assert styled(drawn.spec, "window") == styled(drawn.spec, "fit") == []
+    assert "no level can be told from another" in subtitle(drawn.spec)
+
+
 def test_parts_can_be_left_out() -> None:
     drawn = draw(run(falling_back()), ideal=False, law=False, plateau=False, repetitions=False, log_x=True)
     for style in ("reference", "fit", "window", "repetition"):

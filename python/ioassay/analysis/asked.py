@@ -16,7 +16,7 @@ Study = Mapping[str, Any]
 # What is worth answering where a study names no responses, most telling first.
 _USUAL = (
     *(f"{direction}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for direction in metrics.DIRECTIONS),
-    "bogo_ops_rate",
+    "bogo_ops_real_rate",
     "value",
 )
 

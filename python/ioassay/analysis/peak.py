@@ -88,6 +88,11 @@ class Peak:
         found = preferred(self.usl, self.amdahl)
         return None if found is None or _missed(found) else found
 
+    @property
+    def unseen(self) -> bool:
+        """Whether no level can be told from another."""
+        return isinstance(self.near, NotWorse) and len(self.near.members) == len(self.cells)
+
     def level(self, index: int) -> object:
         """A level as the study wrote it."""
         return self.cells[index].point[self.factor]
@@ -187,9 +192,7 @@ def _missed(found: Law) -> bool:
 
 def _unseen(found: Peak) -> Undefined | None:
     """No curve is fitted to levels that cannot be told apart: it would follow chance."""
-    if isinstance(found.near, NotWorse) and len(found.near.members) == len(found.cells):
-        return Undefined("no level can be told from another")
-    return None
+    return Undefined("no level can be told from another") if found.unseen else None
 
 
 def _around(best: int, members: Sequence[int]) -> tuple[int, int]:

@@ -169,7 +169,7 @@ def _bend(one: Peak) -> list[str]:
 
 def _scales(one: Peak) -> list[str]:
     said = []
-    if one.scaling is not None and len(one.scaling) > 1:
+    if one.scaling is not None and not one.unseen:
         ends, last = (level_text(one, 0), level_text(one, len(one.cells) - 1)), one.scaling[-1]
         share = f"{wording.percent(last.efficiency)} of what perfect scaling would give"
         said.append(f"From {ends[0]} to {ends[1]} it grows {wording.times(last.speedup)}, {share}.")

@@ -115,7 +115,7 @@ class _Look:
         import altair as alt
 
         ends = self.found.plateau
-        if not self.spec.plateau or ends is None or ends[0] == ends[1]:
+        if not self.spec.plateau or ends is None or ends[0] == ends[1] or self.found.unseen:
             return []
         row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
         return [alt.Chart(layers.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
@@ -213,6 +213,8 @@ class _Look:
 
     def notes(self) -> list[str]:
         """The band, the law and what it predicts, or where the curve bends, in words."""
+        if self.found.unseen:
+            return ["no level can be told from another"]
         said = []
         if self.plateau():
             said.append(f"shaded: as good as the best{'' if self.found.exact else ' within noise'}")
