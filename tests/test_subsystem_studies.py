@@ -1,0 +1,82 @@
+"""The studies of subsystems: every sweep is there at both scales, short at `quick`, and runs where a small host can.
+
+What stress-ng makes of them is not tested here: that takes minutes, and differs from host to host.
+"""
+
+from typing import Any
+
+import pytest
+
+from ioassay import adjust, catalogue, plan
+from ioassay.study import Study, Suite
+
+WORKERS = [1, 2, 3, 4, 6, 8, 12, 16]
+POLICIES = ["batch", "fifo:99", "idle", "other", "rr:99"]
+SWEEPS: dict[str, tuple[str, dict[str, list[Any]]]] = {
+    "subsystem-cpu-workers": ("cpu", {"cpu-method": ["int16", "int64"], "workers": WORKERS}),
+    "subsystem-cpu-policy": ("cpu", {"cpu-method": ["int16", "int64"], "run.scheduler": POLICIES}),
+    "subsystem-cache-l1-workers": ("l1cache", {"workers": WORKERS}),
+    "subsystem-cache-l1-sets": ("l1cache", {"l1cache-sets": [2**power for power in range(10)]}),
+    "subsystem-cache-fence": ("cache", {"cache-fence": [False, True], "workers": WORKERS}),
+    "subsystem-io-ioprio": ("ioprio", {"workers": WORKERS}),
+    "subsystem-io-ioport": ("ioport", {"workers": WORKERS}),
+    "subsystem-memory-zlib": ("zlib", {"zlib-mem-level": list(range(1, 10))}),
+    "subsystem-memory-shm": ("shm", {"workers": WORKERS}),
+    "subsystem-network-netdev": ("netdev", {"workers": WORKERS}),
+    "subsystem-network-sockdiag": ("sockdiag", {"workers": WORKERS}),
+    "subsystem-pipe-pipeherd": ("pipeherd", {"workers": WORKERS}),
+    "subsystem-pipe-pipe": ("pipe", {"workers": WORKERS}),
+    "subsystem-scheduler-deadline": ("cpu", {"sched-deadline": list(range(100_000, 500_001, 20_000))}),
+    "subsystem-scheduler-rr": ("cpu", {"sched-prio": list(range(1, 100, 5))}),
+}
+SUBSYSTEMS = ("cpu", "cache", "io", "memory", "network", "pipe", "scheduler")
+QUICK_S = 240
+"""Of load; starting trials and the report take the rest of six minutes."""
+
+
+def quick(name: str) -> Suite:
+    return catalogue.load(name, lambda table: adjust.scaled(table, "quick"))
+
+
+def load_s(study: Study) -> float:
+    points = len(plan.points(study))
+    return points * study.max_repetitions * float(str(study.params["timeout"]).removesuffix("s"))
+
+
+def test_the_suite_has_every_sweep_once() -> None:
+    assert [study.name for study in catalogue.load("subsystems").studies] == list(SWEEPS)
+
+
+@pytest.mark.parametrize("subsystem", SUBSYSTEMS)
+def test_the_suite_of_a_subsystem_has_its_sweeps(subsystem: str) -> None:
+    names = [study.name for study in catalogue.load(f"subsystem-{subsystem}").studies]
+    assert names == [name for name in SWEEPS if name.startswith(f"subsystem-{subsystem}-")]
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_study_sweeps_what_it_says(name: str) -> None:
+    stressor, factors = SWEEPS[name]
+    (study,) = catalogue.load(name).studies
+    assert (study.driver, study.params["stressor"], study.factors) == ("stress_ng", stressor, factors)
+    assert study.max_repetitions >= 3
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_quick_scale_has_levels_of_every_factor(name: str) -> None:
+    _, factors = SWEEPS[name]
+    (study,) = quick(name).studies
+    assert study.factors.keys() == factors.keys()
+    for factor, levels in study.factors.items():
+        assert set(levels) <= set(factors[factor]), factor
+        assert len(levels) >= min(4, len(factors[factor])), f"{factor}: too few levels for a knee"
+    assert study.max_repetitions >= 2
+
+
+def test_the_quick_scale_loads_the_machine_for_less_than_four_minutes() -> None:
+    assert sum(load_s(study) for study in quick("subsystems").studies) <= QUICK_S
+
+
+def test_real_time_policies_of_stress_ng_leave_a_processor_of_three_to_the_lab() -> None:
+    (study,) = catalogue.load("subsystem-scheduler-rr").studies
+    assert study.params["sched"] == "rr"
+    assert 0 < study.params["workers"] < 3
