@@ -1,6 +1,9 @@
 """What the monitors cost the benchmark they watch: fio's null engine with and without them, and each reading's price.
 
-    .venv/bin/python benches/monitor_cost.py [--runs 3] [--rounds 12] [--window 2]
+    .venv/bin/python benches/monitor_cost.py [--only cost] [--runs 3] [--rounds 12] [--window 2]
+
+First what the sampler itself takes of one core with all monitors ten times a second, on the idle machine and with all
+cores loaded, and each monitor's share of it; then what that does to fio.
 
 The null engine does no I/O, so its IOPS are pure processor time: the worst case for anything that runs beside it. Two
 runs of fio differ by more than what is looked for, so the arms alternate in windows of one run, in random order within
@@ -19,7 +22,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -36,7 +40,7 @@ BASE = "no monitors"
 ARMS: dict[str, tuple[tuple[str, ...], float]] = {
     BASE: ((), 1.0),
     "cpu, disk every 250 ms": (("cpu", "disk"), 0.25),
-    "all five every 100 ms": (ALL, 0.1),
+    "all every 100 ms": (ALL, 0.1),
 }
 PSUTIL: dict[str, Callable[[], object]] = {
     "cpu": lambda: (psutil.cpu_times(percpu=True), psutil.cpu_times(), psutil.cpu_stats()),
@@ -53,9 +57,14 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=2.0, help="seconds of one window")
     parser.add_argument("--pairs", type=int, default=7, help="rounds of whole runs")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement of the sampler's own cost")
+    parser.add_argument("--only", choices=["cost"], help="leave out what takes longer")
     options = parser.parse_args()
     chance = random.Random(options.seed)
     say_prices()
+    say_cost(options.seconds)
+    if options.only:
+        return
     found = [alternating(options.rounds, options.window, chance) for _ in range(options.runs)]
     rounds = [one for run in found for one in run]
     say(f"windows of {options.window:g} s within {options.runs} runs, {len(rounds)} rounds", rounds)
@@ -81,6 +90,42 @@ def price_us(read: Callable[[], object], readings: int, pause_s: float = 0.0) ->
         read()
         spent_s += time.thread_time() - began_s
     return spent_s / readings * 1e6
+
+
+def say_cost(seconds: float, runs: int = 5) -> None:
+    """All monitors at 10 Hz: of one core, during the load and after it."""
+    print(f"\nall {len(ALL)} monitors every 100 ms, {seconds:g} s, median of {runs} (least … most), share of one core")
+    print(f"  {'':14s}{'while sampling':>30s}   parsing, after the end")
+    for title, busy in (("idle", 0), ("all cores busy", os.cpu_count() or 1)):
+        with burning(busy):
+            costs = [sampled(ALL, seconds) for _ in range(runs)]
+        share = sorted(cost["cpu_s"] / seconds for cost in costs)
+        parsing = statistics.median(cost["parsing_cpu_s"] / seconds for cost in costs)
+        spread = f"({share[0]:.3%} … {share[-1]:.3%})"
+        print(f"  {title:14s}{statistics.median(share):9.3%} {spread:>20s}   {parsing:.3%}", flush=True)
+    alone = {name: statistics.median(sampled((name,), seconds / 2)["cpu_s"] for _ in range(3)) for name in ALL}
+    bare = statistics.median(sampled((), seconds / 2)["cpu_s"] for _ in range(3))
+    print(f"  one alone, idle: {'  '.join(f'{name} {cost / seconds * 2:.3%}' for name, cost in alone.items())}")
+    print(f"  the sampler without any: {bare / seconds * 2:.3%}", flush=True)
+
+
+def sampled(names: Sequence[str], seconds: float) -> dict[str, float]:
+    sampler = Sampler([monitor(name) for name in names], 0.1)
+    sampler.start()
+    time.sleep(seconds)
+    return sampler.stop()[1]
+
+
+@contextmanager
+def burning(processes: int) -> Iterator[None]:
+    """So many processes that do nothing but compute."""
+    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
 
 
 def shuffled(chance: random.Random) -> list[str]:

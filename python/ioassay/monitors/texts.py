@@ -1,6 +1,6 @@
 """A monitor of files: taking their texts is parted from parsing them, which can wait until the load is over.
 
-Two thirds of what a reading costs is the parsing (benches/monitor_cost.py), so the sampler keeps the texts of a trial
+Half of what a reading costs is the parsing (benches/monitor_cost.py), so the sampler keeps the texts of a trial
 and parses them when it has ended. A text is as raw as can be: what is parsed of it later is what was there then.
 """
 
