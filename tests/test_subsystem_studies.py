@@ -69,7 +69,7 @@ def test_the_quick_scale_has_levels_of_every_factor(name: str) -> None:
     for factor, levels in study.factors.items():
         assert set(levels) <= set(factors[factor]), factor
         assert len(levels) >= min(4, len(factors[factor])), f"{factor}: too few levels for a knee"
-    assert study.max_repetitions >= 2
+    assert study.max_repetitions >= 3
 
 
 def test_the_quick_scale_loads_the_machine_for_less_than_four_minutes() -> None:
