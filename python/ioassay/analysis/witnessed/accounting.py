@@ -14,7 +14,7 @@ from ioassay.analysis.witnessed import tolerance
 from ioassay.analysis.witnessed.counts import Fault
 from ioassay.analysis.witnessed.evidence import Seen, without_first
 from ioassay.analysis.witnessed.matching import PASSES, Group, calls_of
-from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE
+from ioassay.analysis.witnessed.outcome import CONTRADICTED, HELD_UP, INCOMPLETE
 from ioassay.observation import Observation, Session
 from ioassay.record import Claim
 from ioassay.units import format_duration, format_rate
@@ -179,7 +179,7 @@ def _strict(
     )
     if not clamp and _perhaps_held_up(seconds, seen_s):
         text += " Either the tool was held up between its last call and its clock, or its clock is wrong."
-        return [*faults, Fault(INCOMPLETE, "HELD-UP", text)], [], numbers
+        return [*faults, Fault(INCOMPLETE, HELD_UP, text)], [], numbers
     text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
     return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
 

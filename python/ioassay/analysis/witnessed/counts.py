@@ -22,7 +22,10 @@ from ioassay.units import format_size
 _LEFT_OUT = {
     "ramp": "the ramp before its clock started is not in its numbers",
     "layout": "laying out the file is not in its numbers",
+    "pre-read": "reading the file before its clock started is not in its numbers",
 }
+_WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
+"""Engines of fio that move no data: they do nothing, or only create, look at and delete files."""
 _PAGE_BYTES = 4096
 _FAULT_BYTES = 16 * _PAGE_BYTES
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
@@ -89,8 +92,8 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
     if want.operations is None and want.bytes is None:
         return []
     engine = group.claims[0].engine
-    if engine == "null":
-        return [_null(want)]
+    if engine in _WITHOUT_DATA:
+        return [_null(want, engine)]
     hidden = unwatched(engine, observation.layers)
     if hidden or seen.source == NOTHING:
         return _by_device(group, want, device, hidden or "no calls were watched", mapped=engine == MAPPED)
@@ -101,7 +104,10 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
     return _more(group, want, seen) or _resolution(group, want, seen, device)
 
 
-def _null(want: Expected) -> Fault:
+def _null(want: Expected, engine: str) -> Fault:
+    if engine != "null":
+        text = f"{amount(want)} were claimed by an engine that moves no data ({engine}): its bytes are none of a file."
+        return Fault(UNSUBSTANTIATED, "NULL-ENGINE", text)
     return Fault(
         UNSUBSTANTIATED,
         "NULL-ENGINE",
@@ -112,9 +118,21 @@ def _null(want: Expected) -> Fault:
 
 def amount(want: Expected) -> str:
     """What was claimed, in words."""
-    parts = [f"{want.operations} operations" if want.operations is not None else ""]
+    parts = [_operations(want.operations) if want.operations is not None else ""]
     parts.append(format_size(want.bytes) if want.bytes is not None else "")
     return " and ".join(filter(None, parts))
+
+
+def _operations(number: int) -> str:
+    return f"{number} operation{'' if number == 1 else 's'}"
+
+
+def _apart(want: Expected, seen: Seen) -> str:
+    """Claimed and seen, with all digits of bytes that look the same when they are rounded."""
+    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    if want.bytes is not None and want.bytes != seen.bytes and format_size(want.bytes) == format_size(seen.bytes):
+        told += f" ({want.bytes} bytes were claimed, and {seen.bytes} moved)"
+    return told
 
 
 def seen_amount(seen: Seen) -> str:
@@ -124,7 +142,7 @@ def seen_amount(seen: Seen) -> str:
         "calls": "in all calls of the process tree",
         "process": "in the totals of the process tree",
     }
-    return f"{seen.operations} operations and {format_size(seen.bytes)} {where.get(seen.source, '')}".strip()
+    return f"{_operations(seen.operations)} and {format_size(seen.bytes)} {where.get(seen.source, '')}".strip()
 
 
 def _is_nothing(want: Expected, seen: Seen) -> bool:
@@ -182,7 +200,7 @@ def _fewer(group: Group, want: Expected, seen: Seen, device: Device, observation
     lacks_operations = want.operations is not None and seen.operations < want.operations
     if not lacks_bytes and not lacks_operations:
         return None
-    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    told = _apart(want, seen)
     claim = group.claims[0]
     if unsure := _unsure(group, observation):
         return Fault(INCOMPLETE, *unsure(told))
@@ -194,6 +212,10 @@ def _fewer(group: Group, want: Expected, seen: Seen, device: Device, observation
 def _unsure(group: Group, observation: Observation) -> Any:
     """Why fewer may have been seen than were made."""
     claim = group.claims[0]
+    if outlived := observation.health.get("outlived", 0):
+        processes = "1 process of it was" if outlived == 1 else f"{outlived} processes of it were"
+        text = f"{processes} still running when the command ended, and no longer watched"
+        return lambda told: ("CALLS-UNFINISHED", f"{told}; {text}.")
     at_end = {name: observation.health.get(name, 0) for name in ("in_flight", "unmatched")}
     if any(at_end.values()):
         text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in at_end.items() if count)
@@ -227,9 +249,9 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
         return []
     if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
         return []
-    if _leaves_out(group):
+    if leaves_out(group):
         return []
-    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    told = _apart(want, seen)
     # Only of files that are named is it known that nothing else was done to them on purpose.
     if seen.source == "files" and (group.named or group.one_pass) and group.claims[0].source != "user":
         return [Fault(CONTRADICTED, "MORE-SEEN", f"{told}: more than claimed, and nothing explains it.")]
@@ -237,13 +259,22 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
         Fault(
             INCOMPLETE,
             "MORE-SEEN",
-            f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told. "
-            "Name its files, and use the level syscalls.",
+            f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told."
+            f"{_how_to_tell(group, seen)}",
         )
     ]
 
 
-def _leaves_out(group: Group) -> bool:
+def _how_to_tell(group: Group, seen: Seen) -> str:
+    """What would tell them apart, where anything is left to be done."""
+    level = "use the level syscalls" if seen.source != "files" else ""
+    files = "name its files" if not any(claim.paths for claim in group.claims) else ""
+    steps = " and ".join(filter(None, (files, level)))
+    return f" To know, {steps}." if steps else ""
+
+
+def leaves_out(group: Group) -> bool:
+    """Whether a tool says that it did more than it reports."""
     return any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported)
 
 
@@ -279,7 +310,7 @@ def _by_device(group: Group, want: Expected, device: Device, why: str, *, mapped
     reached = max(device.own_bytes, device.process_bytes or 0)
     if device.known and _covers(reached, want):
         most = (want.bytes or 0) * (1 + tolerance.of("amplified")) + tolerance.of("loader_device_bytes")
-        if reached <= most or _leaves_out(group):
+        if reached <= most or leaves_out(group):
             return []
         text = f"{told}; devices moved {format_size(reached)}, and whether the rest belongs to it cannot be told."
         return [Fault(INCOMPLETE, "MORE-SEEN", text)]
