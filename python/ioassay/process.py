@@ -349,14 +349,19 @@ def _stat(pid: int) -> int | None:
     return None if state in "ZX" else int(group)
 
 
+def children() -> list[int]:
+    """Living children of this process, the adopted ones among them; none without CONFIG_PROC_CHILDREN."""
+    lists = Path("/proc/self/task").glob("*/children")
+    found = {int(text) for path in lists for text in path.read_text().split()}
+    return sorted(pid for pid in found if _stat(pid) is not None)
+
+
 def _end_adopted(tag: str) -> tuple[int, ...]:
     """End the children that became ours when their parent ended; their ids."""
     if not tag:
         return ()
-    # Absent without CONFIG_PROC_CHILDREN; then `watched` ends them, or the next run.
-    lists = Path("/proc/self/task").glob("*/children")
-    children = sorted({int(text) for path in lists for text in path.read_text().split()})
-    found = tuple(pid for pid in children if _end_tagged(pid, tag))
+    # Where there are no lists, `watched` ends them, or the next run.
+    found = tuple(pid for pid in children() if _end_tagged(pid, tag))
     for pid in found:
         with suppress(ChildProcessError):
             _reap(pid)

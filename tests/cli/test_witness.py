@@ -201,7 +201,36 @@ def test_a_program_without_a_claim_is_told_how_to_make_one(tmp_path: Path) -> No
 def test_a_command_that_fails_or_never_starts_is_not_hidden(tmp_path: Path) -> None:
     assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "exit 7", code=1)["exit_code"] == 7
     assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["exit_code"] is None
-    assert "no-such-program" in witness(tmp_path, "--level", "counters", "--", "no-such-program", code=1)["error"]
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["signal"] == 9
+    for backend in ("counters", "strace") if shutil.which("strace") else ("counters",):
+        assert "no-such-program" in witness(tmp_path, "--backend", backend, "--", "no-such-program", code=1)["error"]
+    counted = [*IOASSAY, "witness", "--level", "counters", "--"]
+    for script, said in (("exit 7", "ended with exit status 7."), ("kill -9 $$", "ended by SIGKILL.")):
+        done = subprocess.run([*counted, "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and f"The command {'was ' * ('SIG' in said)}{said}" in done.stdout
+
+
+def test_a_daemon_that_goes_on_is_told_and_nothing_is_called_a_lie(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(MIB))
+    daemon = "setsid sh -c 'sleep 1' & cat data > /dev/null"
+    argv = ("--level", "counters", "--claim", "bytes=64MiB", "--", "sh", "-c", daemon)
+    found = witness(tmp_path, *argv)
+    assert "outlived the command" in found["why"] and found["verdict"] == "INCOMPLETE", found["explanation"]
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_a_claim_may_name_a_file_by_any_way_that_leads_to_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder / "data")
+    for named, opened in (("link", folder / "data"), (folder / "data", "link"), ("link", "link")):
+        found = witness(
+            tmp_path, "--claim", f"bytes={SIZE},path={named}", "--", "dd", f"if={opened}", "of=/dev/null", "bs=1M"
+        )
+        assert found["verdict"] in ("CONFIRMED", "CONFIRMED-CACHED"), found["explanation"]
+    found = witness(
+        tmp_path, "--claim", f"bytes={SIZE},path=/no/such", "--", "dd", f"if={folder / 'data'}", "of=/dev/null"
+    )
+    assert found["verdict"] == "UNSUBSTANTIATED"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis.witnessed import tolerance
+from ioassay.analysis.witnessed.amounts import amount, apart, how_to_tell, percent, seen_amount
 from ioassay.analysis.witnessed.evidence import MAPPED, NOTHING, Device, Seen, unwatched
 from ioassay.analysis.witnessed.matching import Group
 from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
@@ -101,7 +102,8 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
         return [nothing]
     if fewer := _fewer(group, want, seen, device, observation):
         return [fewer]
-    return _more(group, want, seen) or _resolution(group, want, seen, device)
+    more = _more(group, want, seen) or _resolution(group, want, seen, device)
+    return more or _fewer_syncs(group, seen, observation)
 
 
 def _null(want: Expected, engine: str) -> Fault:
@@ -116,35 +118,6 @@ def _null(want: Expected, engine: str) -> Fault:
     )
 
 
-def amount(want: Expected) -> str:
-    """What was claimed, in words."""
-    parts = [_operations(want.operations) if want.operations is not None else ""]
-    parts.append(format_size(want.bytes) if want.bytes is not None else "")
-    return " and ".join(filter(None, parts))
-
-
-def _operations(number: int) -> str:
-    return f"{number} operation{'' if number == 1 else 's'}"
-
-
-def _apart(want: Expected, seen: Seen) -> str:
-    """Claimed and seen, with all digits of bytes that look the same when they are rounded."""
-    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
-    if want.bytes is not None and want.bytes != seen.bytes and format_size(want.bytes) == format_size(seen.bytes):
-        told += f" ({want.bytes} bytes were claimed, and {seen.bytes} moved)"
-    return told
-
-
-def seen_amount(seen: Seen) -> str:
-    """What was seen, in words."""
-    where = {
-        "files": "on its files",
-        "calls": "in all calls of the process tree",
-        "process": "in the totals of the process tree",
-    }
-    return f"{_operations(seen.operations)} and {format_size(seen.bytes)} {where.get(seen.source, '')}".strip()
-
-
 def _is_nothing(want: Expected, seen: Seen) -> bool:
     """No more than what others may have done, and the claim is larger than that."""
     if seen.operations == 0 or (seen.bytes == 0 and (want.bytes or 0) > 0):
@@ -156,12 +129,15 @@ def _is_nothing(want: Expected, seen: Seen) -> bool:
 def _nothing(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> Fault | None:
     if not (want.operations or want.bytes):
         return None
-    if not group.claims[0].engine and _covers(device.own_bytes, want):
+    elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
+    if not elsewhere and not group.claims[0].engine and _covers(device.own_bytes, want):
         return None if _device_only(want) else _hidden("the calls behind them were not seen")
-    if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
+    if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
         return _hidden("calls of another kind, or mapped files, may be behind it")
     missing = f" It names {', '.join(group.missing[:3])}, which nobody opened." if group.missing else ""
     errors = f" {seen.calls.errors} calls failed." if seen.calls.errors else ""
+    if observation.health.get("outlived", 0) and (unsure := _unsure(group, observation)):
+        return Fault(INCOMPLETE, *unsure(apart(want, seen)))
     return Fault(
         UNSUBSTANTIATED,
         "NOTHING-SEEN",
@@ -200,13 +176,13 @@ def _fewer(group: Group, want: Expected, seen: Seen, device: Device, observation
     lacks_operations = want.operations is not None and seen.operations < want.operations
     if not lacks_bytes and not lacks_operations:
         return None
-    told = _apart(want, seen)
+    told = apart(want, seen)
     claim = group.claims[0]
     if unsure := _unsure(group, observation):
         return Fault(INCOMPLETE, *unsure(told))
     if not claim.engine and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"{told}, and the device did more than these calls.")
-    return Fault(CONTRADICTED, "FEWER-SEEN", f"{told}, which is {_percent(want, seen)} less.")
+    return Fault(CONTRADICTED, "FEWER-SEEN", f"{told}, which is {percent(want, seen)} less.")
 
 
 def _unsure(group: Group, observation: Observation) -> Any:
@@ -227,13 +203,17 @@ def _unsure(group: Group, observation: Observation) -> Any:
     return None
 
 
-def _percent(want: Expected, seen: Seen) -> str:
-    short = []
-    if want.bytes:
-        short.append(1 - seen.bytes / want.bytes)
-    if want.operations:
-        short.append(1 - seen.operations / want.operations)
-    return f"{max(short, default=0.0) * 100:.3g} %"
+def _fewer_syncs(group: Group, seen: Seen, observation: Observation) -> list[Fault]:
+    """Of files that are known, synchronisations are counted as exactly as operations."""
+    claimed = sum(claim.syncs or 0 for claim in group.claims)
+    if seen.source != "files" or group.one_pass or seen.syncs is None or claimed <= seen.syncs:
+        return []
+    told = (
+        f"{claimed} synchronisation{'' if claimed == 1 else 's'} of its files were claimed; the kernel saw {seen.syncs}"
+    )
+    if unsure := _unsure(group, observation):
+        return [Fault(INCOMPLETE, *unsure(told))]
+    return [Fault(CONTRADICTED, "FEWER-SEEN", f"{told}.")]
 
 
 def surplus(want: Expected, seen: Seen) -> tuple[int, int]:
@@ -251,7 +231,7 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
         return []
     if leaves_out(group):
         return []
-    told = _apart(want, seen)
+    told = apart(want, seen)
     # Only of files that are named is it known that nothing else was done to them on purpose.
     if seen.source == "files" and (group.named or group.one_pass) and group.claims[0].source != "user":
         return [Fault(CONTRADICTED, "MORE-SEEN", f"{told}: more than claimed, and nothing explains it.")]
@@ -260,17 +240,9 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
             INCOMPLETE,
             "MORE-SEEN",
             f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told."
-            f"{_how_to_tell(group, seen)}",
+            f"{how_to_tell(group, seen)}",
         )
     ]
-
-
-def _how_to_tell(group: Group, seen: Seen) -> str:
-    """What would tell them apart, where anything is left to be done."""
-    level = "use the level syscalls" if seen.source != "files" else ""
-    files = "name its files" if not any(claim.paths for claim in group.claims) else ""
-    steps = " and ".join(filter(None, (files, level)))
-    return f" To know, {steps}." if steps else ""
 
 
 def leaves_out(group: Group) -> bool:
