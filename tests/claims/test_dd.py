@@ -94,3 +94,11 @@ def test_no_summary_where_there_should_be_one(bad: str) -> None:
 @pytest.mark.parametrize(("size", "found"), [("4k", 4096), ("2x1kB", 2000), ("b", None), ("1b", 512), ("", 512)])
 def test_sizes_are_in_dds_own_units(size: str, found: int | None) -> None:
     assert dd._size(size) == found
+
+
+def test_the_rate_belongs_to_the_bytes_that_are_printed() -> None:
+    """A full disk: six blocks were read, and five of them written; the rate is that of the five."""
+    printed = "6+0 records in\n5+0 records out\n5242880 bytes (5.2 MB, 5.0 MiB) copied, 0.0396 s, 132 MB/s\n"
+    read, write = claims.read(["dd", "if=a", "of=b", "bs=1M"], "", printed)
+    assert (read.bytes, read.rate_bytes_per_s) == (6 << 20, None)
+    assert (write.bytes, write.rate_bytes_per_s) == (5 << 20, 132e6)
