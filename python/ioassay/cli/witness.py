@@ -131,7 +131,7 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Clai
         folder = Path(name)
         sys.stdout.flush()
         with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-            watched = witness.watch(command, level, folder, sorted(devices), backend=backend, stdin=_stdin())
+            watched = witness.watch(command, level, folder, sorted(devices), backend=backend, stdin=tail.piped_in())
         return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
 
 
@@ -156,11 +156,6 @@ def _check_program(program: str, backend: str) -> None:
     """strace would start, and say by itself that there is no such program."""
     if backend == "strace" and shutil.which(program) is None:
         raise ToolError(f"cannot start '{program}': no such program in PATH, or it may not be executed")
-
-
-def _stdin() -> int | None:
-    """What is piped into us goes to the command; it has no terminal, since it runs in a group of its own."""
-    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno()
 
 
 def _claims(command: Sequence[str], folder: Path) -> list[Claim]:
