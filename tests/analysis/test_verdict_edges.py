@@ -158,3 +158,11 @@ def test_a_rate_shorter_than_its_clock_can_say_is_not_judged_and_a_hundredfold_o
 def test_nothing_is_told_of_kinds_without_bytes() -> None:
     seen = replace(observed(), operations=[], block=[], counters={"rchar": 100, "wchar": 0})
     assert saw(seen) == "The kernel saw read calls of 100 B."
+
+
+def test_what_a_script_did_beside_the_tool_is_not_held_against_it() -> None:
+    seen = observed(done=calls(2 * COUNT, 2 * SIZE, 2.0))
+    assert only(said(), seen).category == "CONTRADICTED"
+    found = only(said(doubts=("among-others",), seconds=0.5), seen)
+    assert (found.category, found.reason) == ("INCOMPLETE", "MORE-SEEN"), found.explanation
+    assert only(said(doubts=("among-others",)), observed(done=calls(COUNT // 2, SIZE // 2))).category == "CONTRADICTED"

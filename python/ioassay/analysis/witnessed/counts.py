@@ -196,6 +196,8 @@ def _unsure(group: Group, observation: Observation) -> Any:
     if any(at_end.values()):
         text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in at_end.items() if count)
         return lambda told: ("CALLS-UNFINISHED", f"{told}; the results of some calls were not seen ({text}).")
+    if group.one_pass and "among-others" in claim.doubts:
+        return lambda told: ("SIDES-UNKNOWN", f"{told}; other programs ran beside the tool, perhaps on the same file.")
     if "sides-unknown" in claim.doubts:
         return lambda told: ("SIDES-UNKNOWN", f"{told}; which files the tool copied is not known.")
     if "sparse" in claim.doubts:
@@ -233,7 +235,8 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
         return []
     told = apart(want, seen)
     # Only of files that are named is it known that nothing else was done to them on purpose.
-    if seen.source == "files" and (group.named or group.one_pass) and group.claims[0].source != "user":
+    others = any("among-others" in claim.doubts for claim in group.claims) or group.claims[0].source == "user"
+    if seen.source == "files" and (group.named or group.one_pass) and not others:
         return [Fault(CONTRADICTED, "MORE-SEEN", f"{told}: more than claimed, and nothing explains it.")]
     return [
         Fault(
