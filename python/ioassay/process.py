@@ -89,13 +89,15 @@ def run(
     on_held: Callable[[int], None] | None = None,
     on_ended: Callable[[int], None] | None = None,
     stdin: int | None = None,
+    spare_daemons: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
 
     `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
     `on_ended(pid)` is called when it and its group have ended, and its number is still its own. `stdin` is a descriptor
-    to read from, by default nothing; `timeout_s` may be infinite.
+    to read from, by default nothing; `timeout_s` may be infinite. With `spare_daemons`, what left the group and
+    outlives the program goes on when that has ended by itself; an exception ends it all the same.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
@@ -117,7 +119,7 @@ def run(
             on_ended(child.pid)
         status, usage = _reap(child.pid)
         _reap_group(child.pid)
-        leftovers += _end_adopted(tag)
+        leftovers += () if spare_daemons else _end_adopted(tag)
     except BaseException:
         _end_all(child.pid, tag)
         raise

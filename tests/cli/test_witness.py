@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -343,3 +345,30 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
     assert verdict["statistics"]["contradicted"] == 1
     assert "CONTRADICTED" in verdict["statement"]
     assert "CONTRADICTED" in Path(tmp_path / found["report"]).read_text()
+
+
+DAEMON = "setsid sleep 300 & echo $! > daemon; {then}"
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def test_a_daemon_survives_the_end_of_its_command_and_not_an_interruption(tmp_path: Path) -> None:
+    witness(tmp_path, "--level", "counters", "--", "sh", "-c", DAEMON.format(then="true"))
+    survived = int((tmp_path / "daemon").read_text())
+    assert _is_there(survived)
+    os.kill(survived, signal.SIGKILL)
+    (tmp_path / "daemon").unlink()
+    argv = [*IOASSAY, "witness", "--level", "counters", "--", "sh", "-c", DAEMON.format(then="sleep 300")]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        deadline_s = time.monotonic() + 30
+        while not (tmp_path / "daemon").exists() or not (tmp_path / "daemon").read_text().strip():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+    assert not _is_there(int((tmp_path / "daemon").read_text()))

@@ -42,6 +42,7 @@ def watch(
     backend that was asked for by name cannot run.
     """
     before = process.children()
+    tag = f"witness of {os.getpid()} in {folder}"
     with watching(level, devices, folder, backend=backend, layers=layers) as watched:
         outcome = process.run(
             watched.command(argv),
@@ -50,7 +51,9 @@ def watch(
             timeout_s=math.inf,
             on_held=watched.held,
             on_ended=watched.ended,
+            env={process.TRIAL_VARIABLE: tag},
             stdin=stdin,
+            spare_daemons=True,
         )
         return Watched(outcome, _with_outlived(watched.observation(outcome), set(process.children()) - set(before)))
 
