@@ -141,7 +141,7 @@ def test_a_hanging_tool_is_ended_at_the_studys_timeout(tmp_path: Path) -> None:
 
 def test_what_a_tool_leaves_behind_is_said(tmp_path: Path) -> None:
     record = run_stub(tmp_path, Stub("sleep 300 & exit 0"))
-    assert [warning.code for warning in record.warnings] == ["processes-left-behind"]
+    assert [warning.code for warning in record.warnings] == ["processes-left-behind", "witness-limited"]
 
 
 def test_monitors_watch_from_before_the_load_to_after_it(tmp_path: Path) -> None:

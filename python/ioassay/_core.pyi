@@ -387,8 +387,9 @@ class Witness:
     """BPF programs that watch a process tree, attached until this is finished or dropped.
 
     level is block, syscalls or record, with record the file that every block request is written to;
-    layers names what is watched besides (syscalls beside record). OSError when nothing can be watched
-    here, with the reason and the remedy; what this kernel lacks is left out and told in the result.
+    layers names what is watched besides (syscalls beside record); oldest among them takes the programs
+    for older kernels, to try them. OSError when nothing can be watched here, with the reason and the
+    remedy; what this kernel lacks is left out and told in the result.
     """
 
     def __new__(

@@ -155,7 +155,9 @@ class Observation:
     asked: str
     """The level asked for, one of LEVELS."""
     layers: Sequence[str]
-    """What was really watched: of 'counters', 'block', 'uring', 'aio', 'syscalls', 'record', 'page-cache'."""
+    """What was really watched: of 'counters', 'block', 'bios', 'uring', 'aio', 'syscalls', 'record', 'page-cache'.
+    'bios' beside 'block': who issued a request was told by its first bio, and it was counted when it was dispatched, as
+    kernels before 6.5 want it."""
     why: str = ""
     """Why less was watched than asked for, with the remedy; '' when nothing is missing."""
     kernel: str = ""

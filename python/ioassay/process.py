@@ -90,13 +90,15 @@ def run(
     on_held: Callable[[int], None] | None = None,
     on_ended: Callable[[int], None] | None = None,
     stdin: int | None = None,
+    spare_daemons: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
 
     `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
     `on_ended(pid)` is called when it and its group have ended, and its number is still its own. `stdin` is a descriptor
-    to read from, by default nothing; `timeout_s` may be infinite.
+    to read from, by default nothing; `timeout_s` may be infinite. With `spare_daemons`, what left the group and
+    outlives the program goes on when that has ended by itself; an exception ends it all the same.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
@@ -118,7 +120,7 @@ def run(
             on_ended(child.pid)
         status, usage = _reap(child.pid)
         _reap_group(child.pid)
-        leftovers += _end_adopted(tag)
+        leftovers += () if spare_daemons else _end_adopted(tag)
     except BaseException:
         _end_all(child.pid, tag)
         raise
@@ -350,14 +352,19 @@ def _stat(pid: int) -> int | None:
     return None if state in "ZX" else int(group)
 
 
+def children() -> list[int]:
+    """Living children of this process, the adopted ones among them; none without CONFIG_PROC_CHILDREN."""
+    lists = Path("/proc/self/task").glob("*/children")
+    found = {int(text) for path in lists for text in path.read_text().split()}
+    return sorted(pid for pid in found if _stat(pid) is not None)
+
+
 def _end_adopted(tag: str) -> tuple[int, ...]:
     """End the children that became ours when their parent ended; their ids."""
     if not tag:
         return ()
-    # Absent without CONFIG_PROC_CHILDREN; then `watched` ends them, or the next run.
-    lists = Path("/proc/self/task").glob("*/children")
-    children = sorted({int(text) for path in lists for text in path.read_text().split()})
-    found = tuple(pid for pid in children if _end_tagged(pid, tag))
+    # Where there are no lists, `watched` ends them, or the next run.
+    found = tuple(pid for pid in children() if _end_tagged(pid, tag))
     for pid in found:
         with suppress(ChildProcessError):
             _reap(pid)

@@ -112,7 +112,8 @@ class Claim:
     'end-of-file' (the read that finds it), 'stonewalled' (processes that the first to end stopped)."""
     doubts: Sequence[str] = ()
     """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
-    counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing)."""
+    counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),
+    'among-others' (a script started it, or it starts others: these may use the same files)."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,9 @@ def test_sides_that_are_no_files_claim_nothing() -> None:
 
 
 def test_without_arguments_nobody_knows_the_sides() -> None:
-    assert {claim.doubts for claim in claims.read(["./copy.sh"], "", text("plain"))} == {("sides-unknown",)}
+    assert {claim.doubts for claim in claims.read(["./copy.sh"], "", text("plain"))} == {
+        ("sides-unknown", "among-others")
+    }
 
 
 def test_of_a_dd_that_was_asked_while_running_the_last_summary_counts() -> None:
@@ -94,3 +96,20 @@ def test_no_summary_where_there_should_be_one(bad: str) -> None:
 @pytest.mark.parametrize(("size", "found"), [("4k", 4096), ("2x1kB", 2000), ("b", None), ("1b", 512), ("", 512)])
 def test_sizes_are_in_dds_own_units(size: str, found: int | None) -> None:
     assert dd._size(size) == found
+
+
+def test_the_rate_belongs_to_the_bytes_that_are_printed() -> None:
+    """A full disk: six blocks were read, and five of them written; the rate is that of the five."""
+    printed = "6+0 records in\n5+0 records out\n5242880 bytes (5.2 MB, 5.0 MiB) copied, 0.0396 s, 132 MB/s\n"
+    read, write = claims.read(["dd", "if=a", "of=b", "bs=1M"], "", printed)
+    assert (read.bytes, read.rate_bytes_per_s) == (6 << 20, None)
+    assert (write.bytes, write.rate_bytes_per_s) == (5 << 20, 132e6)
+
+
+def test_a_script_may_do_more_than_the_tool_in_it() -> None:
+    printed = "1+0 records in\n1+0 records out\n4096 bytes (4.1 kB, 4.0 KiB) copied, 0.001 s, 4.1 MB/s\n"
+    alone = (["dd", "if=a", "of=b"], ["nice", "dd", "if=a", "of=b"], ["sh", "-c", "exec dd if=a of=b"])
+    among = (["sh", "-c", "cat a; dd if=a of=b"], ["./bench.sh"])
+    for argv, doubted in [*((one, False) for one in alone), *((one, True) for one in among)]:
+        claims_ = claims.read(argv, "", printed)
+        assert claims_ and all(("among-others" in one.doubts) == doubted for one in claims_), argv

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,7 +203,36 @@ def test_a_program_without_a_claim_is_told_how_to_make_one(tmp_path: Path) -> No
 def test_a_command_that_fails_or_never_starts_is_not_hidden(tmp_path: Path) -> None:
     assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "exit 7", code=1)["exit_code"] == 7
     assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["exit_code"] is None
-    assert "no-such-program" in witness(tmp_path, "--level", "counters", "--", "no-such-program", code=1)["error"]
+    assert witness(tmp_path, "--level", "counters", "--", "sh", "-c", "kill -9 $$", code=1)["signal"] == 9
+    for backend in ("counters", "strace") if shutil.which("strace") else ("counters",):
+        assert "no-such-program" in witness(tmp_path, "--backend", backend, "--", "no-such-program", code=1)["error"]
+    counted = [*IOASSAY, "witness", "--level", "counters", "--"]
+    for script, said in (("exit 7", "ended with exit status 7."), ("kill -9 $$", "ended by SIGKILL.")):
+        done = subprocess.run([*counted, "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and f"The command {'was ' * ('SIG' in said)}{said}" in done.stdout
+
+
+def test_a_daemon_that_goes_on_is_told_and_nothing_is_called_a_lie(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(MIB))
+    daemon = "setsid sh -c 'sleep 1' & cat data > /dev/null"
+    argv = ("--level", "counters", "--claim", "bytes=64MiB", "--", "sh", "-c", daemon)
+    found = witness(tmp_path, *argv)
+    assert "outlived the command" in found["why"] and found["verdict"] == "INCOMPLETE", found["explanation"]
+
+
+@pytest.mark.root
+@pytest.mark.bpf
+def test_a_claim_may_name_a_file_by_any_way_that_leads_to_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder / "data")
+    for named, opened in (("link", folder / "data"), (folder / "data", "link"), ("link", "link")):
+        found = witness(
+            tmp_path, "--claim", f"bytes={SIZE},path={named}", "--", "dd", f"if={opened}", "of=/dev/null", "bs=1M"
+        )
+        assert found["verdict"] in ("CONFIRMED", "CONFIRMED-CACHED"), found["explanation"]
+    found = witness(
+        tmp_path, "--claim", f"bytes={SIZE},path=/no/such", "--", "dd", f"if={folder / 'data'}", "of=/dev/null"
+    )
+    assert found["verdict"] == "UNSUBSTANTIATED"
 
 
 @pytest.mark.parametrize(
@@ -314,3 +345,30 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
     assert verdict["statistics"]["contradicted"] == 1
     assert "CONTRADICTED" in verdict["statement"]
     assert "CONTRADICTED" in Path(tmp_path / found["report"]).read_text()
+
+
+DAEMON = "setsid sleep 300 & echo $! > daemon; {then}"
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+def test_a_daemon_survives_the_end_of_its_command_and_not_an_interruption(tmp_path: Path) -> None:
+    witness(tmp_path, "--level", "counters", "--", "sh", "-c", DAEMON.format(then="true"))
+    survived = int((tmp_path / "daemon").read_text())
+    assert _is_there(survived)
+    os.kill(survived, signal.SIGKILL)
+    (tmp_path / "daemon").unlink()
+    argv = [*IOASSAY, "witness", "--level", "counters", "--", "sh", "-c", DAEMON.format(then="sleep 300")]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        deadline_s = time.monotonic() + 30
+        while not (tmp_path / "daemon").exists() or not (tmp_path / "daemon").read_text().strip():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+    assert not _is_there(int((tmp_path / "daemon").read_text()))

@@ -21,12 +21,20 @@ pub(crate) fn index_of(value: u64) -> usize {
 
 /// Smallest and largest value of the bucket at `index`.
 pub(crate) fn bounds_of(index: usize) -> (u64, u64) {
-    let index = index as u64;
-    if index < 2 * SUB_COUNT {
+    bucket_bounds(SUB_BITS, index)
+}
+
+/// Smallest and largest value of the bucket at `index` of a layout in which each power of two is
+/// cut into `2^sub_bits` buckets: 10 bits here, fewer where memory is scarce.
+#[inline]
+#[must_use]
+pub fn bucket_bounds(sub_bits: u32, index: usize) -> (u64, u64) {
+    let (index, sub_count) = (index as u64, 1_u64 << sub_bits);
+    if index < 2 * sub_count {
         return (index, index);
     }
-    let shift = (index >> SUB_BITS) - 1;
-    let low = ((index & (SUB_COUNT - 1)) + SUB_COUNT) << shift;
+    let shift = (index >> sub_bits) - 1;
+    let low = ((index & (sub_count - 1)) + sub_count) << shift;
     (low, low + ((1 << shift) - 1))
 }
 

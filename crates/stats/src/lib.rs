@@ -26,7 +26,7 @@ pub use error::Error;
 pub use exact::ExactMoments;
 pub use histogram::{Bucket, Histogram};
 pub use interval::{OrderRanks, order_ranks};
-pub use layout::RELATIVE_BUCKET_WIDTH;
+pub use layout::{RELATIVE_BUCKET_WIDTH, bucket_bounds};
 pub use moments::Moments;
 pub use quantile::FractionalRank;
 pub use sample::{percentile, percentile_interval, percentiles};

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ioassay.analysis import asked
 from ioassay.analysis.passes import SPAN, Pass
 from ioassay.analysis.witnessed import accounting
-from ioassay.analysis.witnessed.outcome import INCOMPLETE
+from ioassay.analysis.witnessed.outcome import HELD_UP, INCOMPLETE
 from ioassay.record import Scalar
 
 WITHIN = 0.01
@@ -70,7 +70,10 @@ class Cell:
                 return RECORD
         if self._is_held():
             return HELD
-        lost = any(one.verdict is not None and one.verdict.category == INCOMPLETE for one in self.passes)
+        lost = any(
+            one.verdict is not None and one.verdict.category == INCOMPLETE and one.verdict.reason != HELD_UP
+            for one in self.passes
+        )
         return LOST if lost else UNEXPLAINED
 
     def _is_held(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, cast
 
 from ioassay.claims import command
@@ -91,4 +92,11 @@ def read(argv: Sequence[str], stdout: str, stderr: str = "", files: Mapping[str,
     text = "\n".join(part for part in texts if part)
     if found.looks_like(other) and not found.looks_like(text):
         text = other  # 2>&1, or a wrapper that prints elsewhere
-    return found.read(text, argv)
+    claims = found.read(text, argv)
+    return claims if _alone(found, argv) else [replace(one, doubts=(*one.doubts, "among-others")) for one in claims]
+
+
+def _alone(found: Parser, argv: Sequence[str]) -> bool:
+    """Whether nothing but the tool is started: what a script does beside it is seen as well, and not claimed."""
+    programs = command.plain(argv)
+    return len(programs) == 1 and found.matches(command.program(programs[0]))

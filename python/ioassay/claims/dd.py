@@ -149,7 +149,7 @@ def _claim(kind: str, block: _Block, call: Mapping[str, str], doubts: Sequence[s
         operations=full + partial,
         bytes=moved,
         seconds=block.seconds,
-        rate_bytes_per_s=block.rate,
+        rate_bytes_per_s=block.rate if moved in (None, block.total_bytes) else None,  # it is that of the bytes printed
         rate_unit_bytes=block.rate_step,
         clock_step_s=block.clock_step_s,
         syncs=int(synced) if call and not reads else None,

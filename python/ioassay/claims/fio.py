@@ -133,7 +133,7 @@ def _claim(
         record_bytes=options.record_bytes.get(kind),
         includes=("fsync",) if options.fsyncs and kind == options.syncs_with else (),
         unreported=(*options.unreported, *unreported),
-        doubts=() if operations else ("no-operations",),
+        doubts=(*(() if operations else ("no-operations",)), *(("among-others",) if options.runs_others else ())),
     )
 
 

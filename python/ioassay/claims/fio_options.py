@@ -32,6 +32,8 @@ class Told:
     unreported: Sequence[str] = ()
     only_kind: str = ""
     """Where all jobs only read, only write or only trim."""
+    runs_others: bool = False
+    """Commands are run before or after a job, and may use the same files."""
     syncs_with: str = ""
     """The direction that fio's fsyncs belong to: writes, or reads where nothing is written."""
 
@@ -51,6 +53,7 @@ def told(jobs: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> Told:
         fsyncs=any(_number(table, name) for table in tables for name in ("fsync", "fdatasync", "end_fsync")),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
+        runs_others=any(table.keys() & {"exec_prerun", "exec_postrun"} for table in tables),
         syncs_with="write" if _wrote(jobs) else "read",
     )
 

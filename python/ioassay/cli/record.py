@@ -55,7 +55,7 @@ def record(
     traces.check_output(output, to, force=force)
     beside = None if str(output) == "-" else output.absolute().parent  # a recording may need more room than /tmp has
     with tempfile.TemporaryDirectory(prefix=".ioassay-record-", dir=beside) as name:
-        watched = _watched(command, Path(name), quiet=json)
+        watched = _watched(command, Path(name), quiet=json or str(output) == "-")
         recording = {"path": str(Path(name) / "requests.bin"), "own": not everybody}
         described = {"recording": {**recording, "device": number} if number else recording}
         done = _written(described, output, to, lose or (), force=force)
@@ -110,7 +110,7 @@ def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Watched:
     shown = sys.stderr if quiet else sys.stdout
     sys.stdout.flush()
     with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-        watched = witness.watch(command, RECORD, folder, sorted(devices), backend="bpf")
+        watched = witness.watch(command, RECORD, folder, sorted(devices), backend="bpf", stdin=tail.piped_in())
     if watched.seen is None or watched.seen.backend != "bpf":
         raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
     if lost := _lost(watched.seen):
@@ -125,7 +125,7 @@ def _lost(seen: Observation) -> int:
 
 
 def _say(output: Path, watched: Watched, done: Mapping[str, Any], *, json: bool) -> None:
-    from ioassay.cli import trace_text
+    from ioassay.cli import trace_text, witness_text
 
     seen = watched.seen
     assert seen is not None
@@ -135,6 +135,10 @@ def _say(output: Path, watched: Watched, done: Mapping[str, Any], *, json: bool)
         console.emit({"trace": str(output), **done, **ended, **counts, "layers": list(seen.layers)})
         return
     trace_text.written(output, done)
-    if str(output) != "-":
+    if failed := witness_text.how_it_failed(watched.outcome):
+        console.note(failed)
+    if not done["changes"]["given"]:
+        console.note("no request was made: memory answered, or the kernel's write-back wrote for it (see --all)")
+    elif str(output) != "-":
         # A disk may be larger than the simulated drive; wrapping keeps neighbours beside each other.
         console.line(f"simulate it with: ioassay simulate {output} --limit 160GiB --beyond wrap")

@@ -1,7 +1,8 @@
-"""Shows what a running command prints, as it prints it: its output goes to files, and a terminal wants to see it."""
+"""What a running command reads and prints: its output goes to files, and a terminal wants to see it as it comes."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,11 @@ from typing import BinaryIO
 
 _PAUSE_S = 0.1
 _PIECE_BYTES = 1 << 16
+
+
+def piped_in() -> int | None:
+    """What is piped into us goes to the command; it has no terminal, since it runs in a group of its own."""
+    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno()
 
 
 @contextmanager

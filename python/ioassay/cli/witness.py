@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ioassay.cli import console, options, tail
-from ioassay.errors import Contradicted, InputError, UsageError
+from ioassay.errors import Contradicted, InputError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from ioassay.analysis.witnessed.outcome import Verdict
@@ -122,19 +124,38 @@ def _runs(
 def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
     from ioassay import host, witness
 
+    _check_program(command[0], backend)
     devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
     shown = sys.stderr if quiet else sys.stdout
     with tempfile.TemporaryDirectory(prefix="ioassay-witness-") as name:
         folder = Path(name)
         sys.stdout.flush()
         with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-            watched = witness.watch(command, level, folder, sorted(devices), backend=backend, stdin=_stdin())
-        return Run(watched, stated or _claims(command, folder))
+            watched = witness.watch(command, level, folder, sorted(devices), backend=backend, stdin=tail.piped_in())
+        return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
 
 
-def _stdin() -> int | None:
-    """What is piped into us goes to the command; it has no terminal, since it runs in a group of its own."""
-    return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno()
+def _as_opened(claim: Claim, seen: Observation | None) -> Claim:
+    """The claim with its files under the names by which they were opened: links lead to them as well."""
+    from dataclasses import replace
+
+    opened = {(file.dev, file.inode): file.path for file in seen.files if file.path} if seen is not None else {}
+    return replace(claim, paths=tuple(opened.get(_identity(path), path) for path in claim.paths))
+
+
+def _identity(path: str) -> tuple[str, int]:
+    """Device and inode as the kernel has them; of no file where the path leads to none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (any text, also one that is no path)
+    except (OSError, ValueError):
+        return "", 0
+    return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
+
+
+def _check_program(program: str, backend: str) -> None:
+    """strace would start, and say by itself that there is no such program."""
+    if backend == "strace" and shutil.which(program) is None:
+        raise ToolError(f"cannot start '{program}': no such program in PATH, or it may not be executed")
 
 
 def _claims(command: Sequence[str], folder: Path) -> list[Claim]:

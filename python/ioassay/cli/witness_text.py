@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ioassay.cli.witness import Run
     from ioassay.observation import Observation, Requests
     from ioassay.record import Claim
+    from ioassay.roles import Outcome
 
 _MOST_CLAIMS = 12
 """Claims that are told one by one; an automatic IOzone run makes hundreds."""
@@ -30,6 +32,7 @@ def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict
     return {
         "command": list(command),
         "exit_code": run.watched.outcome.exit_code,
+        "signal": run.watched.outcome.signal,
         "seconds": run.watched.outcome.duration_s,
         "backend": seen.backend,
         "asked": seen.asked,
@@ -64,6 +67,8 @@ def _operation(item: Mapping[str, Any]) -> dict[str, Any]:
 def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
     """The verdicts, then what they rest on."""
     console.line()
+    if ended := how_it_failed(run.watched.outcome):
+        console.line(f"{ended}\n")
     if not judged:
         console.line(f"{result['verdict']}: no claim")
         console.paragraph(f"{result['explanation']} State one with --claim bytes=…,ops=…,seconds=…", "    ")
@@ -80,6 +85,20 @@ def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
     _say_seen(run.seen, result)
     _say_watch(run.seen)
+
+
+def how_it_failed(outcome: Outcome) -> str:
+    """The sentence on a command that did not end well; '' for one that did."""
+    if outcome.signal is not None:
+        return f"The command was ended by {_signal_name(outcome.signal)}."
+    return f"The command ended with exit status {outcome.exit_code}." if outcome.exit_code else ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _shared_notes(judged: Sequence[Verdict]) -> list[str]:

@@ -6,7 +6,8 @@ import math
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioassay import process
@@ -40,6 +41,8 @@ def watch(
     `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
     backend that was asked for by name cannot run.
     """
+    before = process.children()
+    tag = f"witness of {os.getpid()} in {folder}"
     with watching(level, devices, folder, backend=backend, layers=layers) as watched:
         outcome = process.run(
             watched.command(argv),
@@ -48,9 +51,21 @@ def watch(
             timeout_s=math.inf,
             on_held=watched.held,
             on_ended=watched.ended,
+            env={process.TRIAL_VARIABLE: tag},
             stdin=stdin,
+            spare_daemons=True,
         )
-        return Watched(outcome, watched.observation(outcome))
+        return Watched(outcome, _with_outlived(watched.observation(outcome), set(process.children()) - set(before)))
+
+
+def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
+    """Daemons left the command's group and were adopted: they go on, and nobody watches them any more."""
+    if seen is None or not processes:
+        return seen
+    number = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
+    why = f"{number} outlived the command, and what it left to do was not watched"
+    health = {**seen.health, "outlived": len(processes)}
+    return replace(seen, health=health, why="; ".join(filter(None, (seen.why, why))))
 
 
 def paths_in(argv: Sequence[str]) -> list[Path]:

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ioassay.analysis.witnessed import tolerance
+from ioassay.analysis.witnessed.amounts import duration, too_high
 from ioassay.analysis.witnessed.counts import Fault
 from ioassay.analysis.witnessed.evidence import Seen, without_first
 from ioassay.analysis.witnessed.matching import PASSES, Group, calls_of
-from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE
+from ioassay.analysis.witnessed.outcome import CONTRADICTED, HELD_UP, INCOMPLETE
 from ioassay.observation import Observation, Session
 from ioassay.record import Claim
-from ioassay.units import format_duration, format_rate
+from ioassay.units import format_rate
 
 _NS = 1e-9
 
@@ -95,7 +96,7 @@ def judge_times(group: Group, seen: Seen, observation: Observation) -> tuple[lis
     faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
     claim = group.claims[0]
     seconds = claimed_seconds(claim)
-    if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed:
+    if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed or claim.bytes == 0:
         why = _untimed(group, seen, observation) if any(claimed_seconds(one) for one in group.claims) else ""
         return faults, [why] if why else [], {}
     accounted = of_group(group)
@@ -114,19 +115,23 @@ def _untimed(group: Group, seen: Seen, observation: Observation) -> str:
         return "Its times were not judged: strace slows every call down."
     if len(group.claims) > 1:
         return "Times and rates were not judged: the calls of single claims were not told apart."
+    if not seen.calls.bytes and group.claims[0].bytes == 0:
+        return "Times and rates were not judged: nothing was moved."
     if not seen.timed:
         return "Times and rates were not judged: single calls were not watched; the level syscalls does."
     return ""
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:
-    """No interval is longer than the command ran."""
-    if not observation.held_ns or not observation.ended_ns or claim.seconds is None:
+    """No interval is longer than the command ran, and no mean latency."""
+    if not observation.held_ns or not observation.ended_ns:
         return []
     life_s = (observation.ended_ns - observation.held_ns) * _NS
-    if claim.seconds <= life_s + allowed_s(claim, claim.seconds) + 0.01 * life_s:
+    longest_s = max(claim.seconds or 0.0, claim.latency_ns.get("mean", 0.0) * _NS)
+    if longest_s <= life_s + allowed_s(claim, longest_s) + 0.01 * life_s:
         return []
-    text = f"{format_duration(claim.seconds)} were claimed, and the command ran for {format_duration(life_s)} in all."
+    of = "" if claim.seconds == longest_s else " for an operation"
+    text = f"{duration(longest_s)} were claimed{of}, and the command ran for {duration(life_s)} in all."
     return [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", text)]
 
 
@@ -138,7 +143,7 @@ def _itself(claim: Claim) -> list[Fault]:
     if abs(implied_s - claim.seconds) <= allowed_s(claim, claim.seconds) + 0.01 * claim.seconds:
         return []
     text = (
-        f"The claim is at odds with itself: its bytes in its {format_duration(claim.seconds)} are "
+        f"The claim is at odds with itself: its bytes in its {duration(claim.seconds)} are "
         f"{format_rate(claim.bytes / claim.seconds)}, and it says {format_rate(claim.rate_bytes_per_s)}."
     )
     return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", text)]
@@ -174,12 +179,12 @@ def _strict(
     clamp = "clock-clamp" in claim.doubts
     shown = [format_rate(accounted.bytes / s) if s else "no rate" for s in (seconds, seen_s)]
     text = (
-        f"{format_duration(seconds)} ({shown[0]}) were claimed; from its first to its last call it took "
-        f"{format_duration(seen_s)} ({shown[1]})."
+        f"{duration(seconds)} ({shown[0]}) were claimed; from its first to its last call it took "
+        f"{duration(seen_s)} ({shown[1]})."
     )
     if not clamp and _perhaps_held_up(seconds, seen_s):
         text += " Either the tool was held up between its last call and its clock, or its clock is wrong."
-        return [*faults, Fault(INCOMPLETE, "HELD-UP", text)], [], numbers
+        return [*faults, Fault(INCOMPLETE, HELD_UP, text)], [], numbers
     text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
     return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
 
@@ -205,24 +210,33 @@ def _loose(
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
     """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons."""
     notes = []
-    skipped = {"ramp", "layout", "stonewalled"} & set(claim.unreported)
+    skipped = {"ramp", "layout", "stonewalled", "pre-read"} & set(claim.unreported)
     spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
     longest_s = max(spans, default=0.0)
     numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds))
     if skipped:
         notes.append(f"Its interval was not judged: what was seen includes {' and '.join(sorted(skipped))}.")
+    elif seconds < longest_s / 2 and longest_s <= seconds + numbers["allowed_seconds"]:
+        notes.append(
+            f"Its rate was not judged: {duration(seconds)} are less than clocks around calls may be off by "
+            f"({duration(numbers['allowed_seconds'])})."
+        )
     elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
         text = (
-            f"{format_duration(seconds)} were claimed; its calls took {format_duration(longest_s)} from the first to "
-            f"the last, so its rate is {(longest_s / seconds - 1) * 100 if seconds else 100:.3g} % too high."
+            f"{duration(seconds)} were claimed; its calls took {duration(longest_s)} from the first to "
+            f"the last, so {_rate_told(longest_s, seconds)}."
         )
         faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", text)]
     elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
         notes.append(
-            f"It claims {format_duration(seconds)}; its calls lasted {format_duration(_span(seen))} from the first to "
+            f"It claims {duration(seconds)}; its calls lasted {duration(_span(seen))} from the first to "
             "the last: its clock also ran while it did no I/O (start, pauses, synchronisation)."
         )
     return faults, notes, numbers
+
+
+def _rate_told(seen_s: float, claimed_s: float) -> str:
+    return f"its rate is {too_high(seen_s / claimed_s)}" if claimed_s else "it has no rate"
 
 
 def _span(seen: Seen) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis.witnessed import tolerance
+from ioassay.analysis.witnessed.amounts import amount, apart, how_to_tell, percent, seen_amount
 from ioassay.analysis.witnessed.evidence import MAPPED, NOTHING, Device, Seen, unwatched
 from ioassay.analysis.witnessed.matching import Group
 from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
@@ -22,7 +23,10 @@ from ioassay.units import format_size
 _LEFT_OUT = {
     "ramp": "the ramp before its clock started is not in its numbers",
     "layout": "laying out the file is not in its numbers",
+    "pre-read": "reading the file before its clock started is not in its numbers",
 }
+_WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
+"""Engines of fio that move no data: they do nothing, or only create, look at and delete files."""
 _PAGE_BYTES = 4096
 _FAULT_BYTES = 16 * _PAGE_BYTES
 """At most so much is mapped by one fault (fault_around_bytes in mm/memory.c)."""
@@ -89,8 +93,8 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
     if want.operations is None and want.bytes is None:
         return []
     engine = group.claims[0].engine
-    if engine == "null":
-        return [_null(want)]
+    if engine in _WITHOUT_DATA:
+        return [_null(want, engine)]
     hidden = unwatched(engine, observation.layers)
     if hidden or seen.source == NOTHING:
         return _by_device(group, want, device, hidden or "no calls were watched", mapped=engine == MAPPED)
@@ -98,33 +102,20 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
         return [nothing]
     if fewer := _fewer(group, want, seen, device, observation):
         return [fewer]
-    return _more(group, want, seen) or _resolution(group, want, seen, device)
+    more = _more(group, want, seen) or _resolution(group, want, seen, device)
+    return more or _fewer_syncs(group, seen, observation)
 
 
-def _null(want: Expected) -> Fault:
+def _null(want: Expected, engine: str) -> Fault:
+    if engine != "null":
+        text = f"{amount(want)} were claimed by an engine that moves no data ({engine}): its bytes are none of a file."
+        return Fault(UNSUBSTANTIATED, "NULL-ENGINE", text)
     return Fault(
         UNSUBSTANTIATED,
         "NULL-ENGINE",
         f"{amount(want)} were claimed by an engine that does no I/O (null), and the kernel saw none: "
         "the rate is that of the tool alone.",
     )
-
-
-def amount(want: Expected) -> str:
-    """What was claimed, in words."""
-    parts = [f"{want.operations} operations" if want.operations is not None else ""]
-    parts.append(format_size(want.bytes) if want.bytes is not None else "")
-    return " and ".join(filter(None, parts))
-
-
-def seen_amount(seen: Seen) -> str:
-    """What was seen, in words."""
-    where = {
-        "files": "on its files",
-        "calls": "in all calls of the process tree",
-        "process": "in the totals of the process tree",
-    }
-    return f"{seen.operations} operations and {format_size(seen.bytes)} {where.get(seen.source, '')}".strip()
 
 
 def _is_nothing(want: Expected, seen: Seen) -> bool:
@@ -138,12 +129,15 @@ def _is_nothing(want: Expected, seen: Seen) -> bool:
 def _nothing(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> Fault | None:
     if not (want.operations or want.bytes):
         return None
-    if not group.claims[0].engine and _covers(device.own_bytes, want):
+    elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
+    if not elsewhere and not group.claims[0].engine and _covers(device.own_bytes, want):
         return None if _device_only(want) else _hidden("the calls behind them were not seen")
-    if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
+    if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
         return _hidden("calls of another kind, or mapped files, may be behind it")
     missing = f" It names {', '.join(group.missing[:3])}, which nobody opened." if group.missing else ""
     errors = f" {seen.calls.errors} calls failed." if seen.calls.errors else ""
+    if observation.health.get("outlived", 0) and (unsure := _unsure(group, observation)):
+        return Fault(INCOMPLETE, *unsure(apart(want, seen)))
     return Fault(
         UNSUBSTANTIATED,
         "NOTHING-SEEN",
@@ -182,22 +176,28 @@ def _fewer(group: Group, want: Expected, seen: Seen, device: Device, observation
     lacks_operations = want.operations is not None and seen.operations < want.operations
     if not lacks_bytes and not lacks_operations:
         return None
-    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    told = apart(want, seen)
     claim = group.claims[0]
     if unsure := _unsure(group, observation):
         return Fault(INCOMPLETE, *unsure(told))
     if not claim.engine and _may_be_hidden(want, seen, device, observation):
         return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"{told}, and the device did more than these calls.")
-    return Fault(CONTRADICTED, "FEWER-SEEN", f"{told}, which is {_percent(want, seen)} less.")
+    return Fault(CONTRADICTED, "FEWER-SEEN", f"{told}, which is {percent(want, seen)} less.")
 
 
 def _unsure(group: Group, observation: Observation) -> Any:
     """Why fewer may have been seen than were made."""
     claim = group.claims[0]
+    if outlived := observation.health.get("outlived", 0):
+        processes = "1 process of it was" if outlived == 1 else f"{outlived} processes of it were"
+        text = f"{processes} still running when the command ended, and no longer watched"
+        return lambda told: ("CALLS-UNFINISHED", f"{told}; {text}.")
     at_end = {name: observation.health.get(name, 0) for name in ("in_flight", "unmatched")}
     if any(at_end.values()):
         text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in at_end.items() if count)
         return lambda told: ("CALLS-UNFINISHED", f"{told}; the results of some calls were not seen ({text}).")
+    if group.one_pass and "among-others" in claim.doubts:
+        return lambda told: ("SIDES-UNKNOWN", f"{told}; other programs ran beside the tool, perhaps on the same file.")
     if "sides-unknown" in claim.doubts:
         return lambda told: ("SIDES-UNKNOWN", f"{told}; which files the tool copied is not known.")
     if "sparse" in claim.doubts:
@@ -205,13 +205,17 @@ def _unsure(group: Group, observation: Observation) -> Any:
     return None
 
 
-def _percent(want: Expected, seen: Seen) -> str:
-    short = []
-    if want.bytes:
-        short.append(1 - seen.bytes / want.bytes)
-    if want.operations:
-        short.append(1 - seen.operations / want.operations)
-    return f"{max(short, default=0.0) * 100:.3g} %"
+def _fewer_syncs(group: Group, seen: Seen, observation: Observation) -> list[Fault]:
+    """Of files that are known, synchronisations are counted as exactly as operations."""
+    claimed = sum(claim.syncs or 0 for claim in group.claims)
+    if seen.source != "files" or group.one_pass or seen.syncs is None or claimed <= seen.syncs:
+        return []
+    told = (
+        f"{claimed} synchronisation{'' if claimed == 1 else 's'} of its files were claimed; the kernel saw {seen.syncs}"
+    )
+    if unsure := _unsure(group, observation):
+        return [Fault(INCOMPLETE, *unsure(told))]
+    return [Fault(CONTRADICTED, "FEWER-SEEN", f"{told}.")]
 
 
 def surplus(want: Expected, seen: Seen) -> tuple[int, int]:
@@ -227,23 +231,25 @@ def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
         return []
     if operations <= seen.others_operations and volume <= max(seen.others_bytes, want.rounded_bytes):
         return []
-    if _leaves_out(group):
+    if leaves_out(group):
         return []
-    told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
+    told = apart(want, seen)
     # Only of files that are named is it known that nothing else was done to them on purpose.
-    if seen.source == "files" and (group.named or group.one_pass) and group.claims[0].source != "user":
+    others = any("among-others" in claim.doubts for claim in group.claims) or group.claims[0].source == "user"
+    if seen.source == "files" and (group.named or group.one_pass) and not others:
         return [Fault(CONTRADICTED, "MORE-SEEN", f"{told}: more than claimed, and nothing explains it.")]
     return [
         Fault(
             INCOMPLETE,
             "MORE-SEEN",
-            f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told. "
-            "Name its files, and use the level syscalls.",
+            f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told."
+            f"{how_to_tell(group, seen)}",
         )
     ]
 
 
-def _leaves_out(group: Group) -> bool:
+def leaves_out(group: Group) -> bool:
+    """Whether a tool says that it did more than it reports."""
     return any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported)
 
 
@@ -279,7 +285,7 @@ def _by_device(group: Group, want: Expected, device: Device, why: str, *, mapped
     reached = max(device.own_bytes, device.process_bytes or 0)
     if device.known and _covers(reached, want):
         most = (want.bytes or 0) * (1 + tolerance.of("amplified")) + tolerance.of("loader_device_bytes")
-        if reached <= most or _leaves_out(group):
+        if reached <= most or leaves_out(group):
             return []
         text = f"{told}; devices moved {format_size(reached)}, and whether the rest belongs to it cannot be told."
         return [Fault(INCOMPLETE, "MORE-SEEN", text)]

@@ -14,7 +14,7 @@ from ioassay.observation import DISCARD, READ, SYSCALLS, WRITE, Calls, Observati
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
-AIO, URING, MAPPED = "libaio", "io_uring", "mmap"
+AIO, URING, MAPPED, SPLICE = "libaio", "io_uring", "mmap", "splice"
 _LAYER_OF = {AIO: "aio", URING: "uring"}
 _VIRTUAL = ("loop", "zram", "nbd", "ram", "ublk")
 _STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")
@@ -170,6 +170,8 @@ def unwatched(engine: str, layers: Sequence[str]) -> str:
     """Why calls of this engine could not be seen with these layers; '' when they could."""
     if engine == MAPPED:
         return "mapped files are read and written without a call"
+    if engine == SPLICE and SYSCALLS not in layers:
+        return "what splice(2) moves is in no total of the process"
     layer = _LAYER_OF.get(engine)
     if layer and layer not in layers:
         return f"what is submitted through {engine} was not watched (layers: {', '.join(layers) or 'none'})"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioassay.analysis.witnessed import accounting, counts, latency, reasons, tolerance
+from ioassay.analysis.witnessed import accounting, amounts, counts, latency, reasons, tolerance
 from ioassay.analysis.witnessed.counts import Expected, Fault
 from ioassay.analysis.witnessed.device import Pool, is_direct, judge_device, pool_of
 from ioassay.analysis.witnessed.effect import Effect, Twins, effect
@@ -76,7 +76,7 @@ def saw(observation: Observation) -> str:
         volume, number = sum(c.bytes for c in calls), sum(c.calls for c in calls)
         if calls:
             parts.append(f"{format_count(number)} {kind} calls of {format_size(volume)}")
-        elif (name := {"read": "rchar", "write": "wchar"}[kind]) in observation.counters:
+        elif observation.counters.get(name := {"read": "rchar", "write": "wchar"}[kind]):
             parts.append(f"{kind} calls of {format_size(observation.counters[name])}")
     own = [part for part in observation.block if part.own and part.kind in ("read", "write")]
     for kind in ("read", "write"):
@@ -112,7 +112,7 @@ def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str
     for key in sorted(members, key=lambda key: key[1] is not True):
         files = {file.id: file for group in members[key] for file in group.files}
         together = Group((), members[key][0].claims, members[key][0].told_apart, files=list(files.values()))
-        moved = [_moved(counts.expected(group), calls_seen(group, observation)) for group in members[key]]
+        moved = [_moved(group, calls_seen(group, observation)) for group in members[key]]
         device = device_seen(together, observation)
         laid_out = sum(session.write.bytes for group in members[key] for session in group.layout)
         if laid_out:
@@ -134,8 +134,14 @@ def _pool_key(group: Group) -> tuple[str, bool | None]:
     return group.claims[0].kind, is_direct(group)
 
 
-def _moved(want: Expected, seen: Seen) -> tuple[int, int]:
-    """Operations and bytes that devices should have done: what is claimed where others are among what was seen."""
+def _moved(group: Group, seen: Seen) -> tuple[int, int]:
+    """Operations and bytes that devices should have done: what is claimed where others are among what was seen.
+
+    What a tool does and leaves out of its numbers (a ramp) is done by devices as well.
+    """
+    want = counts.expected(group)
+    if counts.leaves_out(group) and seen.bytes > (want.bytes or 0):
+        return seen.operations, seen.bytes
     operations = want.operations if seen.source != "files" and want.operations else seen.operations
     volume = want.bytes if seen.source != "files" and want.bytes else seen.bytes
     return operations, volume or want.bytes or 0
@@ -149,7 +155,7 @@ def _judge(group: Group, pool: Pool, observation: Observation, probed: Effect | 
     timed, timing_notes, times = accounting.judge_times(group, seen, observation)
     late, latency_notes, latencies = latency.judge_latency(group, seen)
     itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
-    counted = counts.judge_counts(group, want, seen, pool.device, observation)
+    counted = counts.judge_counts(group, want, seen, pool.device, observation) or _empty(want, seen, times)
     faults = itself or _losses(observation) or counted or [*timed, *late] or judge_device(pool, observation)
     fault = max(faults, key=_severity) if faults else None
     notes += reasons.notes(group, want, seen, pool, observation)
@@ -191,9 +197,19 @@ def _unsupported(group: Group, want: Expected, observation: Observation) -> Faul
         )
         return Fault(INCOMPLETE, "STONEWALLED", text)
     if want.operations is None and want.bytes is None and not any(map(accounting.claimed_seconds, group.claims)):
-        text = f"Neither operations nor bytes nor a time were claimed. {saw(observation)}"
+        text = f"Neither operations nor bytes nor a time were claimed: state one of them too. {saw(observation)}"
         return Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", text)
     return None
+
+
+def _empty(want: Expected, seen: Seen, times: Mapping[str, float]) -> list[Fault]:
+    """A time alone, and nothing that was timed to hold it against."""
+    if want.operations is not None or want.bytes is not None or times:
+        return []
+    text = (
+        f"Only a time was claimed, and no calls were timed that it could be held against ({amounts.seen_amount(seen)})."
+    )
+    return [Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", text)]
 
 
 def _losses(observation: Observation) -> list[Fault]:
@@ -266,15 +282,15 @@ def _counted(want: Expected, seen: Seen, pool: Pool) -> dict[str, Any]:
 
 def _explained(fault: Fault, group: Group, want: Expected, seen: Seen, pool: Pool, times: Mapping[str, float]) -> str:
     if fault.reason == "DEVICE-NOT-OBSERVED":
-        return f"The kernel saw {counts.seen_amount(seen)}. {fault.text}"
+        return f"The kernel saw {amounts.seen_amount(seen)}. {fault.text}"
     if fault.category not in TRUE_CLAIMS:
         return fault.text
     if seen.source == "nothing" or (want.bytes and seen.bytes < want.bytes):
-        told = f"{counts.amount(want)} were claimed; calls were not seen, and {_moved_words(pool)} for it."
+        told = f"{amounts.amount(want)} were claimed; calls were not seen, and {_moved_words(pool)} for it."
     elif want.operations is None and want.bytes is None:
-        told = f"The kernel saw {counts.seen_amount(seen)}."
+        told = f"The kernel saw {amounts.seen_amount(seen)}."
     else:
-        told = f"{counts.amount(want)} were claimed, and the kernel saw {counts.seen_amount(seen)}."
+        told = f"{amounts.amount(want)} were claimed, and the kernel saw {amounts.seen_amount(seen)}."
     if fault.text:
         return f"{told} {fault.text}"
     difference = times.get("rate_difference_percent")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from ioassay.analysis.witnessed import tolerance
 from ioassay.analysis.witnessed.accounting import claimed_seconds
-from ioassay.analysis.witnessed.counts import Fault
+from ioassay.analysis.witnessed.amounts import duration
+from ioassay.analysis.witnessed.counts import Fault, leaves_out
 from ioassay.analysis.witnessed.evidence import URING, Seen
 from ioassay.analysis.witnessed.matching import Group
 from ioassay.analysis.witnessed.outcome import CONTRADICTED
 from ioassay.record import Claim
-from ioassay.units import format_duration, format_ns
+from ioassay.units import format_ns
 
 _ROUNDING_DOUBT = "whole-microseconds"
 # A request that began before the interval may end in it.
@@ -30,7 +31,7 @@ def judge_latency(group: Group, seen: Seen) -> tuple[list[Fault], list[str], dic
         notes += [f"Warning: {fault.text}" for name, fault in impossible if name.startswith(("clat.", "slat."))][:1]
     if len(group.claims) != 1 or "mean" not in group.claims[0].latency_ns:
         return faults, notes, {}
-    return _mean(group.claims[0], seen, faults, notes)
+    return _mean(group, seen, faults, notes)
 
 
 def _impossible(claim: Claim) -> list[tuple[str, Fault]]:
@@ -43,15 +44,16 @@ def _impossible(claim: Claim) -> list[tuple[str, Fault]]:
         if value_ns > longest_ns:
             text = (
                 f"A latency of {format_ns(value_ns)} ({name}) was claimed, and the whole interval lasted "
-                f"{format_duration(seconds)}: that cannot be."
+                f"{duration(seconds)}: that cannot be."
             )
             found.append((name, Fault(CONTRADICTED, "IMPOSSIBLE-LATENCY", text)))
     return found
 
 
 def _mean(
-    claim: Claim, seen: Seen, faults: list[Fault], notes: list[str]
+    group: Group, seen: Seen, faults: list[Fault], notes: list[str]
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
+    claim = group.claims[0]
     claimed_ns, ended = claim.latency_ns["mean"], seen.calls.completed
     if not seen.timed or not ended:
         return faults, [*notes, "Its latencies were not judged: single calls were not timed."], {}
@@ -64,7 +66,13 @@ def _mean(
     rounding_ns = 1000.0 if _ROUNDING_DOUBT in claim.doubts else 0.0
     below_ns = tolerance.of("latency_below_share") * seen_ns + tolerance.of("latency_below_ns") + rounding_ns
     told = f"A mean latency of {format_ns(claimed_ns)} was claimed; the kernel timed {format_ns(seen_ns)}"
-    if claimed_ns < seen_ns - below_ns and "ramp" not in claim.unreported:
+    if leaves_out(group):
+        return (
+            faults,
+            [*notes, "Its latencies were not judged: what it left out of its numbers was timed too."],
+            numbers,
+        )
+    if claimed_ns < seen_ns - below_ns:
         return [*faults, Fault(CONTRADICTED, "OTHER-LATENCY", f"{told}, which is longer.")], notes, numbers
     above_ns = tolerance.of("latency_share") * seen_ns + tolerance.of("latency_ns") + rounding_ns
     if claimed_ns > seen_ns + above_ns:

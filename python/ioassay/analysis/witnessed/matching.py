@@ -94,7 +94,9 @@ class _Index:
         if key not in self._named:
             self._named[key] = self._resolve(key)
         files, missing = self._named[key]
-        return (files, True, missing) if files else (self.relevant(claim.kind), False, missing)
+        if files or (missing and claim.source == "user"):  # a user means the files that are named, and no others
+            return files, bool(files), missing
+        return self.relevant(claim.kind), False, missing
 
     def _resolve(self, paths: Sequence[str]) -> tuple[list[File], list[str]]:
         found: dict[int, File] = {}

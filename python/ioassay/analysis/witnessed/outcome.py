@@ -34,6 +34,9 @@ CATEGORIES: dict[str, str] = {
 BY_DEVICE = "BY-DEVICE"
 """The reason of a verdict that rests on requests to devices, since the calls were not seen."""
 
+HELD_UP = "HELD-UP"
+"""The reason of a verdict on a claim that is slower than the truth, by as little as losing the processor costs."""
+
 TRUE_CLAIMS = frozenset({CONFIRMED, CACHED, DEFERRED, AMPLIFIED})
 """What says that the claim is true."""
 

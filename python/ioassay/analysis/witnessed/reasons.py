@@ -33,7 +33,8 @@ def _traffic(group: Group, want: Expected, seen: Seen) -> list[str]:
         beside = f"{operations} calls and {format_size(volume)}" if want.operations is not None else format_size(volume)
         found.append(f"Beside the claim {beside} were seen: loaders, settings and printed results.")
     if seen.source == "files" and operations and not volume and operations <= seen.calls.short:
-        found.append(f"The end of the file was found {operations} times more, by calls that moved nothing.")
+        calls = "1 more call" if operations == 1 else f"{operations} more calls"
+        found.append(f"The end of the file was found by {calls}, which moved nothing.")
     if group.layout:
         volume = sum(session.write.bytes for session in group.layout)
         found.append(f"{format_size(volume)} were written to lay out its files; they are left out here.")

@@ -1,0 +1,168 @@
+"""Claims that are true and look like lies, and lies that look true: what real tools and users were seen to claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ioassay.analysis.witnessed import outcome
+from ioassay.analysis.witnessed.judge import judge, saw
+from ioassay.observation import Calls, File, Observation, Operation, Requests, Session
+from ioassay.record import Claim
+
+SECOND, MIB = 10**9, 2**20
+LAYERS = ("counters", "block", "uring", "aio", "syscalls", "page-cache")
+AT_BLOCK = ("counters", "block", "uring")
+COUNT, SIZE = 4096, 16 * MIB
+
+
+def calls(number: int = COUNT, volume: int = SIZE, seconds: float = 1.0) -> Calls:
+    each_ns = 50_000
+    last_ns = SECOND + round(seconds * SECOND)
+    return Calls(number, number, 0, 0, volume, volume, SECOND, last_ns, number * each_ns, each_ns, each_ns)
+
+
+def observed(kind: str = "read", done: Calls | None = None, **fields: Any) -> Observation:
+    """A run of `kind` of 16 MiB in one second, all of which the device did."""
+    done = done or calls()
+    sides: dict[str, Any] = {kind: done}
+    return replace(
+        Observation(
+            backend="bpf",
+            asked="syscalls",
+            layers=LAYERS,
+            held_ns=1,
+            ended_ns=4 * SECOND,
+            operations=[Operation("pread64", kind, done)],
+            files=[File(0, "254:1", 12, "/data/big", "regular", "ext4", SIZE)],
+            sessions=[Session(0, SECOND // 2, 3 * SECOND, [kind], sync=Calls(1, 1), **sides)],
+            block=[Requests("254:0", "vda", True, kind, done)],
+            counters={"read_bytes": SIZE},
+        ),
+        **fields,
+    )
+
+
+def said(**fields: Any) -> Claim:
+    base = {"source": "fio", "kind": "read", "operations": COUNT, "bytes": SIZE, "paths": ("/data/big",)}
+    return Claim(**{**base, **fields})
+
+
+def only(claim: Claim, seen: Observation) -> outcome.Verdict:
+    (found,) = judge([claim], seen)
+    return found
+
+
+def test_reading_a_file_beforehand_is_left_out_of_numbers_times_and_latencies() -> None:
+    seen = observed(done=calls(2 * COUNT, 2 * SIZE, 2.0))
+    found = only(said(seconds=0.5, latency_ns={"mean": 1000.0}, unreported=("pre-read",)), seen)
+    assert found.category == "CONFIRMED", found.explanation
+    assert "reading the file before its clock started" in " ".join(found.notes)
+
+
+def test_what_a_ramp_did_is_no_read_ahead_at_the_level_block() -> None:
+    counters = {"rchar": 2 * SIZE, "syscr": 2 * COUNT, "read_bytes": 2 * SIZE}
+    done = calls(2 * COUNT, 2 * SIZE, 2.0)
+    seen = observed(done=done, layers=AT_BLOCK, operations=[], sessions=[], files=[], counters=counters)
+    assert only(said(unreported=("ramp",)), seen).category == "CONFIRMED"
+    assert only(said(unreported=()), seen).category == "INCOMPLETE"
+
+
+def test_calls_that_all_failed_have_no_rate_to_contradict() -> None:
+    done = replace(calls(4, 0, 0.005), errors=4)
+    found = only(said(operations=4, bytes=0, seconds=0.0, rate_bytes_per_s=0.0), observed(done=done, block=[]))
+    assert found.category == "CONFIRMED" and "4 of its calls failed." in found.notes
+
+
+@pytest.mark.parametrize("engine", ["filecreate", "filestat", "filedelete"])
+def test_engines_that_move_no_data_are_unsubstantiated_whatever_else_was_written(engine: str) -> None:
+    found = only(said(kind="write", engine=engine, paths=()), observed("write", calls(92, 6000)))
+    assert (found.category, found.reason) == ("UNSUBSTANTIATED", "NULL-ENGINE") and engine in found.explanation
+
+
+def test_what_is_spliced_is_not_looked_for_in_totals_that_cannot_have_it() -> None:
+    counters = {"rchar": 60_000, "syscr": 100, "read_bytes": SIZE}
+    seen = observed(layers=AT_BLOCK, operations=[], sessions=[], files=[], counters=counters)
+    assert only(said(engine="splice"), seen).reason == "BY-DEVICE"
+    cached = replace(seen, block=[], counters={**counters, "read_bytes": 0})
+    assert only(said(engine="splice"), cached).category == "INCOMPLETE"
+
+
+@pytest.mark.parametrize("volume", [SIZE // 2, 0])
+def test_what_daemons_went_on_to_do_is_not_called_a_lie(volume: int) -> None:
+    done = calls(COUNT // 2 if volume else 0, volume)
+    seen = observed(done=done, health={"lost": 0, "outlived": 1})
+    found = only(said(), seen)
+    assert (found.category, found.reason) == ("INCOMPLETE", "CALLS-UNFINISHED"), found.explanation
+    assert "1 process of it was still running" in found.explanation
+    assert only(said(), observed(health={"outlived": 1})).category == "CONFIRMED"
+
+
+def test_more_synchronisations_than_were_made_are_contradicted() -> None:
+    writes = {"kind": "write", "includes": ("fsync",)}
+    assert only(said(syncs=1, **writes), observed("write")).category == "CONFIRMED"
+    found = only(said(syncs=3, **writes), observed("write"))
+    assert found.category == "CONTRADICTED" and "3 synchronisations" in found.explanation
+    lost = only(said(syncs=3, **writes), observed("write", health={"unmatched": 2}))
+    assert lost.category == "INCOMPLETE"
+
+
+def test_a_user_means_the_files_that_are_named_and_a_parser_may_err() -> None:
+    named = {"paths": ("/data/other",), "operations": None}
+    found = only(said(source="user", **named), observed())
+    assert found.category == "UNSUBSTANTIATED" and "/data/other, which nobody opened" in found.explanation
+    assert only(said(source="fio", **named), observed()).category == "CONFIRMED"
+
+
+def test_a_time_alone_needs_calls_to_hold_it_against() -> None:
+    alone = {"source": "user", "operations": None, "bytes": None, "seconds": 1.0}
+    assert only(said(**alone), observed()).category == "CONFIRMED"
+    idle = observed(sessions=[], operations=[], files=[], block=[])
+    assert only(said(**{**alone, "paths": ()}), idle).reason == "NOTHING-TO-JUDGE"
+    assert only(said(**{**alone, "seconds": 9.0, "paths": ()}), idle).reason == "LONGER-THAN-IT-RAN"
+
+
+def test_an_operation_cannot_take_longer_than_the_command() -> None:
+    found = only(said(latency_ns={"mean": 3600e9}), observed())
+    assert found.reason == "LONGER-THAN-IT-RAN" and "for an operation" in found.explanation
+
+
+def test_amounts_that_look_alike_are_told_with_all_digits() -> None:
+    found = only(said(bytes=SIZE - 4096), observed())
+    assert found.category == "CONTRADICTED"
+    assert f"({SIZE - 4096} bytes were claimed, and {SIZE} moved)" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("paths", "layers", "step"),
+    [((), LAYERS, "name its files."), (("/data/big",), LAYERS, ""), ((), AT_BLOCK, "and use the level syscalls.")],
+)
+def test_only_what_is_left_to_be_done_is_advised(paths: Any, layers: Any, step: str) -> None:
+    counters = {"rchar": SIZE, "syscr": COUNT, "read_bytes": SIZE}
+    seen = observed(layers=layers, counters=counters)
+    if layers is AT_BLOCK:
+        seen = replace(seen, operations=[], sessions=[], files=[])
+    found = only(said(source="user", bytes=SIZE // 2, operations=None, paths=paths), seen)
+    assert found.reason == "MORE-SEEN" and found.explanation.endswith(step or "cannot be told.")
+
+
+def test_a_rate_shorter_than_its_clock_can_say_is_not_judged_and_a_hundredfold_one_is_a_factor() -> None:
+    short = only(said(seconds=1e-5), observed(done=calls(seconds=1.5e-3)))
+    assert short.category == "CONFIRMED" and "Its rate was not judged: 10 µs" in " ".join(short.notes)
+    wrong = only(said(seconds=0.01), observed())
+    assert wrong.reason == "OTHER-TIME" and "100 times what it was" in wrong.explanation
+
+
+def test_nothing_is_told_of_kinds_without_bytes() -> None:
+    seen = replace(observed(), operations=[], block=[], counters={"rchar": 100, "wchar": 0})
+    assert saw(seen) == "The kernel saw read calls of 100 B."
+
+
+def test_what_a_script_did_beside_the_tool_is_not_held_against_it() -> None:
+    seen = observed(done=calls(2 * COUNT, 2 * SIZE, 2.0))
+    assert only(said(), seen).category == "CONTRADICTED"
+    found = only(said(doubts=("among-others",), seconds=0.5), seen)
+    assert (found.category, found.reason) == ("INCOMPLETE", "MORE-SEEN"), found.explanation
+    assert only(said(doubts=("among-others",)), observed(done=calls(COUNT // 2, SIZE // 2))).category == "CONTRADICTED"
