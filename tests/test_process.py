@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import process
+from ioassay import living, process
 from ioassay.errors import ToolError
 
 
@@ -55,7 +55,7 @@ def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None
         process.GRACE_S = process_grace
     assert outcome.timed_out
     assert outcome.signal == signal.SIGKILL
-    assert process._stat(int((tmp_path / "child").read_text())) is None
+    assert living.group_of(int((tmp_path / "child").read_text())) is None
 
 
 def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
     child = int((tmp_path / "child").read_text())
     assert outcome.exit_code == 0
     assert list(outcome.leftovers) == [child]
-    assert process._stat(child) is None
+    assert living.group_of(child) is None
 
 
 def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "KeyboardInterrupt" in ended.stderr
-    assert process._stat(int((tmp_path / "child").read_text())) is None
+    assert living.group_of(int((tmp_path / "child").read_text())) is None
 
 
 def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp_path: Path) -> None:
@@ -95,11 +95,11 @@ def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp
         time.sleep(0.01)
     runner.kill()
     runner.wait()
-    while process._stat(int(child.read_text())) is not None:
+    while living.group_of(int(child.read_text())) is not None:
         time.sleep(0.01)
     grandchild = int((tmp_path / "grandchild").read_text())
     assert process.end_orphans(tag) == [grandchild]
-    assert process._stat(grandchild) is None
+    assert living.group_of(grandchild) is None
 
 
 SESSION = (
@@ -114,7 +114,7 @@ def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
     outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
     assert list(outcome.leftovers) == [int(child.read_text())]
-    assert process._stat(int(child.read_text())) is None
+    assert living.group_of(int(child.read_text())) is None
 
 
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     runner.kill()
     runner.wait()
     deadline_s = time.monotonic() + 30
-    while process._stat(int(child.read_text())) is not None:
+    while living.group_of(int(child.read_text())) is not None:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
 

@@ -32,11 +32,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "record": {"errors", "units", "metrics", "observation"},
     "observation": set(),
     "claims": CONTRACTS,
-    "witness": ROLES | {"process", "blockdev", "durable", "traces"},
+    "witness": ROLES | {"process", "living", "blockdev", "durable", "traces"},
     "roles": CONTRACTS,
     "complaint": set(),
     "study": CONTRACTS | {"complaint", "conditions"},  # conditions.asked: how one is written
-    "process": {"errors", "roles"},
+    "living": set(),
+    "process": {"errors", "roles", "living"},
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},

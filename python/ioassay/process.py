@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
+from ioassay import living
 from ioassay.errors import ToolError
 from ioassay.roles import Outcome
 
@@ -306,7 +307,7 @@ def _end_group(group: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGTERM)
     deadline_s = time.monotonic() + GRACE_S
-    while time.monotonic() < deadline_s and _members(group):
+    while time.monotonic() < deadline_s and living.members(group):
         time.sleep(0.02)
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
@@ -327,36 +328,10 @@ def _end_all(group: int, tag: str) -> None:
 
 def _end_leftovers(group: int) -> tuple[int, ...]:
     """End what the main process left behind in its group; its ids, for the record."""
-    members = _members(group)
+    members = living.members(group)
     if members:
         _end_group(group)
     return members
-
-
-def _members(group: int) -> tuple[int, ...]:
-    """Ids of the living (not zombie) processes of a group."""
-    return tuple(pid for pid in _processes() if _stat(pid) == group)
-
-
-def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _stat(pid: int) -> int | None:
-    """Process group of a living process, None for a zombie or one that is gone (proc(5), /proc/pid/stat)."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    state, _, group = text.rpartition(")")[2].split()[:3]
-    return None if state in "ZX" else int(group)
-
-
-def children() -> list[int]:
-    """Living children of this process, the adopted ones among them; none without CONFIG_PROC_CHILDREN."""
-    lists = Path("/proc/self/task").glob("*/children")
-    found = {int(text) for path in lists for text in path.read_text().split()}
-    return sorted(pid for pid in found if _stat(pid) is not None)
 
 
 def _end_adopted(tag: str) -> tuple[int, ...]:
@@ -364,7 +339,7 @@ def _end_adopted(tag: str) -> tuple[int, ...]:
     if not tag:
         return ()
     # Where there are no lists, `watched` ends them, or the next run.
-    found = tuple(pid for pid in children() if _end_tagged(pid, tag))
+    found = tuple(pid for pid in living.children() if _end_tagged(pid, tag))
     for pid in found:
         with suppress(ChildProcessError):
             _reap(pid)
@@ -471,9 +446,9 @@ def end_processes(pids: Iterable[int]) -> None:
 
 def end_orphans(trial_tag: str) -> list[int]:
     """End processes that an earlier, killed runner left behind: those whose environment carries its tag."""
-    found = [pid for pid in _processes() if pid != os.getpid() and _end_tagged(pid, trial_tag)]
+    found = [pid for pid in living.everyone() if pid != os.getpid() and _end_tagged(pid, trial_tag)]
     deadline_s = time.monotonic() + GRACE_S
-    while time.monotonic() < deadline_s and any(_stat(pid) is not None for pid in found):
+    while time.monotonic() < deadline_s and any(living.group_of(pid) is not None for pid in found):
         time.sleep(0.01)
     return found
 
@@ -485,7 +460,7 @@ def _end_tagged(pid: int, tag: str) -> bool:
     except OSError:
         return False
     try:
-        if os.fsencode(f"{TRIAL_VARIABLE}={tag}") not in _environment(pid):
+        if os.fsencode(f"{TRIAL_VARIABLE}={tag}") not in living.environment(pid):
             return False
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except ProcessLookupError:
@@ -493,10 +468,3 @@ def _end_tagged(pid: int, tag: str) -> bool:
     finally:
         os.close(pidfd)
     return True
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []

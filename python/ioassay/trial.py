@@ -164,6 +164,7 @@ class _Watched:
             sampler.start()
 
         def ended(pid: int) -> None:
+            sampler.end()
             watching.ended(pid)
             hold.ended(pid)
 

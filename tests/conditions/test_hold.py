@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ioassay import conditions, process, settings
+from ioassay import conditions, living, process, settings
 from ioassay.cli.doctor import doctor
 from ioassay.conditions import Conditions, Hold, asked, cgroup, policy
 from ioassay.errors import ConditionError
@@ -166,7 +166,7 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
         assert outcome.exit_code == 0
         assert len(mine()) >= 1
         raise KeyboardInterrupt
-    assert process._stat(int((tmp_path / "stray").read_text())) is None
+    assert living.group_of(int((tmp_path / "stray").read_text())) is None
     assert codes(hold) == ["processes-left-behind"]
 
 
@@ -207,7 +207,7 @@ def test_a_user_without_rights_may_have_what_the_kernel_allows() -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from ioassay import process
+from ioassay import living, process
 from ioassay.conditions import Conditions, Hold
 root, tag, margin_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 wanted = Conditions(scheduler=sys.argv[4] or None, memory_limit=int(sys.argv[5]) or None)
@@ -233,7 +233,7 @@ def started(tmp_path: Path, *, margin_s: float, scheduler: str = "", memory_byte
 
 
 def gone(pid: int) -> None:
-    while process._stat(pid) is not None:
+    while living.group_of(pid) is not None:
         time.sleep(0.01)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ioassay import process
+from ioassay import living, process
 from ioassay.observation import Observation
 from ioassay.roles import Outcome
 from ioassay.witness.capability import AUTO
@@ -41,7 +41,7 @@ def watch(
     `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
     backend that was asked for by name cannot run.
     """
-    before = process.children()
+    before = living.children()
     tag = f"witness of {os.getpid()} in {folder}"
     with watching(level, devices, folder, backend=backend, layers=layers) as watched:
         outcome = process.run(
@@ -55,7 +55,7 @@ def watch(
             stdin=stdin,
             spare_daemons=True,
         )
-        return Watched(outcome, _with_outlived(watched.observation(outcome), set(process.children()) - set(before)))
+        return Watched(outcome, _with_outlived(watched.observation(outcome), set(living.children()) - set(before)))
 
 
 def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
