@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import pool, process, worker
+from ioassay import living, pool, process, worker
 from ioassay.host.machine import Machine
 
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
@@ -51,7 +51,7 @@ def workers(tag: str) -> Iterator[pool.Workers]:
 def alive(tag: str) -> list[int]:
     """Living processes that carry the tag."""
     wanted = os.fsencode(f"{process.TRIAL_VARIABLE}={tag}")
-    return [pid for pid in process._processes() if wanted in process._environment(pid)]
+    return [pid for pid in living.everyone() if wanted in living.environment(pid)]
 
 
 def require_soon(is_so: Callable[[], bool]) -> None:

@@ -140,10 +140,10 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
 
 
 def test_the_watch_ends_with_what_it_watches(tmp_path: Path) -> None:
-    before = set(process._processes())
+    before = set(living.everyone())
     with process.watched("nothing"):
         pass
-    own = {pid for pid in set(process._processes()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
+    own = {pid for pid in set(living.everyone()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
     assert not own
 
 

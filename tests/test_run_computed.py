@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ioassay import preflight, process, run
+from ioassay import living, preflight, process, run
 from ioassay.cli.progress import Silent
 from ioassay.errors import RunError, StudyError
 from ioassay.record import FAILED, Record
@@ -44,7 +44,7 @@ def records(root: Path) -> list[Record]:
 
 def workers_of(root: Path) -> set[int]:
     wanted = os.fsencode(f"{process.TRIAL_VARIABLE}={root}")
-    return {pid for pid in process._processes() if wanted in process._environment(pid)}
+    return {pid for pid in living.everyone() if wanted in living.environment(pid)}
 
 
 class Watching(Silent):

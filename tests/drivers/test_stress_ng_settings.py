@@ -175,7 +175,7 @@ def test_what_cannot_run_here_is_said_before_the_run(driver: StressNg) -> None:
     ("stressor", "access"),
     [
         *(("cpu", NOTHING), ("l1cache", NOTHING), ("zlib", NOTHING), ("pipe", NOTHING), ("shm", NOTHING)),
-        *(("ioprio", NOTHING), ("netdev", NOTHING), ("hdd", WRITE), ("iomix", WRITE), ("io", WRITE), ("dir", WRITE)),
+        *(("ioprio", WRITE), ("netdev", NOTHING), ("hdd", WRITE), ("iomix", WRITE), ("io", WRITE), ("dir", WRITE)),
     ],
 )
 def test_only_stressors_of_the_file_system_touch_the_target(driver: StressNg, stressor: str, access: str) -> None:

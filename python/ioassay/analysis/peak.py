@@ -104,7 +104,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
 
     how = ask_of(study)
     findings: list[Finding] = []
-    for response in asked.responses(records, study):
+    for response in filter(_has_better, asked.responses(records, study)):
         found = cells(records, study, response)
         for factor in found.varying():
             peaks = [measure(part, factor, how) for part in found.slices(factor) if len(part.cells) > 1]
@@ -113,6 +113,11 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
             elif peaks:
                 findings.append(peak_told.shared(found, peaks, how))
     return findings
+
+
+def _has_better(response: str) -> bool:
+    """Of context switches neither many nor few are best; a name that nobody registered is a measure of good."""
+    return not metrics.known(response) or metrics.metric(response).better != "none"
 
 
 def ask_of(study: asked.Study) -> Ask:

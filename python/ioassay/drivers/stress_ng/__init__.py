@@ -46,7 +46,7 @@ _FILE_MAKERS = frozenset(
     )
 )
 """Stressors of other classes that make files, or may."""
-_NO_FILES = frozenset(("dup", "eventfd", "getdent", "ioprio", "procfs"))
+_NO_FILES = frozenset(("dup", "eventfd", "getdent", "procfs"))
 """Stressors of those classes that change no file of the target."""
 
 
