@@ -15,7 +15,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.record import Claim
-from ioassay.roles import Estimate
+from ioassay.roles import WRITE, Estimate, Touch
 
 _PASSES = (
     "write rewrite",
@@ -43,6 +43,20 @@ AUTO_LARGEST_BYTES = 512 << 20
 _SLOW_BYTES_PER_S, _USUAL_BYTES_PER_S, _CELLS_OF_AUTO = 5e6, 2e8, 126
 _DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
 """About what all files of the automatic matrix hold: nine records for each of 32 to 512 MiB, some eleven below."""
+
+
+class FileTests:
+    """What the two drivers are alike in."""
+
+    measures = True
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """A file is always made."""
+        return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from ioassay.drivers import filetests
 from ioassay.drivers.filesuite import told
 from ioassay.record import Warning_
-from ioassay.roles import WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 CACHES = ("leave", "drop", "drop-all", "warm")
 DATA = ("random", "iozone", "zeros")
@@ -22,11 +22,10 @@ CHECKS = ("", "inside", "after", "off")
 OWN = ("cache", "data", "check", "plain")
 
 
-class Filesuite:
+class Filesuite(filetests.FileTests):
     """Runs the native file tests. Implements `roles.Driver`."""
 
     name = "filesuite"
-    measures = True
 
     def tool(self) -> Tool | None:
         """None: the engine is part of ioassay."""
@@ -40,14 +39,6 @@ class Filesuite:
         filetests.read(params, OWN)
         _options(params)
         filetests.need_folder(target)
-        return ()
-
-    def access(self, params: Mapping[str, Any]) -> str:
-        """A file is always made."""
-        return WRITE
-
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """Nothing beside the target."""
         return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:

@@ -16,7 +16,7 @@ from ioassay.claims import iozone as claimed
 from ioassay.drivers import filetests
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, Claim, Warning_
-from ioassay.roles import WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 MINIMUM = (3, 400)
 _POSITIONED = (9, 10, 11, 12)
@@ -42,11 +42,10 @@ _PROCESSES = {
 """What IOzone calls the processes of a test, and the pass that they do."""
 
 
-class Iozone:
+class Iozone(filetests.FileTests):
     """Runs IOzone. Implements `roles.Driver`."""
 
     name = "iozone"
-    measures = True
 
     def tool(self) -> Tool | None:
         """IOzone; Debian has it among its non-free packages."""
@@ -69,14 +68,6 @@ class Iozone:
         if not {0, 9, 11} & set(wanted.tests):
             raise StudyError("no test writes the file that the others read; add 'write'", key="params.tests")
         filetests.need_folder(target)
-        return ()
-
-    def access(self, params: Mapping[str, Any]) -> str:
-        """A file is always made."""
-        return WRITE
-
-    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
-        """Nothing beside the target."""
         return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
