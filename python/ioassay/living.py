@@ -27,9 +27,13 @@ def group_of(pid: int) -> int | None:
 
 def children() -> list[int]:
     """Living children of this process, the adopted ones among them; none without CONFIG_PROC_CHILDREN."""
-    lists = Path("/proc/self/task").glob("*/children")
-    found = {int(text) for path in lists for text in path.read_text().split()}
-    return sorted(pid for pid in found if group_of(pid) is not None)
+    while True:
+        lists = Path("/proc/self/task").glob("*/children")
+        try:
+            found = {int(text) for path in lists for text in path.read_text().split()}
+        except OSError:
+            continue  # a thread ended meanwhile, and its children are now those of another one
+        return sorted(pid for pid in found if group_of(pid) is not None)
 
 
 def environment(pid: int) -> list[bytes]:

@@ -151,8 +151,9 @@ class RunStore:
 
     def stopped(self, path: Path, error: OSError) -> RunError:
         """The error for a run that cannot be written any more: nothing is lost, and it says how to go on."""
+        found = f"{error.strerror or error}" + (f" ({error.filename})" if _is_elsewhere(error, path) else "")
         return RunError(
-            f"{path}: cannot be written: {error.strerror or error}; everything recorded before is kept. "
+            f"{path}: cannot be written: {found}; everything recorded before is kept. "
             f"Mend that and go on with: {self.resume_command}"
         )
 
@@ -225,6 +226,11 @@ class RunStore:
             except BlockingIOError:
                 raise RunError(f"{self.root}: another ioassay is running this run; wait for it or end it") from None
             yield
+
+
+def _is_elsewhere(error: OSError, folder: Path) -> bool:
+    """Whether the error is about another file than those of `folder`."""
+    return isinstance(error.filename, str) and not Path(error.filename).is_relative_to(folder)
 
 
 def new_folder(parent: Path, name: str, now: float | None = None) -> Path:

@@ -1,0 +1,44 @@
+"""living.py while what it looks at comes and goes."""
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import living
+from ioassay.store import RunStore
+
+
+def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    read_text, asked = Path.read_text, []
+
+    def read(path: Path, **options: Any) -> str:
+        asked.append(path.parent.name)
+        if path.parent.name == str(thread.native_id) and thread.is_alive():
+            over.set()
+            thread.join()
+        return read_text(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            assert child.pid in living.children()
+        finally:
+            child.kill()
+    assert str(thread.native_id) in asked
+    assert child.pid not in living.children()
+
+
+def test_a_run_that_stops_names_the_file_that_was_not_its_own(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "run")
+    folder = store.folder("0" * 16)
+    elsewhere = store.stopped(folder, FileNotFoundError(2, os.strerror(2), "/proc/self/task/7/children"))
+    assert "No such file or directory (/proc/self/task/7/children); everything recorded" in str(elsewhere)
+    own = store.stopped(folder, FileNotFoundError(2, os.strerror(2), str(folder / "raw")))
+    assert "No such file or directory; everything recorded" in str(own)
