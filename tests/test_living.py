@@ -3,6 +3,7 @@
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(m
         if path.parent.name == str(thread.native_id) and thread.is_alive():
             over.set()
             thread.join()
+            while path.parent.exists():
+                time.sleep(0.001)
         return read_text(path, **options)
 
     monkeypatch.setattr(Path, "read_text", read)
