@@ -65,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": ROLES
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
+    "tune": ROLES | {"study", "plan", "store", "run", "preflight", "analysis"},
     "junit": CONTRACTS | {"analysis"},
     "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
 }
@@ -101,7 +102,7 @@ IMPURE = {
 LIGHT = ("cli", "study", "plan", "record", "store", "run", "worker", "errors", "units", "metrics", "roles", "process")
 HEAVY = {
     *("polars", "duckdb", "pandas", "pyarrow", "numpy", "scipy", "statsmodels"),
-    *("altair", "vl_convert", "jinja2", "playwright"),
+    *("altair", "vl_convert", "jinja2", "playwright", "optuna"),
 }
 MEANINGLESS_NAMES = {"util", "utils", "common", "helper", "helpers", "misc"}
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 500, 70
