@@ -1,0 +1,127 @@
+//! What transports and drive exchange.
+
+/// What is wanted of the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// All that was answered before becomes durable.
+    Flush,
+    /// The range is not needed any more, and reads as zeroes.
+    Trim,
+    /// The range becomes zeroes, as if they were written.
+    WriteZeroes,
+}
+
+/// Whose command it is: the transport's own numbers, which the drive only gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tag {
+    /// Which transport, in the order in which the drive was given them.
+    pub transport: u32,
+    /// Which of its connections or queues. A number is used again only when nothing of the one that
+    /// had it before is in flight.
+    pub queue: u32,
+    /// Which of its commands.
+    pub command: u64,
+}
+
+/// One command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Whose.
+    pub tag: Tag,
+    /// What.
+    pub op: Op,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// How many; 0 for a flush.
+    pub length_bytes: u64,
+    /// Durable before it is answered (writes, zeroes, trims).
+    pub fua: bool,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// As it was wanted.
+    Done,
+    /// The range does not lie within the drive, or is not whole blocks of its.
+    OutOfRange,
+    /// The drive cannot be written.
+    ReadOnly,
+    /// The backing file's disk is full.
+    NoSpace,
+    /// The backing file cannot be read or written.
+    Failed,
+    /// The drive lost its power before it was done.
+    PowerLost,
+}
+
+/// The drive's answer to one command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The command.
+    pub command: Command,
+    /// How it ended.
+    pub status: Status,
+}
+
+/// What transports know of the drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Its size, whole blocks.
+    pub size_bytes: u64,
+    /// Bytes of a logical block: 512 or 4096.
+    pub block_bytes: u32,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Whether it has a volatile write buffer, so that only a flush makes answered writes durable.
+    pub volatile_cache: bool,
+    /// At most 20 printable ASCII characters.
+    pub serial: String,
+    /// At most 40.
+    pub model: String,
+    /// At most 8.
+    pub firmware: String,
+}
+
+/// The drive as transports see it.
+pub trait Drive {
+    /// What does not change while it is served.
+    fn facts(&self) -> &Facts;
+
+    /// Takes a command; `data` are the bytes of a write and empty for all else. The answer comes
+    /// later, to [`Transport::answer`](crate::transport::Transport::answer) of the tag's transport,
+    /// for every command once: those too that are refused, and those whose connection is gone.
+    fn submit(&mut self, command: Command, data: &[u8]);
+
+    /// The present content of a range that lies within the drive: what a read that is
+    /// [done](Status::Done) answers with.
+    fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8];
+
+    /// Numbers for health log pages.
+    fn health(&self) -> Health;
+}
+
+/// What a drive tells of its life (NVM Express Base Specification 2.0, figure 207).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Bytes read by hosts.
+    pub read_bytes: u64,
+    /// Bytes written by hosts.
+    pub written_bytes: u64,
+    /// Read commands answered.
+    pub reads: u64,
+    /// Write commands answered.
+    pub writes: u64,
+    /// Microseconds in which it was busy.
+    pub busy_us: u64,
+    /// Power cuts.
+    pub unsafe_shutdowns: u64,
+    /// Seconds since it was first served.
+    pub power_on_s: u64,
+    /// Share of the erase cycles that are used up, percent.
+    pub percentage_used: u8,
+}

@@ -1,0 +1,38 @@
+//! How commands reach the drive. One file or folder a transport, one literal list.
+//!
+//! A transport never waits: `poll` takes what has arrived and returns at once. It speaks to its
+//! clients over non-blocking sockets and never trusts them: what is malformed ends that connection
+//! and no other, and what it may ask for is bounded before memory is.
+
+use crate::command::{Answer, Drive};
+
+/// One way to reach the drive.
+pub trait Transport {
+    /// What it is called, such as `nbd`.
+    fn name(&self) -> &'static str;
+
+    /// Where clients find it, such as `nbd+unix:///?socket=drive.sock`.
+    fn address(&self) -> String;
+
+    /// Takes connections and all commands that have arrived; whether there was anything.
+    ///
+    /// # Errors
+    /// What ends the transport as a whole, such as a listening socket that fails; never what one
+    /// client does.
+    fn poll(&mut self, drive: &mut dyn Drive) -> std::io::Result<bool>;
+
+    /// A command's answer is due. It may be kept until `send`.
+    fn answer(&mut self, answer: Answer, drive: &dyn Drive);
+
+    /// Sends all answers that are kept: one system call for many.
+    ///
+    /// # Errors
+    /// As `poll`.
+    fn send(&mut self) -> std::io::Result<()>;
+
+    /// Descriptors that become readable when there is something to do, for a drive that may sleep.
+    fn descriptors(&self, into: &mut Vec<std::os::fd::RawFd>);
+
+    /// Connections that are open.
+    fn connections(&self) -> usize;
+}
