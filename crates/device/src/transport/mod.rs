@@ -4,6 +4,8 @@
 //! clients over non-blocking sockets and never trusts them: what is malformed ends that connection
 //! and no other, and what it may ask for is bounded before memory is.
 
+pub mod fuse;
+
 use crate::command::{Answer, Drive};
 
 /// One way to reach the drive.
@@ -35,4 +37,18 @@ pub trait Transport {
 
     /// Connections that are open.
     fn connections(&self) -> usize;
+
+    /// A client of its own that finds out how long this transport takes by itself, where it has one.
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        None
+    }
+}
+
+/// A client that measures a transport's floor, in a thread of its own while the drive serves.
+pub trait Probe: Send {
+    /// Connects, reads at depth one for so long, and leaves: nanoseconds of each read.
+    ///
+    /// # Errors
+    /// What the socket or the drive says.
+    fn run(&mut self, for_ms: u64) -> std::io::Result<Vec<u64>>;
 }
