@@ -1,0 +1,117 @@
+//! The numbers and layouts of the FUSE protocol (Linux UAPI, fuse.h, version 7): what is read from
+//! and written to /dev/fuse, in the machine's own byte order.
+
+/// Protocol version that is spoken. The kernel's may be newer, and then it adapts.
+pub const MAJOR: u32 = 7;
+/// Minor version: 31 is Linux 5.4.
+pub const MINOR: u32 = 38;
+/// Node of the only file, which is the root.
+pub const ROOT: u64 = 1;
+
+/// Bytes before each request.
+pub const IN_HEADER: usize = 40;
+/// Bytes before each reply.
+pub const OUT_HEADER: usize = 16;
+/// Bytes between a write's header and its data.
+pub const WRITE_IN: usize = 40;
+
+pub mod opcode {
+    //! What the kernel asks.
+    pub const FORGET: u32 = 2;
+    pub const GETATTR: u32 = 3;
+    pub const SETATTR: u32 = 4;
+    pub const OPEN: u32 = 14;
+    pub const READ: u32 = 15;
+    pub const WRITE: u32 = 16;
+    pub const STATFS: u32 = 17;
+    pub const RELEASE: u32 = 18;
+    pub const FSYNC: u32 = 20;
+    pub const FLUSH: u32 = 25;
+    pub const INIT: u32 = 26;
+    pub const INTERRUPT: u32 = 36;
+    pub const DESTROY: u32 = 38;
+    pub const BATCH_FORGET: u32 = 42;
+    pub const FALLOCATE: u32 = 43;
+}
+
+pub mod init {
+    //! Flags of INIT that are wanted.
+    pub const ASYNC_READ: u32 = 1 << 0;
+    pub const BIG_WRITES: u32 = 1 << 5;
+    pub const ASYNC_DIO: u32 = 1 << 15;
+    pub const MAX_PAGES: u32 = 1 << 22;
+}
+
+/// Flags of an OPEN's reply: no page cache, and writes beside each other.
+pub const OPEN_DIRECT: u32 = (1 << 0) | (1 << 6);
+
+pub mod attribute {
+    //! Which of SETATTR's fields count.
+    pub const SIZE: u32 = 1 << 3;
+    pub const HANDLE: u32 = 1 << 6;
+}
+
+pub mod allocate {
+    //! Modes of fallocate(2).
+    pub const KEEP_SIZE: u32 = 1;
+    pub const PUNCH_HOLE: u32 = 2;
+    pub const ZERO_RANGE: u32 = 16;
+}
+
+/// A request as it was read: checked to be as long as it says.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub opcode: u32,
+    /// Its number, to be repeated in the reply.
+    pub unique: u64,
+    body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// None when it is not a whole request.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let whole = Fields(bytes);
+        let length = whole.u32(0)? as usize;
+        (length == bytes.len() && length >= IN_HEADER).then_some(())?;
+        Some(Self {
+            opcode: whole.u32(4)?,
+            unique: whole.u64(8)?,
+            body: &bytes[IN_HEADER..],
+        })
+    }
+
+    /// What follows the header.
+    pub fn fields(&self) -> Fields<'a> {
+        Fields(self.body)
+    }
+}
+
+/// Numbers at their places; None beyond the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub fn u32(&self, at: usize) -> Option<u32> {
+        let bytes = self.0.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
+    pub fn u64(&self, at: usize) -> Option<u64> {
+        let bytes = self.0.get(at..at + 8)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    }
+
+    pub fn from(&self, at: usize) -> &'a [u8] {
+        self.0.get(at..).unwrap_or_default()
+    }
+}
+
+/// The header of a reply with so many bytes after it; `error` is an errno or 0.
+pub fn out_header(unique: u64, error: i32, following: usize) -> [u8; OUT_HEADER] {
+    let mut header = [0; OUT_HEADER];
+    let length = (OUT_HEADER + following) as u32;
+    header[..4].copy_from_slice(&length.to_ne_bytes());
+    header[4..8].copy_from_slice(&(-error).to_ne_bytes());
+    header[8..].copy_from_slice(&unique.to_ne_bytes());
+    header
+}

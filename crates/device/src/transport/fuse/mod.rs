@@ -1,0 +1,131 @@
+//! The drive as a file, through FUSE: any program can use it, without privileges.
+//!
+//! The file is the root of a file system of its own, so that nothing but reads and writes is ever
+//! asked. It is opened with direct I/O whatever the program says: its reads and writes reach the
+//! drive as they are, several at once, and the page cache holds nothing of it.
+
+mod abi;
+mod mount;
+mod session;
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use self::mount::Mount;
+use self::session::{MAX_DATA_BYTES, Reply, Session};
+use super::Transport;
+use crate::command::{Answer, Drive};
+
+/// Requests taken in one turn, so that other transports have theirs.
+const TURN: usize = 64;
+
+/// A drive that is mounted on a file.
+pub struct Fuse {
+    mount: Mount,
+    session: Session,
+    request: Vec<u8>,
+    out: Vec<u8>,
+    /// Whether the kernel still asks: not after somebody has unmounted it.
+    mounted: bool,
+}
+
+impl Fuse {
+    /// Mounts on `path`, a file that is empty or not there yet; `number` is the transport's.
+    ///
+    /// # Errors
+    /// As `mount(2)`, with the remedy.
+    pub fn new(number: u32, path: &Path) -> io::Result<Self> {
+        let owner = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        Ok(Self {
+            mount: Mount::new(path)?,
+            session: Session::new(number, owner),
+            request: vec![0; MAX_DATA_BYTES as usize + 4096],
+            out: Vec::new(),
+            mounted: true,
+        })
+    }
+
+    /// Whether there was a request.
+    fn take(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+        match rustix::io::read(&self.mount.device, &mut self.request[..]) {
+            Ok(length) => {
+                self.out.clear();
+                self.session
+                    .received(&self.request[..length], drive, &mut self.out);
+                if !self.out.is_empty() {
+                    send(&self.mount.device, &[IoSlice::new(&self.out)])?;
+                }
+                Ok(true)
+            }
+            // ENOENT: the program was interrupted before its request could be read.
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => Ok(false),
+            Err(Errno::NODEV | Errno::CONNABORTED) => {
+                self.mounted = false;
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Transport for Fuse {
+    fn name(&self) -> &'static str {
+        "fuse"
+    }
+
+    fn address(&self) -> String {
+        self.mount.path().display().to_string()
+    }
+
+    fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+        let mut any = false;
+        for _ in 0..TURN {
+            if !self.mounted || !self.take(drive)? {
+                break;
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
+        let sent = match self.session.answered(&answer.command, answer.status) {
+            None => Ok(()),
+            Some(Reply::Short(bytes)) => send(&self.mount.device, &[IoSlice::new(&bytes)]),
+            Some(Reply::Content(header, range)) => {
+                let content = drive.content(range.start, range.end - range.start);
+                let parts = [IoSlice::new(&header), IoSlice::new(content)];
+                send(&self.mount.device, &parts)
+            }
+        };
+        self.mounted &= sent.is_ok();
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        Ok(()) // each answer is one write of its own: the kernel takes no two at once
+    }
+
+    fn descriptors(&self, into: &mut Vec<RawFd>) {
+        if self.mounted {
+            into.push(self.mount.device.as_raw_fd());
+        }
+    }
+
+    fn connections(&self) -> usize {
+        usize::from(self.mounted)
+    }
+}
+
+/// One reply; one that nobody waits for any more is no error.
+fn send(device: &OwnedFd, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    match rustix::io::writev(device, parts) {
+        Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,174 @@
+//! A file becomes a mount point: by mount(2) where that is allowed, else by fusermount3.
+
+use std::fs::OpenOptions;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
+
+/// Kind of mount, as /proc/mounts tells it.
+const KIND: &str = "fuse.ioassay";
+const HELPER: &str = "fusermount3";
+
+/// A mounted file; dropped, it is unmounted, and removed if it was made here.
+pub struct Mount {
+    path: PathBuf,
+    /// /dev/fuse, non-blocking.
+    pub device: OwnedFd,
+    by_helper: bool,
+    made: bool,
+}
+
+impl Mount {
+    /// Mounts on a file that is empty or not there yet.
+    ///
+    /// # Errors
+    /// The path is something else, or mounting is not possible: with what to do about it.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let made = prepare(path)?;
+        let undo = |error| {
+            if made {
+                let _ = std::fs::remove_file(path);
+            }
+            error
+        };
+        let path = path.canonicalize().map_err(undo)?;
+        let root = rustix::process::geteuid().is_root();
+        let mounted = if root {
+            by_kernel(&path)
+        } else {
+            by_helper(&path)
+        };
+        let device = mounted.map_err(undo)?;
+        Ok(Self {
+            path,
+            device,
+            by_helper: !root,
+            made,
+        })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.by_helper {
+            let _ = Command::new(HELPER)
+                .args(["-u", "-q", "-z", "--"])
+                .arg(&self.path)
+                .stdin(Stdio::null())
+                .status();
+        } else {
+            let _ = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
+        }
+        if self.made {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A file to mount on; whether it had to be made.
+fn prepare(path: &Path) -> io::Result<bool> {
+    let opened = OpenOptions::new().read(true).open(path);
+    match opened.and_then(|file| file.metadata()) {
+        Ok(found) if found.is_file() && found.len() == 0 => Ok(false),
+        Ok(_) => Err(said(path, "exists; wanted an empty file or a new path")),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            // What a drive left that was killed: a mount that nobody serves.
+            rustix::mount::unmount(path, UnmountFlags::DETACH).map_err(|_| {
+                said(
+                    path,
+                    "is still mounted by a drive that ended; fusermount3 -u it",
+                )
+            })?;
+            prepare(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            OpenOptions::new().write(true).create_new(true).open(path)?;
+            Ok(true)
+        }
+        Err(error) => Err(said(path, &error.to_string())),
+    }
+}
+
+fn said(path: &Path, what: &str) -> io::Error {
+    io::Error::other(format!("{}: {what}", path.display()))
+}
+
+fn by_kernel(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let device = rustix::fs::open("/dev/fuse", flags, Mode::empty())?;
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    let options = format!(
+        "fd={},rootmode=100000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        user.as_raw(),
+        group.as_raw()
+    );
+    let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
+    let limits = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("ioassay", path, KIND, limits, Some(options.as_c_str()))
+        .map_err(|error| said(path, &format!("cannot be mounted: {error}")))?;
+    Ok(device)
+}
+
+/// The helper mounts, and hands over the descriptor on the socket that its environment names.
+fn by_helper(path: &Path) -> io::Result<OwnedFd> {
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let mut helper = Command::new(HELPER);
+    helper
+        .args(["-o", "fsname=ioassay,subtype=ioassay,nosuid,nodev", "--"])
+        .arg(path)
+        .env("_FUSE_COMMFD", "0")
+        .process_group(0)
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null());
+    let status = helper
+        .status()
+        .map_err(|error| said(path, &format!("cannot be mounted without root: {HELPER}: {error}; Debian has it in the package fuse3")))?;
+    drop(helper);
+    if !status.success() {
+        return Err(said(path, &format!("{HELPER} could not mount it")));
+    }
+    let device = received(&ours)?;
+    let flags = rustix::fs::fcntl_getfl(&device)?;
+    rustix::fs::fcntl_setfl(&device, flags | OFlags::NONBLOCK)?;
+    Ok(device)
+}
+
+fn received(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut into = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(
+        socket.as_fd(),
+        &mut into,
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    ancillary
+        .drain()
+        .find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        })
+        .ok_or_else(|| io::Error::other(format!("{HELPER} handed over no descriptor")))
+}
