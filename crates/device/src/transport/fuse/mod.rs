@@ -6,6 +6,7 @@
 
 mod abi;
 mod mount;
+mod probe;
 mod session;
 
 use std::io::{self, IoSlice};
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 
 use self::mount::Mount;
 use self::session::{MAX_DATA_BYTES, Reply, Session};
-use super::Transport;
+use super::{Probe, Transport};
 use crate::command::{Answer, Drive};
 
 /// Requests taken in one turn, so that other transports have theirs.
@@ -119,6 +120,10 @@ impl Transport for Fuse {
 
     fn connections(&self) -> usize {
         usize::from(self.mounted)
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        Some(Box::new(probe::Reader(self.mount.path().to_owned())))
     }
 }
 
