@@ -54,6 +54,10 @@ impl Buffer {
         self.policy.len() as u64
     }
 
+    pub fn capacity(&self) -> u64 {
+        self.policy.capacity() as u64
+    }
+
     /// A page of a request is written. It waits for its place, if only until `settled` is asked;
     /// one that is already there needs none, and true is returned.
     pub fn write(
@@ -136,13 +140,29 @@ impl Buffer {
     /// Whether a read needs no flash.
     pub fn read(&mut self, page: Page, tally: &mut Tally) -> bool {
         self.policy.read(page);
-        let hit = self.policy.holds(page) || self.leaving.contains_key(&page);
+        let hit = self.has(page);
         tally.buffered_reads += 1;
         tally.read_hits += u64::from(hit);
         hit
     }
 
-    pub fn discard(&mut self, page: Page) {
-        self.policy.discard(page);
+    /// Whether it was there.
+    pub fn discard(&mut self, page: Page) -> bool {
+        self.policy.discard(page)
+    }
+
+    /// Whether a read needs no flash; counts nothing.
+    pub fn has(&self, page: Page) -> bool {
+        self.policy.holds(page) || self.leaving.contains_key(&page)
+    }
+
+    /// All is gone, unwritten.
+    pub fn forget(&mut self) {
+        self.policy.drain(&mut self.evicted);
+        self.evicted.clear();
+        self.leaving.clear();
+        self.leaving_pages = 0;
+        self.waiting.clear();
+        self.lacking = 0;
     }
 }

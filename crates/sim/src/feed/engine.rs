@@ -1,48 +1,62 @@
-//! The run: what happens next, and what follows from it.
+//! The run: what happens next, and what follows from it. What happens at the elements and in the
+//! buffer before them is in `flash`.
+
+use std::ops::DerefMut;
 
 use ioassay_block::Kind;
 
+use super::arrivals::Arrivals;
 use super::buffer::Buffer;
 use super::channel::{Channels, Transfer, Turn};
 use super::clocks::NEVER;
 use super::host::HostQueue;
 use super::intake::Feeding;
-use super::jobs::{Elements, Job, Now, Waits, Work};
+use super::jobs::{Elements, Waits, Work};
+use super::listener::Listener;
 use super::requests::{Fed, InFlight, Slab};
 use super::slices::Slices;
-use super::supply::Supply;
 use super::tally::Tally;
 use super::{End, Feed};
 use crate::Error;
 use crate::drive::{Counters, Drive, Place};
-use crate::policy::{Action, Outlook, Page};
+use crate::policy::Outlook;
 
-pub(super) struct Engine<'a, E> {
-    drive: &'a mut Drive,
-    supply: Supply<'a>,
-    feed: &'a Feed,
-    now_ps: u64,
-    elements: E,
+/// A drive at work: owned by it or lent (`D`), its elements (`E`), what is issued to it (`A`), and
+/// who is told what happens (`L`).
+pub(super) struct Engine<D, E, A, L> {
+    pub drive: D,
+    pub arrivals: A,
+    pub listener: L,
+    feed: Feed,
+    pub now_ps: u64,
+    pub elements: E,
     channels: Channels,
     host: HostQueue,
-    requests: Slab,
-    buffer: Option<Buffer>,
+    pub requests: Slab,
+    pub buffer: Option<Buffer>,
     /// Whether the buffer's policy looks at the elements.
-    watches: bool,
-    page_sectors: u32,
-    element_count: u32,
-    tally: Tally,
-    slices: Slices,
+    pub watches: bool,
+    pub page_sectors: u32,
+    pub element_count: u32,
+    pub tally: Tally,
+    pub slices: Slices,
     counted: Counters,
 }
 
-impl<'a, E: Elements> Engine<'a, E> {
+impl<D, E, A, L> Engine<D, E, A, L>
+where
+    D: DerefMut<Target = Drive>,
+    E: Elements,
+    A: Arrivals,
+    L: Listener,
+{
     pub fn new(
-        drive: &'a mut Drive,
-        supply: Supply<'a>,
+        drive: D,
+        arrivals: A,
         elements: E,
         buffer: Option<Buffer>,
-        feed: &'a Feed,
+        feed: &Feed,
+        listener: L,
     ) -> Self {
         let spec = drive.spec();
         Self {
@@ -59,13 +73,20 @@ impl<'a, E: Elements> Engine<'a, E> {
             slices: Slices::new(feed.slices, spec.elements as usize),
             counted: drive.counters(),
             drive,
-            supply,
-            feed,
+            arrivals,
+            listener,
+            feed: feed.clone(),
         }
     }
 
     pub fn run(mut self) -> Result<(Tally, Slices), Error> {
         self.refill()?;
+        self.go_on(NEVER)?;
+        Ok(self.finish())
+    }
+
+    /// Lets everything happen that happens by `until_ps`, or until the run is over.
+    pub fn go_on(&mut self, until_ps: u64) -> Result<(), Error> {
         // Of what happens at one time a page's end comes first, so that its completion goes before
         // the channel's next transfer; an arrival comes last.
         loop {
@@ -73,31 +94,61 @@ impl<'a, E: Elements> Engine<'a, E> {
             let (channel_ps, channel) = self.channels.next();
             let arrival_ps = self.next_arrival_ps();
             if element_ps <= channel_ps.min(arrival_ps) {
-                if element_ps == NEVER {
-                    break;
+                if element_ps == NEVER || element_ps > until_ps {
+                    return Ok(());
                 }
                 self.reach(element_ps);
                 self.served(clock)?;
                 self.drive_channels()?;
             } else if channel_ps <= arrival_ps {
+                if channel_ps > until_ps {
+                    return Ok(());
+                }
                 self.reach(channel_ps);
                 self.transferred(channel)?;
                 self.drive_channels()?;
             } else {
+                if arrival_ps > until_ps {
+                    return Ok(());
+                }
                 self.reach(arrival_ps);
                 self.issue()?;
                 if self.is_over() {
-                    break;
+                    return Ok(());
                 }
             }
         }
-        Ok(self.finish())
+    }
+
+    /// When something happens next; `NEVER` if nothing does.
+    pub fn next_ps(&self) -> u64 {
+        let within_ps = self.elements.next().0.min(self.channels.next().0);
+        within_ps.min(self.next_arrival_ps())
+    }
+
+    /// All that is on its way is gone, the buffer's content too: what the mapping says stays.
+    pub fn stop(&mut self, elements: E) {
+        self.elements = elements;
+        self.channels = Channels::new(self.drive.spec());
+        self.host = HostQueue::new(self.feed.scheduler, self.feed.window);
+        self.requests = Slab::default();
+        if let Some(buffer) = &mut self.buffer {
+            buffer.forget();
+        }
+    }
+
+    /// Time begins anew for a drive in which nothing is on its way.
+    pub fn rest(&mut self, elements: E) {
+        self.now_ps = 0;
+        self.elements = elements;
+        self.channels = Channels::new(self.drive.spec());
+        self.slices = Slices::new(self.feed.slices, self.element_count as usize);
     }
 
     /// When the next request is issued, `NEVER` if that depends on a completion, or at the end.
     #[inline]
     fn next_arrival_ps(&self) -> u64 {
-        match (self.supply.peek(), self.feed.feeding) {
+        match (self.arrivals.peek(), self.feed.feeding) {
             (None, _) => NEVER,
             (Some(_), Feeding::Closed(most)) => {
                 if self.requests.len() < most as usize {
@@ -115,7 +166,7 @@ impl<'a, E: Elements> Engine<'a, E> {
             self.tally.gave_up = true;
             return true;
         }
-        self.feed.end == End::LastIssued && self.supply.peek().is_none()
+        self.feed.end == End::LastIssued && self.arrivals.peek().is_none()
     }
 
     #[inline]
@@ -140,14 +191,14 @@ impl<'a, E: Elements> Engine<'a, E> {
             now_ps: self.now_ps,
             free_at_ps: self.elements.free_at_ps(),
         };
-        self.supply.refill(self.drive, &outlook, &mut self.tally)
+        self.arrivals.refill(&self.drive, &outlook, &mut self.tally)
     }
 
     // Requests
 
     #[inline]
     fn issue(&mut self) -> Result<(), Error> {
-        let Some(&fed) = self.supply.peek() else {
+        let Some(&fed) = self.arrivals.peek() else {
             return Ok(());
         };
         self.tally.issued += 1;
@@ -159,13 +210,14 @@ impl<'a, E: Elements> Engine<'a, E> {
             dispatched_ps: self.now_ps,
             left: 0,
         });
+        self.listener.issued(id);
         self.tally.last_issue_ps = self.now_ps;
         if self.host.issue(id, sector) {
             self.dispatch(id)?;
             self.drive_channels()?;
         }
-        self.supply.pass();
-        if self.supply.peek().is_none() {
+        self.arrivals.pass();
+        if self.arrivals.peek().is_none() {
             self.refill()?;
         }
         Ok(())
@@ -236,9 +288,12 @@ impl<'a, E: Elements> Engine<'a, E> {
     fn trim(&mut self, id: u32, fed: &Fed) {
         for page in fed.first..fed.first + fed.pages {
             if let Some(buffer) = &mut self.buffer {
-                buffer.discard(page);
+                if buffer.discard(page) {
+                    self.listener.dropped(page);
+                }
             }
-            self.drive.trim(self.drive.place(page));
+            let place = self.drive.place(page);
+            self.drive.trim(place);
         }
         self.requests.get(id).left = 1;
         self.part_done(id, 0);
@@ -263,7 +318,7 @@ impl<'a, E: Elements> Engine<'a, E> {
 
     /// A part of a request is done; the last one completes it, over the channel of its element.
     #[inline]
-    fn part_done(&mut self, id: u32, element: u32) {
+    pub fn part_done(&mut self, id: u32, element: u32) {
         let request = self.requests.get(id);
         request.left -= 1;
         if request.left > 0 {
@@ -292,7 +347,7 @@ impl<'a, E: Elements> Engine<'a, E> {
     /// As `part_done`, for a page that its element has done: mostly it is the only page of a write,
     /// and nothing crosses the channel, so that the request completes.
     #[inline]
-    fn page_done(&mut self, id: u32, element: u32) -> Result<(), Error> {
+    pub fn page_done(&mut self, id: u32, element: u32) -> Result<(), Error> {
         let request = self.requests.get(id);
         let channel = self.channels.of(Place { element, local: 0 });
         if request.left == 1 && request.fed.kind == Kind::Write && self.channels.is_free(channel) {
@@ -341,6 +396,7 @@ impl<'a, E: Elements> Engine<'a, E> {
             device_ps,
             request.fed.sectors,
         );
+        self.listener.completed(id, self.now_ps);
         self.tally.last_completion_ps = self.now_ps;
         let slice = self.slices.now();
         slice.completed += 1;
@@ -389,102 +445,6 @@ impl<'a, E: Elements> Engine<'a, E> {
         }
     }
 
-    // Elements, and the buffer before them
-
-    /// A written page is in the drive.
-    #[inline]
-    fn arrived(&mut self, id: u32, page: Page, place: Place) -> Result<(), Error> {
-        let Some(buffer) = &mut self.buffer else {
-            return self.enqueue(place, Work::Write, Waits::Request(id));
-        };
-        let outlook = Outlook {
-            now_ps: self.now_ps,
-            free_at_ps: self.elements.free_at_ps(),
-        };
-        if buffer.write(id, page, &outlook, &mut self.tally) {
-            self.part_done(id, place.element);
-        }
-        self.tend()
-    }
-
-    /// Pages that have a place now are done; the buffer evicts ahead of need, and what it evicts is
-    /// carried out.
-    fn tend(&mut self) -> Result<(), Error> {
-        while let Some(id) = self.buffer.as_mut().and_then(Buffer::settled) {
-            self.part_done(id, 0);
-        }
-        if self.watches {
-            if let Some(buffer) = &mut self.buffer {
-                let outlook = Outlook {
-                    now_ps: self.now_ps,
-                    free_at_ps: self.elements.free_at_ps(),
-                };
-                buffer.write_back(&outlook, &mut self.tally);
-            }
-        }
-        self.carry_out()
-    }
-
-    fn carry_out(&mut self) -> Result<(), Error> {
-        let Some(buffer) = &mut self.buffer else {
-            return Ok(());
-        };
-        let pad_reads = buffer.pad_reads;
-        let mut evicted = std::mem::take(&mut buffer.evicted);
-        for eviction in &evicted {
-            let (work, waits) = match eviction.action {
-                Action::Write => (Work::Write, Waits::Place),
-                Action::PadRead if !pad_reads => continue,
-                Action::PadRead => (Work::Read(self.page_sectors), Waits::Nobody),
-                Action::PadWrite => (Work::Write, Waits::Nobody),
-            };
-            for page in eviction.first..eviction.first + eviction.pages {
-                self.enqueue(self.drive.place(page), work, waits)?;
-            }
-        }
-        evicted.clear();
-        if let Some(buffer) = &mut self.buffer {
-            buffer.evicted = evicted;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn enqueue(&mut self, place: Place, work: Work, waits: Waits) -> Result<(), Error> {
-        let job = Job {
-            waits,
-            local: place.local,
-            work,
-        };
-        let now = Now {
-            ps: self.now_ps,
-            slices: &mut self.slices,
-        };
-        self.elements.offer(self.drive, place.element, job, now)
-    }
-
-    #[inline]
-    fn served(&mut self, clock: u32) -> Result<(), Error> {
-        let now = Now {
-            ps: self.now_ps,
-            slices: &mut self.slices,
-        };
-        let Some((element, job)) = self.elements.strike(self.drive, clock, now)? else {
-            return Ok(());
-        };
-        match job.waits {
-            Waits::Request(id) => self.page_done(id, element)?,
-            Waits::Place => {
-                if let Some(buffer) = &mut self.buffer {
-                    buffer.departed(job.local * self.element_count + element);
-                }
-                self.tend()?;
-            }
-            Waits::Nobody => {}
-        }
-        Ok(())
-    }
-
     fn finish(mut self) -> (Tally, Slices) {
         let counters = self.fresh_counters();
         let outstanding = self.requests.len() as u64;
@@ -493,7 +453,7 @@ impl<'a, E: Elements> Engine<'a, E> {
         self.tally.settle();
         self.tally.unfinished = outstanding;
         self.tally.left_in_buffer =
-            self.supply.held() + self.buffer.as_ref().map_or(0, Buffer::held);
+            self.arrivals.held() + self.buffer.as_ref().map_or(0, Buffer::held);
         (self.tally, self.slices)
     }
 }

@@ -86,3 +86,32 @@ pub(super) fn done_alone(drive: &mut Drive, element: u32, job: Job) -> Result<u6
         Work::Barrier => 0,
     })
 }
+
+impl<T: Elements + ?Sized> Elements for Box<T> {
+    fn next(&self) -> (u64, u32) {
+        (**self).next()
+    }
+
+    fn offer(
+        &mut self,
+        drive: &mut Drive,
+        element: u32,
+        job: Job,
+        now: Now<'_>,
+    ) -> Result<(), Error> {
+        (**self).offer(drive, element, job, now)
+    }
+
+    fn strike(
+        &mut self,
+        drive: &mut Drive,
+        clock: u32,
+        now: Now<'_>,
+    ) -> Result<Option<(u32, Job)>, Error> {
+        (**self).strike(drive, clock, now)
+    }
+
+    fn free_at_ps(&self) -> &[u64] {
+        (**self).free_at_ps()
+    }
+}

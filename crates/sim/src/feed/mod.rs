@@ -6,14 +6,19 @@
 //! at once and crosses the channel when its last page is there. Completions take no time of a
 //! channel, but wait for a transfer in progress, and go before new transfers.
 
+mod arrivals;
 mod buffer;
 mod channel;
 mod clocks;
 mod engine;
+mod flash;
 mod host;
 mod intake;
 mod jobs;
+mod listener;
+mod live;
 mod overlapped;
+mod paging;
 mod requests;
 mod reshape;
 mod run;
@@ -25,6 +30,7 @@ mod tally;
 
 pub use host::Scheduler;
 pub use intake::{Feeding, Unaligned};
+pub use live::{Event, Live};
 pub use run::run;
 pub use slices::{Slice, Slices};
 pub use tally::{Tally, Through};

@@ -16,6 +16,8 @@ pub(crate) struct Fed {
     /// Sectors of the first page that lie before it.
     pub skip: u32,
     pub kind: Kind,
+    /// Of a write: it passes the buffer by, and completes when flash has it.
+    pub through: bool,
 }
 
 impl Fed {

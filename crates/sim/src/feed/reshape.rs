@@ -108,6 +108,7 @@ impl Reshape {
             } else {
                 Kind::Write
             },
+            through: false,
         }
     }
 

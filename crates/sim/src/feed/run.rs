@@ -5,6 +5,7 @@ use ioassay_block::Source;
 use super::buffer::Buffer;
 use super::engine::Engine;
 use super::intake::{Feeding, Intake};
+use super::listener::Nobody;
 use super::overlapped::Overlapped;
 use super::reshape::Reshape;
 use super::single::Single;
@@ -50,10 +51,10 @@ pub fn run(
     }
     if drive.spec().overlap == Overlap::Off {
         let elements = Single::new(drive.spec());
-        return Engine::new(drive, supply, elements, inline, feed).run();
+        return Engine::new(drive, supply, elements, inline, feed, Nobody).run();
     }
     let elements = Overlapped::new(drive.spec());
-    Engine::new(drive, supply, elements, inline, feed).run()
+    Engine::new(drive, supply, elements, inline, feed, Nobody).run()
 }
 
 /// Whether requests wait for nothing but the drive, in their own order, and all of them are served.

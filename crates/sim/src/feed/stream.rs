@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::arrivals::Arrivals;
 use super::supply::Supply;
 use super::tally::Tally;
 use super::{Feed, Slices};

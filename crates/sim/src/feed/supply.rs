@@ -1,6 +1,7 @@
 //! What the engine issues next: the trace's requests, or what a reshaping buffer makes of them.
 
 use super::Feed;
+use super::arrivals::Arrivals;
 use super::intake::{Feeding, Intake};
 use super::requests::Fed;
 use super::reshape::Reshape;
@@ -44,18 +45,6 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// The next request, which stays; `None` at the end.
-    #[inline]
-    pub fn peek(&self) -> Option<&Fed> {
-        self.ready.get(self.issued)
-    }
-
-    /// Passes over the request that `peek` showed. Then `refill` is due if `peek` shows none.
-    #[inline]
-    pub fn pass(&mut self) {
-        self.issued += 1;
-    }
-
     /// All that is ready, at once; `give_back` returns the vector's memory.
     pub fn take_ready(&mut self) -> Vec<Fed> {
         self.issued_before += self.ready.len() as u64;
@@ -65,35 +54,6 @@ impl<'a> Supply<'a> {
     pub fn give_back(&mut self, ready: Vec<Fed>) {
         self.ready = ready;
         self.ready.clear();
-    }
-
-    pub fn held(&self) -> u64 {
-        self.reshape.as_ref().map_or(0, Reshape::held)
-    }
-
-    /// Makes requests ready, unless there are none any more.
-    pub fn refill(
-        &mut self,
-        drive: &Drive,
-        outlook: &Outlook<'_>,
-        tally: &mut Tally,
-    ) -> Result<(), Error> {
-        self.issued_before += self.issued as u64;
-        self.issued = 0;
-        self.ready.clear();
-        while self.ready.is_empty() {
-            if self.taken == self.arrivals.len() {
-                self.taken = 0;
-                self.arrivals.clear();
-                if !self.intake.take(&mut self.arrivals)? {
-                    return Ok(());
-                }
-            }
-            self.make_ready(outlook, tally);
-        }
-        self.date();
-        self.anticipate(drive);
-        Ok(())
     }
 
     fn make_ready(&mut self, outlook: &Outlook<'_>, tally: &mut Tally) {
@@ -128,5 +88,45 @@ impl<'a> Supply<'a> {
                 .map(|fed| drive.place(fed.first)),
         );
         drive.anticipate(&self.places);
+    }
+}
+
+impl Arrivals for Supply<'_> {
+    #[inline]
+    fn peek(&self) -> Option<&Fed> {
+        self.ready.get(self.issued)
+    }
+
+    #[inline]
+    fn pass(&mut self) {
+        self.issued += 1;
+    }
+
+    fn refill(
+        &mut self,
+        drive: &Drive,
+        outlook: &Outlook<'_>,
+        tally: &mut Tally,
+    ) -> Result<(), Error> {
+        self.issued_before += self.issued as u64;
+        self.issued = 0;
+        self.ready.clear();
+        while self.ready.is_empty() {
+            if self.taken == self.arrivals.len() {
+                self.taken = 0;
+                self.arrivals.clear();
+                if !self.intake.take(&mut self.arrivals)? {
+                    return Ok(());
+                }
+            }
+            self.make_ready(outlook, tally);
+        }
+        self.date();
+        self.anticipate(drive);
+        Ok(())
+    }
+
+    fn held(&self) -> u64 {
+        self.reshape.as_ref().map_or(0, Reshape::held)
     }
 }
