@@ -12,8 +12,9 @@ losetup                             mount            to find what lies under a l
 '
 # Installed if possible; without them ./ioassay does less, and says so.
 wanted_packages='
-clang      clang      BPF programs, which watch what the kernel does; without them only its counters are read
-stress-ng  stress-ng  loads of single subsystems: the driver stress_ng
+clang      clang          BPF programs, which watch what the kernel does; without them only its counters are read
+stress-ng  stress-ng      loads of single subsystems: the driver stress_ng
+db_bench   rocksdb-tools  a database as a load: the driver db_bench
 '
 # ./check installs these if it can; a test that misses one is skipped with the reason.
 check_packages='

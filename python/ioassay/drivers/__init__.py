@@ -17,6 +17,7 @@ from ioassay.roles import Driver
 __all__ = ["DRIVERS", "driver"]
 
 DRIVERS: dict[str, str] = {
+    "db_bench": "ioassay.drivers.db_bench:DbBench",
     "filesuite": "ioassay.drivers.filesuite:Filesuite",
     "fio": "ioassay.drivers.fio:Fio",
     "iozone": "ioassay.drivers.iozone:Iozone",

@@ -1,0 +1,110 @@
+"""The driver db_bench: RocksDB's own benchmarks, in a database of the trial's own.
+
+Parameters are db_bench's flags (`settings`), known from what the installed one says (`offer`); results come from its
+output (`output`), and whether they are a measurement is decided in `verdict`. The target is a folder, in which each
+trial has an empty one. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ioassay.drivers.db_bench import offer, output, settings, verdict
+from ioassay.drivers.db_bench.offer import Offer
+from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.record import FAILED, OK, Warning_
+from ioassay.roles import WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+
+MINIMUM = (6, 0)
+DATABASE = "db"
+_LONGEST_FACTOR = 20
+
+
+class DbBench:
+    """Runs db_bench. Implements `roles.Driver`."""
+
+    name = "db_bench"
+    measures = True
+
+    def __init__(self) -> None:
+        self._offer = Offer()
+
+    def tool(self) -> Tool | None:
+        """db_bench, with its flags and benchmarks."""
+        return Tool("db_bench", ["db_bench", "--version"], MINIMUM, "rocksdb-tools", offer.probes())
+
+    def configure(self, version: str, probes: Mapping[str, str]) -> None:
+        """Take its version and flags; ToolError when it is another program or too old to be read."""
+        found = re.search(r"db_bench version (\d+)\.(\d+)", version)
+        if found is None:
+            said = version.strip()[:80]
+            raise ToolError(f"db_bench --version said '{said}'; wanted a line such as db_bench version 7.8.3")
+        if (int(found[1]), int(found[2])) < MINIMUM:
+            raise ToolError(f"db_bench is {found[1]}.{found[2]}; wanted 6.0 or newer")
+        self._offer = offer.read(probes)
+
+    def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
+        """Check one point; StudyError names the parameter. Flags are known after `configure`."""
+        settings.read(params, self._offer)
+        if (kind := target.get("kind", "null")) != "folder":
+            raise StudyError(f"is '{kind}'; db_bench makes a database in a folder: wanted 'folder'", key="target.kind")
+        return ()
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """WRITE: also a benchmark that only reads makes a database."""
+        return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
+
+    def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
+        """From the number of operations."""
+        wanted = settings.read(params, self._offer)
+        return Estimate(wanted.expected_s, wanted.written_bytes)
+
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
+        """db_bench with its histograms and statistics, and the trial's seed."""
+        wanted = settings.read(trial.params, self._offer)
+        place = (load.path or raw).absolute() / DATABASE
+        asked = ["--histogram=1", f"--db={place}"]
+        asked += [] if "statistics" in wanted.flags else ["--statistics=1"]
+        asked += [] if "seed" in wanted.flags else [f"--seed={trial.seed % 2**63 or 1}"]
+        longest_s = max(_LONGEST_FACTOR * wanted.expected_s, 600.0)
+        return Command(["db_bench", *wanted.argv(), *asked], min(longest_s, settings.LONGEST_S), cwd=place.parent)
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        """Read its results; `failed`, with its own words, for everything that is no measurement."""
+        if outcome is None:
+            return Parsed(FAILED, "db_bench was not started")
+        printed, said = _text(outcome.stdout), _text(outcome.stderr)
+        wanted, unread = settings.read(trial.params, self._offer), ""
+        try:
+            measured = output.read(printed, wanted.measured)
+        except InputError as error:
+            measured, unread = output.Measured(), str(error)
+        status, reason = verdict.judge(wanted, measured.metrics, outcome, said)
+        if status != OK:
+            return Parsed(FAILED, f"{reason}: {unread}" if unread else reason, claims=measured.claims)
+        return Parsed(
+            OK,
+            metrics=measured.metrics,
+            buckets=measured.buckets,
+            parts=[{"name": name, "metrics": _part(name, measured.metrics)} for name in wanted.measured],
+            claims=measured.claims,
+            warnings=verdict.suspicions(wanted, measured.metrics, printed),
+        )
+
+
+def _part(name: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    return {key: value for key, value in metrics.items() if key.startswith(f"{name}.")}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,219 @@
+"""The driver db_bench: parameters, real captured outputs, and the installed db_bench itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import process
+from ioassay.drivers.db_bench import DbBench, offer, output, settings
+from ioassay.errors import StudyError, ToolError
+from ioassay.record import FAILED, OK
+from ioassay.roles import Load, Outcome, Parsed, Trial
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "db_bench" / "7.8.3"
+HELP = """db_bench: 
+USAGE:
+  Flags from ./tools/db_bench_tool.cc:
+    -benchmarks (Comma-separated list of
+      operations to run. Available benchmarks:
+      \tfillseq       -- write N values in sequential key order (in async) mode
+      \treadrandom    -- read N times in random order
+      \twaitforcompaction - pause until compaction is (probably) done
+      ) type: string default: ""
+    -compression_ratio (Arrange to generate values that shrink to this fraction
+      of their original size after compression) type: double default: 0.5
+    -compression_type (Algorithm to use) type: string
+      default: "snappy"
+    -num (Number of key/values to place in database) type: int64
+      default: 1000000
+    -sync (Sync all writes to disk) type: bool default: false
+    -write_buffer_size (Number of bytes to buffer in memtable) type: int64
+      default: 67108864
+"""  # noqa: W291
+OFFER = offer.read({"help": HELP})
+TARGET = {"kind": "folder", "path": "."}
+
+
+def test_flags_with_types_and_benchmarks_are_read_from_the_help() -> None:
+    assert OFFER.flags["num"] == "int64" and OFFER.flags["sync"] == "bool"
+    assert OFFER.flags["compression_ratio"] == "double"
+    assert OFFER.benchmarks == ("fillseq", "readrandom", "waitforcompaction")
+
+
+@pytest.mark.parametrize(
+    ("params", "key", "said"),
+    [
+        ({}, "benchmarks", "is missing"),
+        ({"benchmarks": 7}, "benchmarks", "wanted names of benchmarks"),
+        ({"benchmarks": "fillsq"}, "benchmarks", "did you mean 'fillseq'"),
+        ({"benchmarks": "fillseq[Y3]"}, "benchmarks", r"'readrandom\[X3\]'"),
+        ({"benchmarks": "fillseq", "prepare": "nothing"}, "prepare", "no benchmark 'nothing'"),
+        ({"benchmarks": "fillseq", "prepare": "fillrandom"}, "prepare", "empties the database"),
+        ({"benchmarks": "fillseq", "nun": 7}, "nun", "did you mean 'num'"),
+        ({"benchmarks": "fillseq", "num": "many"}, "num", "wants a number of type int64"),
+        ({"benchmarks": "fillseq", "num": 1.5}, "num", "whole number"),
+        ({"benchmarks": "fillseq", "num": True}, "num", "wants a value of type int64"),
+        ({"benchmarks": "fillseq", "sync": "perhaps"}, "sync", "wanted true or false"),
+        ({"benchmarks": "fillseq", "db": "/x"}, "db", "lies in the study's target"),
+        ({"benchmarks": "fillseq", "wal_dir": "/x"}, "wal_dir", "lies in the study's target"),
+        ({"benchmarks": "fillseq", "histogram": False}, "histogram", "asks for what it needs"),
+        ({"benchmarks": "readrandom", "use_existing_db": True}, "use_existing_db", "name what fills it in prepare"),
+        ({"benchmarks": "fillseq", "num": [1]}, "num", "wanted a number, a word"),
+    ],
+)
+def test_what_db_bench_would_not_take_is_an_error_that_names_the_parameter(
+    params: dict[str, Any], key: str, said: str
+) -> None:
+    with pytest.raises(StudyError, match=said) as found:
+        settings.read(params, OFFER)
+    assert found.value.key == f"params.{key}"
+
+
+def test_sizes_are_bytes_and_truth_has_its_word() -> None:
+    params = {"benchmarks": ["fillseq"], "write_buffer_size": "4MiB", "sync": True, "compression_ratio": 0.3}
+    wanted = settings.read(params, OFFER)
+    assert set(wanted.argv()) == {
+        "--benchmarks=fillseq",
+        "--write_buffer_size=4194304",
+        "--sync=true",
+        "--compression_ratio=0.3",
+    }
+
+
+def test_what_prepares_comes_first_and_is_not_measured() -> None:
+    wanted = settings.read({"benchmarks": "readrandom[X2],waitforcompaction", "prepare": "fillseq"}, OFFER)
+    assert wanted.argv() == ["--benchmarks=fillseq,readrandom[X2],waitforcompaction"]
+    assert wanted.measured == ("readrandom",)
+
+
+def test_the_estimate_grows_with_the_operations() -> None:
+    small = DbBench().estimate({"benchmarks": "fillseq", "num": 1000}, TARGET)
+    large = DbBench().estimate({"benchmarks": "fillseq", "num": 10_000_000}, TARGET)
+    assert large.seconds > 10 * small.seconds
+    assert small.written_bytes == 1000 * 116 * 4
+    assert DbBench().estimate({"benchmarks": "readseq", "num": 1000}, TARGET).written_bytes == 0
+
+
+def test_a_target_that_is_no_folder_is_refused() -> None:
+    with pytest.raises(StudyError, match="wanted 'folder'"):
+        DbBench().validate({"benchmarks": "fillseq"}, {"kind": "file", "path": "x"})
+
+
+@pytest.mark.parametrize("said", ["", "LevelDB: version 1.23", "db_bench version 5.18.4"])
+def test_another_program_or_an_old_one_is_told(said: str) -> None:
+    with pytest.raises(ToolError, match="wanted"):
+        DbBench().configure(said, {})
+
+
+# Real captured outputs
+
+
+def read(name: str, params: dict[str, Any], exit_code: int = 0) -> Parsed:
+    outcome = Outcome(exit_code, None, False, 0.0, 1.0, GOLDEN / f"{name}.txt", GOLDEN / f"{name}.err")
+    return DbBench().parse(Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0), outcome, GOLDEN)
+
+
+def test_a_line_of_results_is_rates_and_volume() -> None:
+    parsed = read("plain", {"benchmarks": "fillseq,readrandom,readseq,overwrite,seekrandom,deleteseq,fillsync"})
+    assert parsed.status == OK, parsed.reason
+    assert parsed.metrics["fillseq.ops"] == 20000
+    assert {part["name"] for part in parsed.parts} >= {"fillseq", "seekrandom", "fillsync"}
+    assert parsed.metrics["readrandom.found"] == 1.0
+    assert [warning.code for warning in parsed.warnings] == ["db_bench-note"]
+    assert len(parsed.claims) == 7
+
+
+def test_a_histogram_is_a_distribution_with_all_operations() -> None:
+    benchmarks = "fillrandom,readrandom[X2],readseq[W1],readrandomwriterandom"
+    parsed = read("histogram", {"benchmarks": benchmarks, "num": 10000, "reads": 5000, "threads": 2})
+    assert parsed.status == OK, parsed.reason
+    counts = {found.direction: sum(found.counts) for found in parsed.buckets}
+    for name, operations in counts.items():
+        assert operations == parsed.metrics[f"{name}.ops"], name
+    assert "readrandom.op_time.p99" not in parsed.metrics  # of two runs no percentile is averaged
+    assert parsed.metrics["fillrandom.op_time.p99"] > parsed.metrics["fillrandom.op_time.p50"]
+
+
+def test_the_statistics_of_rocksdb_are_bytes_and_seconds() -> None:
+    metrics = output.read((GOLDEN / "histogram.txt").read_text(), ["fillrandom"]).metrics
+    assert metrics["rocksdb.user_bytes"] > 0
+    assert metrics["rocksdb.write_amplification"] >= 1
+
+
+def test_keys_that_are_not_found_are_explained() -> None:
+    parsed = read("histogram", {"benchmarks": "fillrandom,readrandom[X2]", "num": 10000, "threads": 2})
+    (told,) = [warning for warning in parsed.warnings if warning.code == "keys-not-found"]
+    assert "draws 2 times as many keys as there are" in told.text  # the capture has two threads
+    assert "86.47%" in told.text
+
+
+def test_a_benchmark_without_a_line_is_a_failure_that_names_it() -> None:
+    parsed = read("plain", {"benchmarks": "fillseq,readreverse"})
+    assert (parsed.status, parsed.reason) == (FAILED, "db_bench printed no results of readreverse")
+
+
+def test_a_benchmark_that_is_not_known_is_a_failure_with_its_words() -> None:
+    parsed = read("unknown-benchmark", {"benchmarks": "nonsense", "num": 10}, exit_code=1)
+    assert parsed.status == FAILED
+    assert "unknown benchmark 'nonsense'" in parsed.reason
+
+
+# The installed one
+
+
+@pytest.fixture(scope="module")
+def driver() -> DbBench:
+    """A driver that has asked the installed db_bench for its flags."""
+    made = DbBench()
+    tool = made.tool()
+    assert tool is not None
+    answers = {name: process.capture(argv).stdout for name, argv in tool.probes.items()}
+    made.configure(process.capture(tool.version_argv).stdout, answers)
+    return made
+
+
+def run(driver: DbBench, params: dict[str, Any], folder: Path) -> Parsed:
+    """Run one trial as `ioassay.run` would."""
+    place = folder / "place"
+    place.mkdir()
+    driver.validate(params, TARGET)
+    trial = Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0)
+    command = driver.command(trial, Load("folder", place, 0, False), folder)
+    outcome = process.run(
+        command.argv, stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, cwd=command.cwd
+    )
+    return driver.parse(trial, outcome, folder)
+
+
+@pytest.mark.rocksdb
+def test_the_four_loads_are_measured(driver: DbBench, tmp_path: Path) -> None:
+    params = {"benchmarks": "fillseq,readseq,fillrandom,readrandom", "num": 5000, "compression_type": "snappy"}
+    parsed = run(driver, params, tmp_path)
+    assert parsed.status == OK, parsed.reason
+    assert {f"{name}.ops_rate" for name in params["benchmarks"].split(",")} <= parsed.metrics.keys()
+    assert parsed.metrics["readrandom.found"] == pytest.approx(0.632, abs=0.05)
+
+
+@pytest.mark.rocksdb
+def test_reads_find_what_was_prepared(driver: DbBench, tmp_path: Path) -> None:
+    parsed = run(driver, {"benchmarks": "readrandom", "prepare": "fillseq,flush", "num": 5000}, tmp_path)
+    assert parsed.status == OK, parsed.reason
+    assert parsed.metrics["readrandom.found"] == 1.0
+    assert "fillseq.ops_rate" not in parsed.metrics
+
+
+@pytest.mark.rocksdb
+def test_reads_of_nothing_say_what_is_missing(driver: DbBench, tmp_path: Path) -> None:
+    parsed = run(driver, {"benchmarks": "readrandom", "num": 1000}, tmp_path)
+    assert any("nothing filled the database" in warning.text for warning in parsed.warnings)
+
+
+@pytest.mark.rocksdb
+def test_what_rocksdb_refuses_is_a_failure_with_its_words(driver: DbBench, tmp_path: Path) -> None:
+    params = {"benchmarks": "fillseq", "num": 2000, "compression_type": "no-such-compression"}
+    parsed = run(driver, params, tmp_path)
+    assert parsed.status == FAILED
+    assert "compression" in parsed.reason.lower()
