@@ -5,6 +5,8 @@
 //! and no other, and what it may ask for is bounded before memory is.
 
 pub mod fuse;
+pub mod nbd;
+pub mod socket;
 
 use crate::command::{Answer, Drive};
 

@@ -1,0 +1,147 @@
+//! Clients of the drive: they measure a transport's floor, load it in benches, and serve tests.
+//!
+//! They batch: many requests leave in one system call and many answers are taken from one. They are
+//! no complete initiators; they speak to this crate's drive, and to others that behave.
+
+pub mod load;
+pub mod nbd;
+// pub mod nvme_tcp;
+mod wire;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+pub use wire::{Waiting, Wire};
+
+/// What is asked of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Bytes are read.
+    Read {
+        /// First byte.
+        offset_bytes: u64,
+        /// How many.
+        length_bytes: u32,
+    },
+    /// Bytes are written.
+    Write {
+        /// First byte.
+        offset_bytes: u64,
+        /// The bytes.
+        data: &'a [u8],
+        /// Durable when answered.
+        fua: bool,
+    },
+    /// What was answered becomes durable.
+    Flush,
+    /// A range is not needed any more.
+    Trim {
+        /// First byte.
+        offset_bytes: u64,
+        /// How many.
+        length_bytes: u32,
+    },
+    /// A range becomes zeroes.
+    WriteZeroes {
+        /// First byte.
+        offset_bytes: u64,
+        /// How many.
+        length_bytes: u32,
+    },
+}
+
+/// One answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion<'a> {
+    /// The number that the request was given.
+    pub tag: u16,
+    /// 0, or the protocol's own error: an NBD error, or an NVM Express status field without its phase bit.
+    pub error: u32,
+    /// What was read.
+    pub data: &'a [u8],
+}
+
+/// A connection over which requests can be sent and answers taken, in batches.
+pub trait Initiator {
+    /// The drive's size.
+    fn size_bytes(&self) -> u64;
+
+    /// Bytes of its logical block.
+    fn block_bytes(&self) -> u32;
+
+    /// Keeps a request to be sent. `tag` must not be in flight.
+    fn submit(&mut self, tag: u16, request: Request<'_>);
+
+    /// Sends what is kept.
+    ///
+    /// # Errors
+    /// The connection is over.
+    fn push(&mut self) -> io::Result<()>;
+
+    /// Waits for at least one answer and takes all that have arrived; how many.
+    ///
+    /// # Errors
+    /// The connection is over, or the drive said what cannot be understood.
+    fn reap(&mut self, done: &mut dyn FnMut(Completion<'_>)) -> io::Result<usize>;
+
+    /// Sends one request, waits for its answer, and returns what was read. Nothing else may be in
+    /// flight.
+    ///
+    /// # Errors
+    /// As `reap`; and the drive's refusal, as the text of an error.
+    fn call(&mut self, request: Request<'_>) -> io::Result<Vec<u8>> {
+        self.submit(0, request);
+        self.push()?;
+        let mut answer = None;
+        while answer.is_none() {
+            self.reap(&mut |done| answer = Some((done.error, done.data.to_vec())))?;
+        }
+        match answer {
+            Some((0, data)) => Ok(data),
+            Some((error, _)) => Err(io::Error::other(Refused { error })),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// The drive answered with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the drive answered with error {error:#x}")]
+pub struct Refused {
+    /// As in [`Completion`].
+    pub error: u32,
+}
+
+/// Reads one page after the other at depth one for so long: nanoseconds of each.
+///
+/// # Errors
+/// As [`Initiator::call`].
+pub fn floor(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
+    let length_bytes = initiator
+        .block_bytes()
+        .max(4096)
+        .min(initiator.size_bytes() as u32 | 512);
+    let pages = (initiator.size_bytes() / u64::from(length_bytes)).max(1);
+    let mut took_ns = Vec::new();
+    let start = Instant::now();
+    let mut error = 0;
+    while start.elapsed() < Duration::from_millis(for_ms) && error == 0 {
+        let offset_bytes = took_ns.len() as u64 % pages * u64::from(length_bytes);
+        let sent = Instant::now();
+        initiator.submit(
+            0,
+            Request::Read {
+                offset_bytes,
+                length_bytes,
+            },
+        );
+        initiator.push()?;
+        initiator.reap(&mut |done| error = done.error)?;
+        took_ns.push(sent.elapsed().as_nanos() as u64);
+    }
+    if error == 0 {
+        Ok(took_ns)
+    } else {
+        Err(io::Error::other(Refused { error }))
+    }
+}

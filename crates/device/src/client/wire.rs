@@ -1,0 +1,121 @@
+//! A client's end of a connection: it never waits for the drive to take what it sends without taking
+//! what the drive sends meanwhile.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::transport::socket::{Endpoint, Filled, Input, Output, Stream, connect};
+
+/// How long a drive may be silent.
+const SILENCE_S: i64 = 30;
+
+/// How a client waits for answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// It asks again and again: nothing sleeps, so nothing is to be woken.
+    Spins,
+    /// It sleeps in the kernel.
+    Sleeps,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Wire {
+    stream: Stream,
+    input: Input,
+    /// What is to be sent.
+    pub output: Output,
+    waiting: Waiting,
+}
+
+impl Wire {
+    /// Connects.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn connect(to: &Endpoint, waiting: Waiting) -> io::Result<Self> {
+        let stream = connect(to)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            input: Input::default(),
+            output: Output::default(),
+            waiting,
+        })
+    }
+
+    /// Sends all that is to be sent.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn push(&mut self) -> io::Result<()> {
+        while !self.output.send(&mut self.stream)? {
+            let wants = self.input.pending().len() + 1;
+            if self.input.fill(&mut self.stream, wants)? == Filled::Nothing {
+                self.wait(PollFlags::IN | PollFlags::OUT)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What arrived and was not consumed.
+    #[must_use]
+    pub fn pending(&self) -> &[u8] {
+        self.input.pending()
+    }
+
+    /// Forgets the first bytes of what arrived.
+    pub fn consume(&mut self, bytes: usize) {
+        self.input.consume(bytes);
+    }
+
+    /// Waits until more has arrived. `wants` is the length of the message that is waited for.
+    ///
+    /// # Errors
+    /// The connection is over, or nothing came for half a minute.
+    pub fn more(&mut self, wants: usize) -> io::Result<()> {
+        let mut began = None;
+        for round in 0u32.. {
+            match self.input.fill(&mut self.stream, wants)? {
+                Filled::Bytes(_) => return Ok(()),
+                Filled::Over => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Filled::Nothing if self.waiting == Waiting::Sleeps => self.wait(PollFlags::IN)?,
+                Filled::Nothing if round % 4096 == 4095 => {
+                    if began.get_or_insert_with(Instant::now).elapsed()
+                        > Duration::from_secs(SILENCE_S.unsigned_abs())
+                    {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Filled::Nothing => std::hint::spin_loop(),
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Waits until so many bytes are there, and returns them.
+    ///
+    /// # Errors
+    /// As `more`.
+    pub fn whole(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        while self.input.pending().len() < bytes {
+            self.more(bytes)?;
+        }
+        Ok(&self.input.pending()[..bytes])
+    }
+
+    fn wait(&self, flags: PollFlags) -> io::Result<()> {
+        let mut waits = [PollFd::new(&self.stream, flags)];
+        let limit = Timespec {
+            tv_sec: SILENCE_S,
+            tv_nsec: 0,
+        };
+        match poll(&mut waits, Some(&limit)) {
+            Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The negotiation: options until one of them begins the transmission.
+
+use super::wire::{
+    MAX_PAYLOAD_BYTES, NBD_MAGIC, OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, can, hello, info,
+    option, reply, u16_at, u32_at, u64_at,
+};
+use crate::command::Facts;
+use crate::transport::socket::{End, Then};
+
+/// Data of the longest option: an export's name has at most 4096 bytes, and a few numbers follow.
+const MAX_OPTION_BYTES: u32 = 8 << 10;
+
+/// Options that a client may send; real ones send about five.
+const MAX_OPTIONS: u32 = 256;
+
+/// A client that negotiates.
+#[derive(Debug)]
+pub struct Handshake {
+    /// The client's flags, once they came.
+    flags: Option<u16>,
+    structured: bool,
+    options: u32,
+}
+
+/// What became of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// How many of them are done with.
+    pub consumed: usize,
+    /// What follows, unless it was agreed.
+    pub then: Then,
+    /// The transmission begins, with structured replies or without.
+    pub agreed: Option<bool>,
+}
+
+enum Step {
+    Goes,
+    Agreed,
+    Ends,
+}
+
+impl Handshake {
+    /// Greets the client.
+    pub fn new(out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(&NBD_MAGIC.to_be_bytes());
+        out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+        out.extend_from_slice(&(hello::FIXED_NEWSTYLE | hello::NO_ZEROES).to_be_bytes());
+        Self {
+            flags: None,
+            structured: false,
+            options: 0,
+        }
+    }
+
+    /// Takes what the client sent. `name` is the export's, besides the empty one.
+    pub fn received(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        name: &str,
+        facts: &Facts,
+    ) -> Progress {
+        let mut consumed = 0;
+        if self.flags.is_none() {
+            if bytes.len() < 4 {
+                return Progress {
+                    consumed,
+                    then: Then::Wants(4),
+                    agreed: None,
+                };
+            }
+            let flags = u32_at(bytes, 0);
+            if flags & !u32::from(hello::FIXED_NEWSTYLE | hello::NO_ZEROES) != 0 {
+                return ended(bytes);
+            }
+            self.flags = Some(flags as u16);
+            consumed = 4;
+        }
+        loop {
+            let rest = &bytes[consumed..];
+            if rest.len() < OPTION_BYTES {
+                return Progress {
+                    consumed,
+                    then: Then::Wants(OPTION_BYTES),
+                    agreed: None,
+                };
+            }
+            let length = u32_at(rest, 12);
+            self.options += 1;
+            if u64_at(rest, 0) != OPTION_MAGIC
+                || length > MAX_OPTION_BYTES
+                || self.options > MAX_OPTIONS
+            {
+                return ended(bytes);
+            }
+            let whole = OPTION_BYTES + length as usize;
+            let Some(data) = rest.get(OPTION_BYTES..whole) else {
+                self.options -= 1;
+                return Progress {
+                    consumed,
+                    then: Then::Wants(whole),
+                    agreed: None,
+                };
+            };
+            consumed += whole;
+            match self.choose(u32_at(rest, 8), data, out, name, facts) {
+                Step::Goes => {}
+                Step::Agreed => {
+                    return Progress {
+                        consumed,
+                        then: Then::Wants(1),
+                        agreed: Some(self.structured),
+                    };
+                }
+                Step::Ends => return ended(bytes),
+            }
+        }
+    }
+
+    fn choose(
+        &mut self,
+        kind: u32,
+        data: &[u8],
+        out: &mut Vec<u8>,
+        name: &str,
+        facts: &Facts,
+    ) -> Step {
+        match kind {
+            option::EXPORT_NAME if data.is_empty() || data == name.as_bytes() => {
+                self.begin_at_once(out, facts);
+                return Step::Agreed;
+            }
+            option::EXPORT_NAME => return Step::Ends, // there is no way to say no
+            option::ABORT => {
+                answer(out, kind, reply::ACK, &[]);
+                return Step::Ends;
+            }
+            option::GO | option::INFO => match Wanted::read(data) {
+                None => answer(out, kind, reply::ERR_INVALID, b"malformed"),
+                Some(wanted) if !wanted.name.is_empty() && wanted.name != name.as_bytes() => {
+                    answer(out, kind, reply::ERR_UNKNOWN, b"no export has that name");
+                }
+                Some(wanted) => {
+                    self.describe(kind, &wanted, out, name, facts);
+                    answer(out, kind, reply::ACK, &[]);
+                    return if kind == option::GO {
+                        Step::Agreed
+                    } else {
+                        Step::Goes
+                    };
+                }
+            },
+            option::LIST if data.is_empty() => {
+                let length = (name.len() as u32).to_be_bytes();
+                answer(
+                    out,
+                    kind,
+                    reply::SERVER,
+                    &[&length, name.as_bytes()].concat(),
+                );
+                answer(out, kind, reply::ACK, &[]);
+            }
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                answer(out, kind, reply::ACK, &[]);
+            }
+            option::LIST | option::STRUCTURED_REPLY => {
+                answer(out, kind, reply::ERR_INVALID, b"this option has no data");
+            }
+            _ => answer(out, kind, reply::ERR_UNSUP, &[]),
+        }
+        Step::Goes
+    }
+
+    fn begin_at_once(&self, out: &mut Vec<u8>, facts: &Facts) {
+        out.extend_from_slice(&facts.size_bytes.to_be_bytes());
+        out.extend_from_slice(&transmission_flags(facts, self.structured).to_be_bytes());
+        if self.flags.unwrap_or(0) & hello::NO_ZEROES == 0 {
+            out.extend_from_slice(&[0; 124]);
+        }
+    }
+
+    fn describe(
+        &self,
+        kind: u32,
+        wanted: &Wanted<'_>,
+        out: &mut Vec<u8>,
+        name: &str,
+        facts: &Facts,
+    ) {
+        let size = facts.size_bytes.to_be_bytes();
+        let flags = transmission_flags(facts, self.structured).to_be_bytes();
+        inform(out, kind, info::EXPORT, &[&size[..], &flags].concat());
+        if wanted.asks_for(info::NAME) {
+            inform(out, kind, info::NAME, name.as_bytes());
+        }
+        if wanted.asks_for(info::DESCRIPTION) {
+            inform(out, kind, info::DESCRIPTION, facts.model.as_bytes());
+        }
+        // Told to those too who do not ask: nothing less than a block is served.
+        let sizes = [
+            facts.block_bytes,
+            facts.block_bytes.max(4096),
+            MAX_PAYLOAD_BYTES,
+        ]
+        .map(u32::to_be_bytes);
+        inform(out, kind, info::BLOCK_SIZE, &sizes.concat());
+    }
+}
+
+/// Data of `GO` and `INFO`: a name, and what is to be told of it.
+struct Wanted<'a> {
+    name: &'a [u8],
+    infos: &'a [u8],
+}
+
+impl<'a> Wanted<'a> {
+    fn read(data: &'a [u8]) -> Option<Self> {
+        let name_bytes = u32_at(data.get(..4)?, 0) as usize;
+        let name = data.get(4..4usize.checked_add(name_bytes)?)?;
+        let rest = &data[4 + name_bytes..];
+        let infos = rest.get(2..)?;
+        (infos.len() == 2 * usize::from(u16_at(rest, 0))).then_some(Self { name, infos })
+    }
+
+    fn asks_for(&self, kind: u16) -> bool {
+        self.infos
+            .chunks_exact(2)
+            .any(|asked| u16_at(asked, 0) == kind)
+    }
+}
+
+fn ended(bytes: &[u8]) -> Progress {
+    Progress {
+        consumed: bytes.len(),
+        then: Then::Ends(End::Now),
+        agreed: None,
+    }
+}
+
+fn answer(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    out.extend_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());
+    out.extend_from_slice(&option.to_be_bytes());
+    out.extend_from_slice(&kind.to_be_bytes());
+    out.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    out.extend_from_slice(data);
+}
+
+fn inform(out: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
+    answer(
+        out,
+        option,
+        reply::INFO,
+        &[&kind.to_be_bytes(), data].concat(),
+    );
+}
+
+/// What the drive can. Any connection's flush covers what was answered on all of them, because there
+/// is one drive behind them: so several connections are welcome.
+fn transmission_flags(facts: &Facts, structured: bool) -> u16 {
+    let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;
+    if facts.read_only {
+        flags |= can::READ_ONLY;
+    } else {
+        flags |= can::TRIM | can::WRITE_ZEROES | can::FAST_ZERO;
+    }
+    if structured {
+        flags |= can::DF;
+    }
+    flags
+}

@@ -1,0 +1,167 @@
+//! The Network Block Device protocol, as `doc/proto.md` of the NBD project describes it: fixed
+//! newstyle negotiation, structured and simple replies, and every command but block status.
+//!
+//! Deliberately absent: TLS (the socket is this machine's own), block status (the drive keeps no map
+//! of what was written), resizing and extended headers; all are refused as the document asks.
+
+mod handshake;
+mod session;
+pub(crate) mod wire;
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+pub use handshake::Handshake;
+pub use session::Transmission;
+
+use super::Probe;
+use super::socket::{End, Endpoint, ListenError, Protocol, Received, Server, Then};
+use crate::command::{Answer, Drive};
+
+/// How long a client may negotiate.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Connections that are taken when nothing else is said.
+pub const USUAL_CONNECTIONS: usize = 64;
+
+/// How the drive is exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The name that clients ask for; the empty name always works too.
+    pub name: String,
+    /// Clients at a time.
+    pub connections: usize,
+}
+
+impl Default for Export {
+    fn default() -> Self {
+        Self { name: "drive".to_owned(), connections: USUAL_CONNECTIONS }
+    }
+}
+
+/// Serves a drive by NBD. `transport` is the number that its commands carry.
+///
+/// # Errors
+/// The place cannot be listened at.
+pub fn serve(export: Export, transport: u32, at: &Endpoint) -> Result<Server<Nbd>, ListenError> {
+    let limit = export.connections;
+    Server::bind(Nbd::new(export), transport, at, limit)
+}
+
+/// The protocol.
+#[derive(Debug)]
+pub struct Nbd {
+    export: Export,
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Session {
+    transport: u32,
+    queue: u32,
+    opened: Instant,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Negotiates(Handshake),
+    Transmits(Transmission),
+}
+
+impl Nbd {
+    /// Of this export.
+    #[must_use]
+    pub fn new(export: Export) -> Self {
+        Self { export }
+    }
+}
+
+impl Protocol for Nbd {
+    type Session = Session;
+
+    fn name(&self) -> &'static str {
+        "nbd"
+    }
+
+    fn address(&self, at: &Endpoint) -> String {
+        match at {
+            Endpoint::Unix(path) => format!("nbd+unix:///?socket={}", escaped(&path.to_string_lossy())),
+            Endpoint::Tcp(address) => format!("nbd://{address}"),
+        }
+    }
+
+    fn open(&mut self, transport: u32, queue: u32, now: Instant, out: &mut Vec<u8>) -> Session {
+        let phase = Phase::Negotiates(Handshake::new(out));
+        Session { transport, queue, opened: now, phase }
+    }
+
+    fn received(
+        &mut self,
+        session: &mut Session,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Received {
+        let mut consumed = 0;
+        if let Phase::Negotiates(handshake) = &mut session.phase {
+            let progress = handshake.received(bytes, out, &self.export.name, drive.facts());
+            let Some(structured) = progress.agreed else {
+                return Received { consumed: progress.consumed, then: progress.then };
+            };
+            consumed = progress.consumed;
+            session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, structured));
+        }
+        match &mut session.phase {
+            Phase::Transmits(transmission) => {
+                let received = transmission.received(&bytes[consumed..], out, drive);
+                Received { consumed: consumed + received.consumed, ..received }
+            }
+            Phase::Negotiates(_) => Received { consumed, then: Then::Wants(1) },
+        }
+    }
+
+    fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Vec<u8>, drive: &dyn Drive) {
+        if let Phase::Transmits(transmission) = &mut session.phase {
+            transmission.answer(answer, out, drive);
+        }
+    }
+
+    fn dropped(&mut self, session: &mut Session, answer: Answer) {
+        if let Phase::Transmits(transmission) = &mut session.phase {
+            transmission.dropped(answer);
+        }
+    }
+
+    fn in_flight(&self, session: &Session) -> usize {
+        match &session.phase {
+            Phase::Transmits(transmission) => transmission.in_flight(),
+            Phase::Negotiates(_) => 0,
+        }
+    }
+
+    fn tick(&mut self, session: &mut Session, now: Instant, _out: &mut Vec<u8>) -> Option<End> {
+        let late = now.duration_since(session.opened) > HANDSHAKE_TIME;
+        (late && matches!(session.phase, Phase::Negotiates(_))).then_some(End::Now)
+    }
+
+    fn closed(&mut self, _session: &mut Session) {}
+
+    fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
+        Some(Box::new(crate::client::nbd::FloorProbe::new(at.clone())))
+    }
+}
+
+/// A path as a URI's query holds it (RFC 3986, section 3.4).
+fn escaped(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            escaped.push(byte.into());
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}

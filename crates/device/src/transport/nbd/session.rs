@@ -1,0 +1,270 @@
+//! The transmission: requests and replies.
+
+use super::wire::{
+    CHUNK_MAGIC, MAX_PAYLOAD_BYTES, REQUEST_BYTES, Request, SIMPLE_REPLY_MAGIC, chunk, command,
+    error, flag,
+};
+use crate::command::{Answer, Command, Drive, Facts, Op, Status, Tag};
+use crate::transport::socket::{End, Received, Then};
+
+/// Requests that one client may have in flight; the kernel's client has 128.
+const MAX_IN_FLIGHT: usize = 1024;
+
+/// Bytes that reads in flight may bring; one read that is longer goes alone.
+const MAX_READING_BYTES: u64 = 8 << 20;
+
+/// A client that reads and writes.
+#[derive(Debug)]
+pub struct Transmission {
+    transport: u32,
+    queue: u32,
+    structured: bool,
+    in_flight: usize,
+    reading_bytes: u64,
+}
+
+/// What a request comes to.
+enum Meaning {
+    /// A command for the drive.
+    Command(Op, bool),
+    /// Nothing to do.
+    Done,
+    /// It is refused.
+    Refused(u32),
+}
+
+impl Transmission {
+    /// For a client that agreed on structured replies, or did not.
+    #[must_use]
+    pub fn new(transport: u32, queue: u32, structured: bool) -> Self {
+        Self {
+            transport,
+            queue,
+            structured,
+            in_flight: 0,
+            reading_bytes: 0,
+        }
+    }
+
+    /// Commands that the drive has.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Takes requests.
+    pub fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) -> Received {
+        let mut consumed = 0;
+        let then = loop {
+            let rest = &bytes[consumed..];
+            let Some(head) = rest.get(..REQUEST_BYTES) else {
+                break Then::Wants(REQUEST_BYTES);
+            };
+            let Some(request) = Request::read(head) else {
+                break Then::Ends(End::Now);
+            };
+            let carries = request.kind == command::WRITE;
+            if carries && request.length_bytes > MAX_PAYLOAD_BYTES {
+                break Then::Ends(End::Now);
+            }
+            let whole = REQUEST_BYTES
+                + if carries {
+                    request.length_bytes as usize
+                } else {
+                    0
+                };
+            let Some(data) = rest.get(REQUEST_BYTES..whole) else {
+                break Then::Wants(whole);
+            };
+            if request.kind == command::DISC {
+                break Then::Ends(End::WhenAnswered);
+            }
+            if self.is_full(&request) {
+                break Then::Blocked;
+            }
+            consumed += whole;
+            self.take(&request, data, out, drive);
+        };
+        Received { consumed, then }
+    }
+
+    fn is_full(&self, request: &Request) -> bool {
+        let reads = if request.kind == command::READ {
+            u64::from(request.length_bytes)
+        } else {
+            0
+        };
+        let too_long = self.reading_bytes > 0 && self.reading_bytes + reads > MAX_READING_BYTES;
+        self.in_flight >= MAX_IN_FLIGHT || (reads > 0 && too_long)
+    }
+
+    fn take(&mut self, request: &Request, data: &[u8], out: &mut Vec<u8>, drive: &mut dyn Drive) {
+        match meaning(request, self.structured, drive.facts()) {
+            Meaning::Command(op, fua) => {
+                self.in_flight += 1;
+                if op == Op::Read {
+                    self.reading_bytes += u64::from(request.length_bytes);
+                }
+                let flush = op == Op::Flush;
+                let command = Command {
+                    tag: Tag {
+                        transport: self.transport,
+                        queue: self.queue,
+                        command: request.cookie,
+                    },
+                    op,
+                    offset_bytes: if flush { 0 } else { request.offset_bytes },
+                    length_bytes: if flush {
+                        0
+                    } else {
+                        request.length_bytes.into()
+                    },
+                    fua,
+                };
+                drive.submit(command, data);
+            }
+            Meaning::Done => self.reply(request.kind == command::READ, request.cookie, 0, out),
+            Meaning::Refused(code) => {
+                self.reply(request.kind == command::READ, request.cookie, code, out)
+            }
+        }
+    }
+
+    /// Appends a reply without data.
+    fn reply(&self, read: bool, cookie: u64, code: u32, out: &mut Vec<u8>) {
+        if !(self.structured && read) {
+            simple(out, code, cookie);
+        } else if code == 0 {
+            begin_chunk(out, chunk::NONE, cookie, 0);
+        } else {
+            begin_chunk(out, chunk::ERROR, cookie, 6);
+            out.extend_from_slice(&code.to_be_bytes());
+            out.extend_from_slice(&0u16.to_be_bytes()); // no text
+        }
+    }
+
+    /// Appends the reply to an answered command.
+    pub fn answer(&mut self, answer: Answer, out: &mut Vec<u8>, drive: &dyn Drive) {
+        self.dropped(answer);
+        let Command {
+            tag,
+            op,
+            offset_bytes,
+            length_bytes,
+            ..
+        } = answer.command;
+        if op != Op::Read || answer.status != Status::Done {
+            return self.reply(op == Op::Read, tag.command, code_of(answer.status, op), out);
+        }
+        if self.structured {
+            begin_chunk(
+                out,
+                chunk::OFFSET_DATA,
+                tag.command,
+                length_bytes as u32 + 8,
+            );
+            out.extend_from_slice(&offset_bytes.to_be_bytes());
+        } else {
+            simple(out, 0, tag.command);
+        }
+        out.extend_from_slice(drive.content(offset_bytes, length_bytes));
+    }
+
+    /// Forgets an answered command.
+    pub fn dropped(&mut self, answer: Answer) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if answer.command.op == Op::Read {
+            self.reading_bytes = self
+                .reading_bytes
+                .saturating_sub(answer.command.length_bytes);
+        }
+    }
+}
+
+fn simple(out: &mut Vec<u8>, code: u32, cookie: u64) {
+    let mut bytes = [0; 16];
+    bytes[0..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+    bytes[4..8].copy_from_slice(&code.to_be_bytes());
+    bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+/// A reply's only chunk, of whose data `length` bytes follow.
+fn begin_chunk(out: &mut Vec<u8>, kind: u16, cookie: u64, length: u32) {
+    let mut bytes = [0; 20];
+    bytes[0..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
+    bytes[4..6].copy_from_slice(&chunk::DONE.to_be_bytes());
+    bytes[6..8].copy_from_slice(&kind.to_be_bytes());
+    bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
+    bytes[16..20].copy_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+fn meaning(request: &Request, structured: bool, facts: &Facts) -> Meaning {
+    let (op, flags) = match request.kind {
+        command::READ => (Op::Read, if structured { flag::DF } else { 0 }),
+        command::WRITE => (Op::Write, 0),
+        command::FLUSH => (Op::Flush, 0),
+        command::TRIM => (Op::Trim, 0),
+        command::WRITE_ZEROES => (Op::WriteZeroes, flag::NO_HOLE | flag::FAST_ZERO),
+        command::CACHE => (Op::Read, 0),
+        _ => return Meaning::Refused(error::INVALID),
+    };
+    // FUA is allowed on everything, and without meaning where nothing is written.
+    if request.flags & !(flags | flag::FUA) != 0 {
+        return Meaning::Refused(error::INVALID);
+    }
+    if op == Op::Flush {
+        return Meaning::Command(op, false);
+    }
+    if facts.read_only && op != Op::Read {
+        return Meaning::Refused(error::PERM);
+    }
+    if let Some(code) = misplaced(request, op, facts) {
+        return Meaning::Refused(code);
+    }
+    let fua = request.flags & flag::FUA != 0 && op != Op::Read;
+    match op {
+        _ if request.length_bytes == 0 || request.kind == command::CACHE => Meaning::Done,
+        // Zeroes are written as data is, so only leaving them out is faster than a write.
+        Op::WriteZeroes if request.flags & flag::FAST_ZERO != 0 => {
+            match request.flags & flag::NO_HOLE {
+                0 => Meaning::Command(Op::Trim, fua),
+                _ => Meaning::Refused(error::NOT_SUPPORTED),
+            }
+        }
+        op => Meaning::Command(op, fua),
+    }
+}
+
+/// The error of a request that does not lie on whole blocks within the drive.
+fn misplaced(request: &Request, op: Op, facts: &Facts) -> Option<u32> {
+    let length = u64::from(request.length_bytes);
+    let end = request.offset_bytes.checked_add(length);
+    if end.is_none_or(|end| end > facts.size_bytes) {
+        // The document's choice of errors.
+        return Some(if matches!(op, Op::Write | Op::WriteZeroes) {
+            error::NO_SPACE
+        } else {
+            error::INVALID
+        });
+    }
+    let block = u64::from(facts.block_bytes.max(1));
+    if request.offset_bytes % block != 0 || length % block != 0 {
+        return Some(error::INVALID);
+    }
+    let too_long = request.kind == command::READ && request.length_bytes > MAX_PAYLOAD_BYTES;
+    too_long.then_some(error::OVERFLOW)
+}
+
+fn code_of(status: Status, op: Op) -> u32 {
+    match status {
+        Status::Done => 0,
+        Status::OutOfRange if matches!(op, Op::Write | Op::WriteZeroes) => error::NO_SPACE,
+        Status::OutOfRange => error::INVALID,
+        Status::ReadOnly => error::PERM,
+        Status::NoSpace => error::NO_SPACE,
+        Status::Failed => error::IO,
+        Status::PowerLost => error::SHUTDOWN,
+    }
+}

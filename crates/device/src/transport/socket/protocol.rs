@@ -1,0 +1,100 @@
+//! What a protocol is to the loop over its connections.
+
+use std::time::Instant;
+
+use super::Endpoint;
+use crate::command::{Answer, Drive};
+use crate::transport::Probe;
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// As soon as what is to be sent was: the client did what it must not, or is done.
+    Now,
+    /// When all its commands were answered.
+    WhenAnswered,
+}
+
+/// What follows bytes that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// More bytes are needed: the whole next message has so many, as far as it is known.
+    Wants(usize),
+    /// There are whole messages left, but the connection has as much in flight as it may.
+    Blocked,
+    /// Nothing more is read.
+    Ends(End),
+}
+
+/// What became of bytes that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// How many of them are done with.
+    pub consumed: usize,
+    /// What follows.
+    pub then: Then,
+}
+
+/// A protocol: what it has in common for all connections, with a session for each.
+///
+/// It sees bytes and no sockets, and the time only as an argument.
+pub trait Protocol {
+    /// One connection's state.
+    type Session;
+
+    /// What it is called, such as `nbd`.
+    fn name(&self) -> &'static str;
+
+    /// The address that clients are told.
+    fn address(&self, at: &Endpoint) -> String;
+
+    /// A client connected; its commands carry the transport's number and this queue's.
+    fn open(
+        &mut self,
+        transport: u32,
+        queue: u32,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Self::Session;
+
+    /// Bytes arrived after those that were not consumed, which come again before them.
+    fn received(
+        &mut self,
+        session: &mut Self::Session,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Received;
+
+    /// A command's answer is due.
+    fn answer(
+        &mut self,
+        session: &mut Self::Session,
+        answer: Answer,
+        out: &mut Vec<u8>,
+        drive: &dyn Drive,
+    );
+
+    /// A command's answer is due and its client is gone.
+    fn dropped(&mut self, session: &mut Self::Session, answer: Answer);
+
+    /// Commands that the drive has and did not answer.
+    fn in_flight(&self, session: &Self::Session) -> usize;
+
+    /// Some time has passed, or [`Protocol::attention`] was asked for; whether the connection ends.
+    fn tick(&mut self, session: &mut Self::Session, now: Instant, out: &mut Vec<u8>)
+    -> Option<End>;
+
+    /// Whether what one connection did concerns others, so that all are to be ticked now.
+    fn attention(&mut self) -> bool {
+        false
+    }
+
+    /// The connection is gone.
+    fn closed(&mut self, session: &mut Self::Session);
+
+    /// A client that measures how long the transport takes.
+    fn probe(&self, _at: &Endpoint) -> Option<Box<dyn Probe>> {
+        None
+    }
+}

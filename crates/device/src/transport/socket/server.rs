@@ -1,0 +1,346 @@
+//! The loop over the connections of one protocol: a [`Transport`].
+//!
+//! A connection that was busy lately is read from directly; the kernel is asked about all others, and
+//! about new clients, with one system call every few polls. So a busy drive spends one call for many
+//! requests and one for many answers, and an idle connection costs next to nothing.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+
+use super::slot::{Slot, State};
+use super::{Endpoint, ListenError, Listener, Output, Protocol, Stream};
+use crate::command::{Answer, Drive};
+use crate::transport::{Probe, Transport};
+
+/// The kernel is asked once in so many polls while connections are busy.
+const LOOK_EVERY: u64 = 16;
+
+/// A connection counts as busy for so many polls after it last sent something.
+const BUSY_POLLS: u64 = 4096;
+
+/// The clock is read once in so many polls, and so often by it the sessions are ticked.
+const CLOCK_EVERY: u64 = 256;
+const TICK_TIME: Duration = Duration::from_millis(100);
+
+/// What the kernel tells of in one look.
+const EVENTS: usize = 64;
+
+/// Clients taken in one look.
+const ACCEPTS: usize = 16;
+
+/// What the kernel calls the listening socket.
+const LISTENER: u64 = u64::MAX;
+
+/// A protocol served at one place.
+pub struct Server<P: Protocol> {
+    protocol: P,
+    transport: u32,
+    limit: usize,
+    listener: Listener,
+    epoll: OwnedFd,
+    slots: Vec<Option<Slot<P::Session>>>,
+    hot: Vec<u32>,
+    dirty: Vec<u32>,
+    polls: u64,
+    ticked: Instant,
+}
+
+impl<P: Protocol> Server<P> {
+    /// Listens. `transport` is the number that its commands carry; further clients than `limit` are
+    /// turned away.
+    ///
+    /// # Errors
+    /// The place cannot be listened at.
+    pub fn bind(
+        protocol: P,
+        transport: u32,
+        endpoint: &Endpoint,
+        limit: usize,
+    ) -> Result<Self, ListenError> {
+        let listener = Listener::bind(endpoint)?;
+        let epoll = watch_for_clients(&listener).map_err(|source| ListenError::Failed {
+            endpoint: endpoint.clone(),
+            source,
+        })?;
+        Ok(Self {
+            protocol,
+            transport,
+            limit,
+            listener,
+            epoll,
+            slots: Vec::new(),
+            hot: Vec::new(),
+            dirty: Vec::new(),
+            polls: 0,
+            ticked: Instant::now(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.listener.endpoint()
+    }
+
+    /// The protocol, to tell it something about the drive.
+    pub fn protocol(&mut self) -> &mut P {
+        &mut self.protocol
+    }
+
+    /// Asks the kernel which connections have something, and takes new clients.
+    fn look(&mut self) -> io::Result<bool> {
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
+        let events = match epoll::wait(&self.epoll, &mut room[..], Some(&Timespec::default())) {
+            Ok((events, _)) => events,
+            Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let mut any = false;
+        for event in events {
+            match event.data.u64() {
+                LISTENER => any |= self.accept()?,
+                token => self.wake(token as u32, event.flags),
+            }
+        }
+        Ok(any)
+    }
+
+    fn wake(&mut self, at: u32, flags: epoll::EventFlags) {
+        let broken = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+        if broken || flags.contains(epoll::EventFlags::OUT) {
+            self.mark_dirty(at);
+        }
+        if broken || flags.contains(epoll::EventFlags::IN) {
+            self.mark_hot(at);
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<bool> {
+        let mut any = false;
+        for _ in 0..ACCEPTS {
+            let Some(stream) = self.listener.accept()? else {
+                break;
+            };
+            any = true;
+            // Beyond the limit the stream is dropped here, which tells the client at once.
+            if let Some(at) = self.free_slot() {
+                self.open(at, stream);
+            }
+        }
+        Ok(any)
+    }
+
+    fn free_slot(&mut self) -> Option<u32> {
+        let free = self.slots.iter().position(Option::is_none);
+        match free {
+            Some(at) => Some(at as u32),
+            None if self.slots.len() < self.limit => {
+                self.slots.push(None);
+                Some(self.slots.len() as u32 - 1)
+            }
+            None => None,
+        }
+    }
+
+    fn open(&mut self, at: u32, stream: Stream) {
+        let token = epoll::EventData::new_u64(at.into());
+        if epoll::add(&self.epoll, &stream, token, epoll::EventFlags::IN).is_err() {
+            return;
+        }
+        let mut output = Output::default();
+        let session = self
+            .protocol
+            .open(self.transport, at, Instant::now(), &mut output.bytes);
+        self.slots[at as usize] = Some(Slot::new(stream, session, output));
+        self.dirty.push(at);
+        self.mark_hot(at);
+    }
+
+    fn mark_hot(&mut self, at: u32) {
+        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        slot.hot_until = self.polls + BUSY_POLLS;
+        if !std::mem::replace(&mut slot.hot, true) {
+            self.hot.push(at);
+        }
+    }
+
+    fn mark_dirty(&mut self, at: u32) {
+        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        if !std::mem::replace(&mut slot.dirty, true) {
+            self.dirty.push(at);
+        }
+    }
+
+    /// Takes what busy connections sent.
+    fn receive(&mut self, drive: &mut dyn Drive) -> bool {
+        let mut any = false;
+        let mut at = 0;
+        while at < self.hot.len() {
+            let (stays, progress) = self.receive_from(self.hot[at], drive);
+            any |= progress;
+            if stays {
+                at += 1;
+            } else {
+                self.hot.swap_remove(at);
+            }
+        }
+        any
+    }
+
+    /// Whether the connection stays busy, and whether it had anything.
+    fn receive_from(&mut self, at: u32, drive: &mut dyn Drive) -> (bool, bool) {
+        let Some(slot) = self.slots[at as usize].as_mut() else {
+            return (false, false);
+        };
+        let Ok(progress) = slot.receive(&mut self.protocol, drive) else {
+            slot.hot = false;
+            self.close(at);
+            return (false, true);
+        };
+        if progress {
+            slot.hot_until = self.polls + BUSY_POLLS;
+        }
+        let ends = matches!(slot.state, State::Ending(_));
+        if (progress && slot.output.left() > 0 || ends) && !std::mem::replace(&mut slot.dirty, true)
+        {
+            self.dirty.push(at);
+        }
+        slot.hot = slot.hot_until > self.polls || slot.is_blocked();
+        (slot.hot, progress)
+    }
+
+    fn close(&mut self, at: u32) {
+        let Some(slot) = self.slots[at as usize].as_mut() else {
+            return;
+        };
+        if slot.state != State::Gone {
+            slot.close();
+            self.protocol.closed(&mut slot.session);
+        }
+        if self.protocol.in_flight(&slot.session) == 0 {
+            self.slots[at as usize] = None;
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.ticked = now;
+        for at in 0..self.slots.len() as u32 {
+            let Some(slot) = self.slots[at as usize].as_mut() else {
+                continue;
+            };
+            if slot.state == State::Gone {
+                continue;
+            }
+            if slot.is_late(now) {
+                self.close(at);
+                continue;
+            }
+            let end = self
+                .protocol
+                .tick(&mut slot.session, now, &mut slot.output.bytes);
+            if let Some(end) = end {
+                slot.end(end);
+            }
+            if end.is_some() || slot.output.left() > 0 {
+                self.mark_dirty(at);
+            }
+        }
+    }
+}
+
+impl<P: Protocol> Transport for Server<P> {
+    fn name(&self) -> &'static str {
+        self.protocol.name()
+    }
+
+    fn address(&self) -> String {
+        self.protocol.address(self.listener.endpoint())
+    }
+
+    fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+        self.polls += 1;
+        let mut any = false;
+        if self.hot.is_empty() || self.polls % LOOK_EVERY == 0 {
+            any |= self.look()?;
+        }
+        any |= self.receive(drive);
+        if self.polls % CLOCK_EVERY == 0 || !any {
+            let now = Instant::now();
+            if now.duration_since(self.ticked) >= TICK_TIME {
+                self.tick(now);
+            }
+        }
+        if self.protocol.attention() {
+            self.tick(Instant::now());
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
+        let at = answer.command.tag.queue;
+        let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        if slot.state == State::Gone {
+            self.protocol.dropped(&mut slot.session, answer);
+            if self.protocol.in_flight(&slot.session) == 0 {
+                self.slots[at as usize] = None;
+            }
+            return;
+        }
+        self.protocol
+            .answer(&mut slot.session, answer, &mut slot.output.bytes, drive);
+        if !std::mem::replace(&mut slot.dirty, true) {
+            self.dirty.push(at);
+        }
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        while let Some(at) = self.dirty.pop() {
+            let Some(slot) = self.slots[at as usize].as_mut() else {
+                continue;
+            };
+            slot.dirty = false;
+            let in_flight = self.protocol.in_flight(&slot.session);
+            if slot.send(in_flight, &self.epoll, at.into()).is_err() {
+                self.close(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn descriptors(&self, into: &mut Vec<RawFd>) {
+        into.push(self.epoll.as_raw_fd());
+    }
+
+    fn connections(&self) -> usize {
+        self.slots
+            .iter()
+            .flatten()
+            .filter(|slot| slot.state != State::Gone)
+            .count()
+    }
+
+    fn probe(&self) -> Option<Box<dyn Probe>> {
+        self.protocol.probe(self.listener.endpoint())
+    }
+}
+
+fn watch_for_clients(listener: &Listener) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(
+        &epoll,
+        listener,
+        epoll::EventData::new_u64(LISTENER),
+        epoll::EventFlags::IN,
+    )?;
+    Ok(epoll)
+}

@@ -1,0 +1,210 @@
+//! One connection of a server: its socket, its buffers, its session, and how far it is from its end.
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use super::buffer::Filled;
+use super::{End, Input, Output, Protocol, Stream, Then};
+use crate::command::Drive;
+
+/// Bytes that wait to be sent from which on nothing more is read from that client.
+const PAUSE_BYTES: usize = 4 << 20;
+
+/// How long a message may be on its way once it has begun.
+const MESSAGE_TIME: Duration = Duration::from_secs(60);
+
+/// How long a client may take to leave after it was told to.
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is read from.
+    Open,
+    /// It is not read from any more; what is due is still sent.
+    Ending(End),
+    /// All was sent. What still arrives is thrown away, so that the kernel does not reset the
+    /// connection before the client has read the last words.
+    Lingering,
+    /// The socket is gone; the slot waits for answers of the drive.
+    Gone,
+}
+
+pub(super) struct Slot<S> {
+    stream: Option<Stream>,
+    pub(super) session: S,
+    input: Input,
+    pub(super) output: Output,
+    wants: usize,
+    blocked: bool,
+    pub(super) state: State,
+    interest: epoll::EventFlags,
+    /// The poll until which it is read from without asking the kernel first.
+    pub(super) hot_until: u64,
+    pub(super) hot: bool,
+    pub(super) dirty: bool,
+    consumed: u64,
+    /// Since when no message was finished, and how much was consumed then.
+    waits: Option<(Instant, u64)>,
+    lingers: Option<Instant>,
+}
+
+impl<S> Slot<S> {
+    pub(super) fn new(stream: Stream, session: S, output: Output) -> Self {
+        Self {
+            stream: Some(stream),
+            session,
+            input: Input::default(),
+            output,
+            wants: 1,
+            blocked: false,
+            state: State::Open,
+            interest: epoll::EventFlags::IN,
+            hot_until: 0,
+            hot: false,
+            dirty: true,
+            consumed: 0,
+            waits: None,
+            lingers: None,
+        }
+    }
+
+    /// Whether it is to be looked at in the next poll whatever the kernel says.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked && self.state == State::Open
+    }
+
+    /// Takes what arrived: whether anything did.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub(super) fn receive<P: Protocol<Session = S>>(
+        &mut self,
+        protocol: &mut P,
+        drive: &mut dyn Drive,
+    ) -> io::Result<bool> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(false);
+        };
+        match self.state {
+            State::Open if self.output.left() > PAUSE_BYTES => return Ok(false),
+            State::Open => {}
+            State::Lingering => return discard(stream),
+            State::Ending(_) | State::Gone => return Ok(false),
+        }
+        if !self.blocked {
+            match self.input.fill(stream, self.wants)? {
+                Filled::Bytes(_) => {}
+                Filled::Nothing => return Ok(false),
+                Filled::Over => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        Ok(self.understand(protocol, drive))
+    }
+
+    fn understand<P: Protocol<Session = S>>(
+        &mut self,
+        protocol: &mut P,
+        drive: &mut dyn Drive,
+    ) -> bool {
+        let pending = self.input.pending();
+        let received = protocol.received(&mut self.session, pending, &mut self.output.bytes, drive);
+        let was_blocked = std::mem::replace(&mut self.blocked, received.then == Then::Blocked);
+        self.input.consume(received.consumed);
+        self.consumed += received.consumed as u64;
+        match received.then {
+            Then::Wants(bytes) => self.wants = bytes,
+            Then::Blocked => {}
+            Then::Ends(end) => self.end(end),
+        }
+        received.consumed > 0 || !was_blocked
+    }
+
+    /// Nothing more is read.
+    pub(super) fn end(&mut self, end: End) {
+        if self.state == State::Open {
+            self.state = State::Ending(end);
+            self.input = Input::default();
+        }
+    }
+
+    /// Sends what is due.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub(super) fn send(&mut self, in_flight: usize, epoll: &OwnedFd, token: u64) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(());
+        };
+        let all = self.output.left() == 0 || self.output.send(stream)?;
+        let over = match self.state {
+            State::Ending(End::Now) => all,
+            State::Ending(End::WhenAnswered) => all && in_flight == 0,
+            _ => false,
+        };
+        if over {
+            stream.finish_sending();
+            self.state = State::Lingering;
+        }
+        self.watch(all, epoll, token)
+    }
+
+    /// Asks the kernel for what is waited for, and only for that.
+    fn watch(&mut self, all_sent: bool, epoll: &OwnedFd, token: u64) -> io::Result<()> {
+        let mut interest = epoll::EventFlags::empty();
+        interest.set(epoll::EventFlags::OUT, !all_sent);
+        let reads = match self.state {
+            State::Open => self.output.left() <= PAUSE_BYTES,
+            State::Lingering => true,
+            State::Ending(_) | State::Gone => false,
+        };
+        interest.set(epoll::EventFlags::IN, reads);
+        if let (Some(stream), true) = (&self.stream, interest != self.interest) {
+            epoll::modify(epoll, stream, epoll::EventData::new_u64(token), interest)?;
+            self.interest = interest;
+        }
+        Ok(())
+    }
+
+    /// Whether its time is up: a message that never ends, or a client that does not leave.
+    pub(super) fn is_late(&mut self, now: Instant) -> bool {
+        if self.state == State::Lingering {
+            return now.duration_since(*self.lingers.get_or_insert(now)) > LINGER_TIME;
+        }
+        if self.state != State::Open || self.blocked || self.input.pending().is_empty() {
+            self.waits = None;
+            return false;
+        }
+        match self.waits {
+            Some((since, consumed)) if consumed == self.consumed => {
+                now.duration_since(since) > MESSAGE_TIME
+            }
+            _ => {
+                self.waits = Some((now, self.consumed));
+                false
+            }
+        }
+    }
+
+    /// Closes the socket; the session stays until its last answer.
+    pub(super) fn close(&mut self) {
+        self.stream = None;
+        self.state = State::Gone;
+        self.input = Input::default();
+        self.output = Output::default();
+    }
+}
+
+/// Throws away what a client sends that was told to leave.
+fn discard(stream: &mut Stream) -> io::Result<bool> {
+    let mut bytes = [0; 16 << 10];
+    match stream.read(&mut bytes) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
