@@ -7,9 +7,21 @@
 //! - [`client`]: what measures and tests the transports from outside.
 //! - [`command`]: what transports and drive exchange.
 //! - [`transport`]: the only place with sockets; one file or folder each.
+//! - [`served`]: the drive that transports see, over its content ([`store`]), its [`model`], and what
+//!   of the content is [`volatile`].
 
 pub mod client;
+pub mod clock;
 pub mod command;
+mod error;
+pub mod figures;
+pub mod geometry;
+pub mod model;
+pub mod served;
+pub mod statistics;
+pub mod store;
 pub mod transport;
+pub mod volatile;
 
 pub use command::{Answer, Command, Op, Status, Tag};
+pub use error::Error;

@@ -22,6 +22,30 @@ pub struct BufferSpec {
     pub pad_reads: bool,
 }
 
+impl BufferSpec {
+    /// The buffer of a drive; none where the policy is none, wherever it stands.
+    ///
+    /// # Errors
+    /// [`Error::Policy`].
+    pub fn make(&self, drive: &Spec) -> Result<Option<WriteBuffer>, Error> {
+        let settings = policy::Settings {
+            layout: Layout {
+                elements: drive.elements,
+                pages_per_block: drive.pages_per_block,
+                pages: drive.pages(),
+            },
+            service_ps: drive.mean_write_ps(),
+            ..self.settings
+        };
+        let policy = policy::make(&self.policy, &settings)?;
+        Ok((policy.capacity() > 0).then_some(WriteBuffer {
+            policy,
+            mode: self.mode,
+            pad_reads: self.pad_reads,
+        }))
+    }
+}
+
 /// All that a simulation is made of, but the trace.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -46,7 +70,7 @@ impl Setup {
         self.drive.check_memory(self.available_bytes)?;
         self.feed.check()?;
         if let Some(buffer) = &self.buffer {
-            made(buffer, &self.drive)?;
+            buffer.make(&self.drive)?;
         }
         self.preconditioning
             .as_ref()
@@ -96,7 +120,7 @@ pub fn simulate(
     let buffer = setup
         .buffer
         .as_ref()
-        .map(|buffer| made(buffer, &setup.drive))
+        .map(|buffer| buffer.make(&setup.drive))
         .transpose()?;
     let preconditioned = setup
         .preconditioning
@@ -117,25 +141,6 @@ pub fn simulate(
         preconditioned,
         steadiness,
     })
-}
-
-/// The buffer's policy, unless it is none: then there is no buffer, wherever it stands.
-fn made(buffer: &BufferSpec, spec: &Spec) -> Result<Option<WriteBuffer>, Error> {
-    let settings = policy::Settings {
-        layout: Layout {
-            elements: spec.elements,
-            pages_per_block: spec.pages_per_block,
-            pages: spec.pages(),
-        },
-        service_ps: spec.mean_write_ps(),
-        ..buffer.settings
-    };
-    let policy = policy::make(&buffer.policy, &settings)?;
-    Ok((policy.capacity() > 0).then_some(WriteBuffer {
-        policy,
-        mode: buffer.mode,
-        pad_reads: buffer.pad_reads,
-    }))
 }
 
 fn totals(drive: &Drive, before: &[Counters], busy_ps: &[u64]) -> Vec<ElementTotals> {

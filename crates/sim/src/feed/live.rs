@@ -266,6 +266,11 @@ impl Live {
         &self.engine.drive
     }
 
+    /// The drive, to be preconditioned while nothing is on its way.
+    pub fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.engine.drive
+    }
+
     /// What was counted of requests and pages since the beginning, or since it was taken last.
     pub fn take_tally(&mut self) -> Tally {
         let mut tally = std::mem::take(&mut self.engine.tally);

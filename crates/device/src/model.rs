@@ -1,0 +1,161 @@
+//! The simulated drive in real time: picoseconds since the drive was started.
+//!
+//! It knows pages and times and no content. A model is named, and changed by options; `none` takes
+//! no time, for floors and benches.
+
+use ioassay_block::{Kind, Request};
+use ioassay_sim::drive::Drive;
+use ioassay_sim::feed::{Event, Live};
+use ioassay_sim::{Preconditioned, Preconditioning, precondition};
+
+use crate::Error;
+use crate::geometry::{BufferOptions, Geometry};
+
+/// A named model.
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+}
+
+/// Every model there is.
+pub const MODELS: &[Entry] = &[
+    Entry {
+        name: "thesis",
+        about: "48 elements of flash behind one channel, as simulated by DiskSim 4.0 with its SSD extension",
+    },
+    Entry {
+        name: "none",
+        about: "no model: the drive answers at once",
+    },
+];
+
+/// After so long a rest its clock begins anew: its time is bounded.
+const REST_PS: u64 = 10 * 24 * 3600 * 1_000_000_000_000;
+
+/// A drive in real time.
+pub struct Model {
+    live: Live,
+    page_bytes: u64,
+    /// When its time began, on the drive's clock.
+    origin_ps: u64,
+}
+
+impl Model {
+    /// The model `name` of a drive of `size_bytes`; `None` for none, which takes no time.
+    ///
+    /// # Errors
+    /// [`Error::Option`], [`Error::Model`].
+    pub fn new(
+        name: &str,
+        size_bytes: u64,
+        geometry: &Geometry,
+        buffer: &BufferOptions,
+        available_bytes: u64,
+    ) -> Result<Option<Self>, Error> {
+        match name {
+            "thesis" => {}
+            "none" => return Ok(None),
+            _ => {
+                let names: Vec<&str> = MODELS.iter().map(|entry| entry.name).collect();
+                return Err(Error::option("model", name, names.join(" or ")));
+            }
+        }
+        let spec = geometry.spec(size_bytes)?;
+        let buffer = buffer.spec(&spec)?;
+        let buffer = buffer.map(|buffer| buffer.make(&spec)).transpose()?;
+        let drive = Drive::new(&spec, available_bytes)?;
+        Ok(Some(Self {
+            live: Live::new(drive, buffer.flatten())?,
+            page_bytes: u64::from(spec.page_bytes),
+            origin_ps: 0,
+        }))
+    }
+
+    /// Brings the drive into the state after long use, over so much of its pages.
+    ///
+    /// # Errors
+    /// [`Error::Model`].
+    pub fn precondition(
+        &mut self,
+        share: f64,
+        proceed: &mut dyn FnMut() -> bool,
+    ) -> Result<Preconditioned, Error> {
+        let how = Preconditioning {
+            share,
+            ..Preconditioning::default()
+        };
+        Ok(precondition(self.live.drive_mut(), &how, proceed)?)
+    }
+
+    /// Bytes of its pages.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    /// The drive that it serves.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// What its requests are counted, which begins anew.
+    pub fn live_mut(&mut self) -> &mut Live {
+        &mut self.live
+    }
+
+    /// A request begins now; its number. A write may pass the buffer by.
+    ///
+    /// # Errors
+    /// [`Error::Model`] for what lies not in the drive.
+    pub fn submit(
+        &mut self,
+        now_ps: u64,
+        kind: Kind,
+        (offset_bytes, length_bytes): (u64, u64),
+        through: bool,
+    ) -> Result<u64, Error> {
+        if now_ps - self.origin_ps > REST_PS && self.live.rest() {
+            self.origin_ps = now_ps;
+        }
+        let request = Request {
+            at_ns: 0,
+            offset_bytes,
+            length_bytes,
+            device: 0,
+            kind,
+        };
+        let at_ps = now_ps - self.origin_ps;
+        Ok(if through {
+            self.live.submit_through(at_ps, &request)?
+        } else {
+            self.live.submit(at_ps, &request)?
+        })
+    }
+
+    /// When something happens next.
+    #[must_use]
+    pub fn next_ps(&self) -> Option<u64> {
+        Some(self.live.next_ps()?.saturating_add(self.origin_ps))
+    }
+
+    /// Lets all happen that happens by `to_ps`; completions are on the drive's clock.
+    ///
+    /// # Errors
+    /// [`Error::Model`] when it is worn out.
+    pub fn advance(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
+        let Some(to_ps) = to_ps.checked_sub(self.origin_ps) else {
+            return Ok(());
+        };
+        let before = events.len();
+        let done = self.live.advance(to_ps, events);
+        for event in &mut events[before..] {
+            if let Event::Complete { at_ps, .. } = event {
+                *at_ps += self.origin_ps;
+            }
+        }
+        Ok(done?)
+    }
+}

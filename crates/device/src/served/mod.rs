@@ -1,0 +1,250 @@
+//! The drive that transports see: content, model, and what is between them.
+//!
+//! A command changes the content when it comes; when it is answered the model says. `take` has what
+//! a command does, `flow` what follows later, `power` what a power cut or the end leaves.
+
+mod flow;
+mod power;
+mod slots;
+mod take;
+
+use std::collections::{BinaryHeap, HashMap};
+
+use ioassay_sim::drive::Counters;
+use ioassay_sim::feed::Event;
+
+use crate::clock::Clock;
+use crate::command::{Command, Drive, Facts, Health, Op};
+use crate::figures::{Delivered, Figures};
+use crate::model::Model;
+use crate::statistics::{Buffered, Snapshot};
+use crate::store::{Store, Syncer};
+use crate::volatile::Volatile;
+use crate::{Error, Status};
+use slots::{Ready, Slots};
+
+/// A drive that is served.
+pub struct Served {
+    facts: Facts,
+    clock: Clock,
+    store: Store,
+    model: Option<Model>,
+    /// Whether the model is passed by, while floors are measured.
+    at_once: bool,
+    volatile: Volatile,
+    syncer: Option<Syncer>,
+    /// Power cuts and other breaks: what was synced before one answers nobody.
+    era: u32,
+    slots: Slots,
+    /// By the model's numbers of requests.
+    by_request: HashMap<u64, u32>,
+    ready: BinaryHeap<Ready>,
+    /// Of each transport, picoseconds.
+    floors_ps: Vec<u64>,
+    events: Vec<Event>,
+    /// Present content that became durable and that the backing file has not yet.
+    keeps: Vec<(u64, u64)>,
+    figures: Figures,
+    /// Before the figures were set back.
+    health: Health,
+    flash_before: Counters,
+    since_ps: u64,
+    busy_since_ps: u64,
+    lost_pages: u64,
+    worn_out: Option<String>,
+}
+
+impl Served {
+    /// A drive over a content, with a model or without, on a clock.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn new(
+        facts: Facts,
+        store: Store,
+        model: Option<Model>,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let syncer = match store.backing() {
+            Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
+            _ => None,
+        };
+        let flash_before = model.as_ref().map(|model| model.live().drive().counters());
+        Ok(Self {
+            since_ps: clock.now_ps(),
+            facts,
+            clock,
+            store,
+            model,
+            at_once: false,
+            volatile: Volatile::default(),
+            syncer,
+            era: 0,
+            slots: Slots::default(),
+            by_request: HashMap::new(),
+            ready: BinaryHeap::new(),
+            floors_ps: Vec::new(),
+            events: Vec::new(),
+            keeps: Vec::new(),
+            figures: Figures::default(),
+            health: Health::default(),
+            flash_before: flash_before.unwrap_or_default(),
+            busy_since_ps: 0,
+            lost_pages: 0,
+            worn_out: None,
+        })
+    }
+
+    /// What each transport takes by itself, nanoseconds: its answers leave so much earlier.
+    pub fn set_floors(&mut self, floors_ns: &[u64]) {
+        self.floors_ps = floors_ns.iter().map(|ns| ns * 1000).collect();
+    }
+
+    /// Whether all is answered at once, whatever the model says: while floors are measured.
+    pub fn set_at_once(&mut self, at_once: bool) {
+        self.at_once = at_once;
+    }
+
+    /// Commands that are not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.slots.used()
+    }
+
+    /// Now, on the drive's clock.
+    #[must_use]
+    pub fn now_ps(&self) -> u64 {
+        self.clock.now_ps()
+    }
+
+    /// When something is to be done next; `None` when nothing is until a command comes, or the
+    /// backing file is synced.
+    #[must_use]
+    pub fn next_ps(&self) -> Option<u64> {
+        let model_ps = self.model.as_ref().and_then(Model::next_ps);
+        let ready_ps = self.ready.peek().map(|ready| ready.deadline_ps);
+        model_ps.into_iter().chain(ready_ps).min()
+    }
+
+    /// Answers were given to the system, just now.
+    pub fn delivered(&mut self, answers: &[Delivered]) {
+        let now_ps = self.clock.now_ps();
+        for one in answers {
+            self.figures.count(one, now_ps);
+        }
+        if self.slots.used() == 0 {
+            self.figures.busy_ps += now_ps - self.busy_since_ps;
+            self.busy_since_ps = now_ps;
+        }
+    }
+
+    /// The figures of now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let now_ps = self.clock.now_ps();
+        let live = self.model.as_ref().map(Model::live);
+        Snapshot {
+            facts: self.facts.clone(),
+            served_ps: now_ps,
+            counted_ps: now_ps - self.since_ps,
+            figures: self.figures.clone(),
+            depth: self.slots.used() as u64,
+            flash: live.map(|live| live.drive().counters().since(self.flash_before)),
+            buffer: live.map(Buffered::of),
+            volatile_pages: self.volatile.pages() as u64,
+            power_cuts: self.health.unsafe_shutdowns,
+            lost_pages: self.lost_pages,
+            worn_out: self.worn_out.clone(),
+        }
+    }
+
+    /// Figures count from now on; the health of the drive does not.
+    pub fn reset_figures(&mut self) {
+        self.health = self.health();
+        self.figures = Figures::default();
+        self.since_ps = self.clock.now_ps();
+        self.busy_since_ps = self.since_ps;
+        if let Some(model) = &mut self.model {
+            model.live_mut().take_tally();
+            self.flash_before = model.live().drive().counters();
+        }
+    }
+
+    fn floor_ps(&self, command: &Command) -> u64 {
+        let floor = self.floors_ps.get(command.tag.transport as usize);
+        floor.copied().unwrap_or(0)
+    }
+
+    /// What a command asks for that the drive cannot do.
+    fn refusal(&self, command: &Command, data: &[u8]) -> Option<Status> {
+        let block = u64::from(self.facts.block_bytes);
+        let (offset, length) = (command.offset_bytes, command.length_bytes);
+        let writes = matches!(command.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        let ends = offset.checked_add(length);
+        if command.op != Op::Flush
+            && ((offset | length) % block != 0
+                || ends.is_none_or(|end| end > self.facts.size_bytes))
+        {
+            return Some(Status::OutOfRange);
+        }
+        if command.op == Op::Write && data.len() as u64 != length {
+            return Some(Status::OutOfRange);
+        }
+        (writes && self.facts.read_only).then_some(Status::ReadOnly)
+    }
+}
+
+impl Drive for Served {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn submit(&mut self, command: Command, data: &[u8]) {
+        let now_ps = self.clock.now_ps();
+        if self.slots.used() == 0 {
+            self.busy_since_ps = now_ps;
+        }
+        let slot = self.slots.insert(command, now_ps);
+        self.figures.depth.record(self.slots.used() as u64);
+        let taken = match self.refusal(&command, data) {
+            Some(status) => Err(status),
+            None => self.take(slot, &command, data, now_ps),
+        };
+        if let Err(status) = taken {
+            self.slots.get(slot).status = status;
+        }
+        if self.slots.get(slot).parts == 0 {
+            self.carried_out(slot, now_ps);
+        }
+    }
+
+    fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
+        self.store.present(offset_bytes, length_bytes)
+    }
+
+    fn health(&self) -> Health {
+        let figures = &self.figures;
+        let spec = self.model.as_ref().map(|model| model.live().drive().spec());
+        let endurance = spec.map_or(0, |spec| spec.endurance);
+        let erased = self.model.as_ref().map_or(0, |model| {
+            let elements = model.live().drive().elements().iter();
+            elements
+                .flat_map(ioassay_sim::drive::Element::erases)
+                .copied()
+                .max()
+                .unwrap_or(0)
+        });
+        Health {
+            read_bytes: self.health.read_bytes + figures.reads.bytes,
+            written_bytes: self.health.written_bytes + figures.writes.bytes,
+            reads: self.health.reads + figures.reads.commands,
+            writes: self.health.writes + figures.writes.commands,
+            busy_us: self.health.busy_us + figures.busy_ps / 1_000_000,
+            unsafe_shutdowns: self.health.unsafe_shutdowns,
+            power_on_s: self.clock.now_ps() / 1_000_000_000_000,
+            percentage_used: (u64::from(erased) * 100)
+                .checked_div(u64::from(endurance))
+                .map_or(0, |used| used.min(255) as u8),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The backing file: what survives the process.
+//!
+//! It holds what is durable and nothing else. Nothing of it is mapped: a disk that is full or fails,
+//! or somebody who truncates the file, gives an error here and not a signal. Its errors become the
+//! status with which a drive answers.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+
+use crate::{Error, Status};
+
+/// A backing file, locked.
+pub struct Backing {
+    file: Arc<File>,
+    path: PathBuf,
+    size_bytes: u64,
+    read_only: bool,
+    /// Whether the file system makes holes.
+    makes_holes: bool,
+}
+
+impl Backing {
+    /// Opens a file and locks it: one server at a time writes it, or any number read it. A file that
+    /// is not there or empty is made, sparse, of `size_bytes`; else they must agree.
+    ///
+    /// # Errors
+    /// [`Error::Backing`].
+    pub fn open(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<Self, Error> {
+        let wrong = |what: String| Error::Backing {
+            path: path.to_owned(),
+            what,
+        };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(!read_only)
+            .create(!read_only)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| wrong(format!("cannot be opened: {error}{}", remedy(&error))))?;
+        let about = file.metadata().map_err(|error| wrong(error.to_string()))?;
+        if !about.is_file() {
+            return Err(wrong("is no regular file, wanted one".into()));
+        }
+        lock(&file, read_only).map_err(|error| match error {
+            Errno::WOULDBLOCK => {
+                wrong("is served by another process; wanted a file of its own".into())
+            }
+            error => wrong(format!("cannot be locked: {error}")),
+        })?;
+        let size_bytes = sized(&file, about.len(), size_bytes, read_only).map_err(wrong)?;
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::WillNeed); // only makes reads faster
+        Ok(Self {
+            file: Arc::new(file),
+            path: path.to_owned(),
+            size_bytes,
+            read_only,
+            makes_holes: true,
+        })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Whether it cannot be written.
+    #[must_use]
+    pub fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file, for who makes it durable.
+    #[must_use]
+    pub fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// Reads a range; what lies behind the end of a truncated file is an error.
+    ///
+    /// # Errors
+    /// [`Status`] as a drive answers.
+    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), Status> {
+        self.file
+            .read_exact_at(into, offset_bytes)
+            .map_err(|error| status(&error))
+    }
+
+    /// Writes a range: the page cache has it then, and so has whoever opens the file.
+    ///
+    /// # Errors
+    /// As [`Backing::read`].
+    pub fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
+        self.file
+            .write_all_at(bytes, offset_bytes)
+            .map_err(|error| status(&error))
+    }
+
+    /// A range becomes a hole, or zeroes where there are none.
+    ///
+    /// # Errors
+    /// As [`Backing::read`].
+    pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        if self.makes_holes {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            match rustix::fs::fallocate(&*self.file, hole, offset_bytes, length_bytes) {
+                Ok(()) => return Ok(()),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.makes_holes = false,
+                Err(error) => return Err(status(&error.into())),
+            }
+        }
+        let zeroes = [0; 8192];
+        let mut done = 0;
+        while done < length_bytes {
+            let part = (length_bytes - done).min(zeroes.len() as u64);
+            self.write(offset_bytes + done, &zeroes[..part as usize])?;
+            done += part;
+        }
+        Ok(())
+    }
+}
+
+/// What a drive answers when its backing file fails.
+#[must_use]
+pub fn status(error: &io::Error) -> Status {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Status::NoSpace,
+        Some(Errno::ROFS | Errno::PERM | Errno::ACCESS) => Status::ReadOnly,
+        _ => Status::Failed,
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    if status(error) == Status::ReadOnly {
+        "; wanted a file that can be written, or a drive that is read only"
+    } else {
+        ""
+    }
+}
+
+fn lock(file: &File, read_only: bool) -> Result<(), Errno> {
+    rustix::fs::flock(
+        file,
+        if read_only {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        },
+    )
+}
+
+fn sized(
+    file: &File,
+    is_bytes: u64,
+    wanted_bytes: Option<u64>,
+    read_only: bool,
+) -> Result<u64, String> {
+    match (is_bytes, wanted_bytes) {
+        (0, Some(wanted_bytes)) if !read_only => {
+            file.set_len(wanted_bytes)
+                .map_err(|error| format!("cannot be made {wanted_bytes} bytes long: {error}"))?;
+            Ok(wanted_bytes)
+        }
+        (0, _) => Err("is empty, wanted one that holds a drive, or a size to make it".into()),
+        (is_bytes, Some(wanted_bytes)) if is_bytes != wanted_bytes => Err(format!(
+            "has {is_bytes} bytes, wanted {wanted_bytes}: leave the size out to take that of the file"
+        )),
+        (is_bytes, _) => Ok(is_bytes),
+    }
+}

@@ -1,0 +1,121 @@
+//! The present content of the drive, in memory that the system grants page by page.
+//!
+//! It is an anonymous mapping, so that a drive that nobody has written takes no memory, and what is
+//! trimmed is given back.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+
+use crate::Error;
+
+/// Ranges from here on are given back when they become zeroes; smaller ones are overwritten, which is
+/// faster than a system call and its page faults.
+const RELEASED_BYTES: usize = 256 * 1024;
+const PAGE_BYTES: usize = 4096;
+
+/// Bytes that are zero at first.
+pub struct Content {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and any thread may use it.
+unsafe impl Send for Content {}
+
+impl Content {
+    /// `size_bytes` zeroes.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the address space has no such room.
+    pub fn new(size_bytes: u64) -> Result<Self, Error> {
+        let length = usize::try_from(size_bytes)
+            .map_err(|_| Error::option("size", size_bytes, "what a pointer can reach"))?;
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        );
+        // SAFETY: an anonymous mapping wherever the kernel wants touches nothing that exists.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length.max(1),
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { base, length }),
+            _ => Err(Error::system(
+                format!("cannot map {size_bytes} bytes of memory"),
+                std::io::Error::last_os_error(),
+            )),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `base` maps `length` initialised bytes until drop, borrowed as `self` is.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.length) }
+    }
+
+    /// All of it, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.length) }
+    }
+
+    /// A range becomes zeroes.
+    pub fn zero(&mut self, from: usize, length: usize) {
+        let first = from.next_multiple_of(PAGE_BYTES);
+        let last = (from + length) / PAGE_BYTES * PAGE_BYTES;
+        if length < RELEASED_BYTES || last <= first {
+            self.bytes_mut()[from..from + length].fill(0);
+            return;
+        }
+        self.bytes_mut()[from..first].fill(0);
+        self.bytes_mut()[last..from + length].fill(0);
+        let inner = &mut self.bytes_mut()[first..last];
+        // SAFETY: whole pages of the own mapping, borrowed mutably; they read as zeroes afterwards.
+        let given_back =
+            unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_DONTNEED) };
+        if given_back != 0 {
+            inner.fill(0);
+        }
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping, which nobody can borrow any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length.max(1)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroes_are_just_those_of_the_range() {
+        let mut content = Content::new(1 << 20).expect("memory");
+        assert!(content.bytes().iter().all(|&byte| byte == 0));
+        for (from, length) in [(1000, 100), (4097, 300_000), (0, 1 << 20), (8192, 262_144)] {
+            content.bytes_mut().fill(7);
+            content.zero(from, length);
+            let left: usize = content
+                .bytes()
+                .iter()
+                .map(|&byte| usize::from(byte) / 7)
+                .sum();
+            assert_eq!(left, (1 << 20) - length);
+            assert!(
+                content.bytes()[from..from + length]
+                    .iter()
+                    .all(|&byte| byte == 0)
+            );
+        }
+    }
+}

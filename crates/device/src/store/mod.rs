@@ -1,0 +1,192 @@
+//! What the drive holds: its present content in memory, and what is durable of it in a backing file,
+//! if there is one.
+//!
+//! Which is which is not decided here: `write` and `zero` change what is present, `keep` what is
+//! durable. Content of a backing file is read when it is first needed.
+
+mod backing;
+mod bits;
+mod content;
+mod sync;
+
+use std::collections::BTreeSet;
+
+pub use backing::{Backing, status};
+pub use content::Content;
+pub use sync::Syncer;
+
+use crate::{Error, Status};
+use bits::Bits;
+
+/// What is read from the backing file at once, and what is known to differ from it.
+const UNIT_BYTES: u64 = 4096;
+
+/// The drive's content.
+pub struct Store {
+    present: Content,
+    backing: Option<Backing>,
+    /// Units that are in memory; without a backing file all are.
+    loaded: Bits,
+    /// Units that are durable and that the backing file would not take.
+    owed: BTreeSet<u64>,
+    size_bytes: u64,
+}
+
+impl Store {
+    /// A drive of zeroes, or what a backing file holds.
+    ///
+    /// # Errors
+    /// [`Error::System`] without room for it.
+    pub fn new(size_bytes: u64, backing: Option<Backing>) -> Result<Self, Error> {
+        let units = if backing.is_some() {
+            size_bytes.div_ceil(UNIT_BYTES)
+        } else {
+            0
+        };
+        Ok(Self {
+            present: Content::new(size_bytes)?,
+            loaded: Bits::new(units),
+            backing,
+            owed: BTreeSet::new(),
+            size_bytes,
+        })
+    }
+
+    /// The backing file.
+    #[must_use]
+    pub fn backing(&self) -> Option<&Backing> {
+        self.backing.as_ref()
+    }
+
+    /// What is present of a range, which was loaded.
+    #[must_use]
+    pub fn present(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
+        let from = offset_bytes as usize;
+        &self.present.bytes()[from..from + length_bytes as usize]
+    }
+
+    /// A range is wanted in memory.
+    ///
+    /// # Errors
+    /// What the backing file says.
+    pub fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        let Some(backing) = &self.backing else {
+            return Ok(());
+        };
+        let units = units(offset_bytes, length_bytes);
+        let mut from = units.start;
+        while let Some(run) = self.loaded.missing(from..units.end) {
+            let begin = (run.start * UNIT_BYTES) as usize;
+            let end = (run.end * UNIT_BYTES).min(self.size_bytes) as usize;
+            backing.read(begin as u64, &mut self.present.bytes_mut()[begin..end])?;
+            from = run.end;
+            self.loaded.set(run);
+        }
+        Ok(())
+    }
+
+    /// Loads what of a range is about to be changed in part: the units at its ends.
+    ///
+    /// # Errors
+    /// As [`Store::load`].
+    pub fn load_ends(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        if self.backing.is_none() || length_bytes == 0 {
+            return Ok(());
+        }
+        let end = offset_bytes + length_bytes;
+        if offset_bytes % UNIT_BYTES != 0 {
+            self.load(offset_bytes, 1)?;
+        }
+        if end % UNIT_BYTES != 0 && end != self.size_bytes {
+            self.load(end - 1, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Changes what is present; the range's ends are loaded.
+    pub fn write(&mut self, offset_bytes: u64, data: &[u8]) {
+        let from = offset_bytes as usize;
+        self.present.bytes_mut()[from..from + data.len()].copy_from_slice(data);
+        self.is_loaded(offset_bytes, data.len() as u64);
+    }
+
+    /// Makes zeroes of a range; its ends are loaded.
+    pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) {
+        self.present
+            .zero(offset_bytes as usize, length_bytes as usize);
+        self.is_loaded(offset_bytes, length_bytes);
+    }
+
+    fn is_loaded(&mut self, offset_bytes: u64, length_bytes: u64) {
+        if self.backing.is_some() {
+            self.loaded.set(units(offset_bytes, length_bytes));
+        }
+    }
+
+    /// What is present of a range is durable: the backing file is to have it.
+    ///
+    /// # Errors
+    /// What it says. It is owed the range then, see [`Store::settle`].
+    pub fn keep(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        let Some(backing) = &self.backing else {
+            return Ok(());
+        };
+        let bytes = &self.present.bytes()[offset_bytes as usize..][..length_bytes as usize];
+        let done = backing.write(offset_bytes, bytes);
+        self.account(offset_bytes, length_bytes, done)
+    }
+
+    /// Bytes that are not present any more are durable.
+    ///
+    /// # Errors
+    /// What the backing file says; whoever holds them has to try again.
+    pub fn keep_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
+        let Some(backing) = &self.backing else {
+            return Ok(());
+        };
+        let done = backing.write(offset_bytes, bytes);
+        self.account(offset_bytes, bytes.len() as u64, done)
+    }
+
+    /// Zeroes of a range are durable.
+    ///
+    /// # Errors
+    /// What the backing file says.
+    pub fn keep_zeroes(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        let Some(backing) = &mut self.backing else {
+            return Ok(());
+        };
+        // A trim that failed is owed to nobody: who asked for it is told.
+        backing.zero(offset_bytes, length_bytes)?;
+        self.account(offset_bytes, length_bytes, Ok(()))
+    }
+
+    fn account(
+        &mut self,
+        offset_bytes: u64,
+        length_bytes: u64,
+        done: Result<(), Status>,
+    ) -> Result<(), Status> {
+        if done.is_err() {
+            self.owed.extend(units(offset_bytes, length_bytes));
+        } else if !self.owed.is_empty() {
+            // What lies in a unit beside the range may be owed still.
+            let whole =
+                offset_bytes.div_ceil(UNIT_BYTES)..(offset_bytes + length_bytes) / UNIT_BYTES;
+            self.owed.retain(|unit| !whole.contains(unit));
+        }
+        done
+    }
+
+    /// The next range, of a unit, that the backing file is owed, from `from` on.
+    #[must_use]
+    pub fn owed(&self, from: u64) -> Option<(u64, u64)> {
+        let unit = *self.owed.range(from.div_ceil(UNIT_BYTES)..).next()?;
+        let offset_bytes = unit * UNIT_BYTES;
+        Some((offset_bytes, UNIT_BYTES.min(self.size_bytes - offset_bytes)))
+    }
+}
+
+fn units(offset_bytes: u64, length_bytes: u64) -> std::ops::Range<u64> {
+    offset_bytes / UNIT_BYTES..(offset_bytes + length_bytes).div_ceil(UNIT_BYTES)
+}

@@ -1,0 +1,63 @@
+//! Makes the backing file durable, in a thread of its own: `fdatasync` takes as long as the disk
+//! wants, and nobody else is to wait for it.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use super::backing::status;
+use crate::{Error, Status};
+
+/// The thread. It ends when this is dropped, after what it has begun.
+pub struct Syncer {
+    wanted: Sender<u64>,
+    done: Receiver<(u64, Result<(), Status>)>,
+}
+
+impl Syncer {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the system has no thread left.
+    pub fn start(file: Arc<File>) -> Result<Self, Error> {
+        let (wanted, wants) = channel();
+        let (tell, done) = channel();
+        thread::Builder::new()
+            .name("ioassay-sync".into())
+            .spawn(move || run(&file, &wants, &tell))
+            .map_err(|error| Error::system("cannot start the thread that syncs", error))?;
+        Ok(Self { wanted, done })
+    }
+
+    /// All that was written before is to become durable; the ticket comes back when it is. Whether
+    /// that can be.
+    #[must_use]
+    pub fn want(&self, ticket: u64) -> bool {
+        self.wanted.send(ticket).is_ok()
+    }
+
+    /// A ticket that is done, and how it ended.
+    #[must_use]
+    pub fn done(&self) -> Option<(u64, Result<(), Status>)> {
+        self.done.try_recv().ok()
+    }
+}
+
+fn run(file: &File, wants: &Receiver<u64>, tell: &Sender<(u64, Result<(), Status>)>) {
+    let mut ended = Ok(());
+    while let Ok(first) = wants.recv() {
+        // One pass serves all that wait.
+        let waiting: Vec<u64> = std::iter::once(first).chain(wants.try_iter()).collect();
+        // The kernel tells an error once and takes what was lost for written (fsync(2), notes): so
+        // after an error nothing is durable for certain any more.
+        if ended.is_ok() {
+            ended = file.sync_data().map_err(|error| status(&error));
+        }
+        for ticket in waiting {
+            if tell.send((ticket, ended)).is_err() {
+                return;
+            }
+        }
+    }
+}
