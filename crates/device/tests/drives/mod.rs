@@ -1,0 +1,217 @@
+//! Drives on a clock that tests set, and commands for them.
+
+#![allow(dead_code)] // each test uses some
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ioassay_device::clock::Clock;
+use ioassay_device::command::{Drive, Facts};
+use ioassay_device::figures::Delivered;
+use ioassay_device::geometry::{BufferOptions, Geometry};
+use ioassay_device::model::Model;
+use ioassay_device::served::Served;
+use ioassay_device::store::{Backing, Store};
+use ioassay_device::{Command, Op, Tag};
+
+pub const PAGE: u64 = 4096;
+
+/// What a drive is made of.
+#[derive(Debug, Clone)]
+pub struct Made {
+    pub pages: u64,
+    pub model: &'static str,
+    pub policy: &'static str,
+    pub buffer_pages: u64,
+    pub overlap: &'static str,
+    pub page_bytes: u32,
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        Self {
+            pages: 128,
+            model: "thesis",
+            policy: "none",
+            buffer_pages: 16,
+            overlap: "off",
+            page_bytes: 4096,
+        }
+    }
+}
+
+impl Made {
+    pub fn size_bytes(&self) -> u64 {
+        self.pages * PAGE
+    }
+
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            elements: Some(3),
+            planes: Some(2),
+            dies: Some(2),
+            pages_per_block: Some(8),
+            reserve: Some(0.5),
+            min_free: Some(0.126),
+            overlap: Some(self.overlap.into()),
+            page_bytes: Some(self.page_bytes),
+            ..Geometry::default()
+        }
+    }
+
+    pub fn buffer(&self) -> BufferOptions {
+        BufferOptions {
+            policy: self.policy.into(),
+            bytes: self.buffer_pages * u64::from(self.page_bytes),
+            ..BufferOptions::default()
+        }
+    }
+
+    pub fn facts(&self) -> Facts {
+        Facts {
+            size_bytes: self.size_bytes(),
+            block_bytes: 512,
+            read_only: false,
+            volatile_cache: true,
+            serial: "test".into(),
+            model: "test".into(),
+            firmware: "1".into(),
+        }
+    }
+}
+
+/// A drive, its clock, and what it answered.
+pub struct Bench {
+    pub served: Served,
+    clock: Arc<AtomicU64>,
+    pub answers: Vec<Delivered>,
+    commands: u64,
+}
+
+impl Bench {
+    pub fn new(made: &Made) -> Self {
+        Self::over(made, None)
+    }
+
+    pub fn backed(made: &Made, path: &Path) -> Self {
+        let backing = Backing::open(path, Some(made.size_bytes()), false).expect("a backing file");
+        Self::over(made, Some(backing))
+    }
+
+    pub fn over(made: &Made, backing: Option<Backing>) -> Self {
+        let clock = Arc::new(AtomicU64::new(0));
+        let (geometry, buffer) = (made.geometry(), made.buffer());
+        let model = Model::new(made.model, made.size_bytes(), &geometry, &buffer, u64::MAX);
+        let model = model.expect("a model");
+        let mut facts = made.facts();
+        facts.read_only = backing.as_ref().is_some_and(Backing::read_only);
+        let store = Store::new(made.size_bytes(), backing).expect("a store");
+        let of_clock = Clock::Set(Arc::clone(&clock));
+        Self {
+            served: Served::new(facts, store, model, of_clock).expect("a drive"),
+            clock,
+            answers: Vec::new(),
+            commands: 0,
+        }
+    }
+
+    pub fn now_ps(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Submits a command; its number.
+    pub fn submit(
+        &mut self,
+        op: Op,
+        offset_bytes: u64,
+        length_bytes: u64,
+        fua: bool,
+        data: &[u8],
+    ) -> u64 {
+        let command = self.commands;
+        self.commands += 1;
+        let tag = Tag {
+            transport: 0,
+            queue: 0,
+            command,
+        };
+        let command = Command {
+            tag,
+            op,
+            offset_bytes,
+            length_bytes,
+            fua,
+        };
+        self.served.submit(command, data);
+        tag.command
+    }
+
+    pub fn write(&mut self, offset_bytes: u64, data: &[u8]) -> u64 {
+        self.submit(Op::Write, offset_bytes, data.len() as u64, false, data)
+    }
+
+    pub fn flush(&mut self) -> u64 {
+        self.submit(Op::Flush, 0, 0, false, &[])
+    }
+
+    /// Time goes on, event by event; returns the answers since.
+    pub fn pass(&mut self, ps: u64) -> Vec<Delivered> {
+        let until = self.now_ps().saturating_add(ps);
+        let before = self.answers.len();
+        loop {
+            self.answer();
+            match self.served.next_ps().filter(|&next| next <= until) {
+                Some(next) => self.clock.fetch_max(next, Ordering::Relaxed),
+                None => break,
+            };
+        }
+        self.clock.fetch_max(until, Ordering::Relaxed);
+        self.answer();
+        self.answers[before..].to_vec()
+    }
+
+    fn answer(&mut self) {
+        let mut due = Vec::new();
+        self.served.due(&mut due);
+        self.served.delivered(&due);
+        self.answers.append(&mut due);
+    }
+
+    /// Waits until all is answered, the backing file's thread included.
+    pub fn settle(&mut self) -> Vec<Delivered> {
+        let before = self.answers.len();
+        let begin = std::time::Instant::now();
+        while self.served.in_flight() > 0 {
+            self.pass(1_000_000_000_000);
+            assert!(
+                begin.elapsed().as_secs() < 60,
+                "a command is never answered"
+            );
+            std::thread::yield_now();
+        }
+        self.answers[before..].to_vec()
+    }
+
+    pub fn content(&self) -> Vec<u8> {
+        let size = self.served.facts().size_bytes;
+        self.served.content(0, size).to_vec()
+    }
+}
+
+/// Splitmix64 (Steele, Lea and Flood 2014).
+pub struct Chance(pub u64);
+
+impl Chance {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
