@@ -9,6 +9,7 @@
 //! - [`transport`]: the only place with sockets; one file or folder each.
 //! - [`served`]: the drive that transports see, over its content ([`store`]), its [`model`], and what
 //!   of the content is [`volatile`].
+//! - [`serve`]: from options to the end: the loop, and what measures, steers and ends it.
 
 pub mod client;
 pub mod clock;
@@ -17,6 +18,7 @@ mod error;
 pub mod figures;
 pub mod geometry;
 pub mod model;
+pub mod serve;
 pub mod served;
 pub mod statistics;
 pub mod store;

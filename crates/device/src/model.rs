@@ -89,6 +89,36 @@ impl Model {
         Ok(precondition(self.live.drive_mut(), &how, proceed)?)
     }
 
+    /// How long a page takes on an idle drive at best, nanoseconds: to be read, and to be written.
+    ///
+    /// # Errors
+    /// [`Error::Model`].
+    pub fn fastest(&self) -> Result<[(&'static str, u64); 2], Error> {
+        let spec = self.live.drive().spec();
+        let sectors = u64::from(spec.page_sectors());
+        let channel_ps = sectors * spec.channel_ps_per_sector;
+        let mut alone = Live::new(Drive::new(spec, u64::MAX)?, None)?;
+        let page = |kind| Request {
+            at_ns: 0,
+            offset_bytes: 0,
+            length_bytes: u64::from(spec.page_bytes),
+            device: 0,
+            kind,
+        };
+        let mut events = Vec::new();
+        alone.submit(0, &page(Kind::Read))?;
+        alone.advance(u64::MAX - 1, &mut events)?;
+        let read_ps = alone.now_ps();
+        let write_ps = if self.live.buffer_capacity_pages() > 0 {
+            channel_ps
+        } else {
+            alone.submit(read_ps, &page(Kind::Write))?;
+            alone.advance(u64::MAX - 1, &mut events)?;
+            alone.now_ps() - read_ps
+        };
+        Ok([("read", read_ps / 1000), ("write", write_ps / 1000)])
+    }
+
     /// Bytes of its pages.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {

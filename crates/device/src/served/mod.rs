@@ -105,6 +105,12 @@ impl Served {
         self.at_once = at_once;
     }
 
+    /// Its model, if it has one.
+    #[must_use]
+    pub fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
     /// Commands that are not answered.
     #[must_use]
     pub fn in_flight(&self) -> usize {

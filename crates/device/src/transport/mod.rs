@@ -6,7 +6,10 @@
 
 pub mod fuse;
 pub mod nbd;
+mod open;
 pub mod socket;
+
+pub use open::{Entry, TRANSPORTS, open};
 
 use crate::command::{Answer, Drive};
 
@@ -39,6 +42,11 @@ pub trait Transport {
 
     /// Connections that are open.
     fn connections(&self) -> usize;
+
+    /// The qualified name of its NVMe subsystem, where it has one.
+    fn nqn(&self) -> Option<String> {
+        None
+    }
 
     /// A client of its own that finds out how long this transport takes by itself, where it has one.
     fn probe(&self) -> Option<Box<dyn Probe>> {

@@ -1,0 +1,243 @@
+//! Serving a drive from its options to its end, in the thread of the caller.
+
+mod control;
+mod floor;
+mod machine;
+mod options;
+mod run;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use control::Question;
+pub use machine::available_bytes;
+pub use options::{Options, Poll, Ready, Warning, Way};
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::command::{Drive, Facts};
+use crate::model::Model;
+use crate::served::Served;
+use crate::statistics::Statistics;
+use crate::store::{Backing, Store};
+use crate::transport;
+use control::Control;
+use machine::{Awake, End};
+use run::{Manner, Serving};
+
+/// Memory beside the content: tables, copies of volatile pages, buffers of connections.
+const SHARE_BESIDE: u64 = 20;
+
+/// How it ended.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// What was counted.
+    pub statistics: Statistics,
+    /// What the backing file would not take at the end.
+    pub lost: Option<String>,
+}
+
+/// Serves a drive until SIGTERM, SIGINT, or a request to stop; `ready` is called once, when clients
+/// can connect.
+///
+/// # Errors
+/// [`Error`]: what cannot be of the options, and what of the system fails.
+pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, Error> {
+    let end = End::on_signals()?;
+    let flag = end.flag();
+    let mut serving = prepare(options, &|| {
+        !flag.load(std::sync::atomic::Ordering::Relaxed)
+    })?;
+    // These threads are not to share the processor of this one.
+    let control = match &options.stats_socket {
+        Some(path) => Some(Control::listen(path, serving.bell()?)?),
+        None => None,
+    };
+    let awake = options.keep_awake.then(|| Awake::keep(options.pin));
+    if let Some(processor) = options.pin {
+        machine::pin(processor)?;
+    }
+    let mut warnings = Vec::new();
+    if options.calibrate {
+        calibrate(&mut serving, &mut warnings)?;
+    }
+    warn_of_the_disk(options, &mut warnings);
+    ready(&readiness(options, &serving, warnings));
+    let ended = serving.run(&Manner {
+        poll: options.poll,
+        idle_ms: options.idle_ms,
+        end: &flag,
+        questions: control.as_ref().map(|control| &control.questions),
+    });
+    drop(awake);
+    let lost = serving.served.finish().err();
+    ended?;
+    Ok(Summary {
+        statistics: serving.served.snapshot().statistics(true),
+        lost: lost.map(|status| format!("the backing file did not take everything: {status:?}")),
+    })
+}
+
+fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Error> {
+    if ![512, 4096].contains(&options.block_bytes) {
+        return Err(Error::option(
+            "block_bytes",
+            options.block_bytes,
+            "512 or 4096",
+        ));
+    }
+    if options.transports.is_empty() {
+        return Err(Error::option(
+            "transports",
+            0,
+            "at least one way to the drive",
+        ));
+    }
+    let available_bytes = options
+        .available_bytes
+        .or_else(|| available_bytes(Path::new("/")))
+        .unwrap_or(u64::MAX);
+    let backing = match &options.backing_file {
+        None => None,
+        Some(path) => {
+            if let Some(size_bytes) = options.size_bytes {
+                check_size(options, size_bytes, available_bytes)?;
+            }
+            Some(Backing::open(path, options.size_bytes, options.read_only)?)
+        }
+    };
+    let size_bytes = match (&backing, options.size_bytes) {
+        (Some(backing), _) => backing.size_bytes(),
+        (None, Some(size_bytes)) => size_bytes,
+        (None, None) => return Err(Error::option("size", "absent", "a size, or a backing file")),
+    };
+    let left_bytes = check_size(options, size_bytes, available_bytes)?;
+    let mut model = Model::new(
+        &options.model,
+        size_bytes,
+        &options.geometry,
+        &options.buffer,
+        left_bytes,
+    )?;
+    if let Some(model) = model.as_mut().filter(|_| options.precondition > 0.0) {
+        model.precondition(options.precondition, &mut || proceed())?;
+    }
+    let facts = facts(options, size_bytes, backing.is_some(), model.as_ref());
+    let store = Store::new(size_bytes, backing)?;
+    let served = Served::new(facts, store, model, Clock::start())?;
+    let opened = options.transports.iter().zip(0..);
+    let opened = opened.map(|(asked, number)| transport::open(number, asked));
+    Serving::new(served, opened.collect::<Result<_, _>>()?)
+}
+
+/// Whether the machine has room for it; what is left beside its content.
+fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Result<u64, Error> {
+    let block = u64::from(options.block_bytes);
+    if size_bytes == 0 || size_bytes % block != 0 {
+        return Err(Error::option(
+            "size",
+            size_bytes,
+            format!("whole blocks of {block} bytes, and at least one"),
+        ));
+    }
+    let needed_bytes = size_bytes.saturating_add(size_bytes / SHARE_BESIDE);
+    if needed_bytes > available_bytes {
+        return Err(Error::Memory {
+            size_bytes,
+            needed_bytes,
+            available_bytes,
+        });
+    }
+    Ok(available_bytes - size_bytes)
+}
+
+fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> Facts {
+    let buffered = model.is_some_and(|model| model.live().buffer_capacity_pages() > 0);
+    let fits = |text: &str, most| {
+        text.chars()
+            .filter(|&of| (' '..='~').contains(&of))
+            .take(most)
+            .collect()
+    };
+    Facts {
+        size_bytes,
+        block_bytes: options.block_bytes,
+        read_only: options.read_only,
+        volatile_cache: buffered || backed,
+        serial: fits(&options.serial, 20),
+        model: fits(&format!("ioassay {}", options.model), 40),
+        firmware: fits(env!("CARGO_PKG_VERSION"), 8),
+    }
+}
+
+/// Takes what transports take by themselves off the model's time, and says where that cannot be.
+fn calibrate(serving: &mut Serving, warnings: &mut Vec<Warning>) -> Result<(), Error> {
+    serving.floors_ns = floor::measure(serving, warnings)?;
+    let known = serving.floors_ns.iter().map(|floor| floor.unwrap_or(0));
+    let floors_ns: Vec<u64> = known.collect();
+    serving.served.set_floors(&floors_ns);
+    let Some(fastest) = serving.served.model().map(Model::fastest) else {
+        return Ok(());
+    };
+    for (what, model_ns) in fastest? {
+        for way in serving.ways() {
+            let Some(alone_ns) = way.floor_ns.filter(|&alone_ns| alone_ns > model_ns) else {
+                continue;
+            };
+            warnings.push(Warning {
+                kind: "faster_than_transport",
+                text: format!(
+                    "a {what} of one page takes the model {model_ns} ns and {} alone {alone_ns} ns: it will be seen \
+                     to take as long as {} takes",
+                    way.transport, way.transport
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn warn_of_the_disk(options: &Options, warnings: &mut Vec<Warning>) {
+    let Some(path) = options
+        .backing_file
+        .as_deref()
+        .filter(|_| !options.read_only)
+    else {
+        return;
+    };
+    let (Ok(disk), Ok(file)) = (rustix::fs::statvfs(path), std::fs::metadata(path)) else {
+        return;
+    };
+    let free_bytes = disk.f_bavail * disk.f_frsize;
+    let missing_bytes = file
+        .len()
+        .saturating_sub(std::os::unix::fs::MetadataExt::blocks(&file) * 512);
+    if missing_bytes > free_bytes {
+        warnings.push(Warning {
+            kind: "disk_may_fill",
+            text: format!(
+                "backing file {}: {missing_bytes} bytes of it are not there yet and its disk has {free_bytes}: \
+                 when that is full, writes fail as on a full drive",
+                path.display()
+            ),
+        });
+    }
+}
+
+fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Ready {
+    let facts = serving.served.facts();
+    let live = serving.served.model().map(Model::live);
+    Ready {
+        ways: serving.ways(),
+        stats: options.stats_socket.clone(),
+        size_bytes: facts.size_bytes,
+        block_bytes: facts.block_bytes,
+        read_only: facts.read_only,
+        model: options.model.clone(),
+        model_bytes: live.map(|live| live.drive().spec().capacity_bytes()),
+        policy: options.buffer.policy.clone(),
+        buffer_pages: live.map_or(0, ioassay_sim::feed::Live::buffer_capacity_pages),
+        warnings,
+    }
+}

@@ -1,0 +1,134 @@
+//! What is served and how, as the caller says it, and what it is told when the drive is ready.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::geometry::{BufferOptions, Geometry};
+
+/// Whether the thread that serves may sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Poll {
+    /// Never: no answer waits until it is woken.
+    Always,
+    /// When there was no command for `idle_ms`: the first one then takes longer, by what waking
+    /// takes.
+    Adaptive,
+}
+
+/// What is served and how. Read from JSON; what is absent is as in [`Options::default`].
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Size of the drive; without it that of the backing file.
+    pub size_bytes: Option<u64>,
+    /// Bytes of a logical block, 512 or 4096.
+    pub block_bytes: u32,
+    /// Name of the model, one of [`MODELS`](crate::model::MODELS).
+    pub model: String,
+    /// Changes of it.
+    pub geometry: Geometry,
+    /// The write buffer.
+    pub buffer: BufferOptions,
+    /// Share of the drive that is overwritten at random first, in the model alone.
+    pub precondition: f64,
+    /// What survives.
+    pub backing_file: Option<PathBuf>,
+    /// Whether the drive refuses writes.
+    pub read_only: bool,
+    /// Ways to reach it, such as `nbd:unix:drive.sock`; see
+    /// [`TRANSPORTS`](crate::transport::TRANSPORTS).
+    pub transports: Vec<String>,
+    /// The processor that serves.
+    pub pin: Option<u32>,
+    /// Whether all other processors are kept awake, by threads that run when nothing else does.
+    /// Halted processors take long to wake, in a virtual machine most of all; but other programs
+    /// are disturbed, and it costs power.
+    pub keep_awake: bool,
+    /// Whether the thread that serves may sleep.
+    pub poll: Poll,
+    /// Without a command for so long it does.
+    pub idle_ms: u64,
+    /// Whether the transports' own time is measured and taken off the model's.
+    pub calibrate: bool,
+    /// Unix socket that answers what the drive counts.
+    pub stats_socket: Option<PathBuf>,
+    /// Memory that the drive may take; without it what the system has left.
+    pub available_bytes: Option<u64>,
+    /// Its serial number.
+    pub serial: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            size_bytes: None,
+            block_bytes: 512,
+            model: "thesis".into(),
+            geometry: Geometry::default(),
+            buffer: BufferOptions::default(),
+            precondition: 0.0,
+            backing_file: None,
+            read_only: false,
+            transports: Vec::new(),
+            pin: None,
+            keep_awake: false,
+            poll: Poll::Adaptive,
+            idle_ms: 200,
+            calibrate: true,
+            stats_socket: None,
+            available_bytes: None,
+            serial: "IOASSAY1".into(),
+        }
+    }
+}
+
+/// One way to reach the drive.
+#[derive(Debug, Clone, Serialize)]
+pub struct Way {
+    /// The transport's name.
+    pub transport: &'static str,
+    /// Where clients find it.
+    pub address: String,
+    /// The qualified name of its NVMe subsystem, where it has one.
+    pub nqn: Option<String>,
+    /// What it takes by itself at depth one, nanoseconds; it is taken off the model's time.
+    pub floor_ns: Option<u64>,
+    /// Connections that are open.
+    pub connections: usize,
+}
+
+/// Something that the user should know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// What, in a word.
+    pub kind: &'static str,
+    /// What, and the remedy.
+    pub text: String,
+}
+
+/// The drive is ready.
+#[derive(Debug, Clone, Serialize)]
+pub struct Ready {
+    /// Ways to reach it.
+    pub ways: Vec<Way>,
+    /// Where it tells what it counts.
+    pub stats: Option<PathBuf>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Bytes of a logical block.
+    pub block_bytes: u32,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Its model.
+    pub model: String,
+    /// Bytes that the model has, which may be more than are served.
+    pub model_bytes: Option<u64>,
+    /// Its policy.
+    pub policy: String,
+    /// Pages of its buffer.
+    pub buffer_pages: u64,
+    /// What the user should know.
+    pub warnings: Vec<Warning>,
+}

@@ -1,0 +1,82 @@
+//! From what somebody asks for, such as `nbd:unix:drive.sock`, to a transport: the literal list.
+
+use std::path::Path;
+
+use super::Transport;
+use super::fuse::Fuse;
+use super::nbd;
+use super::socket::Endpoint;
+use crate::Error;
+
+/// Opens the transport of this number, at the place that is written behind its name.
+type Open = fn(number: u32, place: &str) -> Result<Box<dyn Transport>, Error>;
+
+/// A transport that can be asked for.
+pub struct Entry {
+    /// Its name, before the colon.
+    pub name: &'static str,
+    /// How it is asked for.
+    pub form: &'static str,
+    open: Open,
+}
+
+/// Every transport there is.
+pub const TRANSPORTS: &[Entry] = &[
+    Entry {
+        name: "nbd",
+        form: "nbd:unix:PATH or nbd:tcp:ADDRESS:PORT",
+        open: open_nbd,
+    },
+    Entry {
+        name: "fuse",
+        form: "fuse:PATH",
+        open: open_fuse,
+    },
+];
+
+/// Opens what is asked for.
+///
+/// # Errors
+/// [`Error::Option`] for a name that is in no entry or a place that cannot be, [`Error::System`].
+pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
+    let (name, place) = asked.split_once(':').unwrap_or((asked, ""));
+    let entry = TRANSPORTS.iter().find(|entry| entry.name == name);
+    match entry {
+        Some(entry) => (entry.open)(number, place),
+        None => Err(Error::Option {
+            name: "transport",
+            value: asked.to_owned(),
+            wanted: TRANSPORTS
+                .iter()
+                .map(|entry| entry.form)
+                .collect::<Vec<_>>()
+                .join(", "),
+        }),
+    }
+}
+
+/// A place for sockets that only this machine's programs can reach.
+fn endpoint(place: &str) -> Result<Endpoint, Error> {
+    let text = place.strip_prefix("tcp:").unwrap_or(place);
+    let wrong = |error: super::socket::EndpointError| Error::Option {
+        name: "transport",
+        value: place.to_owned(),
+        wanted: error.to_string(),
+    };
+    text.parse::<Endpoint>()
+        .and_then(Endpoint::local)
+        .map_err(wrong)
+}
+
+fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
+    let at = endpoint(place)?;
+    let server = nbd::serve(nbd::Export::default(), number, &at)
+        .map_err(|error| Error::system("cannot serve NBD", std::io::Error::other(error)))?;
+    Ok(Box::new(server))
+}
+
+fn open_fuse(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
+    let mount = Fuse::new(number, Path::new(place));
+    let mount = mount.map_err(|error| Error::system(format!("cannot mount on {place}"), error))?;
+    Ok(Box::new(mount))
+}
