@@ -5,7 +5,7 @@
 
 pub mod load;
 pub mod nbd;
-// pub mod nvme_tcp;
+pub mod nvme_tcp;
 mod wire;
 
 use std::io;

@@ -105,7 +105,7 @@ impl Client {
             match (kind, u16_at(&data, 0)) {
                 (reply::ACK, _) => return Ok(()),
                 (reply::INFO, info::EXPORT) => {
-                    (self.size_bytes, self.flags) = (u64_at(&data, 2), u16_at(&data, 10))
+                    (self.size_bytes, self.flags) = (u64_at(&data, 2), u16_at(&data, 10));
                 }
                 (reply::INFO, info::BLOCK_SIZE) => self.block_bytes = u32_at(&data, 2).max(1),
                 (reply::INFO, _) => {}

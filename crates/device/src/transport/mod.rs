@@ -6,6 +6,7 @@
 
 pub mod fuse;
 pub mod nbd;
+pub mod nvme_tcp;
 mod open;
 pub mod socket;
 

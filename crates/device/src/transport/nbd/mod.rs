@@ -35,7 +35,10 @@ pub struct Export {
 
 impl Default for Export {
     fn default() -> Self {
-        Self { name: "drive".to_owned(), connections: USUAL_CONNECTIONS }
+        Self {
+            name: "drive".to_owned(),
+            connections: USUAL_CONNECTIONS,
+        }
     }
 }
 
@@ -86,14 +89,21 @@ impl Protocol for Nbd {
 
     fn address(&self, at: &Endpoint) -> String {
         match at {
-            Endpoint::Unix(path) => format!("nbd+unix:///?socket={}", escaped(&path.to_string_lossy())),
+            Endpoint::Unix(path) => {
+                format!("nbd+unix:///?socket={}", escaped(&path.to_string_lossy()))
+            }
             Endpoint::Tcp(address) => format!("nbd://{address}"),
         }
     }
 
     fn open(&mut self, transport: u32, queue: u32, now: Instant, out: &mut Vec<u8>) -> Session {
         let phase = Phase::Negotiates(Handshake::new(out));
-        Session { transport, queue, opened: now, phase }
+        Session {
+            transport,
+            queue,
+            opened: now,
+            phase,
+        }
     }
 
     fn received(
@@ -107,21 +117,40 @@ impl Protocol for Nbd {
         if let Phase::Negotiates(handshake) = &mut session.phase {
             let progress = handshake.received(bytes, out, &self.export.name, drive.facts());
             let Some(structured) = progress.agreed else {
-                return Received { consumed: progress.consumed, then: progress.then };
+                return Received {
+                    consumed: progress.consumed,
+                    then: progress.then,
+                };
             };
             consumed = progress.consumed;
-            session.phase = Phase::Transmits(Transmission::new(session.transport, session.queue, structured));
+            session.phase = Phase::Transmits(Transmission::new(
+                session.transport,
+                session.queue,
+                structured,
+            ));
         }
         match &mut session.phase {
             Phase::Transmits(transmission) => {
                 let received = transmission.received(&bytes[consumed..], out, drive);
-                Received { consumed: consumed + received.consumed, ..received }
+                Received {
+                    consumed: consumed + received.consumed,
+                    ..received
+                }
             }
-            Phase::Negotiates(_) => Received { consumed, then: Then::Wants(1) },
+            Phase::Negotiates(_) => Received {
+                consumed,
+                then: Then::Wants(1),
+            },
         }
     }
 
-    fn answer(&mut self, session: &mut Session, answer: Answer, out: &mut Vec<u8>, drive: &dyn Drive) {
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        answer: Answer,
+        out: &mut Vec<u8>,
+        drive: &dyn Drive,
+    ) {
         if let Phase::Transmits(transmission) = &mut session.phase {
             transmission.answer(answer, out, drive);
         }

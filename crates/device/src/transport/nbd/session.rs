@@ -125,7 +125,7 @@ impl Transmission {
             }
             Meaning::Done => self.reply(request.kind == command::READ, request.cookie, 0, out),
             Meaning::Refused(code) => {
-                self.reply(request.kind == command::READ, request.cookie, code, out)
+                self.reply(request.kind == command::READ, request.cookie, code, out);
             }
         }
     }

@@ -48,6 +48,9 @@ pub trait Protocol {
     /// The address that clients are told.
     fn address(&self, at: &Endpoint) -> String;
 
+    /// It is listened there.
+    fn bound(&mut self, _at: &Endpoint) {}
+
     /// A client connected; its commands carry the transport's number and this queue's.
     fn open(
         &mut self,

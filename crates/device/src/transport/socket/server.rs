@@ -56,7 +56,7 @@ impl<P: Protocol> Server<P> {
     /// # Errors
     /// The place cannot be listened at.
     pub fn bind(
-        protocol: P,
+        mut protocol: P,
         transport: u32,
         endpoint: &Endpoint,
         limit: usize,
@@ -66,6 +66,7 @@ impl<P: Protocol> Server<P> {
             endpoint: endpoint.clone(),
             source,
         })?;
+        protocol.bound(listener.endpoint());
         Ok(Self {
             protocol,
             transport,

@@ -1,0 +1,285 @@
+//! The admin queue of a host.
+
+use std::io;
+
+use super::channel::nonsense;
+use super::{Channel, Queue, Settings};
+use crate::client::Refused;
+use crate::transport::nvme_tcp::pdu::{kind, u16_at, u32_at, u64_at};
+use crate::transport::socket::Endpoint;
+
+/// Properties that a host needs.
+const CONFIGURATION: u32 = 0x14;
+const STATE: u32 = 0x1c;
+
+/// Enable, with entries of 64 and 16 bytes.
+const ENABLED: u32 = 0x0046_0001;
+
+/// What a command came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The number of the command.
+    pub id: u16,
+    /// Its status field without the phase bit.
+    pub status: u16,
+    /// What it gave back.
+    pub result: u64,
+    /// Its data.
+    pub data: Vec<u8>,
+}
+
+/// An admin queue.
+#[derive(Debug)]
+pub struct Admin {
+    /// Its connection.
+    pub channel: Channel,
+    to: Endpoint,
+    subsystem: String,
+    settings: Settings,
+    controller: u16,
+    next_id: u16,
+}
+
+impl Admin {
+    /// Connects to a subsystem; the controller is not enabled yet.
+    ///
+    /// # Errors
+    /// As the socket says, or the subsystem refuses.
+    pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Result<Self> {
+        let mut channel = Channel::open(to, settings)?;
+        let entry = connect_entry(0, 32, settings);
+        channel.command(&entry, &connect_data(0xffff, subsystem, settings));
+        let answer = answer(&mut channel)?;
+        let controller = succeeded(answer)?.result as u16;
+        let (to, subsystem, settings) = (to.clone(), subsystem.to_owned(), settings.clone());
+        Ok(Self {
+            channel,
+            to,
+            subsystem,
+            settings,
+            controller,
+            next_id: 1,
+        })
+    }
+
+    /// The controller's number.
+    #[must_use]
+    pub fn controller(&self) -> u16 {
+        self.controller
+    }
+
+    /// An entry of this opcode, with a number of its own.
+    pub fn entry(&mut self, opcode: u8) -> [u8; 64] {
+        self.next_id = self.next_id % 1000 + 1;
+        entry(opcode, self.next_id)
+    }
+
+    /// Carries out a command.
+    ///
+    /// # Errors
+    /// The connection is over. What the controller says to the command is in the answer.
+    pub fn call(&mut self, entry: &[u8; 64], data: &[u8]) -> io::Result<Answer> {
+        self.channel.command(entry, data);
+        answer(&mut self.channel)
+    }
+
+    /// Waits for the answer to a command that was sent before.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn answer(&mut self) -> io::Result<Answer> {
+        answer(&mut self.channel)
+    }
+
+    /// Reads a property.
+    ///
+    /// # Errors
+    /// As `call`, and the controller's refusal.
+    pub fn property(&mut self, offset: u32) -> io::Result<u64> {
+        let mut entry = self.entry(0x7f);
+        entry[4] = 4;
+        entry[40] = u8::from(offset == 0);
+        entry[44..48].copy_from_slice(&offset.to_le_bytes());
+        Ok(succeeded(self.call(&entry, &[])?)?.result)
+    }
+
+    /// Sets the configuration.
+    ///
+    /// # Errors
+    /// As `property`.
+    pub fn configure(&mut self, to: u32) -> io::Result<()> {
+        let mut entry = self.entry(0x7f);
+        entry[44..48].copy_from_slice(&CONFIGURATION.to_le_bytes());
+        entry[48..52].copy_from_slice(&to.to_le_bytes());
+        succeeded(self.call(&entry, &[])?).map(|_| ())
+    }
+
+    /// Enables the controller.
+    ///
+    /// # Errors
+    /// As `property`; and it does not become ready.
+    pub fn enable(&mut self) -> io::Result<()> {
+        self.configure(ENABLED)?;
+        let state = self.property(STATE)?;
+        if state & 3 == 1 {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
+                "the controller's state is {state:#x}"
+            )))
+        }
+    }
+
+    /// Identifies something of the namespace, or of the controller.
+    ///
+    /// # Errors
+    /// As `property`.
+    pub fn identify(&mut self, what: u8, namespace: u32) -> io::Result<Vec<u8>> {
+        let mut entry = self.entry(0x06);
+        entry[4..8].copy_from_slice(&namespace.to_le_bytes());
+        pointer(&mut entry, 4096, false);
+        entry[40] = what;
+        Ok(succeeded(self.call(&entry, &[])?)?.data)
+    }
+
+    /// A log page, from a byte on.
+    ///
+    /// # Errors
+    /// As `property`.
+    pub fn log(&mut self, page: u8, offset: u64, length_bytes: u32) -> io::Result<Vec<u8>> {
+        let mut entry = self.entry(0x02);
+        pointer(&mut entry, length_bytes, false);
+        let words = length_bytes / 4 - 1;
+        entry[40] = page;
+        entry[42..44].copy_from_slice(&(words as u16).to_le_bytes());
+        entry[44..46].copy_from_slice(&((words >> 16) as u16).to_le_bytes());
+        entry[48..56].copy_from_slice(&offset.to_le_bytes());
+        Ok(succeeded(self.call(&entry, &[])?)?.data)
+    }
+
+    /// Sets a feature that is a number.
+    ///
+    /// # Errors
+    /// As `property`.
+    pub fn set_feature(&mut self, feature: u8, value: u32) -> io::Result<u64> {
+        let mut entry = self.entry(0x09);
+        entry[40] = feature;
+        entry[44..48].copy_from_slice(&value.to_le_bytes());
+        Ok(succeeded(self.call(&entry, &[])?)?.result)
+    }
+
+    /// Asks for I/O queues: how many are granted.
+    ///
+    /// # Errors
+    /// As `property`.
+    pub fn ask_for_queues(&mut self, queues: u16) -> io::Result<u16> {
+        let less_one = u32::from(queues.saturating_sub(1));
+        Ok((self.set_feature(0x07, less_one | less_one << 16)? & 0xffff) as u16 + 1)
+    }
+
+    /// Connects an I/O queue, over a connection of its own.
+    ///
+    /// # Errors
+    /// As the socket says, or the controller refuses.
+    pub fn queue(&mut self, number: u16) -> io::Result<Queue> {
+        let namespace = self.identify(0, 1)?;
+        let block_bytes = 1 << namespace[130];
+        let size_bytes = u64_at(&namespace, 0) * block_bytes;
+        let mut channel = Channel::open(&self.to, &self.settings)?;
+        let entry = connect_entry(number, self.settings.entries, &self.settings);
+        channel.command(
+            &entry,
+            &connect_data(self.controller, &self.subsystem, &self.settings),
+        );
+        succeeded(answer(&mut channel)?)?;
+        Ok(Queue::new(channel, size_bytes, block_bytes as u32))
+    }
+}
+
+/// An entry with a pointer of no data.
+pub(super) fn entry(opcode: u8, id: u16) -> [u8; 64] {
+    let mut entry = [0; 64];
+    (entry[0], entry[1], entry[39]) = (opcode, 0x40, 0x5a);
+    entry[2..4].copy_from_slice(&id.to_le_bytes());
+    entry
+}
+
+/// Says where an entry's data are.
+pub(super) fn pointer(entry: &mut [u8; 64], length_bytes: u32, in_capsule: bool) {
+    entry[32..36].copy_from_slice(&length_bytes.to_le_bytes());
+    entry[39] = if in_capsule { 0x01 } else { 0x5a };
+}
+
+fn connect_entry(queue: u16, entries: u16, settings: &Settings) -> [u8; 64] {
+    let mut connect = entry(0x7f, 0);
+    connect[4] = 1;
+    pointer(&mut connect, 1024, true);
+    connect[42..44].copy_from_slice(&queue.to_le_bytes());
+    connect[44..46].copy_from_slice(&(entries - 1).to_le_bytes());
+    connect[46] = if settings.flow_control { 0 } else { 4 };
+    connect[48..52].copy_from_slice(&settings.keep_alive_ms.to_le_bytes());
+    connect
+}
+
+fn connect_data(controller: u16, subsystem: &str, settings: &Settings) -> Vec<u8> {
+    let mut data = vec![0; 1024];
+    data[..16].copy_from_slice(&settings.host_id);
+    data[16..18].copy_from_slice(&controller.to_le_bytes());
+    data[256..256 + subsystem.len().min(255)]
+        .copy_from_slice(&subsystem.as_bytes()[..subsystem.len().min(255)]);
+    data[512..512 + settings.host.len()].copy_from_slice(settings.host.as_bytes());
+    data
+}
+
+fn succeeded(answer: Answer) -> io::Result<Answer> {
+    match answer.status {
+        0 => Ok(answer),
+        status => Err(io::Error::other(Refused {
+            error: status.into(),
+        })),
+    }
+}
+
+fn answer(channel: &mut Channel) -> io::Result<Answer> {
+    channel.push()?;
+    let mut data = Vec::new();
+    loop {
+        let wants = match channel.unit()? {
+            Err(wants) => wants,
+            Ok(unit) => {
+                let (header, bytes) = (unit.header, unit.bytes);
+                let done = match unit.kind {
+                    kind::C2H_DATA => {
+                        data.extend_from_slice(unit.data);
+                        let success = unit.flags & 8 != 0;
+                        success.then(|| Answer {
+                            id: u16_at(header, 8),
+                            status: 0,
+                            result: 0,
+                            data: data.clone(),
+                        })
+                    }
+                    kind::CAPSULE_RESP => Some(Answer {
+                        id: u16_at(header, 20),
+                        status: u16_at(header, 22) >> 1,
+                        result: u64_at(header, 8),
+                        data: data.clone(),
+                    }),
+                    kind::C2H_TERM_REQ => {
+                        let (status, about) = (u16_at(header, 8), u32_at(header, 10));
+                        return Err(io::Error::other(format!(
+                            "the controller ends: {status} at {about}"
+                        )));
+                    }
+                    _ => return Err(nonsense("a unit")),
+                };
+                channel.consume(bytes);
+                if let Some(done) = done {
+                    return Ok(done);
+                }
+                continue;
+            }
+        };
+        channel.more(wants)?;
+    }
+}

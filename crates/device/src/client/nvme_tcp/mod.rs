@@ -1,0 +1,95 @@
+//! An initiator of NVMe over TCP: an admin queue, and I/O queues that batch.
+
+mod admin;
+mod channel;
+mod queue;
+
+pub use admin::{Admin, Answer};
+pub use channel::{Channel, Unit};
+pub use queue::Queue;
+
+use std::io;
+
+use super::{Waiting, floor};
+use crate::transport::Probe;
+use crate::transport::socket::Endpoint;
+
+/// What a host asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The host's name.
+    pub host: String,
+    /// The host's identifier.
+    pub host_id: [u8; 16],
+    /// Digests of headers.
+    pub header_digests: bool,
+    /// Digests of data.
+    pub data_digests: bool,
+    /// Data are wanted at multiples of four times this and one bytes.
+    pub alignment: u8,
+    /// Entries of I/O queues.
+    pub entries: u16,
+    /// Whether completions say how far the queue is.
+    pub flow_control: bool,
+    /// How long the host may be silent; 0 for ever.
+    pub keep_alive_ms: u32,
+    /// How answers are waited for.
+    pub waiting: Waiting,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            host: "nqn.2014-08.org.nvmexpress:uuid:696f6173-7361-8179-8000-000000000001".to_owned(),
+            host_id: [1; 16],
+            header_digests: false,
+            data_digests: false,
+            alignment: 0,
+            entries: 128,
+            flow_control: false,
+            keep_alive_ms: 0,
+            waiting: Waiting::Sleeps,
+        }
+    }
+}
+
+/// Connects an admin queue and one I/O queue.
+///
+/// # Errors
+/// As the socket says, or the subsystem refuses.
+pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Result<(Admin, Queue)> {
+    let mut admin = Admin::connect(to, subsystem, settings)?;
+    admin.enable()?;
+    admin.ask_for_queues(1)?;
+    let queue = admin.queue(1)?;
+    Ok((admin, queue))
+}
+
+/// Finds out how long NVMe over TCP takes.
+#[derive(Debug)]
+pub struct FloorProbe {
+    at: Endpoint,
+    subsystem: String,
+}
+
+impl FloorProbe {
+    /// Of a subsystem that listens there.
+    #[must_use]
+    pub fn new(at: Endpoint, subsystem: &str) -> Self {
+        Self {
+            at,
+            subsystem: subsystem.to_owned(),
+        }
+    }
+}
+
+impl Probe for FloorProbe {
+    fn run(&mut self, for_ms: u64) -> io::Result<Vec<u64>> {
+        let settings = Settings {
+            waiting: Waiting::Spins,
+            ..Settings::default()
+        };
+        let (_admin, mut queue) = connect(&self.at, &self.subsystem, &settings)?;
+        floor(&mut queue, for_ms)
+    }
+}

@@ -1,0 +1,129 @@
+//! Commands of the admin queue, but those of fabrics.
+
+use super::controller::Controller;
+use super::entry::{Outcome, Submission};
+use super::events::MAX_REQUESTS;
+use super::link::Link;
+use super::queue::Queue;
+use super::{Subsystem, features, identify, logs, status};
+use crate::command::Drive;
+
+/// Opcodes.
+mod opcode {
+    pub const GET_LOG_PAGE: u8 = 0x02;
+    pub const IDENTIFY: u8 = 0x06;
+    pub const ABORT: u8 = 0x08;
+    pub const SET_FEATURES: u8 = 0x09;
+    pub const GET_FEATURES: u8 = 0x0a;
+    pub const ASYNCHRONOUS_EVENT_REQUEST: u8 = 0x0c;
+    pub const KEEP_ALIVE: u8 = 0x18;
+}
+
+/// All that there are.
+pub const OPCODES: [u8; 7] = [
+    opcode::GET_LOG_PAGE,
+    opcode::IDENTIFY,
+    opcode::ABORT,
+    opcode::SET_FEATURES,
+    opcode::GET_FEATURES,
+    opcode::ASYNCHRONOUS_EVENT_REQUEST,
+    opcode::KEEP_ALIVE,
+];
+
+/// A notice that a namespace changed, with the log page that says which (section 5.2 of the Base
+/// Specification, figure 141 and following).
+const NAMESPACE_CHANGED: u64 = 0x04 << 16 | 2;
+
+/// A command was not aborted.
+const NOT_ABORTED: u64 = 1;
+
+/// What the data of a command have to be, before they are waited for.
+#[must_use]
+pub fn data_bytes(command: &Submission) -> usize {
+    if command.opcode() == opcode::SET_FEATURES {
+        features::data_bytes(command)
+    } else {
+        0
+    }
+}
+
+/// Carries a command out.
+pub fn execute(
+    controller: &mut Controller,
+    command: &Submission,
+    data: &[u8],
+    subsystem: &Subsystem,
+    drive: &dyn Drive,
+) -> Outcome {
+    if command.is_fused() {
+        return status::INVALID_FIELD.into();
+    }
+    let facts = drive.facts();
+    match command.opcode() {
+        opcode::KEEP_ALIVE => Outcome::Done(0),
+        opcode::IDENTIFY => identify::identify(controller, command, subsystem, facts),
+        opcode::GET_LOG_PAGE => logs::get(controller, command, subsystem, drive),
+        opcode::GET_FEATURES => features::get(controller, command, facts, subsystem.io_queues),
+        opcode::SET_FEATURES if data.len() < features::data_bytes(command) => {
+            status::SGL_LENGTH_INVALID.into()
+        }
+        opcode::SET_FEATURES => {
+            features::set(controller, command, data, facts, subsystem.io_queues)
+        }
+        opcode::ASYNCHRONOUS_EVENT_REQUEST => hold_event_request(controller, command),
+        _ => status::INVALID_OPCODE.into(),
+    }
+}
+
+/// Whether a command is an Abort, which completes another one too.
+#[must_use]
+pub fn aborts(command: &Submission) -> bool {
+    command.opcode() == opcode::ABORT
+}
+
+/// Whether a command is held for as long as nothing happens.
+#[must_use]
+pub fn is_event_request(command: &Submission) -> bool {
+    command.opcode() == opcode::ASYNCHRONOUS_EVENT_REQUEST
+}
+
+fn hold_event_request(controller: &mut Controller, command: &Submission) -> Outcome {
+    if controller.events.requests.len() >= MAX_REQUESTS {
+        return status::TOO_MANY_EVENT_REQUESTS.into();
+    }
+    controller.events.requests.push_back(command.id());
+    Outcome::Later
+}
+
+/// Aborts what can be: an asynchronous event request. All else is short, and is left alone.
+pub fn abort(
+    controller: &mut Controller,
+    queue: &mut Queue,
+    command: &Submission,
+    link: &Link,
+    out: &mut Vec<u8>,
+) {
+    let (of_queue, id) = (command.word(10) as u16, (command.word(10) >> 16) as u16);
+    let held = controller
+        .events
+        .requests
+        .iter()
+        .position(|held| *held == id)
+        .filter(|_| of_queue == 0);
+    if let Some(at) = held {
+        controller.events.requests.remove(at);
+        queue.resume();
+        queue.complete(id, status::ABORT_REQUESTED, 0, link, out);
+    }
+    let result = if held.is_some() { 0 } else { NOT_ABORTED };
+    queue.complete(command.id(), status::SUCCESS, result, link, out);
+}
+
+/// Tells the host of a changed namespace, if it waits for events.
+pub fn tell(controller: &mut Controller, queue: &mut Queue, link: &Link, out: &mut Vec<u8>) {
+    let Some(id) = controller.events.next() else {
+        return;
+    };
+    queue.resume();
+    queue.complete(id, status::SUCCESS, NAMESPACE_CHANGED, link, out);
+}

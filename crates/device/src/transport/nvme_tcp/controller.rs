@@ -1,0 +1,196 @@
+//! A controller: what one host sees of the subsystem, from its Connect on.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::events::Events;
+use super::features::Features;
+use super::status::Status;
+
+/// Entries of the error log.
+pub const ERROR_ENTRIES: usize = 16;
+
+/// How much later than agreed a host may be heard: a machine that was stopped for a moment is alive.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Properties (NVM Express Base Specification 2.0, section 3.1.3).
+pub mod property {
+    #![allow(missing_docs)] // the specification's own names
+    pub const CAP: u32 = 0x00;
+    pub const VS: u32 = 0x08;
+    pub const CC: u32 = 0x14;
+    pub const CSTS: u32 = 0x1c;
+    pub const NSSR: u32 = 0x20;
+}
+
+/// The version that controllers conform to: 1.4.
+pub const VERSION: u32 = 0x0001_0400;
+
+/// Longest time in which a controller becomes ready, in half seconds.
+const READY_TIME: u64 = 10;
+
+const ENABLE: u32 = 1;
+const READY: u32 = 1;
+const FATAL: u32 = 1 << 1;
+const SHUTDOWN_COMPLETE: u32 = 2 << 2;
+
+/// Who connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its identifier.
+    pub id: [u8; 16],
+}
+
+/// One line of the error log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedError {
+    /// Its number among all errors of the controller.
+    pub count: u64,
+    /// The queue.
+    pub queue: u16,
+    /// The command.
+    pub command: u16,
+    /// How it ended.
+    pub status: Status,
+    /// The first block of it.
+    pub block: u64,
+}
+
+/// One controller.
+#[derive(Debug)]
+pub struct Controller {
+    /// Its number.
+    pub id: u16,
+    /// Whether it only tells of subsystems.
+    pub discovers: bool,
+    /// Its host.
+    pub host: Host,
+    /// Its features.
+    pub features: Features,
+    /// Queues that are connected, I/O queues by number.
+    pub queues: Vec<bool>,
+    /// Connections of it.
+    pub connections: usize,
+    /// It is over: all its connections end.
+    pub is_over: bool,
+    /// What it tells its host unasked.
+    pub events: Events,
+    /// The latest errors, newest first.
+    pub errors: VecDeque<LoggedError>,
+    /// Errors at all.
+    pub error_count: u64,
+    configuration: u32,
+    state: u32,
+    heard: bool,
+    heard_at: Option<Instant>,
+}
+
+impl Controller {
+    /// A controller for a host; `queues` I/O queues may be connected.
+    #[must_use]
+    pub fn new(id: u16, discovers: bool, host: Host, queues: u16, keep_alive_ms: u32) -> Self {
+        Self {
+            id,
+            discovers,
+            host,
+            features: Features::new(keep_alive_ms),
+            queues: vec![false; usize::from(queues) + 1],
+            connections: 0,
+            is_over: false,
+            events: Events::default(),
+            errors: VecDeque::new(),
+            error_count: 0,
+            configuration: 0,
+            state: 0,
+            heard: true,
+            heard_at: None,
+        }
+    }
+
+    /// Whether it takes commands other than those of fabrics.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state & (READY | FATAL) == READY
+    }
+
+    /// A property's value; `None` if there is no such.
+    #[must_use]
+    pub fn property(&self, offset: u32, entries: u16) -> Option<u64> {
+        match offset {
+            // Contiguous queues required, and the NVM command set.
+            property::CAP => Some(u64::from(entries - 1) | 1 << 16 | READY_TIME << 24 | 1 << 37),
+            property::VS => Some(VERSION.into()),
+            property::CC => Some(self.configuration.into()),
+            property::CSTS => Some(self.state.into()),
+            property::NSSR => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Changes the configuration: enables, disables or shuts down, at once.
+    pub fn configure(&mut self, to: u32) {
+        let before = std::mem::replace(&mut self.configuration, to);
+        if before & ENABLE == 0 && to & ENABLE != 0 {
+            self.state = if self.discovers || is_possible(to) {
+                READY
+            } else {
+                FATAL
+            };
+        }
+        if before & ENABLE != 0 && to & ENABLE == 0 {
+            // A reset: features and held events begin anew; shutdown stays complete until then.
+            self.state = 0;
+            self.features = Features::new(self.features.keep_alive_ms);
+            self.events.reset();
+        }
+        if (to >> 14) & 3 != 0 {
+            self.state |= SHUTDOWN_COMPLETE;
+        }
+    }
+
+    /// The host gave a sign of life.
+    pub fn hear(&mut self) {
+        self.heard = true;
+    }
+
+    /// Whether the host was silent for longer than agreed.
+    pub fn is_silent(&mut self, now: Instant) -> bool {
+        if std::mem::take(&mut self.heard) {
+            self.heard_at = Some(now);
+        }
+        let limit = Duration::from_millis(self.features.keep_alive_ms.into());
+        let since = *self.heard_at.get_or_insert(now);
+        !limit.is_zero() && now.duration_since(since) > limit + GRACE
+    }
+
+    /// Keeps an error for the log.
+    pub fn log(&mut self, queue: u16, command: u16, status: Status, block: u64) {
+        self.error_count += 1;
+        self.errors.push_front(LoggedError {
+            count: self.error_count,
+            queue,
+            command,
+            status,
+            block,
+        });
+        self.errors.truncate(ERROR_ENTRIES);
+    }
+}
+
+/// Whether a configuration is one that there is: the NVM command set, pages of 4 KiB, round robin,
+/// entries of 64 and 16 bytes (or not said, as some hosts do).
+fn is_possible(configuration: u32) -> bool {
+    let (sets, pages, arbitration) = (
+        configuration >> 4 & 7,
+        configuration >> 7 & 15,
+        configuration >> 11 & 7,
+    );
+    let (submissions, completions) = (configuration >> 16 & 15, configuration >> 20 & 15);
+    sets == 0
+        && pages == 0
+        && arbitration == 0
+        && matches!(submissions, 0 | 6)
+        && matches!(completions, 0 | 4)
+}

@@ -1,0 +1,177 @@
+//! Submission and completion queue entries, and the data pointers that this transport knows.
+
+use super::pdu::{u16_at, u32_at, u64_at};
+use super::status::{self, Status};
+
+/// Bytes of a submission queue entry.
+pub const SUBMISSION_BYTES: usize = 64;
+
+/// The opcode of all commands of fabrics.
+pub const FABRICS: u8 = 0x7f;
+
+/// A submission queue entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submission {
+    bytes: [u8; SUBMISSION_BYTES],
+}
+
+/// Where a command's data are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pointer {
+    /// In the capsule, from this byte on.
+    InCapsule {
+        /// First byte.
+        offset_bytes: u64,
+        /// How many.
+        length_bytes: u32,
+    },
+    /// They come or go in units of their own.
+    Transport {
+        /// How many.
+        length_bytes: u32,
+    },
+}
+
+impl Submission {
+    /// The entry in a capsule's header; what is missing is zero.
+    #[must_use]
+    pub fn read(header: &[u8]) -> Self {
+        let mut bytes = [0; SUBMISSION_BYTES];
+        if let Some(entry) = header.get(8..8 + SUBMISSION_BYTES) {
+            bytes.copy_from_slice(entry);
+        }
+        Self { bytes }
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub fn opcode(&self) -> u8 {
+        self.bytes[0]
+    }
+
+    /// Which command of fabrics.
+    #[must_use]
+    pub fn fabrics_type(&self) -> u8 {
+        self.bytes[4]
+    }
+
+    /// Whether it is one half of a fused pair.
+    #[must_use]
+    pub fn is_fused(&self) -> bool {
+        self.bytes[1] & 3 != 0
+    }
+
+    /// The host's number of it.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        u16_at(&self.bytes, 2)
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn namespace(&self) -> u32 {
+        u32_at(&self.bytes, 4)
+    }
+
+    /// Word 10 to 15.
+    #[must_use]
+    pub fn word(&self, number: usize) -> u32 {
+        u32_at(&self.bytes, 4 * number)
+    }
+
+    /// Words `number` and the next as one.
+    #[must_use]
+    pub fn double_word(&self, number: usize) -> u64 {
+        u64_at(&self.bytes, 4 * number)
+    }
+
+    /// Whether data come from the host: the lowest bits of the opcode say so.
+    #[must_use]
+    pub fn takes_data(&self) -> bool {
+        let direction = if self.opcode() == FABRICS {
+            self.fabrics_type()
+        } else {
+            self.opcode()
+        };
+        direction & 3 == 1
+    }
+
+    /// Where its data are.
+    ///
+    /// # Errors
+    /// A pointer that a host must not use here (NVMe/TCP 1.0, section 3.3.2: no PRPs, no keyed or
+    /// chained descriptors).
+    pub fn pointer(&self) -> Result<Pointer, Status> {
+        if !matches!(self.bytes[1] >> 6, 1 | 2) {
+            return Err(status::INVALID_FIELD);
+        }
+        let (address, length_bytes) = (u64_at(&self.bytes, 24), u32_at(&self.bytes, 32));
+        match self.bytes[39] {
+            0x01 => Ok(Pointer::InCapsule {
+                offset_bytes: address,
+                length_bytes,
+            }),
+            0x5a => Ok(Pointer::Transport { length_bytes }),
+            _ => Err(status::SGL_TYPE_INVALID),
+        }
+    }
+
+    /// How many bytes the host has room for.
+    ///
+    /// # Errors
+    /// As `pointer`; and data to the host have no place in its capsule.
+    pub fn room(&self) -> Result<usize, Status> {
+        match self.pointer()? {
+            Pointer::Transport { length_bytes } => Ok(length_bytes as usize),
+            Pointer::InCapsule { .. } => Err(status::SGL_TYPE_INVALID),
+        }
+    }
+}
+
+/// A completion queue entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// What the command gives back.
+    pub result: u64,
+    /// How far the submission queue is.
+    pub head: u16,
+    /// The queue.
+    pub queue: u16,
+    /// The host's number of the command.
+    pub id: u16,
+    /// How it ended.
+    pub status: Status,
+}
+
+impl Completion {
+    /// As it is sent.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[0..8].copy_from_slice(&self.result.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.head.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.queue.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.id.to_le_bytes());
+        bytes[14..16].copy_from_slice(&(self.status.0 << 1).to_le_bytes());
+        bytes
+    }
+}
+
+/// What a command comes to at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is complete, with a result.
+    Done(u64),
+    /// It is complete, and gives data to the host.
+    Data(Vec<u8>),
+    /// It is refused, with a result.
+    Refused(Status, u64),
+    /// It is completed later.
+    Later,
+}
+
+impl From<Status> for Outcome {
+    fn from(status: Status) -> Self {
+        Outcome::Refused(status, 0)
+    }
+}

@@ -1,0 +1,162 @@
+//! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
+
+use super::NvmeTcp;
+use super::controller::{Controller, Host, property};
+use super::entry::{Outcome, Submission};
+use super::pdu::u16_at;
+use super::queue::Opening;
+use super::status;
+
+/// Types of commands.
+pub mod kind {
+    #![allow(missing_docs)] // the specification's own names
+    pub const PROPERTY_SET: u8 = 0x00;
+    pub const CONNECT: u8 = 0x01;
+    pub const PROPERTY_GET: u8 = 0x04;
+}
+
+/// Bytes of Connect's data.
+pub const CONNECT_BYTES: usize = 1024;
+
+/// The controller number with which a host asks for any.
+const ANY_CONTROLLER: u16 = 0xffff;
+
+const DISABLE_FLOW_CONTROL: u32 = 1 << 2;
+
+/// Longest name, its end included (section 4.4 of the Base Specification).
+const NAME_BYTES: usize = 224;
+
+/// What is wrong with a parameter of Connect: the result says where it is.
+fn in_command(at: u64) -> Outcome {
+    Outcome::Refused(status::CONNECT_PARAMETER, at)
+}
+
+fn in_data(at: u64) -> Outcome {
+    Outcome::Refused(status::CONNECT_PARAMETER, at | 1 << 16)
+}
+
+/// Connect's data.
+struct Request<'a> {
+    host: Host,
+    controller: u16,
+    subsystem: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    fn read(data: &'a [u8]) -> Result<Self, Outcome> {
+        let mut id = [0; 16];
+        id.copy_from_slice(&data[..16]);
+        let subsystem = name(&data[256..512]).ok_or_else(|| in_data(256))?;
+        let host = name(&data[512..768]).ok_or_else(|| in_data(512))?;
+        Ok(Self {
+            host: Host {
+                name: host.to_vec(),
+                id,
+            },
+            controller: u16_at(data, 16),
+            subsystem,
+        })
+    }
+}
+
+fn name(field: &[u8]) -> Option<&[u8]> {
+    let end = field.iter().position(|byte| *byte == 0)?;
+    (1..NAME_BYTES).contains(&end).then(|| &field[..end])
+}
+
+impl NvmeTcp {
+    /// Connects a queue: of a new controller, or of one that there is. The outcome's result is the
+    /// controller's number.
+    pub(super) fn connect(
+        &mut self,
+        command: &Submission,
+        data: &[u8],
+    ) -> Result<Opening, Outcome> {
+        if command.word(10) & 0xffff != 0 {
+            return Err(status::CONNECT_FORMAT.into());
+        }
+        if data.len() != CONNECT_BYTES {
+            return Err(status::SGL_LENGTH_INVALID.into());
+        }
+        let request = Request::read(data)?;
+        let id = (command.word(10) >> 16) as u16;
+        let entries = (command.word(11) & 0xffff) + 1;
+        if !(2..=u32::from(self.subsystem.queue_entries)).contains(&entries) {
+            return Err(in_command(44));
+        }
+        let flow_control = command.word(11) >> 16 & DISABLE_FLOW_CONTROL == 0;
+        let controller = if id == 0 {
+            self.connect_admin(request, command.word(12))?
+        } else {
+            self.connect_io(&request, id)?
+        };
+        Ok(Opening {
+            id,
+            controller,
+            entries: entries as u16,
+            flow_control,
+        })
+    }
+
+    fn connect_admin(&mut self, request: Request<'_>, keep_alive_ms: u32) -> Result<u16, Outcome> {
+        let discovers = request.subsystem == super::discovery::NAME.as_bytes();
+        if !discovers && request.subsystem != self.subsystem.name.as_bytes() {
+            return Err(in_data(256));
+        }
+        if request.controller != ANY_CONTROLLER {
+            return Err(in_data(16));
+        }
+        let Some(at) = self.controllers.iter().position(Option::is_none) else {
+            return Err(status::CONNECT_BUSY.into());
+        };
+        let id = at as u16 + 1;
+        let queues = if discovers {
+            0
+        } else {
+            self.subsystem.io_queues
+        };
+        let mut controller = Controller::new(id, discovers, request.host, queues, keep_alive_ms);
+        controller.connections = 1;
+        self.controllers[at] = Some(controller);
+        Ok(id)
+    }
+
+    fn connect_io(&mut self, request: &Request<'_>, id: u16) -> Result<u16, Outcome> {
+        let granted = |controller: &Controller| controller.features.io_queues.unwrap_or(u16::MAX);
+        let Some(controller) = self.controller(request.controller) else {
+            return Err(in_data(16));
+        };
+        if controller.discovers || controller.is_over {
+            return Err(in_data(16));
+        }
+        if controller.host != request.host {
+            return Err(in_data(512));
+        }
+        if !controller.is_ready() {
+            return Err(status::SEQUENCE_ERROR.into());
+        }
+        if usize::from(id) >= controller.queues.len() || id > granted(controller) {
+            return Err(in_command(42));
+        }
+        if std::mem::replace(&mut controller.queues[usize::from(id)], true) {
+            return Err(status::CONNECT_BUSY.into());
+        }
+        controller.connections += 1;
+        Ok(controller.id)
+    }
+}
+
+/// Reads or sets a property.
+pub fn property(controller: &mut Controller, command: &Submission, entries: u16) -> Outcome {
+    let (size, offset) = (command.word(10) & 7, command.word(11));
+    let wide = offset == property::CAP;
+    match (command.fabrics_type(), controller.property(offset, entries)) {
+        (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Outcome::Done(value),
+        (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {
+            controller.configure(command.word(12));
+            Outcome::Done(0)
+        }
+        (kind::PROPERTY_SET | kind::PROPERTY_GET, _) => status::INVALID_FIELD.into(),
+        _ => status::INVALID_OPCODE.into(),
+    }
+}

@@ -1,0 +1,196 @@
+//! Features (NVM Express Base Specification 2.0, section 5.27).
+
+use super::controller::Controller;
+use super::entry::{Outcome, Submission};
+use super::status;
+use crate::command::Facts;
+
+/// Identifiers.
+mod id {
+    pub const ARBITRATION: u8 = 0x01;
+    pub const POWER_MANAGEMENT: u8 = 0x02;
+    pub const TEMPERATURE_THRESHOLD: u8 = 0x04;
+    pub const ERROR_RECOVERY: u8 = 0x05;
+    pub const VOLATILE_WRITE_CACHE: u8 = 0x06;
+    pub const NUMBER_OF_QUEUES: u8 = 0x07;
+    pub const WRITE_ATOMICITY: u8 = 0x0a;
+    pub const EVENT_CONFIGURATION: u8 = 0x0b;
+    pub const TIMESTAMP: u8 = 0x0e;
+    pub const KEEP_ALIVE_TIMER: u8 = 0x0f;
+    pub const HOST_BEHAVIOR: u8 = 0x16;
+    pub const HOST_IDENTIFIER: u8 = 0x81;
+}
+
+/// What the current value is asked for with; 3 asks what can be done with the feature.
+const SUPPORTED_CAPABILITIES: u32 = 3;
+/// The feature can be changed.
+const CHANGEABLE: u64 = 1 << 2;
+
+/// Events of changed namespaces.
+const NAMESPACE_NOTICES: u32 = 1 << 8;
+
+/// The temperature threshold at first: 85 °C, in kelvin.
+const WARNING_KELVIN: u32 = 358;
+
+/// Values that hosts set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Features {
+    /// How long a host may be silent; 0 for ever.
+    pub keep_alive_ms: u32,
+    /// I/O queues that were granted, once the host asked.
+    pub io_queues: Option<u16>,
+    /// Whether the host switched the write cache off: every write is durable when it is answered.
+    pub cache_is_off: bool,
+    event_configuration: u32,
+    arbitration: u32,
+    power_management: u32,
+    error_recovery: u32,
+    temperature_threshold: u32,
+    write_atomicity: u32,
+    timestamp: [u8; 8],
+    host_behavior: Vec<u8>,
+}
+
+impl Features {
+    /// As they are before a host sets any.
+    #[must_use]
+    pub fn new(keep_alive_ms: u32) -> Self {
+        Self {
+            keep_alive_ms,
+            io_queues: None,
+            cache_is_off: false,
+            event_configuration: 0,
+            arbitration: 0,
+            power_management: 0,
+            error_recovery: 0,
+            temperature_threshold: WARNING_KELVIN,
+            write_atomicity: 0,
+            timestamp: [0; 8],
+            host_behavior: vec![0; 512],
+        }
+    }
+
+    /// Whether the host wants to know of changed namespaces.
+    #[must_use]
+    pub fn wants_namespace_notices(&self) -> bool {
+        self.event_configuration & NAMESPACE_NOTICES != 0
+    }
+
+    /// The values that are plain numbers.
+    fn number(&mut self, id: u8) -> Option<&mut u32> {
+        match id {
+            id::ARBITRATION => Some(&mut self.arbitration),
+            id::POWER_MANAGEMENT => Some(&mut self.power_management),
+            id::ERROR_RECOVERY => Some(&mut self.error_recovery),
+            id::TEMPERATURE_THRESHOLD => Some(&mut self.temperature_threshold),
+            id::WRITE_ATOMICITY => Some(&mut self.write_atomicity),
+            id::EVENT_CONFIGURATION => Some(&mut self.event_configuration),
+            id::KEEP_ALIVE_TIMER => Some(&mut self.keep_alive_ms),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes that the host has to send with Set Features.
+#[must_use]
+pub fn data_bytes(command: &Submission) -> usize {
+    match command.word(10) as u8 {
+        id::TIMESTAMP => 8,
+        id::HOST_BEHAVIOR => 512,
+        id::HOST_IDENTIFIER => 16,
+        _ => 0,
+    }
+}
+
+/// Get Features. Nothing is saved, so the saved value is the default.
+pub fn get(
+    controller: &mut Controller,
+    command: &Submission,
+    facts: &Facts,
+    most_queues: u16,
+) -> Outcome {
+    let (id, select) = (command.word(10) as u8, command.word(10) >> 8 & 7);
+    if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
+        return status::INVALID_FIELD.into();
+    }
+    let mut fresh = Features::new(0);
+    let host = controller.host.id;
+    let features = if matches!(select, 1 | 2) {
+        &mut fresh
+    } else {
+        &mut controller.features
+    };
+    let outcome = match id {
+        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => {
+            Outcome::Done(u64::from(!features.cache_is_off))
+        }
+        id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(most_queues))),
+        id::TIMESTAMP => Outcome::Data(features.timestamp.to_vec()),
+        id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
+        id::HOST_IDENTIFIER if command.word(11) & 1 != 0 => Outcome::Data(host.to_vec()),
+        other => match features.number(other) {
+            Some(value) => Outcome::Done((*value).into()),
+            None => return status::INVALID_FIELD.into(),
+        },
+    };
+    match (select, outcome) {
+        (SUPPORTED_CAPABILITIES, _) => Outcome::Done(if id == id::HOST_IDENTIFIER {
+            0
+        } else {
+            CHANGEABLE
+        }),
+        (0..=2, outcome) => outcome,
+        _ => status::INVALID_FIELD.into(),
+    }
+}
+
+/// As completions tell it: numbers of submission and completion queues, both less one.
+fn granted(queues: u16) -> u64 {
+    let less_one = u64::from(queues.saturating_sub(1));
+    less_one | less_one << 16
+}
+
+/// Set Features.
+pub fn set(
+    controller: &mut Controller,
+    command: &Submission,
+    data: &[u8],
+    facts: &Facts,
+    most_queues: u16,
+) -> Outcome {
+    let (id, value) = (command.word(10) as u8, command.word(11));
+    if command.word(10) >> 31 != 0 {
+        return status::FEATURE_NOT_SAVEABLE.into();
+    }
+    if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
+        return status::INVALID_FIELD.into();
+    }
+    let features = &mut controller.features;
+    match id {
+        id::VOLATILE_WRITE_CACHE if facts.volatile_cache => features.cache_is_off = value & 1 == 0,
+        id::NUMBER_OF_QUEUES => return set_queues(features, value, most_queues),
+        id::TIMESTAMP => features.timestamp.copy_from_slice(data),
+        id::HOST_BEHAVIOR => features.host_behavior = data.to_vec(),
+        id::HOST_IDENTIFIER => return status::SEQUENCE_ERROR.into(), // it came with Connect
+        id::POWER_MANAGEMENT if value & 0x1f != 0 => return status::INVALID_FIELD.into(), // one state
+        id::WRITE_ATOMICITY if value > 1 => return status::INVALID_FIELD.into(),
+        // Bits 16 to 21 choose among sensors and between the upper and the lower threshold; only the
+        // upper one of all sensors is kept.
+        id::TEMPERATURE_THRESHOLD if value >> 16 & 0x3f != 0 => {}
+        other => match features.number(other) {
+            Some(number) => *number = value,
+            None => return status::INVALID_FIELD.into(),
+        },
+    }
+    Outcome::Done(0)
+}
+
+fn set_queues(features: &mut Features, value: u32, most: u16) -> Outcome {
+    let (submissions, completions) = (value & 0xffff, value >> 16);
+    if submissions == 0xffff || completions == 0xffff {
+        return status::INVALID_FIELD.into();
+    }
+    let queues = (submissions.min(completions) + 1).min(u32::from(most)) as u16;
+    features.io_queues = Some(queues);
+    Outcome::Done(granted(queues))
+}

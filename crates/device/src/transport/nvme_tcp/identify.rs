@@ -1,0 +1,196 @@
+//! Identify: what the controller and its only namespace are (NVM Express Base Specification 2.0,
+//! section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
+
+use super::controller::{Controller, ERROR_ENTRIES, VERSION};
+use super::entry::{Outcome, Submission};
+use super::events::MAX_REQUESTS;
+use super::io::{EVERY_NAMESPACE, NAMESPACE};
+use super::pdu::IN_CAPSULE_BYTES;
+use super::status;
+use super::{MAX_TRANSFER_BYTES, Subsystem, discovery};
+use crate::command::Facts;
+
+/// Bytes of every answer.
+pub const IDENTIFY_BYTES: usize = 4096;
+
+/// Temperatures of the controller, in kelvin: 70 and 85 °C.
+const WARNING_KELVIN: u16 = 343;
+const CRITICAL_KELVIN: u16 = 358;
+
+/// What is to be identified.
+mod what {
+    pub const NAMESPACE: u8 = 0x00;
+    pub const CONTROLLER: u8 = 0x01;
+    pub const ACTIVE_NAMESPACES: u8 = 0x02;
+    pub const DESCRIPTORS: u8 = 0x03;
+    pub const NAMESPACE_OF_COMMAND_SET: u8 = 0x05;
+    pub const CONTROLLER_OF_COMMAND_SET: u8 = 0x06;
+    pub const ACTIVE_OF_COMMAND_SET: u8 = 0x07;
+    pub const NAMESPACE_INDEPENDENTLY: u8 = 0x08;
+    pub const COMMAND_SETS: u8 = 0x1c;
+}
+
+/// Answers an Identify command.
+pub fn identify(
+    controller: &Controller,
+    command: &Submission,
+    subsystem: &Subsystem,
+    facts: &Facts,
+) -> Outcome {
+    match command.room() {
+        Ok(room) if room >= IDENTIFY_BYTES => {}
+        Ok(_) => return status::SGL_LENGTH_INVALID.into(),
+        Err(status) => return status.into(),
+    }
+    let (what, set, namespace) = (
+        command.word(10) as u8,
+        command.word(11) >> 24,
+        command.namespace(),
+    );
+    if what == what::CONTROLLER {
+        return Outcome::Data(describe_controller(controller, subsystem, facts));
+    }
+    // The NVM command set, 0, is the only one.
+    if controller.discovers || set != 0 {
+        return status::INVALID_FIELD.into();
+    }
+    let of_namespace = |page: Vec<u8>| match namespace {
+        NAMESPACE => Outcome::Data(page),
+        _ => status::INVALID_NAMESPACE.into(),
+    };
+    match what {
+        what::NAMESPACE => of_namespace(describe_namespace(subsystem, facts)),
+        what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => active_namespaces(namespace),
+        what::DESCRIPTORS => of_namespace(descriptors(subsystem)),
+        what::NAMESPACE_OF_COMMAND_SET => of_namespace(vec![0; IDENTIFY_BYTES]),
+        what::CONTROLLER_OF_COMMAND_SET => Outcome::Data(vec![0; IDENTIFY_BYTES]), // no limits but MDTS
+        what::NAMESPACE_INDEPENDENTLY => of_namespace(describe_independently(facts)),
+        what::COMMAND_SETS => Outcome::Data(page(&[(0, &[1])])),
+        _ => status::INVALID_FIELD.into(),
+    }
+}
+
+/// A page with some fields in it, each at its place.
+fn page(fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut page = vec![0; IDENTIFY_BYTES];
+    for (at, bytes) in fields {
+        page[*at..*at + bytes.len()].copy_from_slice(bytes);
+    }
+    page
+}
+
+/// Text as it is told: filled with spaces, and cut.
+fn padded<const N: usize>(text: &str) -> [u8; N] {
+    let mut field = [b' '; N];
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = if (0x20..0x7f).contains(&from) {
+            from
+        } else {
+            b'?'
+        };
+    }
+    field
+}
+
+/// The exponent of the longest transfer, in pages of 4 KiB.
+fn transfer_exponent() -> u8 {
+    (MAX_TRANSFER_BYTES / 4096).ilog2() as u8
+}
+
+fn describe_controller(controller: &Controller, subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
+    let name = if controller.discovers {
+        discovery::NAME
+    } else {
+        &subsystem.name
+    };
+    let entries = subsystem.queue_entries.to_le_bytes();
+    let capsule = ((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes();
+    let kind = if controller.discovers { 2 } else { 1 };
+    // Data pointers need no alignment, may be offsets, and may be the transport's.
+    let pointers = (1u32 | 1 << 20 | 1 << 21).to_le_bytes();
+    let mut described = page(&[
+        (4, &padded::<20>(&facts.serial)),
+        (24, &padded::<40>(&facts.model)),
+        (64, &padded::<8>(&facts.firmware)),
+        (76, &[2]), // several controllers, each of a host
+        (77, &[transfer_exponent()]),
+        (78, &controller.id.to_le_bytes()),
+        (80, &VERSION.to_le_bytes()),
+        (96, &1u32.to_le_bytes()), // host identifiers of 128 bits
+        (111, &[kind]),
+        (259, &[MAX_REQUESTS as u8 - 1]),
+        (261, &[0b110]), // the log of commands; lengths and offsets of logs in full
+        (262, &[ERROR_ENTRIES as u8 - 1]),
+        (320, &10u16.to_le_bytes()), // keep alive in steps of a second
+        (514, &entries),
+        (536, &pointers),
+        (768, name.as_bytes()),
+        (1792, &capsule),
+        (1796, &1u32.to_le_bytes()), // completions of 16 bytes
+        (1803, &[1]),                // one descriptor in a capsule
+    ]);
+    if !controller.discovers {
+        describe_io(&mut described, facts);
+    }
+    described
+}
+
+/// The fields of a controller that does I/O.
+fn describe_io(page: &mut [u8], facts: &Facts) {
+    let mut set = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    set(92, &(1u32 << 8).to_le_bytes()); // tells of changed namespaces
+    set(258, &[3]); // Aborts at a time, less one
+    set(260, &[0b11]); // one slot for firmware, read-only
+    set(266, &WARNING_KELVIN.to_le_bytes());
+    set(268, &CRITICAL_KELVIN.to_le_bytes());
+    set(280, &u128::from(facts.size_bytes).to_le_bytes());
+    set(512, &[0x66]);
+    set(513, &[0x44]);
+    set(516, &NAMESPACE.to_le_bytes());
+    // Compare, Dataset Management, Write Zeroes, Verify.
+    set(520, &(1u16 | 1 << 2 | 1 << 3 | 1 << 7).to_le_bytes());
+    // A flush of all namespaces is known; whether there is a cache.
+    set(525, &[0b110 | u8::from(facts.volatile_cache)]);
+    set(540, &NAMESPACE.to_le_bytes());
+    set(2048, &2500u16.to_le_bytes()); // the one power state: 25 W
+}
+
+fn describe_namespace(subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
+    let blocks = (facts.size_bytes / u64::from(facts.block_bytes.max(1))).to_le_bytes();
+    let exponent = facts.block_bytes.max(1).ilog2();
+    page(&[
+        (0, &blocks),
+        (8, &blocks),
+        (16, &blocks),
+        (30, &[1]),      // shared by several controllers
+        (33, &[0b1001]), // deallocated blocks read as zeroes; Write Zeroes may deallocate
+        (48, &u128::from(facts.size_bytes).to_le_bytes()),
+        (99, &[u8::from(facts.read_only)]),
+        (104, &subsystem.uuid),
+        (128, &(exponent << 16).to_le_bytes()),
+    ])
+}
+
+fn describe_independently(facts: &Facts) -> Vec<u8> {
+    // Shared; write protected or not; ready.
+    page(&[(1, &[1]), (5, &[u8::from(facts.read_only)]), (14, &[1])])
+}
+
+fn active_namespaces(after: u32) -> Outcome {
+    match after {
+        0 => Outcome::Data(page(&[(0, &NAMESPACE.to_le_bytes())])),
+        EVERY_NAMESPACE | 0xffff_fffe => status::INVALID_NAMESPACE.into(),
+        _ => Outcome::Data(page(&[])),
+    }
+}
+
+fn descriptors(subsystem: &Subsystem) -> Vec<u8> {
+    // Types 2, 3 and 4: NGUID, UUID, and the command set, which is 0.
+    page(&[
+        (0, &[2, 16]),
+        (4, &subsystem.uuid),
+        (20, &[3, 16]),
+        (24, &subsystem.uuid),
+        (40, &[4, 1]),
+    ])
+}

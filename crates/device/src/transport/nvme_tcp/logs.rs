@@ -1,0 +1,171 @@
+//! Log pages (NVM Express Base Specification 2.0, section 5.16).
+
+use super::controller::{Controller, ERROR_ENTRIES};
+use super::entry::{Outcome, Submission};
+use super::io::{NAMESPACE, opcode};
+use super::{MAX_TRANSFER_BYTES, Subsystem, admin, discovery, status};
+use crate::command::{Drive, Health};
+
+/// Identifiers.
+mod id {
+    pub const SUPPORTED: u8 = 0x00;
+    pub const ERRORS: u8 = 0x01;
+    pub const HEALTH: u8 = 0x02;
+    pub const FIRMWARE: u8 = 0x03;
+    pub const CHANGED_NAMESPACES: u8 = 0x04;
+    pub const COMMANDS: u8 = 0x05;
+    pub const DISCOVERY: u8 = 0x70;
+}
+
+/// Bytes of a line of the error log.
+const ERROR_BYTES: usize = 64;
+
+/// What the drive's temperature is said to be: 40 °C, in kelvin.
+const KELVIN: u16 = 313;
+
+/// Answers Get Log Page.
+pub fn get(
+    controller: &mut Controller,
+    command: &Submission,
+    subsystem: &Subsystem,
+    drive: &dyn Drive,
+) -> Outcome {
+    let words =
+        (u64::from(command.word(11) & 0xffff) << 16 | u64::from(command.word(10) >> 16)) + 1;
+    let (length, offset) = (words * 4, command.double_word(12));
+    match command.room() {
+        Err(status) => return status.into(),
+        Ok(room) if (room as u64) < length => return status::SGL_LENGTH_INVALID.into(),
+        Ok(_) => {}
+    }
+    if length > MAX_TRANSFER_BYTES as u64 || offset % 4 != 0 {
+        return status::INVALID_FIELD.into();
+    }
+    let Some(page) = page(controller, command, subsystem, drive) else {
+        return status::INVALID_LOG_PAGE.into();
+    };
+    let Some(rest) = usize::try_from(offset)
+        .ok()
+        .and_then(|offset| page.get(offset..))
+    else {
+        return status::INVALID_FIELD.into();
+    };
+    // What lies behind the end is not defined; zeroes tell nothing.
+    let mut answer = rest[..rest.len().min(length as usize)].to_vec();
+    answer.resize(length as usize, 0);
+    Outcome::Data(answer)
+}
+
+fn page(
+    controller: &mut Controller,
+    command: &Submission,
+    subsystem: &Subsystem,
+    drive: &dyn Drive,
+) -> Option<Vec<u8>> {
+    let keeps_event = command.word(10) & 1 << 15 != 0;
+    match (command.word(10) as u8, controller.discovers) {
+        (id::DISCOVERY, true) => Some(discovery::log(subsystem)),
+        (_, true) | (id::DISCOVERY, _) => None,
+        (id::SUPPORTED, _) => Some(supported()),
+        (id::ERRORS, _) => Some(errors(controller)),
+        (id::HEALTH, _) => Some(health(&drive.health(), controller.error_count)),
+        (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
+        (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller, keeps_event)),
+        (id::COMMANDS, _) => Some(commands()),
+        _ => None,
+    }
+}
+
+fn supported() -> Vec<u8> {
+    let mut page = vec![0; 1024];
+    for id in [
+        id::SUPPORTED,
+        id::ERRORS,
+        id::HEALTH,
+        id::FIRMWARE,
+        id::CHANGED_NAMESPACES,
+        id::COMMANDS,
+    ] {
+        page[usize::from(id) * 4] = 1;
+    }
+    page
+}
+
+fn errors(controller: &Controller) -> Vec<u8> {
+    let mut page = vec![0; ERROR_ENTRIES * ERROR_BYTES];
+    for (line, error) in page.chunks_exact_mut(ERROR_BYTES).zip(&controller.errors) {
+        line[0..8].copy_from_slice(&error.count.to_le_bytes());
+        line[8..10].copy_from_slice(&error.queue.to_le_bytes());
+        line[10..12].copy_from_slice(&error.command.to_le_bytes());
+        line[12..14].copy_from_slice(&(error.status.0 << 1).to_le_bytes());
+        line[14..16].copy_from_slice(&[0xff; 2]); // no one parameter is to blame
+        line[16..24].copy_from_slice(&error.block.to_le_bytes());
+        line[24..28].copy_from_slice(&NAMESPACE.to_le_bytes());
+    }
+    page
+}
+
+/// Figure 207. Counts of data are in thousands of 512 bytes, rounded up.
+fn health(health: &Health, errors: u64) -> Vec<u8> {
+    let mut page = vec![0; 512];
+    page[1..3].copy_from_slice(&KELVIN.to_le_bytes());
+    page[3] = 100;
+    page[4] = 10;
+    page[5] = health.percentage_used;
+    let thousands = |bytes: u64| bytes.div_ceil(512_000);
+    let counts = [
+        thousands(health.read_bytes),
+        thousands(health.written_bytes),
+        health.reads,
+        health.writes,
+        health.busy_us / 60_000_000,
+        health.unsafe_shutdowns + 1, // it was switched on once more than it lost its power
+        health.power_on_s / 3600,
+        health.unsafe_shutdowns,
+        0,
+        errors,
+    ];
+    for (at, count) in counts.iter().enumerate() {
+        page[32 + 16 * at..40 + 16 * at].copy_from_slice(&count.to_le_bytes());
+    }
+    page
+}
+
+fn firmware(revision: &str) -> Vec<u8> {
+    let mut page = vec![0; 512];
+    page[0] = 1; // the active slot
+    page[8..16].fill(b' ');
+    for (to, from) in page[8..16].iter_mut().zip(revision.bytes()) {
+        *to = from;
+    }
+    page
+}
+
+fn changed_namespaces(controller: &mut Controller, keeps_event: bool) -> Vec<u8> {
+    let mut page = vec![0; 4096];
+    if controller.events.read(keeps_event) {
+        page[..4].copy_from_slice(&NAMESPACE.to_le_bytes());
+    }
+    page
+}
+
+/// Which commands there are, and which of them change what is stored.
+fn commands() -> Vec<u8> {
+    const SUPPORTED: u8 = 1;
+    const CHANGES_CONTENT: u8 = 2;
+    let mut page = vec![0; 4096];
+    for code in admin::OPCODES {
+        page[usize::from(code) * 4] = SUPPORTED;
+    }
+    for code in [opcode::FLUSH, opcode::READ, opcode::COMPARE, opcode::VERIFY] {
+        page[1024 + usize::from(code) * 4] = SUPPORTED;
+    }
+    for code in [
+        opcode::WRITE,
+        opcode::WRITE_ZEROES,
+        opcode::DATASET_MANAGEMENT,
+    ] {
+        page[1024 + usize::from(code) * 4] = SUPPORTED | CHANGES_CONTENT;
+    }
+    page
+}

@@ -1,0 +1,228 @@
+//! NVMe over TCP: a subsystem with one namespace, and the discovery service beside it.
+//!
+//! Sources: NVM Express Base Specification 2.0, NVM Command Set Specification 1.0, NVMe over Fabrics
+//! 1.1, NVMe/TCP Transport Specification 1.0. Every host gets a controller of its own; a controller's
+//! queues are connections. Deliberately absent: authentication and TLS (the socket is this machine's
+//! own), metadata, reservations, asymmetric access, and everything about PRPs.
+
+mod admin;
+mod controller;
+pub(crate) mod digest;
+mod discovery;
+mod entry;
+mod events;
+mod fabrics;
+mod features;
+mod identify;
+mod io;
+mod link;
+mod logs;
+pub(crate) mod pdu;
+mod queue;
+mod session;
+mod status;
+mod subsystem;
+mod transfer;
+
+use std::io::{Error, ErrorKind};
+use std::time::{Duration, Instant};
+
+pub use discovery::NAME as DISCOVERY_NAME;
+pub use session::Session;
+pub use subsystem::{NameError, Subsystem};
+
+use super::Probe;
+use super::socket::{End, Endpoint, ListenError, Protocol, Received, Server};
+use crate::command::{Answer, Drive};
+use controller::Controller;
+
+/// Bytes of the longest read or write: hosts are told so.
+pub const MAX_TRANSFER_BYTES: usize = 1 << 20;
+
+/// How long a host may take from its connection to its Connect command.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// Serves a drive by NVMe over TCP. `transport` is the number that its commands carry.
+///
+/// # Errors
+/// The place cannot be listened at, or is no TCP address.
+pub fn serve(
+    subsystem: Subsystem,
+    transport: u32,
+    at: &Endpoint,
+) -> Result<Server<NvmeTcp>, ListenError> {
+    if let Endpoint::Unix(_) = at {
+        let source = Error::new(
+            ErrorKind::InvalidInput,
+            "NVMe over TCP needs ADDRESS:PORT, such as 127.0.0.1:4420",
+        );
+        return Err(ListenError::Failed {
+            endpoint: at.clone(),
+            source,
+        });
+    }
+    let limit = subsystem.connections;
+    Server::bind(NvmeTcp::new(subsystem), transport, at, limit)
+}
+
+/// The protocol.
+#[derive(Debug)]
+pub struct NvmeTcp {
+    subsystem: Subsystem,
+    /// By their numbers, less one.
+    controllers: Vec<Option<Controller>>,
+    attention: bool,
+}
+
+impl NvmeTcp {
+    /// Of this subsystem.
+    #[must_use]
+    pub fn new(subsystem: Subsystem) -> Self {
+        let controllers = (0..subsystem.controllers).map(|_| None).collect();
+        Self {
+            subsystem,
+            controllers,
+            attention: false,
+        }
+    }
+
+    /// The subsystem.
+    #[must_use]
+    pub fn subsystem(&self) -> &Subsystem {
+        &self.subsystem
+    }
+
+    /// Says that the namespace changed: hosts that want to know are told.
+    pub fn namespace_changed(&mut self) {
+        for controller in self
+            .controllers
+            .iter_mut()
+            .flatten()
+            .filter(|controller| !controller.discovers)
+        {
+            controller
+                .events
+                .change(controller.features.wants_namespace_notices());
+        }
+        self.attention = true;
+    }
+
+    fn controller(&mut self, id: u16) -> Option<&mut Controller> {
+        self.controllers
+            .get_mut(usize::from(id).checked_sub(1)?)?
+            .as_mut()
+    }
+}
+
+impl Protocol for NvmeTcp {
+    type Session = Session;
+
+    fn name(&self) -> &'static str {
+        "nvme-tcp"
+    }
+
+    fn address(&self, at: &Endpoint) -> String {
+        at.to_string()
+    }
+
+    fn bound(&mut self, at: &Endpoint) {
+        if let Endpoint::Tcp(address) = at {
+            self.subsystem.address.get_or_insert(*address);
+        }
+    }
+
+    fn open(&mut self, transport: u32, queue: u32, now: Instant, _out: &mut Vec<u8>) -> Session {
+        Session::new(transport, queue, now)
+    }
+
+    fn received(
+        &mut self,
+        session: &mut Session,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Received {
+        self.take_all(session, bytes, out, drive)
+    }
+
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        answer: Answer,
+        out: &mut Vec<u8>,
+        drive: &dyn Drive,
+    ) {
+        let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
+            return;
+        };
+        let refused = io::answer(queue, &answer, link, out, drive);
+        queue.ask(link, out);
+        if let (Some(status), id) = (refused, queue.id) {
+            let block = answer.command.offset_bytes / u64::from(drive.facts().block_bytes.max(1));
+            let controller = queue.controller;
+            if let Some(controller) = self.controller(controller) {
+                controller.log(id, answer.command.tag.command as u16, status, block);
+            }
+        }
+    }
+
+    fn dropped(&mut self, session: &mut Session, answer: Answer) {
+        if let Some(queue) = &mut session.queue {
+            queue.answered(&answer);
+        }
+    }
+
+    fn in_flight(&self, session: &Session) -> usize {
+        session.queue.as_ref().map_or(0, queue::Queue::in_flight)
+    }
+
+    fn tick(&mut self, session: &mut Session, now: Instant, out: &mut Vec<u8>) -> Option<End> {
+        let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
+            return (now.duration_since(session.opened) > CONNECT_TIME).then_some(End::Now);
+        };
+        let Some(controller) = self
+            .controllers
+            .get_mut(usize::from(queue.controller) - 1)?
+            .as_mut()
+        else {
+            return Some(End::Now);
+        };
+        if queue.id == 0 {
+            if controller.is_silent(now) && !controller.is_over {
+                controller.is_over = true;
+                self.attention = true;
+            }
+            admin::tell(controller, queue, link, out);
+        }
+        controller.is_over.then_some(End::Now)
+    }
+
+    fn attention(&mut self) -> bool {
+        std::mem::take(&mut self.attention)
+    }
+
+    fn closed(&mut self, session: &mut Session) {
+        let Some(queue) = &session.queue else { return };
+        let at = usize::from(queue.controller) - 1;
+        let Some(controller) = self.controllers.get_mut(at).and_then(Option::as_mut) else {
+            return;
+        };
+        controller.connections -= 1;
+        if queue.id == 0 {
+            controller.is_over = true;
+            self.attention = true;
+        } else {
+            controller.queues[usize::from(queue.id)] = false;
+        }
+        if controller.connections == 0 {
+            self.controllers[at] = None;
+        }
+    }
+
+    fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
+        Some(Box::new(crate::client::nvme_tcp::FloorProbe::new(
+            at.clone(),
+            &self.subsystem.name,
+        )))
+    }
+}

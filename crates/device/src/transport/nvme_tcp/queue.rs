@@ -1,0 +1,288 @@
+//! A queue of a connected host: which commands it has outstanding, and what they wait for.
+
+use std::collections::BTreeMap;
+
+use super::entry::{Completion, Outcome, Submission};
+use super::link::Link;
+use super::status::{self, Status};
+use super::transfer::Transfers;
+use crate::command::{Answer, Command, Drive, Op, Tag};
+
+/// Bytes that reads in flight may bring; one read that is longer goes alone.
+const MAX_READING_BYTES: u64 = 8 << 20;
+
+/// What an answer of the drive is a part of: bits 16 and up of its command's tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// It is the whole command.
+    Whole,
+    /// One range of several.
+    Range,
+    /// What is read is compared.
+    Compare,
+    /// What is read goes nowhere.
+    Verify,
+}
+
+const PARTS: [Part; 4] = [Part::Whole, Part::Range, Part::Compare, Part::Verify];
+
+/// A command of several ranges.
+#[derive(Debug)]
+pub struct Ranges {
+    /// Ranges that are not answered.
+    pub left: usize,
+    /// The first that went wrong.
+    pub status: Status,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub struct Queue {
+    transport: u32,
+    number: u32,
+    /// 0 for the admin queue.
+    pub id: u16,
+    /// The controller.
+    pub controller: u16,
+    entries: u16,
+    head: u16,
+    flow_control: bool,
+    outstanding: usize,
+    in_flight: usize,
+    reading_bytes: u64,
+    /// One bit for each number of a command.
+    ids: Vec<u64>,
+    /// Data that are waited for.
+    pub transfers: Transfers,
+    /// Commands of several ranges, by their numbers.
+    pub ranges: BTreeMap<u16, Ranges>,
+    /// What is to be compared with what is read, by the commands' numbers.
+    pub comparisons: BTreeMap<u16, Vec<u8>>,
+}
+
+/// How a queue is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// 0 for the admin queue.
+    pub id: u16,
+    /// The controller.
+    pub controller: u16,
+    /// Entries.
+    pub entries: u16,
+    /// Whether the host is told how far its queue is.
+    pub flow_control: bool,
+}
+
+impl Queue {
+    /// A queue whose commands carry these numbers.
+    #[must_use]
+    pub fn new(transport: u32, number: u32, opening: Opening) -> Self {
+        let Opening {
+            id,
+            controller,
+            entries,
+            flow_control,
+        } = opening;
+        Self {
+            transport,
+            number,
+            id,
+            controller,
+            entries: entries.max(1),
+            head: 0,
+            flow_control,
+            outstanding: 0,
+            in_flight: 0,
+            reading_bytes: 0,
+            ids: vec![0; 1 << 10],
+            transfers: Transfers::default(),
+            ranges: BTreeMap::new(),
+            comparisons: BTreeMap::new(),
+        }
+    }
+
+    /// Commands that the drive has.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether the drive has so much to read for it that more is to wait.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.reading_bytes >= MAX_READING_BYTES
+    }
+
+    /// A command came: whether the queue has an entry for it. Its number must not be another's.
+    ///
+    /// # Errors
+    /// The number is in use; such a command does not become outstanding.
+    pub fn begin(&mut self, id: u16) -> Result<bool, Status> {
+        self.head = (self.head + 1) % self.entries;
+        let (word, bit) = (usize::from(id / 64), 1u64 << (id % 64));
+        if self.ids[word] & bit != 0 {
+            return Err(status::ID_CONFLICT);
+        }
+        self.ids[word] |= bit;
+        self.outstanding += 1;
+        Ok(self.outstanding <= usize::from(self.entries))
+    }
+
+    /// The host holds its number on, and the entry is free: an asynchronous event request.
+    pub fn hold(&mut self) {
+        self.outstanding -= 1;
+    }
+
+    /// A held command is about to be completed.
+    pub fn resume(&mut self) {
+        self.outstanding += 1;
+    }
+
+    /// Frees the numbers of held commands that are not going to be completed.
+    pub fn forget(&mut self, ids: &mut Vec<u16>) {
+        for id in ids.drain(..) {
+            self.free(id);
+        }
+    }
+
+    fn free(&mut self, id: u16) {
+        self.ids[usize::from(id / 64)] &= !(1u64 << (id % 64));
+    }
+
+    fn end(&mut self, id: u16) {
+        self.free(id);
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    /// Completes a command that does not hold its number: one that was refused one.
+    pub fn refuse(&self, id: u16, status: Status, link: &Link, out: &mut Vec<u8>) {
+        link.complete(self.completion(id, status, 0), out);
+    }
+
+    /// Completes a command.
+    pub fn complete(
+        &mut self,
+        id: u16,
+        status: Status,
+        result: u64,
+        link: &Link,
+        out: &mut Vec<u8>,
+    ) {
+        self.end(id);
+        link.complete(self.completion(id, status, result), out);
+    }
+
+    /// Completes a command with data, without a completion where the host allows it: it does not ask
+    /// how far its queue is (section 3.3.2.1 of the transport specification).
+    pub fn give(&mut self, id: u16, data: &[u8], link: &Link, out: &mut Vec<u8>) {
+        let success = !self.flow_control && !data.is_empty();
+        if !data.is_empty() {
+            link.give(id, data, success, out);
+        }
+        if success {
+            self.end(id);
+        } else {
+            self.complete(id, status::SUCCESS, 0, link, out);
+        }
+    }
+
+    /// Completes a command with what it came to.
+    pub fn finish(
+        &mut self,
+        command: &Submission,
+        outcome: Outcome,
+        link: &Link,
+        out: &mut Vec<u8>,
+    ) {
+        match outcome {
+            Outcome::Done(result) => {
+                self.complete(command.id(), status::SUCCESS, result, link, out)
+            }
+            Outcome::Refused(status, result) => {
+                self.complete(command.id(), status, result, link, out)
+            }
+            Outcome::Data(mut data) => {
+                data.truncate(command.room().unwrap_or(0));
+                self.give(command.id(), &data, link, out);
+            }
+            Outcome::Later => {}
+        }
+    }
+
+    fn completion(&self, id: u16, status: Status, result: u64) -> Completion {
+        let head = if self.flow_control { self.head } else { 0 };
+        Completion {
+            result,
+            head,
+            queue: self.id,
+            id,
+            status,
+        }
+    }
+
+    /// Gives a command, or a part of it, to the drive.
+    pub fn submit(
+        &mut self,
+        id: u16,
+        part: Part,
+        wanted: Wanted,
+        data: &[u8],
+        drive: &mut dyn Drive,
+    ) {
+        self.in_flight += 1;
+        if wanted.op == Op::Read {
+            self.reading_bytes += wanted.length_bytes;
+        }
+        let number = u64::from(id) | (part as u64) << 16;
+        let command = Command {
+            tag: Tag {
+                transport: self.transport,
+                queue: self.number,
+                command: number,
+            },
+            op: wanted.op,
+            offset_bytes: wanted.offset_bytes,
+            length_bytes: wanted.length_bytes,
+            fua: wanted.fua,
+        };
+        drive.submit(command, data);
+    }
+
+    /// Counts an answer off: whose it is.
+    pub fn answered(&mut self, answer: &Answer) -> (u16, Part) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let Command {
+            op,
+            length_bytes,
+            tag,
+            ..
+        } = answer.command;
+        if op == Op::Read {
+            self.reading_bytes = self.reading_bytes.saturating_sub(length_bytes);
+        }
+        (
+            tag.command as u16,
+            PARTS[(tag.command >> 16) as usize % PARTS.len()],
+        )
+    }
+
+    /// Asks the host for data that there is memory for.
+    pub fn ask(&mut self, link: &Link, out: &mut Vec<u8>) {
+        while let Some(ask) = self.transfers.next() {
+            link.ask(ask.command, ask.transfer, ask.length_bytes, out);
+        }
+    }
+}
+
+/// What is wanted of the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// What.
+    pub op: Op,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// How many.
+    pub length_bytes: u64,
+    /// Durable before it is answered.
+    pub fua: bool,
+}

@@ -1,0 +1,379 @@
+//! One connection: from its first unit to the commands of its queue.
+
+use std::time::Instant;
+
+use super::controller::Controller;
+use super::entry::{FABRICS, Outcome, Pointer, Submission};
+use super::fabrics::{self, kind as fabrics_kind};
+use super::link::Link;
+use super::pdu::{self, Digests, Fatal, Pdu, kind};
+use super::queue::Queue;
+use super::status::{self, Status};
+use super::{NvmeTcp, Subsystem, admin, io};
+use crate::command::{Drive, Facts};
+use crate::transport::socket::{End, Received, Then};
+
+/// A connection's state.
+#[derive(Debug)]
+pub struct Session {
+    transport: u32,
+    number: u32,
+    pub(super) opened: Instant,
+    /// Once it is initialized.
+    pub(super) link: Option<Link>,
+    /// Once a queue is connected.
+    pub(super) queue: Option<Queue>,
+}
+
+impl Session {
+    pub(super) fn new(transport: u32, number: u32, opened: Instant) -> Self {
+        Self {
+            transport,
+            number,
+            opened,
+            link: None,
+            queue: None,
+        }
+    }
+}
+
+/// Why a connection is read no further.
+enum Stop {
+    Fatal(Fatal),
+    /// The host said that it cannot go on.
+    HostLeaves,
+}
+
+impl From<Fatal> for Stop {
+    fn from(fatal: Fatal) -> Self {
+        Stop::Fatal(fatal)
+    }
+}
+
+/// Where a command's data are.
+enum Data<'a> {
+    Here(&'a [u8]),
+    /// So many bytes are to be asked for.
+    Away(usize),
+}
+
+impl NvmeTcp {
+    pub(super) fn take_all(
+        &mut self,
+        session: &mut Session,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Received {
+        let mut consumed = 0;
+        let then = loop {
+            let rest = &bytes[consumed..];
+            let digests = session
+                .link
+                .map_or_else(Digests::default, |link| link.digests);
+            let taken = match pdu::frame(rest, digests) {
+                Ok(Err(wants)) => break Then::Wants(wants),
+                Ok(Ok(unit))
+                    if unit.kind == kind::CAPSULE_CMD
+                        && session.queue.as_ref().is_some_and(Queue::is_full) =>
+                {
+                    break Then::Blocked;
+                }
+                Ok(Ok(unit)) => self.take(session, &unit, out, drive).map(|()| unit.bytes),
+                Err(fatal) => Err(fatal.into()),
+            };
+            match taken {
+                Ok(bytes) => consumed += bytes,
+                Err(Stop::HostLeaves) => break Then::Ends(End::Now),
+                Err(Stop::Fatal(fatal)) => {
+                    let header = rest
+                        .get(2)
+                        .map_or(0, |bytes| usize::from(*bytes))
+                        .max(pdu::COMMON_BYTES);
+                    pdu::terminate(fatal, &rest[..header.min(rest.len())], out);
+                    break Then::Ends(End::Now);
+                }
+            }
+        };
+        Received { consumed, then }
+    }
+
+    fn take(
+        &mut self,
+        session: &mut Session,
+        unit: &Pdu<'_>,
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Result<(), Stop> {
+        match (unit.kind, session.link) {
+            (kind::H2C_TERM_REQ, _) => Err(Stop::HostLeaves),
+            (kind::IC_REQ, None) => {
+                session.link = Some(Link::open(unit, out)?);
+                Ok(())
+            }
+            (kind::CAPSULE_CMD, Some(link)) if session.queue.is_some() => {
+                self.begin(session, &link, unit, out, drive)
+            }
+            (kind::CAPSULE_CMD, Some(link)) => {
+                self.open_queue(session, &link, unit, out);
+                Ok(())
+            }
+            (kind::H2C_DATA, Some(link)) => self.take_data(session, &link, unit, out, drive),
+            _ => Err(Fatal::SEQUENCE.into()),
+        }
+    }
+
+    /// The first command has to be Connect, with its data in the capsule.
+    fn open_queue(
+        &mut self,
+        session: &mut Session,
+        link: &Link,
+        unit: &Pdu<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let command = Submission::read(unit.header);
+        let connects =
+            command.opcode() == FABRICS && command.fabrics_type() == fabrics_kind::CONNECT;
+        let opening = match in_capsule(&command, unit) {
+            _ if !connects => Err(status::SEQUENCE_ERROR.into()),
+            Err(status) => Err(status.into()),
+            Ok(data) => self.connect(&command, data),
+        };
+        let (status, result, head) = match opening {
+            Ok(opening) => {
+                session.queue = Some(Queue::new(session.transport, session.number, opening));
+                let head = if opening.flow_control { 0 } else { u16::MAX };
+                (status::SUCCESS, opening.controller.into(), head)
+            }
+            Err(Outcome::Refused(status, result)) => (status, result, 0),
+            Err(_) => (status::INTERNAL_ERROR, 0, 0),
+        };
+        let queue = session.queue.as_ref().map_or(0, |queue| queue.id);
+        link.complete(
+            super::entry::Completion {
+                result,
+                head,
+                queue,
+                id: command.id(),
+                status,
+            },
+            out,
+        );
+    }
+
+    fn begin(
+        &mut self,
+        session: &mut Session,
+        link: &Link,
+        unit: &Pdu<'_>,
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Result<(), Stop> {
+        let Some(queue) = &mut session.queue else {
+            return Ok(());
+        };
+        let command = Submission::read(unit.header);
+        match queue.begin(command.id()) {
+            Ok(true) => {}
+            Ok(false) => return Err(Fatal::SEQUENCE.into()),
+            Err(status) => {
+                queue.refuse(command.id(), status, link, out);
+                return Ok(());
+            }
+        }
+        let Some(controller) = self
+            .controllers
+            .get_mut(usize::from(queue.controller) - 1)
+            .and_then(Option::as_mut)
+        else {
+            return Err(Fatal::SEQUENCE.into());
+        };
+        let located = match admit(controller, queue, &command) {
+            Ok(()) => locate(queue, &command, unit, drive.facts()),
+            Err(status) => Err(status),
+        };
+        let outcome = match located {
+            Ok(Data::Here(data)) => execute(
+                controller,
+                &self.subsystem,
+                queue,
+                (&command, data),
+                link,
+                out,
+                drive,
+            ),
+            Ok(Data::Away(bytes)) => {
+                queue.transfers.want(command, bytes);
+                queue.ask(link, out);
+                Outcome::Later
+            }
+            Err(status) => status.into(),
+        };
+        finish(controller, queue, &command, outcome, link, out);
+        Ok(())
+    }
+
+    fn take_data(
+        &mut self,
+        session: &mut Session,
+        link: &Link,
+        unit: &Pdu<'_>,
+        out: &mut Vec<u8>,
+        drive: &mut dyn Drive,
+    ) -> Result<(), Stop> {
+        let Some(queue) = &mut session.queue else {
+            return Err(Fatal::SEQUENCE.into());
+        };
+        let Some(complete) = queue.transfers.received(unit)? else {
+            return Ok(());
+        };
+        let Some(controller) = self
+            .controllers
+            .get_mut(usize::from(queue.controller) - 1)
+            .and_then(Option::as_mut)
+        else {
+            return Err(Fatal::SEQUENCE.into());
+        };
+        let outcome = match admit(controller, queue, &complete.command) {
+            Ok(()) if complete.intact => {
+                let whole = (&complete.command, &complete.data[..]);
+                execute(controller, &self.subsystem, queue, whole, link, out, drive)
+            }
+            Ok(()) => status::TRANSIENT_TRANSPORT_ERROR.into(),
+            Err(status) => status.into(),
+        };
+        queue.transfers.release(complete.data);
+        finish(controller, queue, &complete.command, outcome, link, out);
+        queue.ask(link, out);
+        Ok(())
+    }
+}
+
+/// Whether a controller takes a command now.
+fn admit(controller: &mut Controller, queue: &Queue, command: &Submission) -> Result<(), Status> {
+    if queue.id == 0 {
+        controller.hear();
+        if command.opcode() == FABRICS {
+            return Ok(());
+        }
+    }
+    if controller.is_ready() {
+        Ok(())
+    } else {
+        Err(status::SEQUENCE_ERROR)
+    }
+}
+
+/// The data in a command's capsule.
+fn in_capsule<'a>(command: &Submission, unit: &Pdu<'a>) -> Result<&'a [u8], Status> {
+    match command.pointer()? {
+        Pointer::InCapsule {
+            offset_bytes,
+            length_bytes,
+        } => {
+            let start = usize::try_from(offset_bytes).map_err(|_| status::SGL_OFFSET_INVALID)?;
+            let end = start
+                .checked_add(length_bytes as usize)
+                .ok_or(status::SGL_OFFSET_INVALID)?;
+            let data = unit
+                .data
+                .get(start..end)
+                .ok_or(status::SGL_OFFSET_INVALID)?;
+            if unit.intact {
+                Ok(data)
+            } else {
+                Err(status::TRANSIENT_TRANSPORT_ERROR)
+            }
+        }
+        Pointer::Transport { .. } => Err(status::SGL_TYPE_INVALID),
+    }
+}
+
+/// Finds a command's data, and checks that they are as long as the command says.
+fn locate<'a>(
+    queue: &Queue,
+    command: &Submission,
+    unit: &Pdu<'a>,
+    facts: &Facts,
+) -> Result<Data<'a>, Status> {
+    if !command.takes_data() {
+        return Ok(Data::Here(&[]));
+    }
+    let wanted = match (command.opcode(), queue.id) {
+        (FABRICS, _) => 0,
+        (_, 0) => admin::data_bytes(command),
+        _ => io::data_bytes(command, facts)?,
+    };
+    if wanted == 0 {
+        return Ok(Data::Here(&[]));
+    }
+    let (length, data) = match command.pointer()? {
+        Pointer::InCapsule { length_bytes, .. } => {
+            (length_bytes, Data::Here(in_capsule(command, unit)?))
+        }
+        Pointer::Transport { length_bytes } => (length_bytes, Data::Away(wanted)),
+    };
+    if length as usize == wanted {
+        Ok(data)
+    } else {
+        Err(status::SGL_LENGTH_INVALID)
+    }
+}
+
+/// Carries out a command whose data are there.
+fn execute(
+    controller: &mut Controller,
+    subsystem: &Subsystem,
+    queue: &mut Queue,
+    (command, data): (&Submission, &[u8]),
+    link: &Link,
+    out: &mut Vec<u8>,
+    drive: &mut dyn Drive,
+) -> Outcome {
+    if queue.id > 0 {
+        return io::begin(
+            queue,
+            command,
+            data,
+            controller.features.cache_is_off,
+            drive,
+        );
+    }
+    if command.opcode() == FABRICS {
+        if command.fabrics_type() == fabrics_kind::CONNECT {
+            return status::SEQUENCE_ERROR.into();
+        }
+        let outcome = fabrics::property(controller, command, subsystem.queue_entries);
+        queue.forget(&mut controller.events.dropped);
+        return outcome;
+    }
+    if admin::aborts(command) {
+        admin::abort(controller, queue, command, link, out);
+        return Outcome::Later;
+    }
+    let outcome = admin::execute(controller, command, data, subsystem, drive);
+    if admin::is_event_request(command) && outcome == Outcome::Later {
+        queue.hold();
+        admin::tell(controller, queue, link, out);
+    }
+    outcome
+}
+
+fn finish(
+    controller: &mut Controller,
+    queue: &mut Queue,
+    command: &Submission,
+    outcome: Outcome,
+    link: &Link,
+    out: &mut Vec<u8>,
+) {
+    if let Outcome::Refused(status, _) = outcome {
+        let block = if queue.id > 0 {
+            command.double_word(10)
+        } else {
+            0
+        };
+        controller.log(queue.id, command.id(), status, block);
+    }
+    queue.finish(command, outcome, link, out);
+}

@@ -1,0 +1,132 @@
+//! What is served: the subsystem's name and its limits.
+
+use std::net::SocketAddr;
+
+/// Longest name (NVM Express Base Specification 2.0, section 4.5).
+const MAX_NAME_BYTES: usize = 223;
+
+/// Entries of the longest queue that a host may ask for.
+pub const MAX_QUEUE_ENTRIES: u16 = 1024;
+
+/// A subsystem, and how much of it hosts may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subsystem {
+    /// Its qualified name.
+    pub name: String,
+    /// The namespace's universally unique identifier.
+    pub uuid: [u8; 16],
+    /// Entries of a queue, at most.
+    pub queue_entries: u16,
+    /// I/O queues of a controller, at most.
+    pub io_queues: u16,
+    /// Controllers, which is hosts and discoveries, at a time.
+    pub controllers: u16,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Where the discovery service says that it is; where it listens, if nothing is said.
+    pub address: Option<SocketAddr>,
+}
+
+/// A name that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} is no NVMe qualified name: write nqn.YEAR-MONTH.DOMAIN:TEXT with at most 223 bytes, such as \
+     nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001"
+)]
+pub struct NameError {
+    /// What was written.
+    pub name: String,
+}
+
+impl Subsystem {
+    /// Of this name. The namespace's identifier follows from it, so that the same drive has the same.
+    ///
+    /// # Errors
+    /// The name is too long, is the discovery service's, or does not begin as names do.
+    pub fn new(name: &str) -> Result<Self, NameError> {
+        let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
+        let fits = name.starts_with("nqn.") && (5..=MAX_NAME_BYTES).contains(&name.len());
+        if !printable || !fits || name == super::DISCOVERY_NAME {
+            return Err(NameError {
+                name: name.to_owned(),
+            });
+        }
+        Ok(Self::named(name.to_owned()))
+    }
+
+    /// Of a name that is made of some text, such as the drive's serial number.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let id = identifier(text.as_bytes());
+        let digits = format!("{:032x}", u128::from_be_bytes(id));
+        let parts = [
+            &digits[..8],
+            &digits[8..12],
+            &digits[12..16],
+            &digits[16..20],
+            &digits[20..],
+        ];
+        let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", parts.join("-"));
+        Self {
+            uuid: id,
+            ..Self::named(name)
+        }
+    }
+
+    fn named(name: String) -> Self {
+        Self {
+            uuid: identifier(name.as_bytes()),
+            name,
+            queue_entries: MAX_QUEUE_ENTRIES,
+            io_queues: 16,
+            controllers: 16,
+            connections: 128,
+            address: None,
+        }
+    }
+}
+
+/// An identifier of version 8, which is one's own affair (RFC 9562, section 5.8): two halves of
+/// FNV-1a, the second over the text and the first.
+fn identifier(text: &[u8]) -> [u8; 16] {
+    let hash = |start: u64| {
+        text.iter().fold(start, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    };
+    let first = hash(0xcbf2_9ce4_8422_2325);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&first.to_be_bytes());
+    id[8..].copy_from_slice(&hash(first.rotate_left(32)).to_be_bytes());
+    id[6] = id[6] & 0x0f | 0x80;
+    id[8] = id[8] & 0x3f | 0x80;
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert!(Subsystem::new("nqn.2016-06.io.example:drive").is_ok());
+        let long = format!("nqn.{}", "x".repeat(220));
+        for name in [
+            "",
+            "drive",
+            "nqn.",
+            "nqn.a b",
+            super::super::DISCOVERY_NAME,
+            &long,
+        ] {
+            assert!(Subsystem::new(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_text_gives_the_same_name_and_another_text_another() {
+        assert_eq!(Subsystem::of("IA0001"), Subsystem::of("IA0001"));
+        assert_ne!(Subsystem::of("IA0001").name, Subsystem::of("IA0002").name);
+        assert!(Subsystem::new(&Subsystem::of("IA0001").name).is_ok());
+    }
+}

@@ -1,0 +1,155 @@
+//! NVMe over TCP through sockets, with this crate's own initiator.
+
+mod serve;
+
+use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
+use ioassay_device::client::{Initiator, Request};
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::nvme_tcp::{self, Subsystem};
+use ioassay_device::transport::socket::Endpoint;
+use serve::{Memory, Served};
+
+const NAME: &str = "nqn.2016-06.io.example:drive";
+
+fn served(size_bytes: u64, block_bytes: u32) -> (Served, Endpoint) {
+    let transport = nvme_tcp::serve(
+        Subsystem::new(NAME).unwrap(),
+        0,
+        &"127.0.0.1:0".parse().unwrap(),
+    )
+    .unwrap();
+    let at = transport.address().parse().unwrap();
+    (
+        Served::start(transport, Memory::new(size_bytes, block_bytes)),
+        at,
+    )
+}
+
+#[test]
+fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
+    for (block_bytes, digests, alignment, flow_control) in [
+        (512, 0, 0, false),
+        (4096, 3, 31, false),
+        (512, 1, 1, true),
+        (4096, 2, 7, true),
+    ] {
+        let (_served, at) = served(16 << 20, block_bytes);
+        let settings = Settings {
+            header_digests: digests & 1 != 0,
+            data_digests: digests & 2 != 0,
+            alignment,
+            flow_control,
+            ..Settings::default()
+        };
+        let (mut admin, mut queue) = connect(&at, NAME, &settings).unwrap();
+        assert_eq!(
+            (queue.size_bytes(), queue.block_bytes()),
+            (16 << 20, block_bytes)
+        );
+        for (at, length) in [
+            (0u64, 4096usize),
+            (4096, 8192),
+            (1 << 20, 1 << 20),
+            (12288, 12288),
+        ] {
+            let data: Vec<u8> = (0..length).map(|byte| (byte / 7) as u8).collect();
+            queue
+                .call(Request::Write {
+                    offset_bytes: at,
+                    data: &data,
+                    fua: false,
+                })
+                .unwrap();
+            let read = queue
+                .call(Request::Read {
+                    offset_bytes: at,
+                    length_bytes: length as u32,
+                })
+                .unwrap();
+            assert!(read == data, "{length} bytes at {at}");
+        }
+        queue.call(Request::Flush).unwrap();
+        queue
+            .call(Request::Trim {
+                offset_bytes: 0,
+                length_bytes: 4096,
+            })
+            .unwrap();
+        queue
+            .call(Request::WriteZeroes {
+                offset_bytes: 4096,
+                length_bytes: 4096,
+            })
+            .unwrap();
+        assert_eq!(
+            queue
+                .call(Request::Read {
+                    offset_bytes: 0,
+                    length_bytes: 8192
+                })
+                .unwrap(),
+            [0; 8192]
+        );
+        assert_eq!(admin.identify(1, 0).unwrap()[77], 8);
+    }
+}
+
+#[test]
+fn a_second_host_gets_a_controller_of_its_own() {
+    let (served, at) = served(1 << 20, 4096);
+    let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
+    let (second, mut two) = connect(
+        &at,
+        NAME,
+        &Settings {
+            host_id: [2; 16],
+            ..Settings::default()
+        },
+    )
+    .unwrap();
+    assert_ne!(first.controller(), second.controller());
+    one.call(Request::Write {
+        offset_bytes: 0,
+        data: &[5; 4096],
+        fua: true,
+    })
+    .unwrap();
+    assert_eq!(
+        two.call(Request::Read {
+            offset_bytes: 0,
+            length_bytes: 4096
+        })
+        .unwrap(),
+        [5; 4096]
+    );
+    drop((first, one));
+    assert_eq!(
+        two.call(Request::Read {
+            offset_bytes: 0,
+            length_bytes: 4096
+        })
+        .unwrap(),
+        [5; 4096]
+    );
+    drop((second, two));
+    assert!(served.stop().seen[0].fua);
+}
+
+#[test]
+fn the_discovery_service_says_where_the_subsystem_is() {
+    let (_served, at) = served(1 << 20, 4096);
+    let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &Settings::default()).unwrap();
+    admin.enable().unwrap();
+    let log = admin.log(0x70, 0, 2048).unwrap();
+    let text = |range: std::ops::Range<usize>| {
+        String::from_utf8_lossy(&log[range])
+            .trim_end_matches(['\0', ' '])
+            .to_owned()
+    };
+    assert_eq!((log[8], log[1024]), (1, 3));
+    assert_eq!(text(1280..1536), NAME);
+    assert_eq!(
+        format!("{}:{}", text(1536..1792), text(1056..1088)),
+        at.to_string()
+    );
+}
