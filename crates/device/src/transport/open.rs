@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Transport;
 use super::fuse::Fuse;
 use super::nbd;
+use super::nvme_tcp::{self, Subsystem};
 use super::socket::Endpoint;
 use crate::Error;
 
@@ -26,6 +27,11 @@ pub const TRANSPORTS: &[Entry] = &[
         name: "nbd",
         form: "nbd:unix:PATH or nbd:tcp:ADDRESS:PORT",
         open: open_nbd,
+    },
+    Entry {
+        name: "nvme-tcp",
+        form: "nvme-tcp:ADDRESS:PORT or nvme-tcp:ADDRESS:PORT,nqn=NAME",
+        open: open_nvme_tcp,
     },
     Entry {
         name: "fuse",
@@ -72,6 +78,27 @@ fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
     let at = endpoint(place)?;
     let server = nbd::serve(nbd::Export::default(), number, &at)
         .map_err(|error| Error::system("cannot serve NBD", std::io::Error::other(error)))?;
+    Ok(Box::new(server))
+}
+
+/// Without a name of its own the subsystem's follows from the place, so that hosts find the same drive
+/// again where it was.
+fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
+    let (place, name) = match place.split_once(",nqn=") {
+        Some((place, name)) => (place, Some(name)),
+        None => (place, None),
+    };
+    let subsystem = match name {
+        Some(name) => Subsystem::new(name).map_err(|error| Error::Option {
+            name: "transport",
+            value: name.to_owned(),
+            wanted: error.to_string(),
+        })?,
+        None => Subsystem::of(place),
+    };
+    let server = nvme_tcp::serve(subsystem, number, &endpoint(place)?).map_err(|error| {
+        Error::system("cannot serve NVMe over TCP", std::io::Error::other(error))
+    })?;
     Ok(Box::new(server))
 }
 

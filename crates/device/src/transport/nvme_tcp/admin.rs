@@ -64,9 +64,6 @@ pub fn execute(
         opcode::IDENTIFY => identify::identify(controller, command, subsystem, facts),
         opcode::GET_LOG_PAGE => logs::get(controller, command, subsystem, drive),
         opcode::GET_FEATURES => features::get(controller, command, facts, subsystem.io_queues),
-        opcode::SET_FEATURES if data.len() < features::data_bytes(command) => {
-            status::SGL_LENGTH_INVALID.into()
-        }
         opcode::SET_FEATURES => {
             features::set(controller, command, data, facts, subsystem.io_queues)
         }

@@ -165,6 +165,9 @@ pub fn set(
     if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
         return status::INVALID_FIELD.into();
     }
+    let Some(data) = data.get(..data_bytes(command)) else {
+        return status::SGL_LENGTH_INVALID.into();
+    };
     let features = &mut controller.features;
     match id {
         id::VOLATILE_WRITE_CACHE if facts.volatile_cache => features.cache_is_off = value & 1 == 0,

@@ -176,7 +176,8 @@ fn deallocate(
         return Err(status::WRITE_PROTECTED);
     }
     let mut places = Vec::new();
-    for range in data.chunks_exact(RANGE_BYTES) {
+    let ranges = (command.word(10) as usize & 0xff) + 1;
+    for range in data.chunks_exact(RANGE_BYTES).take(ranges) {
         let blocks = u64::from(u32_at(range, 4));
         let place = placed(u64_at(range, 8), blocks, drive.facts())?;
         if blocks > 0 {

@@ -125,6 +125,10 @@ impl Protocol for NvmeTcp {
         at.to_string()
     }
 
+    fn nqn(&self) -> Option<String> {
+        Some(self.subsystem.name.clone())
+    }
+
     fn bound(&mut self, at: &Endpoint) {
         if let Endpoint::Tcp(address) = at {
             self.subsystem.address.get_or_insert(*address);

@@ -196,10 +196,10 @@ impl Queue {
     ) {
         match outcome {
             Outcome::Done(result) => {
-                self.complete(command.id(), status::SUCCESS, result, link, out)
+                self.complete(command.id(), status::SUCCESS, result, link, out);
             }
             Outcome::Refused(status, result) => {
-                self.complete(command.id(), status, result, link, out)
+                self.complete(command.id(), status, result, link, out);
             }
             Outcome::Data(mut data) => {
                 data.truncate(command.room().unwrap_or(0));

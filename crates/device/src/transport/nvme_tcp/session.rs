@@ -311,9 +311,15 @@ fn locate<'a>(
         Pointer::InCapsule { length_bytes, .. } => {
             (length_bytes, Data::Here(in_capsule(command, unit)?))
         }
-        Pointer::Transport { length_bytes } => (length_bytes, Data::Away(wanted)),
+        Pointer::Transport { length_bytes } => (length_bytes, Data::Away(length_bytes as usize)),
     };
-    if length as usize == wanted {
+    let length = length as usize;
+    // Blocks have to be as many as the command says. Lists may come with more room than entries: Linux
+    // always sends a whole page of ranges.
+    let moves_blocks = queue.id > 0 && command.opcode() != io::opcode::DATASET_MANAGEMENT;
+    let fits =
+        length == wanted || (!moves_blocks && (wanted..=pdu::IN_CAPSULE_BYTES).contains(&length));
+    if fits {
         Ok(data)
     } else {
         Err(status::SGL_LENGTH_INVALID)

@@ -48,6 +48,11 @@ pub trait Protocol {
     /// The address that clients are told.
     fn address(&self, at: &Endpoint) -> String;
 
+    /// The name of the NVMe subsystem, where there is one.
+    fn nqn(&self) -> Option<String> {
+        None
+    }
+
     /// It is listened there.
     fn bound(&mut self, _at: &Endpoint) {}
 

@@ -265,6 +265,10 @@ impl<P: Protocol> Transport for Server<P> {
         self.protocol.address(self.listener.endpoint())
     }
 
+    fn nqn(&self) -> Option<String> {
+        self.protocol.nqn()
+    }
+
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
         self.polls += 1;
         let mut any = false;

@@ -1,0 +1,84 @@
+"""A real kernel for guests: the distribution's own, unpacked and never installed.
+
+It is looked for in the folder that IOASSAY_GUEST_KERNEL names (an unpacked linux-image package), and otherwise kept in
+the user's cache, where `fetch` puts it with apt.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+META_PACKAGE = "linux-image-amd64"
+
+NVME_CORE = (
+    *("crypto/crct10dif_common", "lib/crc64", "crypto/crct10dif_generic", "lib/crc-t10dif", "lib/crc64-rocksoft"),
+    *("crypto/crc64_rocksoft_generic", "block/t10-pi", "drivers/nvme/host/nvme-core"),
+)
+"""What every NVMe driver needs, in the order in which it has to be loaded."""
+
+CRC32C = ("crypto/crc32c_generic", "lib/libcrc32c")
+NVME_PCI = (*NVME_CORE, "drivers/nvme/host/nvme")
+NVME_TCP = (
+    *("drivers/net/ethernet/intel/e1000/e1000", *CRC32C),
+    *(*NVME_CORE, "drivers/nvme/host/nvme-fabrics", "drivers/nvme/host/nvme-tcp"),
+)
+EXT4 = (*CRC32C, "lib/crc16", "fs/mbcache", "fs/jbd2/jbd2", "fs/ext4/ext4")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """An unpacked kernel package."""
+
+    image: Path
+    modules: Path
+
+    def files(self, names: Sequence[str]) -> list[Path]:
+        """The files of modules, without those that this kernel has built in; each once, in order."""
+        paths = (self.modules / f"{name}.ko" for name in dict.fromkeys(names))
+        return [path for path in paths if path.exists()]
+
+
+def cache() -> Path:
+    """Where an unpacked kernel is looked for."""
+    named = os.environ.get("IOASSAY_GUEST_KERNEL")
+    return Path(named) if named else Path.home() / ".cache" / "ioassay" / "guest-kernel"
+
+
+def find(folder: Path | None = None) -> Kernel | None:
+    """The kernel in a folder, or None."""
+    folder = folder or cache()
+    images = sorted((folder / "boot").glob("vmlinuz-*"))
+    modules = sorted((folder / "lib" / "modules").glob("*/kernel"))
+    return Kernel(images[-1], modules[-1]) if images and modules else None
+
+
+def fetch(folder: Path | None = None) -> Kernel:
+    """Gets the distribution's present kernel with apt, and unpacks it.
+
+    Errors: RuntimeError when there is none; subprocess.CalledProcessError when apt or dpkg fail.
+    """
+    folder = folder or cache()
+    if (kernel := find(folder)) is not None:
+        return kernel
+    depends = subprocess.run(["apt-cache", "depends", META_PACKAGE], capture_output=True, text=True, check=True)
+    packages = [line.split()[-1] for line in depends.stdout.splitlines() if "Depends: linux-image-" in line]
+    if not packages:
+        raise RuntimeError(f"apt knows no kernel for {META_PACKAGE}: run apt-get update")
+    with tempfile.TemporaryDirectory() as download:
+        subprocess.run(["apt-get", "download", "-q", packages[0]], cwd=download, check=True)
+        package = next(Path(download).glob("*.deb"))
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
+    kernel = find(folder)
+    if kernel is None:
+        raise RuntimeError(f"{packages[0]} holds no kernel")
+    return kernel
+
+
+if __name__ == "__main__":
+    print(fetch())
