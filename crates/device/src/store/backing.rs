@@ -133,6 +133,13 @@ impl Backing {
     }
 }
 
+impl Drop for Backing {
+    fn drop(&mut self) {
+        // The file itself is closed later where it is being synced, or where a child has just begun.
+        let _ = rustix::fs::flock(&*self.file, FlockOperation::Unlock); // closing it does so, too
+    }
+}
+
 /// What a drive answers when its backing file fails.
 #[must_use]
 pub fn status(error: &io::Error) -> Status {

@@ -4,15 +4,17 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use super::backing::status;
 use crate::{Error, Status};
 
 /// The thread. It ends when this is dropped, after what it has begun.
 pub struct Syncer {
-    wanted: Sender<u64>,
+    /// `None` when it is to end.
+    wanted: Option<Sender<u64>>,
     done: Receiver<(u64, Result<(), Status>)>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Syncer {
@@ -23,24 +25,38 @@ impl Syncer {
     pub fn start(file: Arc<File>) -> Result<Self, Error> {
         let (wanted, wants) = channel();
         let (tell, done) = channel();
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("ioassay-sync".into())
             .spawn(move || run(&file, &wants, &tell))
             .map_err(|error| Error::system("cannot start the thread that syncs", error))?;
-        Ok(Self { wanted, done })
+        Ok(Self {
+            wanted: Some(wanted),
+            done,
+            thread: Some(thread),
+        })
     }
 
     /// All that was written before is to become durable; the ticket comes back when it is. Whether
     /// that can be.
     #[must_use]
     pub fn want(&self, ticket: u64) -> bool {
-        self.wanted.send(ticket).is_ok()
+        let wanted = self.wanted.as_ref();
+        wanted.is_some_and(|wanted| wanted.send(ticket).is_ok())
     }
 
     /// A ticket that is done, and how it ended.
     #[must_use]
     pub fn done(&self) -> Option<(u64, Result<(), Status>)> {
         self.done.try_recv().ok()
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        self.wanted = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // nobody waits for what it would say
+        }
     }
 }
 

@@ -100,9 +100,13 @@ impl Bench {
     }
 
     pub fn over(made: &Made, backing: Option<Backing>) -> Self {
+        Self::with(made, &made.geometry(), backing)
+    }
+
+    pub fn with(made: &Made, geometry: &Geometry, backing: Option<Backing>) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let (geometry, buffer) = (made.geometry(), made.buffer());
-        let model = Model::new(made.model, made.size_bytes(), &geometry, &buffer, u64::MAX);
+        let buffer = made.buffer();
+        let model = Model::new(made.model, made.size_bytes(), geometry, &buffer, u64::MAX);
         let model = model.expect("a model");
         let mut facts = made.facts();
         facts.read_only = backing.as_ref().is_some_and(Backing::read_only);
