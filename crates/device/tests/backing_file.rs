@@ -230,8 +230,7 @@ struct Small<'a>(&'a Path);
 impl<'a> Small<'a> {
     fn mount(at: &'a Path) -> Option<Self> {
         let flags = rustix::mount::MountFlags::empty();
-        let size = std::ffi::CStr::from_bytes_with_nul(b"size=1m\0").expect("text");
-        rustix::mount::mount("ioassay-test", at, "tmpfs", flags, size).ok()?;
+        rustix::mount::mount("ioassay-test", at, "tmpfs", flags, c"size=1m").ok()?;
         Some(Self(at))
     }
 }

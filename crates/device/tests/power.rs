@@ -173,7 +173,7 @@ fn range(chance: &mut Chance, made: &Made) -> (u64, u64) {
 fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(), TestCaseError> {
     let mut chance = Chance(seed);
     let mut plain = Plain::new(made.size_bytes() / BLOCK, made.policy != "none");
-    let mut seen = 0;
+    let mut answered = 0;
     for step in 0..steps {
         let value = (1 + step % 255) as u8;
         let (offset, length) = range(&mut chance, made);
@@ -197,7 +197,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
                 bench.served.power_cut();
                 bench.pass(0);
                 plain.cut(&bench.content())?;
-                seen = bench.answers.len();
+                answered = bench.answers.len();
             }
             _ => {
                 let fua = chance.below(8) == 0;
@@ -208,11 +208,11 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
         }
         let long = [0, 1_000_000, 300_000_000, 5_000_000_000][chance.below(4) as usize];
         bench.pass(chance.below(long + 1));
-        for answer in &bench.answers[seen..] {
+        for answer in &bench.answers[answered..] {
             prop_assert_eq!(answer.status, Status::Done);
             plain.answered(answer.command.tag.command);
         }
-        seen = bench.answers.len();
+        answered = bench.answers.len();
     }
     Ok(())
 }
@@ -300,7 +300,10 @@ impl Flash {
     fn follow(&mut self, events: &[Event]) {
         for event in events {
             match *event {
-                Event::Complete { .. } => {}
+                Event::Complete { .. }
+                | Event::Leaves {
+                    request: Some(_), ..
+                } => {}
                 Event::Arrived { request, page } => drop(self.buffered.insert(page, request)),
                 Event::Dropped { page } => drop(self.buffered.remove(&page)),
                 Event::Leaves {
@@ -318,7 +321,6 @@ impl Flash {
                     let (_, request) = self.leaving.remove(place.expect("what left"));
                     self.has(page, request);
                 }
-                Event::Leaves { .. } => {}
                 Event::Programmed {
                     request: Some(request),
                     page,

@@ -38,7 +38,7 @@ impl Drive {
         let (tell, told) = channel();
         let thread = std::thread::spawn(move || {
             serve(&options, |ready| {
-                tell.send(ready.clone()).expect("a listener")
+                tell.send(ready.clone()).expect("a listener");
             })
         });
         let ready = told.recv().expect("a drive that starts");
@@ -226,8 +226,8 @@ fn what_cannot_be_served_is_said() {
     let message = |options: Value| {
         let options: Options = serde_json::from_value(options).expect("options");
         let error = serve(&options, |_| panic!("it is served"))
-            .err()
-            .expect("an error");
+            .map(|_| ())
+            .expect_err("an error");
         error.to_string()
     };
     let way = format!("nbd:unix:{}", folder.path().join("drive.sock").display());
