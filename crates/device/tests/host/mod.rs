@@ -1,0 +1,185 @@
+//! Units of NVMe over TCP as a host makes them, by hand, so that tests can make them wrong.
+
+#![allow(dead_code)] // each test file uses what it needs
+
+/// A unit: its header is `header` after the common eight bytes, and digests as asked for.
+pub fn unit(kind: u8, flags: u8, header: &[u8], data: &[u8], digests: (bool, bool)) -> Vec<u8> {
+    let header_bytes = 8 + header.len();
+    let with_digest = header_bytes + if digests.0 { 4 } else { 0 };
+    let offset = if data.is_empty() { 0 } else { with_digest };
+    let data_digest = digests.1 && !data.is_empty();
+    let whole = with_digest + data.len() + if data_digest { 4 } else { 0 };
+    let flags = flags | u8::from(digests.0) | u8::from(data_digest) << 1;
+    let mut bytes = vec![kind, flags, header_bytes as u8, offset as u8];
+    bytes.extend_from_slice(&(whole as u32).to_le_bytes());
+    bytes.extend_from_slice(header);
+    if digests.0 {
+        let digest = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&digest.to_le_bytes());
+    }
+    bytes.extend_from_slice(data);
+    if data_digest {
+        bytes.extend_from_slice(&crc32c::crc32c(data).to_le_bytes());
+    }
+    bytes
+}
+
+/// An initialization request.
+pub fn initialize(alignment: u8, digests: u8) -> Vec<u8> {
+    let mut header = [0; 120];
+    (header[2], header[3]) = (alignment, digests);
+    unit(0, 0, &header, &[], (false, false))
+}
+
+/// A submission queue entry.
+#[derive(Clone, Copy)]
+pub struct Entry(pub [u8; 64]);
+
+impl Entry {
+    pub fn new(opcode: u8, id: u16) -> Self {
+        let mut entry = [0; 64];
+        (entry[0], entry[1], entry[39]) = (opcode, 0x40, 0x5a);
+        entry[2..4].copy_from_slice(&id.to_le_bytes());
+        Self(entry)
+    }
+
+    /// Of the namespace, or of another one.
+    pub fn namespace(mut self, namespace: u32) -> Self {
+        self.0[4..8].copy_from_slice(&namespace.to_le_bytes());
+        self
+    }
+
+    pub fn word(mut self, number: usize, value: u32) -> Self {
+        self.0[4 * number..4 * number + 4].copy_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    pub fn pointer(mut self, kind: u8, offset: u64, length: u32) -> Self {
+        self.0[24..32].copy_from_slice(&offset.to_le_bytes());
+        self.0[32..36].copy_from_slice(&length.to_le_bytes());
+        self.0[39] = kind;
+        self
+    }
+
+    /// Of so many blocks.
+    pub fn blocks(self, first: u64, count: u32) -> Self {
+        let (low, high) = (first as u32, (first >> 32) as u32);
+        self.namespace(1)
+            .word(10, low)
+            .word(11, high)
+            .word(12, count.wrapping_sub(1))
+    }
+
+    pub fn capsule(&self, data: &[u8], digests: (bool, bool)) -> Vec<u8> {
+        unit(4, 0, &self.0, data, digests)
+    }
+}
+
+/// A Connect command.
+pub fn connect(queue: u16, entries: u16, keep_alive_ms: u32) -> Entry {
+    let entry = Entry::new(0x7f, 0).namespace(1).pointer(0x01, 0, 1024);
+    let entry = entry
+        .word(10, u32::from(queue) << 16)
+        .word(11, u32::from(entries - 1));
+    entry.word(12, keep_alive_ms)
+}
+
+/// Connect's data.
+pub fn connect_data(controller: u16, subsystem: &str, host: &str) -> Vec<u8> {
+    let mut data = vec![0; 1024];
+    data[0] = 1;
+    data[16..18].copy_from_slice(&controller.to_le_bytes());
+    data[256..256 + subsystem.len()].copy_from_slice(subsystem.as_bytes());
+    data[512..512 + host.len()].copy_from_slice(host.as_bytes());
+    data
+}
+
+/// Sets the controller's configuration.
+pub fn configure(to: u32) -> Entry {
+    Entry::new(0x7f, 1).word(11, 0x14).word(12, to)
+}
+
+/// Enabled, with entries of 64 and 16 bytes.
+pub const ENABLED: u32 = 0x0046_0001;
+
+/// Data for a command that asked for them.
+pub fn data(command: u16, transfer: u16, offset: u32, last: bool, data: &[u8]) -> Vec<u8> {
+    let mut header = [0; 16];
+    header[0..2].copy_from_slice(&command.to_le_bytes());
+    header[2..4].copy_from_slice(&transfer.to_le_bytes());
+    header[4..8].copy_from_slice(&offset.to_le_bytes());
+    header[8..12].copy_from_slice(&(data.len() as u32).to_le_bytes());
+    unit(6, if last { 4 } else { 0 }, &header, data, (false, false))
+}
+
+/// What a controller sent, one unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    Initialized {
+        digests: u8,
+        most_data: u32,
+    },
+    Completed {
+        id: u16,
+        status: u16,
+        result: u64,
+        head: u16,
+    },
+    Data {
+        id: u16,
+        data: Vec<u8>,
+        success: bool,
+    },
+    Asks {
+        id: u16,
+        transfer: u16,
+        length: u32,
+    },
+    Ends {
+        status: u16,
+        about: u32,
+    },
+}
+
+/// All that a controller sent. Digests are taken for right.
+pub fn said(mut bytes: &[u8]) -> Vec<Said> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
+        let whole = u32_at(4) as usize;
+        all.push(match bytes[0] {
+            1 => Said::Initialized {
+                digests: bytes[11],
+                most_data: u32_at(12),
+            },
+            3 => Said::Ends {
+                status: u16_at(8),
+                about: u32_at(10),
+            },
+            5 => Said::Completed {
+                id: u16_at(20),
+                status: u16_at(22) >> 1,
+                result: u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32,
+                head: u16_at(16),
+            },
+            7 => {
+                let start = usize::from(bytes[3]);
+                let data = bytes[start..start + u32_at(16) as usize].to_vec();
+                Said::Data {
+                    id: u16_at(8),
+                    data,
+                    success: bytes[1] & 8 != 0,
+                }
+            }
+            9 => Said::Asks {
+                id: u16_at(8),
+                transfer: u16_at(10),
+                length: u32_at(16),
+            },
+            other => panic!("a controller does not send units of type {other}"),
+        });
+        bytes = &bytes[whole..];
+    }
+    all
+}
