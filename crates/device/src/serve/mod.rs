@@ -124,7 +124,10 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Err
         model.precondition(options.precondition, &mut || proceed())?;
     }
     let facts = facts(options, size_bytes, backing.is_some(), model.as_ref());
-    let store = Store::new(size_bytes, backing)?;
+    let mut store = Store::new(size_bytes, backing)?;
+    if options.prefault {
+        store.grant()?;
+    }
     let served = Served::new(facts, store, model, Clock::start())?;
     let opened = options.transports.iter().zip(0..);
     let opened = opened.map(|(asked, number)| transport::open(number, asked));

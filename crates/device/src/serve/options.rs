@@ -20,6 +20,7 @@ pub enum Poll {
 /// What is served and how. Read from JSON; what is absent is as in [`Options::default`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(clippy::struct_excessive_bools)] // what a user may want or not
 pub struct Options {
     /// Size of the drive; without it that of the backing file.
     pub size_bytes: Option<u64>,
@@ -54,6 +55,9 @@ pub struct Options {
     pub calibrate: bool,
     /// Unix socket that answers what the drive counts.
     pub stats_socket: Option<PathBuf>,
+    /// Whether all memory is taken at the start: that takes some tenths of a second for each GiB, and
+    /// no first write of a page waits for the system later.
+    pub prefault: bool,
     /// Memory that the drive may take; without it what the system has left.
     pub available_bytes: Option<u64>,
     /// Its serial number.
@@ -78,6 +82,7 @@ impl Default for Options {
             idle_ms: 200,
             calibrate: true,
             stats_socket: None,
+            prefault: false,
             available_bytes: None,
             serial: "IOASSAY1".into(),
         }

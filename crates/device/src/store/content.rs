@@ -54,6 +54,32 @@ impl Content {
         }
     }
 
+    /// All its memory is granted now, in large pages where the system has them, so that no write waits
+    /// for that.
+    ///
+    /// # Errors
+    /// [`Error::System`] when there is not enough.
+    pub fn grant(&mut self) -> Result<(), Error> {
+        let base = self.base.as_ptr().cast();
+        // SAFETY: the own mapping, whose content this does not change. Without large pages small ones do.
+        let granted = unsafe {
+            libc::madvise(base, self.length, libc::MADV_HUGEPAGE);
+            libc::madvise(base, self.length, libc::MADV_POPULATE_WRITE)
+        };
+        let error = std::io::Error::last_os_error();
+        if granted == 0 {
+            return Ok(());
+        }
+        if error.raw_os_error() != Some(libc::EINVAL) {
+            return Err(Error::system("cannot have all memory at once", error));
+        }
+        // Linux knows it from 5.14 on.
+        for page in self.bytes_mut().chunks_mut(PAGE_BYTES) {
+            page[0] = std::hint::black_box(page[0]);
+        }
+        Ok(())
+    }
+
     /// All of it.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -101,6 +127,8 @@ mod tests {
     #[test]
     fn zeroes_are_just_those_of_the_range() {
         let mut content = Content::new(1 << 20).expect("memory");
+        assert!(content.bytes().iter().all(|&byte| byte == 0));
+        content.grant().expect("memory");
         assert!(content.bytes().iter().all(|&byte| byte == 0));
         for (from, length) in [(1000, 100), (4097, 300_000), (0, 1 << 20), (8192, 262_144)] {
             content.bytes_mut().fill(7);

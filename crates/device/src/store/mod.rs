@@ -52,6 +52,14 @@ impl Store {
         })
     }
 
+    /// All memory is granted now; see [`Content::grant`].
+    ///
+    /// # Errors
+    /// [`Error::System`] when there is not enough.
+    pub fn grant(&mut self) -> Result<(), Error> {
+        self.present.grant()
+    }
+
     /// The backing file.
     #[must_use]
     pub fn backing(&self) -> Option<&Backing> {

@@ -1,0 +1,144 @@
+//! What a command costs the drive, without any transport: the clock is set to when something is due,
+//! so that nothing waits for the model's time. A transport adds its own.
+//!
+//! `cargo bench -p ioassay-device --bench served [-- THOUSANDS [ROUNDS]]`
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use ioassay_device::clock::Clock;
+use ioassay_device::command::{Drive, Facts};
+use ioassay_device::figures::Delivered;
+use ioassay_device::geometry::{BufferOptions, Geometry};
+use ioassay_device::model::Model;
+use ioassay_device::served::Served;
+use ioassay_device::store::{Backing, Store};
+use ioassay_device::{Command, Op, Tag};
+
+const SIZE_BYTES: u64 = 1 << 30;
+const PAGE: u64 = 4096;
+const DEPTH: usize = 32;
+
+struct Case {
+    name: &'static str,
+    model: &'static str,
+    policy: &'static str,
+    op: Op,
+    backed: bool,
+}
+
+fn served(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Served {
+    let buffer = BufferOptions {
+        policy: case.policy.into(),
+        ..BufferOptions::default()
+    };
+    let model = Model::new(
+        case.model,
+        SIZE_BYTES,
+        &Geometry::default(),
+        &buffer,
+        u64::MAX,
+    );
+    let path = folder.path().join("backing");
+    let backing = case
+        .backed
+        .then(|| Backing::open(&path, Some(SIZE_BYTES), false).expect("a file"));
+    let facts = Facts {
+        size_bytes: SIZE_BYTES,
+        block_bytes: 512,
+        read_only: false,
+        volatile_cache: true,
+        serial: String::new(),
+        model: String::new(),
+        firmware: String::new(),
+    };
+    let mut store = Store::new(SIZE_BYTES, backing).expect("memory");
+    store.grant().expect("memory");
+    let clock = Clock::Set(Arc::clone(clock));
+    Served::new(facts, store, model.expect("a model"), clock).expect("a drive")
+}
+
+/// Nanoseconds of a command.
+fn cost_ns(case: &Case, commands: u64) -> f64 {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(AtomicU64::new(0));
+    let mut served = served(case, &clock, &folder);
+    let data = vec![7; PAGE as usize];
+    let data = if case.op == Op::Write { &data[..] } else { &[] };
+    let mut chance = 1_u64;
+    let mut due: Vec<Delivered> = Vec::new();
+    let mut answered = 0;
+    let begin = Instant::now();
+    while answered < commands {
+        while served.in_flight() < DEPTH {
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let page = (chance >> 33) % (SIZE_BYTES / PAGE);
+            let tag = Tag {
+                transport: 0,
+                queue: 0,
+                command: 0,
+            };
+            let command = Command {
+                tag,
+                op: case.op,
+                offset_bytes: page * PAGE,
+                length_bytes: PAGE,
+                fua: false,
+            };
+            served.submit(command, data);
+        }
+        if let Some(next_ps) = served.next_ps() {
+            clock.fetch_max(next_ps, Ordering::Relaxed);
+        }
+        served.due(&mut due);
+        served.delivered(&due);
+        answered += due.len() as u64;
+        due.clear();
+    }
+    begin.elapsed().as_nanos() as f64 / answered as f64
+}
+
+fn main() {
+    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
+    let commands = numbers.next().unwrap_or(500) * 1000;
+    let rounds = numbers.next().unwrap_or(3);
+    let case = |name, model, policy, op, backed| Case {
+        name,
+        model,
+        policy,
+        op,
+        backed,
+    };
+    let cases = [
+        case("no model, read", "none", "none", Op::Read, false),
+        case("no model, write", "none", "none", Op::Write, false),
+        case("no model, write, backed", "none", "none", Op::Write, true),
+        case("thesis, read", "thesis", "none", Op::Read, false),
+        case("thesis, write", "thesis", "none", Op::Write, false),
+        case("thesis with lru, write", "thesis", "lru", Op::Write, false),
+        case(
+            "thesis with idle-cold, write",
+            "thesis",
+            "idle-cold",
+            Op::Write,
+            false,
+        ),
+        case(
+            "thesis with lru, write, backed",
+            "thesis",
+            "lru",
+            Op::Write,
+            true,
+        ),
+    ];
+    println!("{commands} commands of 4 KiB at depth {DEPTH}, least of {rounds}");
+    for case in &cases {
+        let least = (0..rounds)
+            .map(|_| cost_ns(case, commands))
+            .fold(f64::MAX, f64::min);
+        println!("{:<32} {least:8.0} ns a command", case.name);
+    }
+}
