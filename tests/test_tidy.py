@@ -85,7 +85,7 @@ CRATES: dict[str, set[str]] = {
     "sim": {"block", "stats"},
     "fiolog": {"stats"},
     "filesuite": {"stats"},
-    "device": {"sim", "block"},
+    "device": {"sim", "block", "stats"},
     "witness": {"block", "stats"},
     "py": {"stats", "block", "sim", "fiolog", "filesuite", "device", "witness"},
 }
