@@ -113,6 +113,43 @@ fn trims_of_parts_of_pages_are_zeroes_and_no_more() {
 }
 
 #[test]
+fn large_trims_let_others_pass() {
+    for model in ["thesis", "none"] {
+        let made = Made {
+            pages: 64 << 8, // 64 MiB
+            model,
+            ..Made::default()
+        };
+        let mut bench = Bench::new(&made);
+        bench.write(0, &vec![9; 4 << 20]);
+        bench.write(made.size_bytes() - PAGE, &[9; PAGE as usize]);
+        bench.settle();
+        let trim = bench.submit(Op::Trim, 512, made.size_bytes() - 512, false, &[]);
+        let read = bench.submit(Op::Read, 0, 512, false, &[]);
+        let commands: Vec<u64> = bench
+            .settle()
+            .iter()
+            .map(|one| one.command.tag.command)
+            .collect();
+        assert!(commands.contains(&trim) && commands.contains(&read));
+        if model == "none" {
+            assert_eq!(commands, [read, trim]);
+        }
+        let content = bench.content();
+        assert!(content[..512].iter().all(|&byte| byte == 9));
+        assert!(content[512..].iter().all(|&byte| byte == 0));
+        // Nothing of one that is under way is left after a cut.
+        bench.submit(Op::Trim, 0, made.size_bytes(), false, &[]);
+        bench.served.power_cut();
+        assert_eq!(bench.settle()[0].status, Status::PowerLost);
+        assert_eq!(
+            (bench.served.in_flight(), bench.served.next_ps()),
+            (0, None)
+        );
+    }
+}
+
+#[test]
 fn the_counts_add_up() {
     let made = Made {
         policy: "lru",

@@ -15,6 +15,7 @@ impl Served {
     /// [`delivered`](Served::delivered) is to be told.
     pub fn due(&mut self, into: &mut Vec<Delivered>) {
         let now_ps = self.clock.now_ps();
+        self.go_on_trimming(now_ps);
         self.go_on(now_ps);
         self.synced(now_ps);
         while let Some(ready) = self
@@ -85,11 +86,15 @@ impl Served {
         });
     }
 
-    /// A part of a command is complete; the last one carries it out.
     fn completed(&mut self, request: u64, at_ps: u64) {
         let Some(slot) = self.by_request.remove(&request) else {
             return;
         };
+        self.part_done(slot, at_ps);
+    }
+
+    /// A part of a command is done; the last one carries it out.
+    pub(super) fn part_done(&mut self, slot: u32, at_ps: u64) {
         let left = &mut self.slots.get(slot).parts;
         *left = left.saturating_sub(1);
         if *left == 0 {

@@ -1,14 +1,15 @@
 //! The drive that transports see: content, model, and what is between them.
 //!
-//! A command changes the content when it comes; when it is answered the model says. `take` has what
-//! a command does, `flow` what follows later, `power` what a power cut or the end leaves.
+//! A command changes the content when it comes; when it is answered the model says. `take` and `trim`
+//! have what a command does, `flow` what follows later, `power` what a power cut or the end leaves.
 
 mod flow;
 mod power;
 mod slots;
 mod take;
+mod trim;
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::feed::Event;
@@ -22,6 +23,7 @@ use crate::store::{Store, Syncer};
 use crate::volatile::Volatile;
 use crate::{Error, Status};
 use slots::{Ready, Slots};
+use trim::Trimming;
 
 /// A drive that is served.
 pub struct Served {
@@ -41,6 +43,8 @@ pub struct Served {
     ready: BinaryHeap<Ready>,
     /// Of each transport, picoseconds.
     floors_ps: Vec<u64>,
+    /// Trims that go on.
+    trims: VecDeque<Trimming>,
     events: Vec<Event>,
     /// Present content that became durable and that the backing file has not yet.
     keeps: Vec<(u64, u64)>,
@@ -84,6 +88,7 @@ impl Served {
             by_request: HashMap::new(),
             ready: BinaryHeap::new(),
             floors_ps: Vec::new(),
+            trims: VecDeque::new(),
             events: Vec::new(),
             keeps: Vec::new(),
             figures: Figures::default(),
@@ -129,7 +134,8 @@ impl Served {
     pub fn next_ps(&self) -> Option<u64> {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
         let ready_ps = self.ready.peek().map(|ready| ready.deadline_ps);
-        model_ps.into_iter().chain(ready_ps).min()
+        let trim_ps = (!self.trims.is_empty()).then(|| self.clock.now_ps());
+        model_ps.into_iter().chain(ready_ps).chain(trim_ps).min()
     }
 
     /// Answers were given to the system, just now.

@@ -49,6 +49,7 @@ impl Served {
     fn abandon(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
         self.era = self.era.wrapping_add(1);
         self.by_request.clear();
+        self.trims.clear();
         self.ready.clear();
         for number in self.slots.numbers() {
             let slot = self.slots.get(number);

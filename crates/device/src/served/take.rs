@@ -38,7 +38,7 @@ impl Served {
     }
 
     /// A part of a command goes to the model; its number, unless there is none.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         slot: u32,
         kind: Kind,
@@ -60,7 +60,7 @@ impl Served {
 
     /// Data, or zeroes, are written. What flash has of each page is kept until the model says that
     /// it has the new; without a model it has it at once.
-    fn write(
+    pub(super) fn write(
         &mut self,
         slot: u32,
         range: (u64, u64),
@@ -93,36 +93,7 @@ impl Served {
         }
     }
 
-    /// The pages within the range are discarded; what it has of others is overwritten with zeroes.
-    fn trim(&mut self, slot: u32, range: (u64, u64), fua: bool, now_ps: u64) -> Result<(), Status> {
-        let (offset, length) = range;
-        let page_bytes = self.page_bytes();
-        let end = offset + length;
-        let first = offset.next_multiple_of(page_bytes);
-        // The drive's last page may be a part of one of the model's.
-        let last = if end == self.facts.size_bytes {
-            end
-        } else {
-            end / page_bytes * page_bytes
-        };
-        if first >= last {
-            return self.write(slot, range, None, fua, now_ps);
-        }
-        if offset < first {
-            self.write(slot, (offset, first - offset), None, fua, now_ps)?;
-        }
-        if last < end {
-            self.write(slot, (last, end - last), None, fua, now_ps)?;
-        }
-        let inner = (first, last - first);
-        self.store.load_ends(inner.0, inner.1)?;
-        self.ask(slot, Kind::Trim, inner, false, now_ps)?;
-        self.volatile.trim(self.pages(inner));
-        self.store.zero(inner.0, inner.1);
-        self.store.keep_zeroes(inner.0, inner.1)
-    }
-
-    fn page_bytes(&self) -> u64 {
+    pub(super) fn page_bytes(&self) -> u64 {
         self.model.as_ref().map_or(4096, Model::page_bytes)
     }
 
