@@ -1,0 +1,411 @@
+//! Any bytes as what clients do: what they send, in which pieces, when the drive answers and when they
+//! vanish. Whatever it is, the drive gets only commands that lie within it, what is kept for a client is
+//! bounded, no answer is lost, and a client that behaves is served afterwards.
+
+#![allow(dead_code)] // each user needs one half
+
+use std::time::{Duration, Instant};
+
+use ioassay_device::command::Status;
+use ioassay_device::transport::nbd::{Export, Nbd};
+use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Subsystem};
+use ioassay_device::transport::socket::{Protocol, Then};
+
+use crate::host::{self, ENABLED, Entry};
+use crate::serve::Memory;
+
+const NAME: &str = "nqn.2016-06.io.example:drive";
+const SIZE_BYTES: u64 = 1 << 16;
+
+/// What one client may make the transport keep: the longest request, and answers to many.
+const MOST_KEPT_BYTES: usize = 96 << 20;
+
+/// Bytes that are used up; zeroes behind their end.
+struct Bytes<'a>(std::slice::Iter<'a, u8>);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> u8 {
+        self.0.next().copied().unwrap_or(0)
+    }
+
+    fn two(&mut self) -> u16 {
+        u16::from_le_bytes([self.next(), self.next()])
+    }
+
+    fn four(&mut self) -> u32 {
+        u32::from(self.two()) | u32::from(self.two()) << 16
+    }
+
+    fn some(&mut self, most: usize) -> Vec<u8> {
+        let count = usize::from(self.next()) % (most + 1);
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::from(self.next()) % from.len()]
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+}
+
+struct Client<S> {
+    session: S,
+    unread: Vec<u8>,
+    out: Vec<u8>,
+    open: bool,
+}
+
+/// A protocol and its clients.
+struct Crowd<P: Protocol> {
+    protocol: P,
+    drive: Memory,
+    clients: Vec<Client<P::Session>>,
+    start: Instant,
+    elapsed: Duration,
+}
+
+impl<P: Protocol> Crowd<P> {
+    fn new(protocol: P, clients: usize) -> Self {
+        let mut drive = Memory::new(SIZE_BYTES, 512);
+        drive.keeps = false;
+        let (start, elapsed) = (Instant::now(), Duration::ZERO);
+        let mut crowd = Self {
+            protocol,
+            drive,
+            clients: Vec::new(),
+            start,
+            elapsed,
+        };
+        for at in 0..clients {
+            let client = crowd.connect(at);
+            crowd.clients.push(client);
+        }
+        crowd
+    }
+
+    fn connect(&mut self, at: usize) -> Client<P::Session> {
+        let mut out = Vec::new();
+        let session = self
+            .protocol
+            .open(0, at as u32, self.start + self.elapsed, &mut out);
+        Client {
+            session,
+            unread: Vec::new(),
+            out,
+            open: true,
+        }
+    }
+
+    fn send(&mut self, at: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(at).filter(|client| client.open) else {
+            return;
+        };
+        client.unread.extend_from_slice(bytes);
+        let received = self.protocol.received(
+            &mut client.session,
+            &client.unread,
+            &mut client.out,
+            &mut self.drive,
+        );
+        assert!(received.consumed <= client.unread.len());
+        if let Then::Wants(wants) = received.then {
+            let left = client.unread.len() - received.consumed;
+            assert!(
+                wants > left,
+                "{wants} bytes are wanted and {left} are there"
+            );
+            assert!(wants <= (32 << 20) + 64, "{wants} bytes are wanted");
+        }
+        client.unread.drain(..received.consumed);
+        assert!(client.out.len() < MOST_KEPT_BYTES);
+        if matches!(received.then, Then::Ends(_)) {
+            self.close(at);
+        }
+        self.check();
+    }
+
+    fn close(&mut self, at: usize) {
+        let client = &mut self.clients[at];
+        if std::mem::take(&mut client.open) {
+            self.protocol.closed(&mut client.session);
+            client.unread.clear();
+        }
+    }
+
+    /// As many answers are due as all sessions wait for.
+    fn check(&self) {
+        let waits: usize = self
+            .clients
+            .iter()
+            .map(|client| self.protocol.in_flight(&client.session))
+            .sum();
+        assert_eq!(waits, self.drive.due.len());
+    }
+
+    /// Some answers, not in the order of the commands.
+    fn answer(&mut self, bytes: &mut Bytes<'_>) {
+        for _ in 0..=bytes.next() % 4 {
+            if self.drive.due.is_empty() {
+                break;
+            }
+            let number = usize::from(bytes.next()) % self.drive.due.len();
+            if let Some(mut answer) = self.drive.due.remove(number) {
+                if bytes.next() % 8 == 7 {
+                    answer.status =
+                        bytes.pick(&[Status::Failed, Status::NoSpace, Status::PowerLost]);
+                }
+                self.deliver(answer);
+            }
+        }
+        self.check();
+    }
+
+    fn deliver(&mut self, answer: ioassay_device::Answer) {
+        let client = &mut self.clients[answer.command.tag.queue as usize];
+        if client.open {
+            self.protocol
+                .answer(&mut client.session, answer, &mut client.out, &self.drive);
+        } else {
+            self.protocol.dropped(&mut client.session, answer);
+        }
+    }
+
+    fn tick(&mut self, seconds: u8) {
+        self.elapsed += Duration::from_secs(seconds.into());
+        for at in 0..self.clients.len() {
+            let now = self.start + self.elapsed;
+            let client = &mut self.clients[at];
+            if client.open
+                && self
+                    .protocol
+                    .tick(&mut client.session, now, &mut client.out)
+                    .is_some()
+            {
+                self.close(at);
+            }
+        }
+        self.protocol.attention();
+    }
+
+    /// A client vanishes; another may take its place when nothing is in flight.
+    fn reconnect(&mut self, at: usize) {
+        self.close(at);
+        if self.protocol.in_flight(&self.clients[at].session) == 0 {
+            self.clients[at] = self.connect(at);
+        }
+    }
+
+    /// Everybody leaves, and all that is due is answered.
+    fn finish(&mut self) {
+        for at in 0..self.clients.len() {
+            self.close(at);
+        }
+        while let Some(answer) = self.drive.due.pop_front() {
+            self.deliver(answer);
+        }
+        self.check();
+        for at in 0..self.clients.len() {
+            self.clients[at] = self.connect(at);
+        }
+    }
+
+    fn said(&mut self, at: usize) -> Vec<u8> {
+        while let Some(answer) = self.drive.due.pop_front() {
+            self.deliver(answer);
+        }
+        std::mem::take(&mut self.clients[at].out)
+    }
+}
+
+/// Clients of NBD.
+pub fn nbd(script: &[u8]) {
+    let mut bytes = Bytes(script.iter());
+    let mut crowd = Crowd::new(Nbd::new(Export::default()), 2);
+    let hello = [&3u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x01\0\0\0\0"].concat();
+    while !bytes.is_over() {
+        let at = usize::from(bytes.next()) % 2;
+        match bytes.next() % 8 {
+            0 => crowd.send(at, &hello),
+            1 => {
+                let data = bytes.some(40);
+                let mut option = [b"IHAVEOPT\0\0\0", &[bytes.next() % 13][..]].concat();
+                option.extend_from_slice(&(data.len() as u32).to_be_bytes());
+                option.extend_from_slice(&data);
+                crowd.send(at, &option);
+            }
+            2 => {
+                let raw = bytes.some(60);
+                crowd.send(at, &raw);
+            }
+            3 => crowd.answer(&mut bytes),
+            4 if bytes.next() % 8 == 0 => crowd.reconnect(at),
+            5 if bytes.next() % 8 == 0 => crowd.tick(bytes.next() % 16),
+            _ => {
+                let request = nbd_request(&mut bytes);
+                crowd.send(at, &request);
+            }
+        }
+    }
+    crowd.finish();
+    crowd.send(0, &hello);
+    crowd.said(0);
+    let mut read = [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &[0; 20],
+        &512u32.to_be_bytes(),
+    ]
+    .concat();
+    read[15] = 9;
+    crowd.send(0, &read);
+    assert_eq!(crowd.said(0).len(), 16 + 512);
+}
+
+fn nbd_request(bytes: &mut Bytes<'_>) -> Vec<u8> {
+    let (flags, kind) = (bytes.next() % 32, bytes.next() % 9);
+    let offset = u64::from(bytes.two()) * bytes.pick(&[1, 512, 512, 1 << 48]);
+    let length = u32::from(bytes.next()) * bytes.pick(&[0, 1, 512, 512, 1 << 20, 1 << 24]);
+    let mut request = [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &[0, flags, 0, kind],
+        b"a cookie",
+    ]
+    .concat();
+    request.extend_from_slice(&offset.to_be_bytes());
+    request.extend_from_slice(&length.to_be_bytes());
+    if kind == 1 && length <= 1 << 16 {
+        request.resize(28 + length as usize, bytes.next());
+    }
+    request
+}
+
+/// Hosts of NVMe over TCP.
+pub fn nvme_tcp(script: &[u8]) {
+    let mut bytes = Bytes(script.iter());
+    let mut subsystem = Subsystem::new(NAME).expect("a name");
+    (subsystem.controllers, subsystem.io_queues) = (2, 2);
+    let mut crowd = Crowd::new(NvmeTcp::new(subsystem), 4);
+    let mut digests = [(false, false); 4];
+    if bytes.next() % 2 == 0 {
+        associate(&mut crowd);
+    }
+    while !bytes.is_over() {
+        let at = usize::from(bytes.next()) % 4;
+        match bytes.next() % 12 {
+            0 => {
+                let wanted = bytes.next() % 5;
+                crowd.send(at, &host::initialize(bytes.next() % 40, wanted));
+                digests[at] = (wanted & 1 != 0, wanted & 2 != 0);
+            }
+            1 => {
+                let name = bytes.pick(&[NAME, DISCOVERY_NAME, "nqn.other"]);
+                let data = host::connect_data(bytes.pick(&[0xffff, 0, 1, 2]), name, "nqn.host");
+                let entry = host::connect(
+                    bytes.pick(&[0, 1, 2, 3]),
+                    bytes.pick(&[1, 2, 32, 1024]),
+                    bytes.two().into(),
+                );
+                crowd.send(at, &entry.capsule(&data, digests[at]));
+            }
+            2 => crowd.send(
+                at,
+                &host::configure(bytes.pick(&[ENABLED, 0, ENABLED | 1 << 14, 7]))
+                    .capsule(&[], digests[at]),
+            ),
+            3 => {
+                let raw = bytes.some(80);
+                crowd.send(at, &raw);
+            }
+            4 => crowd.answer(&mut bytes),
+            5 if bytes.next() % 8 == 0 => {
+                crowd.reconnect(at);
+                digests[at] = (false, false);
+            }
+            6 if bytes.next() % 4 == 0 => crowd.tick(bytes.next() % 16),
+            7 => {
+                let mut header = bytes.some(20);
+                header.resize(16, 0);
+                let kind = bytes.pick(&[0, 2, 3, 4, 6, 6, 6, 7, 9, 200]);
+                let unit = host::unit(kind, bytes.next(), &header, &bytes.some(64), digests[at]);
+                crowd.send(at, &unit);
+            }
+            8 => crowd.send(at, &asked_data(&mut bytes)),
+            9 if bytes.next() % 8 == 0 => crowd.protocol.namespace_changed(),
+            _ => {
+                let capsule = any_command(&mut bytes, digests[at]);
+                crowd.send(at, &capsule);
+            }
+        }
+    }
+    crowd.finish();
+    associate(&mut crowd);
+    crowd.said(1);
+    let read = Entry::new(2, 5).blocks(1, 2).pointer(0x5a, 0, 1024);
+    crowd.send(1, &read.capsule(&[], (false, false)));
+    assert!(matches!(&host::said(&crowd.said(1))[..],
+        [host::Said::Data { data, .. }, host::Said::Completed { status: 0, .. }] if data.len() == 1024));
+}
+
+/// An admin queue and an I/O queue that do everything right.
+fn associate(crowd: &mut Crowd<NvmeTcp>) {
+    let plain = (false, false);
+    crowd.send(0, &host::initialize(0, 0));
+    crowd.send(
+        0,
+        &host::connect(0, 32, 0).capsule(&host::connect_data(0xffff, NAME, "nqn.host"), plain),
+    );
+    crowd.send(0, &host::configure(ENABLED).capsule(&[], plain));
+    crowd.send(1, &host::initialize(0, 0));
+    crowd.send(
+        1,
+        &host::connect(1, 32, 0).capsule(&host::connect_data(1, NAME, "nqn.host"), plain),
+    );
+}
+
+fn asked_data(bytes: &mut Bytes<'_>) -> Vec<u8> {
+    let (id, transfer) = (u16::from(bytes.next() % 4), u16::from(bytes.next() % 4));
+    let offset = u32::from(bytes.next() % 32) * 4096;
+    let length = usize::from(bytes.next() % 32) * 4096;
+    host::data(
+        id,
+        transfer,
+        offset,
+        bytes.next() % 2 == 0,
+        &vec![1; length],
+    )
+}
+
+fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
+    let opcode = bytes.pick(&[
+        0, 1, 1, 1, 2, 2, 5, 8, 9, 0x0c, 6, 0x0a, 0x18, 0x7f, 4, 0xff,
+    ]);
+    let id = bytes.pick(&[0, 1, 2, 3, 700, 65535]);
+    let mut entry = Entry::new(opcode, id).namespace(bytes.pick(&[1, 1, 1, 0, 2, u32::MAX]));
+    entry = entry.word(
+        10,
+        bytes.pick(&[0, 1, 7, 100, 127, 128, 0x0001_0000, 0x03ff_0002]),
+    );
+    entry = entry.word(11, bytes.pick(&[0, 0, 0, 4, 0x14, u32::MAX]));
+    let blocks = bytes.pick(&[1u32, 2, 16, 64, 128, 65536]);
+    entry = entry.word(12, (blocks - 1) | u32::from(bytes.next()) << 24);
+    let length = bytes.pick(&[
+        blocks.wrapping_mul(512),
+        blocks.wrapping_mul(512),
+        4096,
+        16,
+        0,
+        u32::MAX,
+    ]);
+    let in_capsule = bytes.next() % 2 == 0;
+    entry = entry.pointer(if in_capsule { 0x01 } else { 0x5a }, 0, length);
+    if bytes.next() % 8 == 0 {
+        entry.0[usize::from(bytes.next()) % 64] = bytes.next();
+    }
+    let data = if in_capsule && length <= 8192 {
+        vec![bytes.next(); length as usize]
+    } else {
+        Vec::new()
+    };
+    entry.capsule(&data, digests)
+}

@@ -1,0 +1,163 @@
+//! A subsystem and hosts whose bytes go in by hand.
+
+#![allow(dead_code)] // each test file uses what it needs
+
+use std::time::{Duration, Instant};
+
+use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data, initialize, said};
+use crate::serve::Memory;
+use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
+use ioassay_device::transport::socket::{End, Protocol, Then};
+
+pub const NAME: &str = "nqn.2016-06.io.example:drive";
+pub const HOST: &str = "nqn.2016-06.io.example:host";
+pub const RETRY_IS_VAIN: u16 = 1 << 14;
+
+/// A subsystem and its hosts, whose bytes go in by hand.
+pub struct Scene {
+    pub nvme: NvmeTcp,
+    pub drive: Memory,
+    pub sessions: Vec<Session>,
+    pub start: Instant,
+    pub digests: (bool, bool),
+    pub then: Then,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let nvme = NvmeTcp::new(Subsystem::new(NAME).unwrap());
+        let drive = Memory::new(4 << 20, 512);
+        let then = Then::Wants(1);
+        Self {
+            nvme,
+            drive,
+            sessions: Vec::new(),
+            start: Instant::now(),
+            digests: (false, false),
+            then,
+        }
+    }
+
+    /// An admin queue (0) and an I/O queue (1) of an enabled controller.
+    pub fn connected() -> Self {
+        let mut scene = Self::new();
+        scene.admin(NAME, 0);
+        scene.io(1, 32);
+        scene
+    }
+
+    pub fn open(&mut self) -> usize {
+        let at = self.sessions.len();
+        let mut out = Vec::new();
+        self.sessions
+            .push(self.nvme.open(0, at as u32, self.start, &mut out));
+        let digests = u8::from(self.digests.0) | u8::from(self.digests.1) << 1;
+        self.send(at, &initialize(0, digests));
+        at
+    }
+
+    pub fn admin(&mut self, name: &str, keep_alive_ms: u32) -> usize {
+        let at = self.open();
+        let capsule =
+            connect(0, 32, keep_alive_ms).capsule(&connect_data(0xffff, name, HOST), self.digests);
+        assert!(matches!(
+            self.send(at, &capsule)[..],
+            [Said::Completed { status: 0, .. }]
+        ));
+        assert_eq!(self.ask(at, configure(ENABLED)), (0, 0));
+        at
+    }
+
+    pub fn io(&mut self, number: u16, entries: u16) -> usize {
+        let at = self.open();
+        let capsule =
+            connect(number, entries, 0).capsule(&connect_data(1, NAME, HOST), self.digests);
+        assert!(matches!(
+            self.send(at, &capsule)[..],
+            [Said::Completed { status: 0, .. }]
+        ));
+        at
+    }
+
+    /// Sends bytes, lets the drive answer, and gives what came back.
+    pub fn send(&mut self, at: usize, bytes: &[u8]) -> Vec<Said> {
+        let mut out = Vec::new();
+        let received = self
+            .nvme
+            .received(&mut self.sessions[at], bytes, &mut out, &mut self.drive);
+        self.then = received.then;
+        let ended = matches!(received.then, Then::Ends(_));
+        assert!(ended || received.consumed == bytes.len(), "{received:?}");
+        let mut all = said(&out);
+        all.extend(self.answers(at));
+        all
+    }
+
+    pub fn answers(&mut self, at: usize) -> Vec<Said> {
+        let mut out = Vec::new();
+        while let Some(answer) = self.drive.due.pop_front() {
+            self.nvme
+                .answer(&mut self.sessions[at], answer, &mut out, &self.drive);
+        }
+        said(&out)
+    }
+
+    /// The status and result of a command without data.
+    pub fn ask(&mut self, at: usize, entry: Entry) -> (u16, u64) {
+        self.ask_with(at, entry, &[])
+    }
+
+    pub fn ask_with(&mut self, at: usize, entry: Entry, data: &[u8]) -> (u16, u64) {
+        let capsule = entry.capsule(data, self.digests);
+        match &self.send(at, &capsule)[..] {
+            [Said::Completed { status, result, .. }] => (*status, *result),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn tick(&mut self, at: usize, after: Duration) -> (Option<End>, Vec<Said>) {
+        let mut out = Vec::new();
+        let end = self
+            .nvme
+            .tick(&mut self.sessions[at], self.start + after, &mut out);
+        (end, said(&out))
+    }
+
+    pub fn identify(&mut self, what: u32, namespace: u32) -> Result<Vec<u8>, u16> {
+        let entry = Entry::new(6, 9)
+            .namespace(namespace)
+            .word(10, what)
+            .pointer(0x5a, 0, 4096);
+        match &self.send(0, &entry.capsule(&[], self.digests))[..] {
+            [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
+            [Said::Completed { status, .. }] => Err(*status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn log(&mut self, page: u32, length: u32, offset: u32) -> Result<Vec<u8>, u16> {
+        let entry = Entry::new(2, 9).pointer(0x5a, 0, length).word(12, offset);
+        let entry = entry.word(10, page | (length / 4 - 1) << 16);
+        match &self.send(0, &entry.capsule(&[], self.digests))[..] {
+            [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
+            [Said::Completed { status, .. }] => Err(*status),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn read(id: u16, first: u64, blocks: u32) -> Entry {
+    Entry::new(2, id)
+        .blocks(first, blocks)
+        .pointer(0x5a, 0, blocks * 512)
+}
+
+pub fn write(id: u16, first: u64, blocks: u32) -> Entry {
+    Entry::new(1, id)
+        .blocks(first, blocks)
+        .pointer(0x01, 0, blocks * 512)
+}
+
+pub fn vain(status: u16) -> u16 {
+    status | RETRY_IS_VAIN
+}

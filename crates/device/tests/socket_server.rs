@@ -1,0 +1,318 @@
+//! The loop over connections, with real sockets: limits, clients that vanish, that do not read, that
+//! dawdle and that talk nonsense, each beside one that behaves.
+
+mod host;
+mod serve;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use ioassay_device::client::{Initiator, Request, Waiting, nbd as nbd_client};
+use ioassay_device::command::Drive;
+use ioassay_device::transport::Transport;
+use ioassay_device::transport::nbd::{self, Export, Nbd};
+use ioassay_device::transport::nvme_tcp::{self, Subsystem};
+use ioassay_device::transport::socket::{Endpoint, Server};
+use serve::{Memory, Served, round};
+
+/// After so long without anything nothing more is expected.
+const QUIET: Duration = Duration::from_millis(60);
+
+/// What has to come comes within this, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn nbd_server(connections: usize) -> (Server<Nbd>, std::net::SocketAddr) {
+    let export = Export {
+        connections,
+        ..Export::default()
+    };
+    let server = nbd::serve(export, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
+    let Endpoint::Tcp(at) = *server.endpoint() else {
+        panic!("asked for TCP")
+    };
+    (server, at)
+}
+
+/// Says hello and begins the transmission.
+fn begin(at: std::net::SocketAddr) -> TcpStream {
+    let mut client = TcpStream::connect(at).unwrap();
+    client
+        .write_all(&[&3u32.to_be_bytes()[..], b"IHAVEOPT\0\0\0\x01\0\0\0\0"].concat())
+        .unwrap();
+    client
+}
+
+fn read_request(length: u32) -> Vec<u8> {
+    [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &[0; 20],
+        &length.to_be_bytes(),
+    ]
+    .concat()
+}
+
+/// Rounds until nothing has happened for a while.
+fn settle(server: &mut Server<Nbd>, drive: &mut Memory) {
+    let mut quiet = Instant::now();
+    while quiet.elapsed() < QUIET {
+        if round(server, drive) {
+            quiet = Instant::now();
+        }
+    }
+}
+
+/// As [`settle`], but the drive answers nothing.
+fn settle_unanswered(server: &mut Server<Nbd>, drive: &mut Memory) {
+    let mut quiet = Instant::now();
+    while quiet.elapsed() < QUIET {
+        if server.poll(drive).unwrap() {
+            quiet = Instant::now();
+        }
+        server.send().unwrap();
+    }
+}
+
+/// Rounds until so many bytes came, or the server closed the connection; the bytes.
+fn receive(
+    server: &mut dyn Transport,
+    drive: &mut Memory,
+    client: &mut TcpStream,
+    most: usize,
+) -> Vec<u8> {
+    client.set_nonblocking(true).unwrap();
+    let (mut all, start) = (vec![0; most], Instant::now());
+    let mut came = 0;
+    while came < most {
+        assert!(start.elapsed() < PATIENCE, "{came} of {most} bytes came");
+        round(server, drive);
+        match client.read(&mut all[came..]) {
+            Ok(0) => break,
+            Ok(bytes) => came += bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    all.truncate(came);
+    all
+}
+
+/// Whether the server closes the connection.
+fn ends(server: &mut dyn Transport, drive: &mut Memory, client: &mut TcpStream) -> bool {
+    receive(server, drive, client, 1000).len() < 1000
+}
+
+/// Whether it has not closed it.
+fn is_open(client: &mut TcpStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    let mut rest = Vec::new();
+    client
+        .read_to_end(&mut rest)
+        .is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn more_clients_than_allowed_are_turned_away_until_one_leaves() {
+    let (mut server, at) = nbd_server(2);
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut clients: Vec<_> = (0..3).map(|_| begin(at)).collect();
+    settle(&mut server, &mut drive);
+    assert_eq!(server.connections(), 2);
+    assert!(ends(&mut server, &mut drive, &mut clients[2]));
+    assert!(is_open(&mut clients[0]));
+    clients.remove(0);
+    settle(&mut server, &mut drive);
+    let mut late = begin(at);
+    settle(&mut server, &mut drive);
+    assert!(is_open(&mut late));
+    assert_eq!(server.connections(), 2);
+}
+
+#[test]
+fn a_vanished_clients_slot_is_free_when_its_last_answer_came() {
+    let (mut server, at) = nbd_server(1);
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut client = begin(at);
+    client.write_all(&read_request(4096).repeat(5)).unwrap();
+    settle_unanswered(&mut server, &mut drive);
+    assert_eq!(drive.due.len(), 5);
+    drop(client);
+    settle_unanswered(&mut server, &mut drive);
+    assert_eq!(server.connections(), 0);
+    let mut early = begin(at);
+    settle_unanswered(&mut server, &mut drive);
+    assert_eq!(
+        server.connections(),
+        0,
+        "answers to its number are still due"
+    );
+    let mut rest = [0; 1];
+    assert!(matches!(early.read(&mut rest), Ok(0) | Err(_)));
+    settle(&mut server, &mut drive);
+    let mut late = begin(at);
+    settle(&mut server, &mut drive);
+    assert!(is_open(&mut late));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_read_no_further_and_gets_everything_later() {
+    const READS: usize = 400;
+    let (mut server, at) = nbd_server(2);
+    let mut drive = Memory::new(1 << 20, 512);
+    drive.bytes.fill(7);
+    let mut lazy = begin(at);
+    lazy.write_all(&read_request(1 << 20).repeat(READS))
+        .unwrap();
+    settle(&mut server, &mut drive);
+    let taken = drive.seen.len();
+    assert!(taken < 60, "{taken} reads of 1 MiB were taken");
+    let mut other = begin(at);
+    other.write_all(&read_request(512)).unwrap();
+    settle(&mut server, &mut drive);
+    let answer = 18 + 10 + 16 + 512;
+    assert_eq!(
+        receive(&mut server, &mut drive, &mut other, answer).len(),
+        answer
+    );
+    let wanted = 18 + 10 + READS * (16 + (1 << 20));
+    assert_eq!(
+        receive(&mut server, &mut drive, &mut lazy, wanted).len(),
+        wanted
+    );
+    assert_eq!(drive.seen.len(), READS + 1);
+}
+
+#[test]
+fn nonsense_and_dawdling_disturb_nobody() {
+    let (mut server, at) = nbd_server(8);
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut slow = begin(at);
+    let mut mad = begin(at);
+    let request = read_request(512);
+    for (turn, byte) in request.iter().enumerate() {
+        slow.write_all(&[*byte]).unwrap();
+        if turn == 9 {
+            mad.write_all(&[0xee; 100]).unwrap();
+        }
+        round(&mut server, &mut drive);
+    }
+    assert!(ends(&mut server, &mut drive, &mut mad));
+    let answer = 18 + 10 + 16 + 512;
+    assert_eq!(
+        receive(&mut server, &mut drive, &mut slow, answer).len(),
+        answer
+    );
+    assert_eq!(drive.seen.len(), 1);
+}
+
+#[test]
+fn a_disconnect_is_answered_to_the_end() {
+    let (mut server, at) = nbd_server(1);
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut client = begin(at);
+    let mut bye = read_request(0);
+    bye[7] = 2;
+    client
+        .write_all(&[read_request(4096), bye].concat())
+        .unwrap();
+    settle_unanswered(&mut server, &mut drive);
+    let all = receive(&mut server, &mut drive, &mut client, 10_000);
+    assert_eq!(all.len(), 18 + 10 + 16 + 4096);
+    drop(client);
+    settle(&mut server, &mut drive);
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn a_host_that_breaks_the_rules_is_told_why() {
+    let subsystem = Subsystem::of("test");
+    let mut server = nvme_tcp::serve(subsystem, 0, &"127.0.0.1:0".parse().unwrap()).unwrap();
+    let Endpoint::Tcp(at) = *server.endpoint() else {
+        panic!("asked for TCP")
+    };
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut client = TcpStream::connect(at).unwrap();
+    client.write_all(&host::initialize(0, 0)).unwrap();
+    client.write_all(&[0xee; 4096]).unwrap();
+    let all = receive(&mut server, &mut drive, &mut client, 1000);
+    let said = host::said(&all);
+    assert!(matches!(
+        said[..],
+        [
+            host::Said::Initialized { .. },
+            host::Said::Ends {
+                status: 1,
+                about: 0
+            }
+        ]
+    ));
+}
+
+#[test]
+fn both_transports_measure_their_floor_and_leave() {
+    for name in ["nbd", "nvme-tcp"] {
+        let at: Endpoint = "127.0.0.1:0".parse().unwrap();
+        let mut drive = Memory::new(1 << 20, 512);
+        drive.keeps = false;
+        let mut transport: Box<dyn Transport> = match name {
+            "nbd" => Box::new(nbd::serve(Export::default(), 0, &at).unwrap()),
+            _ => Box::new(nvme_tcp::serve(Subsystem::of("test"), 0, &at).unwrap()),
+        };
+        let mut probe = transport.probe().unwrap();
+        let client = std::thread::spawn(move || probe.run(100));
+        while !client.is_finished() {
+            round(transport.as_mut(), &mut drive);
+        }
+        assert!(!client.join().unwrap().unwrap().is_empty(), "{name}");
+        let start = Instant::now();
+        while transport.connections() > 0 {
+            assert!(start.elapsed() < PATIENCE, "{name}");
+            round(transport.as_mut(), &mut drive);
+        }
+    }
+}
+
+#[test]
+fn many_clients_at_once_read_what_they_wrote() {
+    let (server, at) = nbd_server(16);
+    let mut drive = Memory::new(16 << 20, 512);
+    drive.keeps = false;
+    assert_eq!(drive.facts().block_bytes, 512);
+    let _served = Served::start(server, drive);
+    let clients: Vec<_> = (0..8u64)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let to = Endpoint::Tcp(at);
+                let structured = number % 2 == 0;
+                let mut client =
+                    nbd_client::Client::connect(&to, "", structured, Waiting::Sleeps).unwrap();
+                for turn in 0..50u64 {
+                    let (offset_bytes, length) = (
+                        number * (2 << 20) + turn * 512,
+                        512 * (turn as usize * 7 + 1),
+                    );
+                    let data = vec![(number * 31 + turn) as u8; length];
+                    client
+                        .call(Request::Write {
+                            offset_bytes,
+                            data: &data,
+                            fua: false,
+                        })
+                        .unwrap();
+                    let length_bytes = length as u32;
+                    let read = client
+                        .call(Request::Read {
+                            offset_bytes,
+                            length_bytes,
+                        })
+                        .unwrap();
+                    assert!(read == data, "client {number}, turn {turn}");
+                }
+                client.disconnect().unwrap();
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+}

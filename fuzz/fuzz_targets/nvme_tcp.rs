@@ -1,0 +1,13 @@
+//! Any bytes as what hosts of NVMe over TCP do: no command leaves the drive's bounds, no answer is lost, memory is
+//! bounded, and who behaves is served afterwards. What is tried is in `crates/device/tests/hostile`.
+
+#![no_main]
+
+#[path = "../../crates/device/tests/host/mod.rs"]
+mod host;
+#[path = "../../crates/device/tests/hostile/mod.rs"]
+mod hostile;
+#[path = "../../crates/device/tests/serve/mod.rs"]
+mod serve;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| hostile::nvme_tcp(script));
