@@ -231,10 +231,17 @@ fn what_cannot_be_served_is_said() {
         error.to_string()
     };
     let way = format!("nbd:unix:{}", folder.path().join("drive.sock").display());
-    let size = 16 << 20;
+    let (size, file) = (16 << 20, folder.path().join("backing"));
     for (options, wanted) in [
         (json!({"size_bytes": size}), "transports is 0"),
-        (json!({"transports": [way]}), "size is absent"),
+        (
+            json!({"transports": [way]}),
+            "(os error 2); wanted a size to make it",
+        ),
+        (
+            json!({"transports": [way], "backing_file": null}),
+            "size is absent",
+        ),
         (
             json!({"transports": [way], "size_bytes": 1000}),
             "size is 1000",
@@ -272,8 +279,14 @@ fn what_cannot_be_served_is_said() {
             "processor 1000",
         ),
     ] {
+        let mut options = options;
+        if options.get("backing_file").is_none() {
+            options["backing_file"] = json!(file);
+        }
         let seen = message(options.clone());
         assert!(seen.contains(wanted), "{options}: {seen}");
+        // No file is left of a drive that was never served.
+        assert!(!file.exists() || wanted == "processor 1000");
     }
     assert!(serde_json::from_value::<Options>(json!({"sise_bytes": 1})).is_err());
 }

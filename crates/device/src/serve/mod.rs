@@ -98,20 +98,7 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Err
         .available_bytes
         .or_else(|| available_bytes(Path::new("/")))
         .unwrap_or(u64::MAX);
-    let backing = match &options.backing_file {
-        None => None,
-        Some(path) => {
-            if let Some(size_bytes) = options.size_bytes {
-                check_size(options, size_bytes, available_bytes)?;
-            }
-            Some(Backing::open(path, options.size_bytes, options.read_only)?)
-        }
-    };
-    let size_bytes = match (&backing, options.size_bytes) {
-        (Some(backing), _) => backing.size_bytes(),
-        (None, Some(size_bytes)) => size_bytes,
-        (None, None) => return Err(Error::option("size", "absent", "a size, or a backing file")),
-    };
+    let size_bytes = wanted_size(options)?;
     let left_bytes = check_size(options, size_bytes, available_bytes)?;
     let mut model = Model::new(
         &options.model,
@@ -120,18 +107,47 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Err
         &options.buffer,
         left_bytes,
     )?;
-    if let Some(model) = model.as_mut().filter(|_| options.precondition > 0.0) {
-        model.precondition(options.precondition, &mut || proceed())?;
-    }
+    let opened = options.transports.iter().zip(0..);
+    let opened = opened.map(|(asked, number)| transport::open(number, asked));
+    let transports = opened.collect::<Result<_, _>>()?;
+    // After all that can be refused: a file is not made for a drive that cannot be.
+    let backing = match &options.backing_file {
+        None => None,
+        Some(path) => Some(Backing::open(path, Some(size_bytes), options.read_only)?),
+    };
     let facts = facts(options, size_bytes, backing.is_some(), model.as_ref());
     let mut store = Store::new(size_bytes, backing)?;
     if options.prefault {
         store.grant()?;
     }
+    if let Some(model) = model.as_mut().filter(|_| options.precondition > 0.0) {
+        model.precondition(options.precondition, &mut || proceed())?;
+    }
     let served = Served::new(facts, store, model, Clock::start())?;
-    let opened = options.transports.iter().zip(0..);
-    let opened = opened.map(|(asked, number)| transport::open(number, asked));
-    Serving::new(served, opened.collect::<Result<_, _>>()?)
+    Serving::new(served, transports)
+}
+
+/// The size that options say, or that of the backing file.
+fn wanted_size(options: &Options) -> Result<u64, Error> {
+    let Some(path) = &options.backing_file else {
+        let size_bytes = options.size_bytes;
+        return size_bytes
+            .ok_or_else(|| Error::option("size", "absent", "a size, or a backing file"));
+    };
+    if let Some(size_bytes) = options.size_bytes {
+        return Ok(size_bytes);
+    }
+    let wrong = |what: String| Error::Backing {
+        path: path.clone(),
+        what,
+    };
+    match std::fs::metadata(path) {
+        Ok(about) if about.len() > 0 => Ok(about.len()),
+        Ok(_) => Err(wrong(
+            "is empty, wanted one that holds a drive, or a size".into(),
+        )),
+        Err(error) => Err(wrong(format!("{error}; wanted a size to make it"))),
+    }
 }
 
 /// Whether the machine has room for it; what is left beside its content.
