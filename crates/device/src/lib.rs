@@ -18,6 +18,7 @@ mod error;
 pub mod figures;
 pub mod geometry;
 pub mod model;
+mod numbered;
 pub mod serve;
 pub mod served;
 pub mod statistics;

@@ -9,8 +9,10 @@
 //!
 //! A page is one of the model's. Trims are durable at once, as they are in the model.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
+
+use crate::numbered::Numbered;
 
 /// Copies that are kept for the next page, so that none has to be allocated.
 const SPARE_COPIES: usize = 256;
@@ -83,7 +85,7 @@ pub enum Durable<'a> {
 /// All pages of which flash has not all.
 #[derive(Debug, Default)]
 pub struct Volatile {
-    pages: HashMap<u32, Entry>,
+    pages: Numbered<u32, Entry>,
     spare: Vec<Box<[u8]>>,
     copies: usize,
 }

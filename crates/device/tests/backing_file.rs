@@ -201,7 +201,10 @@ fn a_file_that_takes_no_more_is_a_full_drive() {
         .output()
         .expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
 }
 
 /// The file may have 32 or 64 KiB (the shell's blocks are of 512 or 1024 bytes); the drive has 256.

@@ -9,7 +9,7 @@ mod slots;
 mod take;
 mod trim;
 
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::feed::Event;
@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::command::{Command, Drive, Facts, Health, Op};
 use crate::figures::{Delivered, Figures};
 use crate::model::Model;
+use crate::numbered::Numbered;
 use crate::statistics::{Buffered, Snapshot};
 use crate::store::{Store, Syncer};
 use crate::volatile::Volatile;
@@ -39,7 +40,7 @@ pub struct Served {
     era: u32,
     slots: Slots,
     /// By the model's numbers of requests.
-    by_request: HashMap<u64, u32>,
+    by_request: Numbered<u64, u32>,
     ready: BinaryHeap<Ready>,
     /// Of each transport, picoseconds.
     floors_ps: Vec<u64>,
@@ -85,7 +86,7 @@ impl Served {
             syncer,
             era: 0,
             slots: Slots::default(),
-            by_request: HashMap::new(),
+            by_request: Numbered::default(),
             ready: BinaryHeap::new(),
             floors_ps: Vec::new(),
             trims: VecDeque::new(),

@@ -179,9 +179,11 @@ impl Store {
             self.owed.extend(units(offset_bytes, length_bytes));
         } else if !self.owed.is_empty() {
             // What lies in a unit beside the range may be owed still.
-            let whole =
-                offset_bytes.div_ceil(UNIT_BYTES)..(offset_bytes + length_bytes) / UNIT_BYTES;
-            self.owed.retain(|unit| !whole.contains(unit));
+            let first = offset_bytes.div_ceil(UNIT_BYTES);
+            let end = ((offset_bytes + length_bytes) / UNIT_BYTES).max(first);
+            while let Some(&unit) = self.owed.range(first..end).next() {
+                self.owed.remove(&unit);
+            }
         }
         done
     }
