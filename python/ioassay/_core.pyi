@@ -20,6 +20,8 @@ __all__ = [
     "RefusalError",
     "Series",
     "Witness",
+    "device_models",
+    "device_serve",
     "drive_check",
     "filesuite_cells",
     "filesuite_run",
@@ -346,6 +348,16 @@ def simulate(source: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     of results are in picoseconds, those of histograms in nanoseconds. CoreError for what cannot be
     of the setup, and with the path and the line, byte or request for what is wrong with the trace;
     OSError with the path for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
+    """
+
+def device_models() -> list[tuple[str, str]]:
+    """Names of the models that a served drive may have, and what they are."""
+
+def device_serve(options: str, ready: Callable[[str], None]) -> str:
+    """Serve a drive until SIGTERM, SIGINT or a request to stop; what it counted, as JSON.
+
+    `options` is JSON (crates/device, `serve::Options`); `ready` is called once with JSON (`serve::Ready`) when clients
+    can connect. The GIL is released. Raises ValueError for options that are none, CoreError for what cannot be.
     """
 
 def drive_check(setup: dict[str, Any]) -> dict[str, int]:

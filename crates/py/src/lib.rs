@@ -7,6 +7,7 @@
 )]
 
 mod columns;
+mod device;
 mod errors;
 mod fields;
 mod filesuite;
@@ -35,6 +36,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<logs::LogSummary>()?;
     module.add_class::<logs::Series>()?;
     module.add_class::<witness::Witness>()?;
+    module.add_function(wrap_pyfunction!(device::device_models, module)?)?;
+    module.add_function(wrap_pyfunction!(device::device_serve, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_cells, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_run, module)?)?;
     module.add_function(wrap_pyfunction!(filesuite::filesuite_tests, module)?)?;

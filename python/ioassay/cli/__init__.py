@@ -23,6 +23,7 @@ import ioassay
 from ioassay.cli import (
     compare,
     console,
+    device,
     doctor,
     filesuite,
     import_,
@@ -63,6 +64,7 @@ for command in (
     trace,
     simulate,
     filesuite,
+    device,
 ):
     command.register(app)
 

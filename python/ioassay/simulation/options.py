@@ -104,12 +104,12 @@ def known(name: str) -> Option:
 
 def setup(options: Mapping[str, Any]) -> dict[str, Any]:
     """The core's description of drive, buffer, feeding and preconditioning. Raises UsageError."""
-    values = {name: _read(known(name), value) for name, value in options.items()}
+    values = {name: read(known(name), value) for name, value in options.items()}
     groups: dict[str, Any] = {DRIVE: {}, BUFFER: {}, FEED: {}}
     for option in OPTIONS:
         if option.group == PRECONDITION:
             continue
-        value = values[option.name] if option.name in values else _read(option, option.default)
+        value = values[option.name] if option.name in values else read(option, option.default)
         groups[option.group].update(value if isinstance(value, dict) else {option.key: value})
     groups[BUFFER]["pages"] = _buffer_pages(groups)
     if groups[BUFFER]["policy"] == NONE:
@@ -124,8 +124,8 @@ def _buffer_pages(groups: Mapping[str, Any]) -> int:
     return int(size_bytes // page_bytes) if page_bytes else 0
 
 
-def _read(option: Option, value: Any) -> Any:
-    """What the core takes for it; a dictionary where that is more than one thing."""
+def read(option: Option, value: Any) -> Any:
+    """What the core takes for it; a dictionary where that is more than one thing. Raises UsageError."""
     match option.kind:
         case "size":
             return _size(option, value)

@@ -1,0 +1,37 @@
+//! The drive that is served: options come as JSON, and what is told goes as JSON.
+
+use ioassay_device::serve::{self, Options};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors::CoreError;
+
+/// Serves a drive until SIGTERM, SIGINT or a request to stop; `ready` is called once with what it is
+/// then. Returns what it counted.
+#[pyfunction]
+pub fn device_serve(py: Python<'_>, options: &str, ready: Py<PyAny>) -> PyResult<String> {
+    let options: Options =
+        serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let mut raised = None;
+    let served = py.detach(|| {
+        serve::serve(&options, |told| {
+            let said = json(told).and_then(|text| Python::attach(|py| ready.call1(py, (text,))));
+            raised = said.err();
+        })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => json(&served.map_err(|error| CoreError::new_err(error.to_string()))?),
+    }
+}
+
+fn json(told: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(told).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Names of the models and what they are.
+#[pyfunction]
+pub fn device_models() -> Vec<(&'static str, &'static str)> {
+    let models = ioassay_device::model::MODELS.iter();
+    models.map(|entry| (entry.name, entry.about)).collect()
+}

@@ -1,0 +1,95 @@
+"""What people write about a drive to be served, as the core takes it.
+
+What the model is made of are a simulation's options, by the same names: `read_us`, `elements`, `policy`, `buffer`.
+What numbers may be, the core knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import UsageError
+from ioassay.simulation import options as simulation
+
+TRANSPORTS = ("nbd", "nvme-tcp", "fuse")
+POLLS = ("adaptive", "always")
+_RENAMED = {"pages": "bytes"}
+"""Key of a simulation -> key of a served drive: its buffer is given in bytes."""
+_OF_RESHAPE = ("mode",)
+
+
+def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]:
+    """The core's description of a drive. `served` are its own options (`size`, `transports`, `backing_file`, …); those
+    that are None are left out. Raises UsageError.
+    """
+    told = {name: value for name, value in served.items() if value is not None}
+    for name in ("size", "block_size"):
+        if name in told:
+            told[f"{name.removesuffix('_size')}_bytes"] = _size(name, told.pop(name))
+    if "transports" in told:
+        told["transports"] = [_transport(text) for text in told["transports"]]
+    for name in ("backing_file", "stats_socket"):
+        if name in told:
+            told[name] = str(Path(told[name]).absolute())
+    if told.get("poll", POLLS[0]) not in POLLS:
+        raise UsageError(f"poll is '{told['poll']}', wanted {' or '.join(POLLS)}")
+    told["geometry"], told["buffer"] = _model(model_options)
+    return told
+
+
+def transports(text: str) -> list[str]:
+    """`nbd:unix:PATH,nvme-tcp:127.0.0.1:4420` -> its parts. A comma belongs to a part unless a transport follows."""
+    parts: list[str] = []
+    for word in text.split(","):
+        known = any(word == name or word.startswith(f"{name}:") for name in TRANSPORTS)
+        if known or not parts:
+            parts.append(word)
+        else:
+            parts[-1] += f",{word}"
+    return parts
+
+
+def settings(words: Iterable[str]) -> dict[str, str]:
+    """`NAME=VALUE` words as options of the model; UsageError for a word without '='."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"'{word}' sets nothing; wanted NAME=VALUE, such as read_us=100")
+        found[name.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+def _model(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    geometry: dict[str, Any] = {}
+    buffer: dict[str, Any] = {}
+    for name, value in given.items():
+        option = simulation.known(name)
+        if option.group not in (simulation.DRIVE, simulation.BUFFER) or option.name in _OF_RESHAPE:
+            raise UsageError(f"'{name}' says how a trace is simulated; a drive that is served knows no {name}")
+        into = geometry if option.group == simulation.DRIVE else buffer
+        into[_RENAMED.get(option.key, option.key)] = simulation.read(option, value)
+    return geometry, buffer
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        return units.parse_size(value)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def _transport(text: str) -> str:
+    """Paths are absolute, so that clients find them from wherever they are."""
+    name, _, place = text.partition(":")
+    if name not in TRANSPORTS or not place:
+        wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT or fuse:PATH"
+        raise UsageError(f"transport is '{text}', wanted {wanted}")
+    if name == "fuse":
+        return f"fuse:{Path(place).absolute()}"
+    if place.startswith("unix:"):
+        return f"{name}:unix:{Path(place.removeprefix('unix:')).absolute()}"
+    return text
