@@ -1,7 +1,7 @@
 //! Loads a drive with random requests, to see how fast it answers, and prints one line of JSON:
 //!
-//! `cargo run --release -p ioassay-device --example load -- nbd:unix:/tmp/drive.sock 32 3`
-//! `… -- nvme-tcp:127.0.0.1:4420,nqn=NAME DEPTH SECONDS [BYTES [READS_PERCENT]]`
+//! `cargo run --release -p ioassay-device --example load -- nbd:unix:/tmp/drive.sock 32 3000`
+//! `… -- nvme-tcp:127.0.0.1:4420,nqn=NAME DEPTH MILLISECONDS [BYTES [READS_PERCENT]]`
 //!
 //! NBD works with other servers too, such as nbdkit's.
 
@@ -22,10 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let place = arguments
         .first()
-        .ok_or("wanted: PLACE DEPTH SECONDS [BYTES [READS_PERCENT]]")?;
+        .ok_or("wanted: PLACE DEPTH MILLISECONDS [BYTES [READS_PERCENT]]")?;
     let load = Load {
         depth: number(1, 1)?.try_into()?,
-        lasts: Duration::from_secs(number(2, 3)?),
+        lasts: Duration::from_millis(number(2, 3000)?),
         length_bytes: number(3, 4096)?.try_into()?,
         reads_percent: number(4, 100)?.try_into()?,
         seed: 1,

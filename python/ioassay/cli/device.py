@@ -37,7 +37,7 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="WAY",
-            help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH; several with commas, or often.",
+            help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH; several by commas, or often.",
         ),
     ] = None,
     size: Annotated[str | None, typer.Option(metavar="SIZE", help="Size; without it that of the backing file.")] = None,

@@ -90,7 +90,8 @@ def _row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     seconds = max(now["served_s"] - before["served_s"], 1e-9)
 
     def rate(name: str, key: str) -> float:
-        return max(float(now[name][key] - before[name][key]), 0.0) / seconds
+        gained: float = now[name][key] - before[name][key]
+        return max(gained, 0.0) / seconds
 
     buffer = now.get("buffer")
     return [

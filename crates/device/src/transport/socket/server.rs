@@ -303,6 +303,13 @@ impl<P: Protocol> Transport for Server<P> {
         }
         self.protocol
             .answer(&mut slot.session, answer, &mut slot.output.bytes, drive);
+        if slot.sends_early() {
+            let in_flight = self.protocol.in_flight(&slot.session);
+            if slot.send(in_flight, &self.epoll, at.into()).is_err() {
+                self.close(at);
+            }
+            return;
+        }
         if !std::mem::replace(&mut slot.dirty, true) {
             self.dirty.push(at);
         }

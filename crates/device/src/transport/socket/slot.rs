@@ -13,6 +13,10 @@ use crate::command::Drive;
 /// Bytes that wait to be sent from which on nothing more is read from that client.
 const PAUSE_BYTES: usize = 4 << 20;
 
+/// Bytes that are worth a system call of their own: the client takes the first answers of many while
+/// the others are made.
+const EARLY_BYTES: usize = 32 << 10;
+
 /// How long a message may be on its way once it has begun.
 const MESSAGE_TIME: Duration = Duration::from_secs(60);
 
@@ -129,6 +133,11 @@ impl<S> Slot<S> {
             self.state = State::Ending(end);
             self.input = Input::default();
         }
+    }
+
+    /// Whether there is so much to send, and room for it as far as is known, that it should not wait.
+    pub(super) fn sends_early(&self) -> bool {
+        self.output.left() >= EARLY_BYTES && !self.interest.contains(epoll::EventFlags::OUT)
     }
 
     /// Sends what is due.
