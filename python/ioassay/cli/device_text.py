@@ -87,7 +87,7 @@ def follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int) 
 
 def _row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What happened between two looks; percentiles and depth are of all the time since counting began."""
-    seconds = max(now["served_s"] - before["served_s"], 1e-9)
+    seconds: float = max(now["served_s"] - before["served_s"], 1e-9)
 
     def rate(name: str, key: str) -> float:
         gained: float = now[name][key] - before[name][key]
