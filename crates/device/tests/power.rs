@@ -214,6 +214,11 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
         }
         answered = bench.answers.len();
     }
+    // When all is answered and flushed, nothing is on its way any more.
+    bench.settle();
+    bench.flush();
+    bench.settle();
+    prop_assert_eq!(bench.served.snapshot().volatile_pages, 0);
     Ok(())
 }
 
