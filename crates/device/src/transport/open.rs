@@ -81,8 +81,6 @@ fn open_nbd(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
     Ok(Box::new(server))
 }
 
-/// Without a name of its own the subsystem's follows from the place, so that hosts find the same drive
-/// again where it was.
 fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> {
     let (place, name) = match place.split_once(",nqn=") {
         Some((place, name)) => (place, Some(name)),
@@ -94,7 +92,7 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
             value: name.to_owned(),
             wanted: error.to_string(),
         })?,
-        None => Subsystem::of(place),
+        None => Subsystem::unnamed(),
     };
     let server = nvme_tcp::serve(subsystem, number, &endpoint(place)?).map_err(|error| {
         Error::system("cannot serve NVMe over TCP", std::io::Error::other(error))

@@ -131,7 +131,7 @@ impl Protocol for NvmeTcp {
 
     fn bound(&mut self, at: &Endpoint) {
         if let Endpoint::Tcp(address) = at {
-            self.subsystem.address.get_or_insert(*address);
+            self.subsystem.listens(*address);
         }
     }
 

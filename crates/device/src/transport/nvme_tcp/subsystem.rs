@@ -11,7 +11,7 @@ pub const MAX_QUEUE_ENTRIES: u16 = 1024;
 /// A subsystem, and how much of it hosts may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subsystem {
-    /// Its qualified name.
+    /// Its qualified name. If it is empty, one is made of the place where it listens.
     pub name: String,
     /// The namespace's universally unique identifier.
     pub uuid: [u8; 16],
@@ -54,6 +54,13 @@ impl Subsystem {
         Ok(Self::named(name.to_owned()))
     }
 
+    /// Of a name that follows from the place where it will listen, so that hosts find the same drive
+    /// again where it was.
+    #[must_use]
+    pub fn unnamed() -> Self {
+        Self::named(String::new())
+    }
+
     /// Of a name that is made of some text, such as the drive's serial number.
     #[must_use]
     pub fn of(text: &str) -> Self {
@@ -70,6 +77,15 @@ impl Subsystem {
         Self {
             uuid: id,
             ..Self::named(name)
+        }
+    }
+
+    /// Where it listens, as far as that is not said.
+    pub(super) fn listens(&mut self, at: SocketAddr) {
+        self.address.get_or_insert(at);
+        if self.name.is_empty() {
+            let named = Self::of(&at.to_string());
+            (self.name, self.uuid) = (named.name, named.uuid);
         }
     }
 

@@ -53,7 +53,8 @@ pub(super) struct Slot<S> {
     consumed: u64,
     /// Since when no message was finished, and how much was consumed then.
     waits: Option<(Instant, u64)>,
-    lingers: Option<Instant>,
+    /// Since when it ends.
+    ended: Option<Instant>,
 }
 
 impl<S> Slot<S> {
@@ -72,7 +73,7 @@ impl<S> Slot<S> {
             dirty: true,
             consumed: 0,
             waits: None,
-            lingers: None,
+            ended: None,
         }
     }
 
@@ -156,7 +157,7 @@ impl<S> Slot<S> {
         };
         if over {
             stream.finish_sending();
-            self.state = State::Lingering;
+            (self.state, self.ended) = (State::Lingering, None);
         }
         self.watch(all, epoll, token)
     }
@@ -178,12 +179,25 @@ impl<S> Slot<S> {
         Ok(())
     }
 
-    /// Whether its time is up: a message that never ends, or a client that does not leave.
+    /// Whether its time is up: for a message that does not end, for taking the last words, or for
+    /// leaving. A client that does not read what it asked for has all the time there is: what is kept
+    /// for it is bounded.
     pub(super) fn is_late(&mut self, now: Instant) -> bool {
-        if self.state == State::Lingering {
-            return now.duration_since(*self.lingers.get_or_insert(now)) > LINGER_TIME;
+        match self.state {
+            State::Lingering => self.has_ended_for(now, LINGER_TIME),
+            State::Ending(_) => self.has_ended_for(now, MESSAGE_TIME),
+            State::Gone => false,
+            State::Open => self.dawdles(now),
         }
-        if self.state != State::Open || self.blocked || self.input.pending().is_empty() {
+    }
+
+    fn has_ended_for(&mut self, now: Instant, limit: Duration) -> bool {
+        now.duration_since(*self.ended.get_or_insert(now)) > limit
+    }
+
+    fn dawdles(&mut self, now: Instant) -> bool {
+        let pauses = self.blocked || self.output.left() > PAUSE_BYTES;
+        if pauses || self.input.pending().is_empty() {
             self.waits = None;
             return false;
         }
@@ -215,5 +229,48 @@ fn discard(stream: &mut Stream) -> io::Result<bool> {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn slot() -> Slot<()> {
+        let (stream, _) = UnixStream::pair().unwrap();
+        Slot::new(Stream::Unix(stream), (), Output::default())
+    }
+
+    fn after(slot: &mut Slot<()>, seconds: u64) -> bool {
+        let start = Instant::now();
+        slot.is_late(start);
+        slot.is_late(start + Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_message_that_never_ends_is_not_waited_for_and_silence_is() {
+        let mut slot = slot();
+        assert!(!after(&mut slot, 10_000));
+        slot.input.fill(&mut &b"half a mess"[..], 28).unwrap();
+        assert!(!after(&mut slot, 59));
+        assert!(after(&mut slot, 61));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_waited_for() {
+        let mut slot = slot();
+        slot.input.fill(&mut &b"half a mess"[..], 28).unwrap();
+        slot.output.bytes.resize(PAUSE_BYTES + 1, 0);
+        assert!(!after(&mut slot, 10_000));
+    }
+
+    #[test]
+    fn a_client_that_was_told_to_leave_has_a_moment() {
+        let mut slot = slot();
+        slot.state = State::Lingering;
+        assert!(!after(&mut slot, 1));
+        assert!(after(&mut slot, 3));
     }
 }
