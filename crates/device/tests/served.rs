@@ -4,6 +4,7 @@ mod drives;
 
 use drives::{Bench, Chance, Made, PAGE};
 use ioassay_device::command::Drive;
+use ioassay_device::served::Floor;
 use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.
@@ -28,7 +29,11 @@ fn an_answer_is_due_when_the_model_says() {
 #[test]
 fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     let mut bench = Bench::new(&Made::default());
-    bench.served.set_floors(&[12_000]);
+    let floor = Floor {
+        busy_ns: 8_000,
+        alone_ns: 12_000,
+    };
+    bench.served.set_floors(vec![floor]);
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
         bench.submit(Op::Read, 0, PAGE, false, &[]);
@@ -36,6 +41,13 @@ fn an_answer_leaves_earlier_by_what_its_transport_takes() {
         let due_ps = begin_ps + SENSED + CHANNEL - 12_000_000;
         assert_eq!(answers[0].deadline_ps, due_ps);
     }
+    // A client with two on their way is awake.
+    let begin_ps = bench.now_ps();
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.submit(Op::Read, PAGE, PAGE, false, &[]);
+    let answers = bench.pass(1_000_000_000);
+    let due_ps = begin_ps + SENSED + CHANNEL - 8_000_000;
+    assert_eq!(answers[0].deadline_ps, due_ps);
 }
 
 #[test]

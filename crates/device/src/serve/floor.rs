@@ -1,4 +1,5 @@
-//! What each transport takes by itself: reads at depth one while the drive answers at once.
+//! What each transport takes by itself: reads at depth one, answered at once, and then when the model
+//! would.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,38 +8,38 @@ use super::machine;
 use super::options::Warning;
 use super::run::Serving;
 use crate::Error;
+use crate::served::Floor;
 
 /// How long each transport is asked, and how long again on a machine that is busy with others.
 const ASKED_MS: [u64; 2] = [50, 400];
 /// How long the client may take altogether before it is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Reads of slower models are not waited for.
+const LONGEST_WAIT_NS: u64 = 500_000;
 /// Fewer reads say nothing.
 const FEWEST: usize = 20;
 
-/// Median time of a read at best through each transport, nanoseconds; `None` where it could not be measured,
-/// which is a warning.
+/// What each transport takes by itself; `None` where it could not be measured, which is a warning.
+/// `model_ns` is how long a read takes the model.
 ///
 /// # Errors
 /// [`Error::System`] when a transport fails altogether.
 pub fn measure(
     serving: &mut Serving,
+    model_ns: Option<u64>,
     warnings: &mut Vec<Warning>,
-) -> Result<Vec<Option<u64>>, Error> {
-    serving.served.set_at_once(true);
+) -> Result<Vec<Option<Floor>>, Error> {
     let mut floors = Vec::new();
     for number in 0..serving.transports.len() {
-        let name = serving.transports[number].name();
-        let mut measured = measure_one(serving, number, ASKED_MS[0])?;
-        if matches!(measured, Err(Unknown::TooFew(_))) {
-            measured = measure_one(serving, number, ASKED_MS[1])?;
-        }
-        let floor = match measured {
-            Ok(floor_ns) => Some(floor_ns),
+        let floor = match measure_both(serving, number, model_ns)? {
+            Ok(floor) => Some(floor),
             Err(why) => {
+                let name = serving.transports[number].name();
                 warnings.push(Warning {
                     kind: "floor_unknown",
                     text: format!(
-                        "what {name} takes by itself could not be measured ({why}): its answers come later than the model says"
+                        "what {name} takes by itself could not be measured ({why}): its answers come later than the \
+                         model says"
                     ),
                 });
                 None
@@ -46,9 +47,46 @@ pub fn measure(
         };
         floors.push(floor);
     }
-    serving.served.set_at_once(false);
+    serving.served.answer_after(None);
     serving.served.reset_figures();
     Ok(floors)
+}
+
+/// With answers at once, and with answers after what a read of the model takes: a client that waits
+/// so long may sleep.
+fn measure_both(
+    serving: &mut Serving,
+    number: usize,
+    model_ns: Option<u64>,
+) -> Result<Result<Floor, Unknown>, Error> {
+    let busy_ns = match measure_one(serving, number, 0)? {
+        Ok(busy_ns) => busy_ns,
+        Err(why) => return Ok(Err(why)),
+    };
+    let Some(model_ns) = model_ns.map(|model_ns| model_ns.clamp(busy_ns, LONGEST_WAIT_NS)) else {
+        let alone_ns = busy_ns;
+        return Ok(Ok(Floor { busy_ns, alone_ns }));
+    };
+    Ok(
+        measure_one(serving, number, model_ns)?.map(|took_ns| Floor {
+            busy_ns,
+            alone_ns: took_ns.saturating_sub(model_ns),
+        }),
+    )
+}
+
+/// The outer error ends the drive.
+fn measure_one(
+    serving: &mut Serving,
+    number: usize,
+    answer_ns: u64,
+) -> Result<Result<u64, Unknown>, Error> {
+    serving.served.answer_after(Some(answer_ns));
+    let measured = ask(serving, number, ASKED_MS[0])?;
+    if matches!(measured, Err(Unknown::TooFew(_))) {
+        return ask(serving, number, ASKED_MS[1]);
+    }
+    Ok(measured)
 }
 
 /// Why there is no figure.
@@ -64,12 +102,7 @@ enum Unknown {
     Failed(String),
 }
 
-/// The outer error ends the drive.
-fn measure_one(
-    serving: &mut Serving,
-    number: usize,
-    asked_ms: u64,
-) -> Result<Result<u64, Unknown>, Error> {
+fn ask(serving: &mut Serving, number: usize, asked_ms: u64) -> Result<Result<u64, Unknown>, Error> {
     let Some(mut probe) = serving.transports[number].probe() else {
         return Ok(Err(Unknown::NoClient));
     };

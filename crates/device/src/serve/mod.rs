@@ -18,7 +18,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::command::{Drive, Facts};
 use crate::model::Model;
-use crate::served::Served;
+use crate::served::{Floor, Served};
 use crate::statistics::Statistics;
 use crate::store::{Backing, Store};
 use crate::transport;
@@ -192,14 +192,17 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
 
 /// Takes what transports take by themselves off the model's time, and says where that cannot be.
 fn calibrate(serving: &mut Serving, warnings: &mut Vec<Warning>) -> Result<(), Error> {
-    serving.floors_ns = floor::measure(serving, warnings)?;
-    let known = serving.floors_ns.iter().map(|floor| floor.unwrap_or(0));
-    let floors_ns: Vec<u64> = known.collect();
-    serving.served.set_floors(&floors_ns);
-    let Some(fastest) = serving.served.model().map(Model::fastest) else {
-        return Ok(());
+    let fastest = serving.served.model().map(Model::fastest).transpose()?;
+    let read_ns = fastest.map(|[(_, read_ns), _]| read_ns);
+    serving.floors = floor::measure(serving, read_ns, warnings)?;
+    let none = Floor {
+        busy_ns: 0,
+        alone_ns: 0,
     };
-    for (what, model_ns) in fastest? {
+    let floors = serving.floors.iter().map(|floor| floor.unwrap_or(none));
+    let floors = floors.collect();
+    serving.served.set_floors(floors);
+    for (what, model_ns) in fastest.into_iter().flatten() {
         for way in serving.ways() {
             let Some(alone_ns) = way.floor_ns.filter(|&alone_ns| alone_ns > model_ns) else {
                 continue;

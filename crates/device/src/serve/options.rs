@@ -100,6 +100,9 @@ pub struct Way {
     pub nqn: Option<String>,
     /// What it takes by itself at depth one, nanoseconds; it is taken off the model's time.
     pub floor_ns: Option<u64>,
+    /// The same when the answer takes as long as a read of the model, so that the client may sleep;
+    /// it is taken off where a command is the only one in flight.
+    pub alone_ns: Option<u64>,
     /// Connections that are open.
     pub connections: usize,
 }

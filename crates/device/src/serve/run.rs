@@ -12,7 +12,7 @@ use super::machine;
 use super::options::{Poll, Way};
 use crate::Error;
 use crate::figures::Delivered;
-use crate::served::Served;
+use crate::served::{Floor, Served};
 use crate::transport::Transport;
 
 /// It sleeps no longer than this at once: transports have clocks of their own.
@@ -25,7 +25,7 @@ pub struct Serving {
     /// The ways to it.
     pub transports: Vec<Box<dyn Transport>>,
     /// What each takes by itself.
-    pub floors_ns: Vec<Option<u64>>,
+    pub floors: Vec<Option<Floor>>,
     /// Processors that clients of its own may run on, though this thread is pinned.
     pub allowed: Option<CpuSet>,
     due: Vec<Delivered>,
@@ -55,7 +55,7 @@ impl Serving {
             .map_err(|error| Error::system("cannot make an event descriptor", error))?;
         Ok(Self {
             served,
-            floors_ns: vec![None; transports.len()],
+            floors: vec![None; transports.len()],
             transports,
             allowed: machine::allowed(),
             due: Vec::new(),
@@ -144,13 +144,14 @@ impl Serving {
     /// The ways to the drive as they are now.
     #[must_use]
     pub fn ways(&self) -> Vec<Way> {
-        let numbered = self.transports.iter().zip(&self.floors_ns);
+        let numbered = self.transports.iter().zip(&self.floors);
         numbered
-            .map(|(transport, &floor_ns)| Way {
+            .map(|(transport, floor)| Way {
                 transport: transport.name(),
                 address: transport.address(),
                 nqn: transport.nqn(),
-                floor_ns,
+                floor_ns: floor.map(|floor| floor.busy_ns),
+                alone_ns: floor.map(|floor| floor.alone_ns),
                 connections: transport.connections(),
             })
             .collect()

@@ -41,7 +41,13 @@ impl Served {
         let Some(model) = &mut self.model else {
             return;
         };
-        let to_ps = now_ps + self.floors_ps.iter().max().copied().unwrap_or(0);
+        let to_ps = now_ps
+            + self
+                .floors
+                .iter()
+                .map(|floor| 1000 * floor.alone_ns.max(floor.busy_ns))
+                .max()
+                .unwrap_or(0);
         if model.next_ps().is_none_or(|next_ps| next_ps > to_ps) {
             return;
         }

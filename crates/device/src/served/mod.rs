@@ -26,14 +26,24 @@ use crate::{Error, Status};
 use slots::{Ready, Slots};
 use trim::Trimming;
 
+/// What a transport takes by itself, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// When the drive answers at once, or other commands are on their way: the client is awake.
+    pub busy_ns: u64,
+    /// When its client waits for this one command, which takes the model's time: it may sleep then,
+    /// and has to be woken.
+    pub alone_ns: u64,
+}
+
 /// A drive that is served.
 pub struct Served {
     facts: Facts,
     clock: Clock,
     store: Store,
     model: Option<Model>,
-    /// Whether the model is passed by, while floors are measured.
-    at_once: bool,
+    /// While floors are measured the model is passed by, and all is answered after so long.
+    instead_ps: Option<u64>,
     volatile: Volatile,
     syncer: Option<Syncer>,
     /// Power cuts and other breaks: what was synced before one answers nobody.
@@ -42,8 +52,8 @@ pub struct Served {
     /// By the model's numbers of requests.
     by_request: Numbered<u64, u32>,
     ready: BinaryHeap<Ready>,
-    /// Of each transport, picoseconds.
-    floors_ps: Vec<u64>,
+    /// Of each transport.
+    floors: Vec<Floor>,
     /// Trims that go on.
     trims: VecDeque<Trimming>,
     events: Vec<Event>,
@@ -81,14 +91,14 @@ impl Served {
             clock,
             store,
             model,
-            at_once: false,
+            instead_ps: None,
             volatile: Volatile::default(),
             syncer,
             era: 0,
             slots: Slots::default(),
             by_request: Numbered::default(),
             ready: BinaryHeap::new(),
-            floors_ps: Vec::new(),
+            floors: Vec::new(),
             trims: VecDeque::new(),
             events: Vec::new(),
             keeps: Vec::new(),
@@ -101,14 +111,14 @@ impl Served {
         })
     }
 
-    /// What each transport takes by itself, nanoseconds: its answers leave so much earlier.
-    pub fn set_floors(&mut self, floors_ns: &[u64]) {
-        self.floors_ps = floors_ns.iter().map(|ns| ns * 1000).collect();
+    /// What each transport takes by itself: its answers leave so much earlier.
+    pub fn set_floors(&mut self, floors: Vec<Floor>) {
+        self.floors = floors;
     }
 
-    /// Whether all is answered at once, whatever the model says: while floors are measured.
-    pub fn set_at_once(&mut self, at_once: bool) {
-        self.at_once = at_once;
+    /// All is answered after so many nanoseconds, whatever the model says: while floors are measured.
+    pub fn answer_after(&mut self, instead_ns: Option<u64>) {
+        self.instead_ps = instead_ns.map(|ns| ns * 1000);
     }
 
     /// Its model, if it has one.
@@ -184,8 +194,11 @@ impl Served {
     }
 
     fn floor_ps(&self, command: &Command) -> u64 {
-        let floor = self.floors_ps.get(command.tag.transport as usize);
-        floor.copied().unwrap_or(0)
+        let Some(floor) = self.floors.get(command.tag.transport as usize) else {
+            return 0;
+        };
+        let alone = self.slots.used() == 1;
+        1000 * if alone { floor.alone_ns } else { floor.busy_ns }
     }
 
     /// What a command asks for that the drive cannot do.
@@ -227,7 +240,7 @@ impl Drive for Served {
             self.slots.get(slot).status = status;
         }
         if self.slots.get(slot).parts == 0 {
-            self.carried_out(slot, now_ps);
+            self.carried_out(slot, now_ps + self.instead_ps.unwrap_or(0));
         }
     }
 

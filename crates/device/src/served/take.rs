@@ -46,7 +46,7 @@ impl Served {
         through: bool,
         now_ps: u64,
     ) -> Result<Option<u64>, Status> {
-        let Some(model) = self.model.as_mut().filter(|_| !self.at_once) else {
+        let Some(model) = self.model.as_mut().filter(|_| self.instead_ps.is_none()) else {
             return Ok(None);
         };
         // What the model refuses lies not in the drive, and was refused before.
@@ -70,7 +70,7 @@ impl Served {
     ) -> Result<(), Status> {
         let (offset, length) = range;
         self.store.load_ends(offset, length)?;
-        let modelled = self.model.is_some() && !self.at_once;
+        let modelled = self.model.is_some() && self.instead_ps.is_none();
         if modelled {
             let pages = self.pages_of(range);
             self.store.load(pages.0, pages.1)?;
