@@ -1,6 +1,6 @@
 """What every test may ask for: what this machine can do, loop devices, fake /proc and /sys trees, seeds.
 
-A test says with a marker what it needs (`root`, `fio`, `strace`, `stress`, `bpf`, `browser`; `slow` says that
+A test says with a marker what it needs (`root`, `fio`, `strace`, `stress`, `bpf`, `guest`, `browser`; `slow` says that
 it takes its time).
 Where the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated
 list of markers, turns a skip of a test that bears one of them into a failure, so that continuous integration
@@ -51,9 +51,22 @@ def unmet_needs() -> dict[str, str]:
         unmet["stress"] = "needs stress-ng on PATH: apt-get install stress-ng"
     if why := _without_bpf():
         unmet["bpf"] = f"needs BPF programs: {why}"
+    if why := _without_guest():
+        unmet["guest"] = why
     if find_browser() is None:
         unmet["browser"] = "needs Chromium on PATH: apt-get install chromium"
     return unmet
+
+
+def _without_guest() -> str:
+    """Why no guest can be booted; empty if one can. Where its kernel is looked for: tests/guest/kernel.py."""
+    if shutil.which("qemu-system-x86_64") is None:
+        return "needs qemu-system-x86_64 on PATH: apt-get install qemu-system-x86"
+    if not Path("/usr/bin/busybox").exists():
+        return "needs a static busybox: apt-get install busybox-static"
+    named = os.environ.get("IOASSAY_GUEST_KERNEL")
+    folder = Path(named) if named else Path.home() / ".cache" / "ioassay" / "guest-kernel"
+    return "" if any(folder.glob("boot/vmlinuz-*")) else "needs a kernel for guests: python tests/guest/kernel.py"
 
 
 def _without_bpf() -> str:
