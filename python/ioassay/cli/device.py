@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,6 +101,8 @@ def serve(
             serial=serial,
             stats_socket=answers_at,
         )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)  # the core's own handlers end the drive, and no other is to follow
         counted = device.serve(wanted, lambda told: device_text.ready(told, as_json=json))
     if not json:
         device_text.ended(counted)

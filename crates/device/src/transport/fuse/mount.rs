@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -18,13 +18,16 @@ use rustix::net::{
 const KIND: &str = "fuse.ioassay";
 const HELPER: &str = "fusermount3";
 
-/// A mounted file; dropped, it is unmounted, and removed if it was made here.
+/// A mounted file; dropped, it is unmounted, and removed if it was made here. A process of its own
+/// unmounts it where this one is killed: else all who look at the file would be told of a lost
+/// connection for ever.
 pub struct Mount {
     path: PathBuf,
     /// /dev/fuse, non-blocking.
     pub device: OwnedFd,
-    by_helper: bool,
+    root: bool,
     made: bool,
+    watcher: Option<Child>,
 }
 
 impl Mount {
@@ -49,9 +52,10 @@ impl Mount {
         };
         let device = mounted.map_err(undo)?;
         Ok(Self {
+            watcher: watch(&path, root),
             path,
             device,
-            by_helper: !root,
+            root,
             made,
         })
     }
@@ -64,19 +68,41 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if self.by_helper {
-            let _ = Command::new(HELPER)
-                .args(["-u", "-q", "-z", "--"])
-                .arg(&self.path)
-                .stdin(Stdio::null())
-                .status();
-        } else {
+        if self.root {
             let _ = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
+        }
+        if let Some(mut watcher) = self.watcher.take() {
+            drop(watcher.stdin.take());
+            let _ = watcher.wait();
         }
         if self.made {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// A process that unmounts when nobody holds the other end of its standard input any more. It needs
+/// nothing but a shell; where there is none, a killed drive's mount stays until the next one is
+/// served there.
+fn watch(path: &Path, root: bool) -> Option<Child> {
+    let unmount = if root {
+        "umount -l"
+    } else {
+        "fusermount3 -u -q -z"
+    };
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .arg("-c")
+        .arg(format!(
+            "trap '' INT TERM HUP; read -r _; exec {unmount} -- \"$0\""
+        ))
+        .arg(path)
+        .current_dir("/")
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    shell.spawn().ok()
 }
 
 /// A file to mount on; whether it had to be made.

@@ -1,0 +1,238 @@
+"""`ioassay device` as it is typed: a drive that real programs use, asked, cut off and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "ioassay", "device"]
+PATIENCE_S = 60
+POLICIES = ("none", "fifo", "lru", "clock", "bplru", "fab", "epo", "epo-all", "idle-cold")
+
+
+@dataclass
+class Drive:
+    """A drive that is served by a process of its own."""
+
+    process: subprocess.Popen[str]
+    told: dict[str, Any]
+
+    def ask(self, command: str, *words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [*COMMAND, command, self.told["stats"], *words, "--json"], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, said
+
+
+@contextmanager
+def served(folder: Path, *words: str) -> Iterator[Drive]:
+    argv = [*COMMAND, "serve", "--json", *words]
+    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                assert process.stderr is not None
+                raise AssertionError(process.stderr.read())
+            yield Drive(process, json.loads(line))
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE_S)
+            process.kill()
+
+
+def fio(folder: Path, *options: str) -> dict[str, Any]:
+    """The job's results; fio's nbd engine ignores SIGTERM, so a hanging one is killed."""
+    argv = ["fio", "--name=job", "--output-format=json", "--eta=never", *options]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    (job,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]  # what its engine says comes first
+    assert job["error"] == 0
+    result: dict[str, Any] = job
+    return result
+
+
+def typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def written_and_verified(folder: Path, *options: str) -> dict[str, Any]:
+    return fio(
+        folder,
+        *("--rw=randwrite", "--bsrange=512-64k", "--bs_unaligned=0", "--size=24m", "--verify=crc32c"),
+        *("--verify_backlog=64", "--do_verify=1", "--randrepeat=0", *options),
+    )
+
+
+def _mounts() -> set[Path]:
+    return {Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+
+
+# What it says, and how it ends
+
+
+@pytest.mark.fio
+def test_a_line_of_json_says_where_it_is_and_sigterm_ends_it(tmp_path: Path) -> None:
+    ways = "nbd:unix:drive.sock,nvme-tcp:127.0.0.1:0"
+    words = ("--size", "1GiB", "--transport", ways, "--model", "thesis", "--policy", "epo", "--no-calibrate")
+    with served(tmp_path, *words) as drive:
+        assert drive.told["nbd"] == f"nbd+unix:///?socket={tmp_path}/drive.sock"
+        assert drive.told["nvme_tcp"].startswith("127.0.0.1:")
+        assert drive.told["nqn"].startswith("nqn.")
+        assert (tmp_path / "drive.sock").stat().st_mode & 0o777 == 0o600
+        assert Path(drive.told["stats"]).stat().st_mode & 0o777 == 0o600
+        code, said = drive.end()
+        assert (code, said) == (0, "")
+    assert not (tmp_path / "drive.sock").exists()
+    assert not Path(drive.told["stats"]).parent.exists()
+
+
+def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("something")
+    for words, said in [
+        ((), "no --transport given"),
+        (("--transport", "nbd:unix:a"), "size"),
+        (("--transport", "smb:a", "--size", "1MiB"), "transport is 'smb:a'"),
+        (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "fast"), "model is fast"),
+        (("--transport", "nbd:unix:a", "--size", "1MiB", "--policy", "mru"), "mru"),
+        (("--transport", "nbd:unix:a", "--size", "1000"), "whole blocks of 512"),
+        (("--transport", "nbd:unix:a", "--size", "100TiB"), "memory"),
+        (("--transport", "nbd:unix:a", "--size", "1MiB", "--set", "read_us=fast"), "read_us is 'fast'"),
+        (("--transport", "nbd:unix:taken", "--size", "1MiB"), "taken"),
+        (("--transport", "nbd:tcp:8.8.8.8:1", "--size", "1MiB"), "8.8.8.8"),
+        (("--transport", "nbd:unix:a", "--file", "none/b", "--size", "1MiB"), "none/b"),
+    ]:
+        done = typed(tmp_path, "serve", *words)
+        assert (done.returncode, said in done.stderr) == (2, True), (words, done.returncode, done.stderr)
+    assert (tmp_path / "taken").read_text() == "something"
+
+
+def test_a_socket_where_no_drive_is_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("file", "nothing", "x" * 200):
+        for command in ("stats", "power-cut", "stop"):
+            done = typed(tmp_path, command, name)
+            assert done.returncode == 2
+            assert "no drive answers there" in done.stderr
+
+
+# Data
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_fio_wrote_over_nbd_is_there(tmp_path: Path, policy: str) -> None:
+    words = ("--size", "64MiB", "--transport", "nbd:unix:a", "--policy", policy, "--buffer", "2MiB", "--no-calibrate")
+    with served(tmp_path, *words, "--set", "program_us=20", "--set", "erase_us=50") as drive:
+        uri = f"--uri={drive.told['nbd']}"
+        written_and_verified(tmp_path, "--ioengine=nbd", uri, "--iodepth=16")
+        found = drive.ask("stats")
+        assert found["writes"]["errors"] == found["reads"]["errors"] == 0
+        assert found["writes"]["bytes"] == 24 * 2**20
+
+
+@pytest.mark.fio
+@pytest.mark.root
+@pytest.mark.parametrize("engine", ["psync", "libaio", "io_uring"])
+def test_what_fio_wrote_to_the_file_is_there(tmp_path: Path, engine: str) -> None:
+    words = ("--size", "96MiB", "--transport", "fuse:drive", "--policy", "lru", "--buffer", "2MiB", "--no-calibrate")
+    with served(tmp_path, *words, "--set", "program_us=20") as drive:
+        options = (f"--ioengine={engine}", "--direct=1", "--filename=drive", "--iodepth=8", "--numjobs=2")
+        written_and_verified(tmp_path, *options, "--offset_increment=32m", "--group_reporting")
+        assert drive.end()[0] == 0
+    assert not (tmp_path / "drive").exists()
+
+
+@pytest.mark.fio
+@pytest.mark.root
+def test_what_fio_wrote_to_a_loop_device_on_the_file_is_there(tmp_path: Path) -> None:
+    with served(tmp_path, "--size", "64MiB", "--transport", "fuse:drive", "--model", "none") as drive:
+        attach = ["losetup", "--find", "--show", "--direct-io=on", str(tmp_path / "drive")]
+        device = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
+        try:
+            written_and_verified(tmp_path, "--ioengine=libaio", "--direct=1", f"--filename={device}", "--iodepth=8")
+        finally:
+            subprocess.run(["losetup", "--detach", device], check=True)
+        assert drive.ask("stats")["writes"]["bytes"] >= 24 * 2**20
+
+
+# Power
+
+
+def test_a_power_cut_takes_what_was_not_flushed(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root to mount a file without fusermount3")
+    words = ("--size", "16MiB", "--transport", "fuse:drive", "--policy", "lru", "--buffer", "1MiB", "--no-calibrate")
+    with served(tmp_path, *words) as drive:
+        descriptor = os.open(tmp_path / "drive", os.O_RDWR)
+        try:
+            os.pwrite(descriptor, b"f" * 65536, 0)
+            os.fsync(descriptor)
+            os.pwrite(descriptor, b"u" * 65536, 2**20)
+            assert drive.ask("power-cut") == {"lost_pages": 16}
+            assert os.pread(descriptor, 65536, 0) == b"f" * 65536
+            assert os.pread(descriptor, 65536, 2**20) == bytes(65536)
+        finally:
+            os.close(descriptor)
+        assert drive.ask("stats")["power_cuts"] == 1
+
+
+def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root to mount a file without fusermount3")
+    words = ("--size", "16MiB", "--transport", "fuse:drive", "--file", "kept", "--no-calibrate")
+    with served(tmp_path, *words) as drive:
+        descriptor = os.open(tmp_path / "drive", os.O_RDWR)
+        os.pwrite(descriptor, b"kept" * 1024, 8192)
+        os.fsync(descriptor)
+        assert drive.end(signal.SIGKILL)[0] == -signal.SIGKILL
+        with suppress(OSError):  # nobody is there who could answer
+            os.close(descriptor)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while (tmp_path / "drive") in _mounts() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert (tmp_path / "drive") not in _mounts()
+    with served(tmp_path, *words) as drive:
+        assert (tmp_path / "drive").stat().st_size == 16 * 2**20
+        with (tmp_path / "drive").open("rb") as file:
+            file.seek(8192)
+            assert file.read(4096) == b"kept" * 1024
+        assert drive.end()[0] == 0
+
+
+# Watching
+
+
+def test_top_has_a_row_for_each_interval(tmp_path: Path) -> None:
+    with served(tmp_path, "--size", "1MiB", "--transport", "nbd:unix:a", "--no-calibrate") as drive:
+        done = typed(tmp_path, "top", drive.told["stats"], "-n", "2", "--interval", "0.1")
+        assert done.returncode == 0, done.stderr
+        head, *rows = done.stdout.splitlines()
+        assert "read/s" in head and len(rows) == 2
+        stopped = typed(tmp_path, "stop", drive.told["stats"])
+        assert stopped.returncode == 0
+        deadline_s = time.monotonic() + PATIENCE_S
+        while drive.process.poll() is None and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert drive.process.returncode == 0

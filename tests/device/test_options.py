@@ -1,0 +1,70 @@
+"""What people write about a served drive, as the core takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioassay.device import options
+from ioassay.errors import UsageError
+
+
+def test_a_list_of_ways_is_split_where_a_transport_begins() -> None:
+    text = "nbd:unix:a.sock,nvme-tcp:127.0.0.1:4420,nqn=nqn.2026-01.org.example:a,fuse:b,c.img"
+    assert options.transports(text) == [
+        "nbd:unix:a.sock",
+        "nvme-tcp:127.0.0.1:4420,nqn=nqn.2026-01.org.example:a",
+        "fuse:b,c.img",
+    ]
+
+
+def test_paths_are_absolute_and_sizes_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = options.described(
+        {"policy": "epo", "buffer": "16MiB", "page": "8KiB", "read_us": "100", "copy_back": "no"},
+        size="1GiB",
+        block_size="4096",
+        transports=["nbd:unix:a.sock", "fuse:b.img", "nbd:tcp:127.0.0.1:1"],
+        backing_file=Path("c.img"),
+        pin=None,
+    )
+    assert told == {
+        "size_bytes": 2**30,
+        "block_bytes": 4096,
+        "transports": [f"nbd:unix:{tmp_path}/a.sock", f"fuse:{tmp_path}/b.img", "nbd:tcp:127.0.0.1:1"],
+        "backing_file": f"{tmp_path}/c.img",
+        "geometry": {"page_bytes": 8192, "read_us": 100.0, "copy_back": False},
+        "buffer": {"policy": "epo", "bytes": 16 * 2**20},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"size": "much"}, "size: "),
+        ({"transports": ["nbd"]}, "transport is 'nbd', wanted nbd:unix:PATH"),
+        ({"transports": ["iscsi:x"]}, "transport is 'iscsi:x'"),
+        ({"poll": "sometimes"}, "poll is 'sometimes', wanted adaptive or always"),
+    ],
+)
+def test_what_cannot_be_is_told_with_what_was_wanted(given: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        options.described({}, **given)
+
+
+@pytest.mark.parametrize("name", ["feed", "window", "mode", "precondition", "slices"])
+def test_an_option_of_feeding_a_trace_is_none_of_a_drive(name: str) -> None:
+    with pytest.raises(UsageError, match=f"'{name}' says how a trace is simulated"):
+        options.described({name: "1"})
+
+
+def test_an_unknown_option_has_its_nearest_name() -> None:
+    with pytest.raises(UsageError, match="did you mean 'read_us'"):
+        options.described({"read_uss": 1})
+
+
+def test_settings_are_words_with_an_equals_sign() -> None:
+    assert options.settings(["read-us=100", "elements = 8"]) == {"read_us": "100", "elements": "8"}
+    with pytest.raises(UsageError, match="'read_us' sets nothing"):
+        options.settings(["read_us"])
