@@ -211,13 +211,21 @@ fn the_counts_add_up() {
         (health.writes, health.written_bytes),
         (commands[1], bytes[1])
     );
+    // What goes on counts as busy already.
+    let busy_us = health.busy_us;
+    bench.submit(Op::Read, 0, PAGE, false, &[]);
+    bench.pass(1_000_000);
+    assert_eq!(bench.served.health().busy_us, busy_us + 1);
+    bench.settle();
 
     bench.served.reset_figures();
     let seen = bench.served.snapshot().statistics(false);
     assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
     assert_eq!(seen.flash.expect("flash").written_pages, 0);
     assert_eq!(seen.buffer.expect("a buffer").written_pages, 0);
-    assert_eq!(bench.served.health().reads, commands[0]);
+    assert_eq!(bench.served.health().reads, commands[0] + 1);
+    bench.served.begin_counting();
+    assert_eq!(bench.served.health().reads, 0);
 }
 
 #[test]

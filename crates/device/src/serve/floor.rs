@@ -48,7 +48,7 @@ pub fn measure(
         floors.push(floor);
     }
     serving.served.answer_after(None);
-    serving.served.reset_figures();
+    serving.served.begin_counting();
     Ok(floors)
 }
 

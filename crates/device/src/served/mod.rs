@@ -170,7 +170,10 @@ impl Served {
             facts: self.facts.clone(),
             served_ps: now_ps,
             counted_ps: now_ps - self.since_ps,
-            figures: self.figures.clone(),
+            figures: Figures {
+                busy_ps: self.busy_ps(now_ps),
+                ..self.figures.clone()
+            },
             depth: self.slots.used() as u64,
             flash: live.map(|live| live.drive().counters().since(self.flash_before)),
             buffer: live.map(Buffered::of),
@@ -179,6 +182,12 @@ impl Served {
             lost_pages: self.lost_pages,
             worn_out: self.worn_out.clone(),
         }
+    }
+
+    /// What was counted so far was of nobody.
+    pub fn begin_counting(&mut self) {
+        self.reset_figures();
+        self.health = Health::default();
     }
 
     /// Figures count from now on; the health of the drive does not.
@@ -191,6 +200,17 @@ impl Served {
             model.live_mut().take_tally();
             self.flash_before = model.live().drive().counters();
         }
+    }
+
+    /// The busy time that still goes on included.
+    fn busy_ps(&self, now_ps: u64) -> u64 {
+        let goes_on = self.slots.used() > 0;
+        self.figures.busy_ps
+            + if goes_on {
+                now_ps - self.busy_since_ps
+            } else {
+                0
+            }
     }
 
     fn floor_ps(&self, command: &Command) -> u64 {
@@ -265,7 +285,7 @@ impl Drive for Served {
             written_bytes: self.health.written_bytes + figures.writes.bytes,
             reads: self.health.reads + figures.reads.commands,
             writes: self.health.writes + figures.writes.commands,
-            busy_us: self.health.busy_us + figures.busy_ps / 1_000_000,
+            busy_us: self.health.busy_us + self.busy_ps(self.clock.now_ps()) / 1_000_000,
             unsafe_shutdowns: self.health.unsafe_shutdowns,
             power_on_s: self.clock.now_ps() / 1_000_000_000_000,
             percentage_used: (u64::from(erased) * 100)
