@@ -114,82 +114,37 @@ fn damaged_headers_are_fatal_and_damaged_data_are_the_commands_affair() {
 
 #[test]
 fn connect_refuses_what_it_does_not_have_and_says_where() {
+    let (in_data, any) = (1 << 16, 0xffff);
+    let admin = connect(0, 32, 0);
+    let data = |controller, subsystem, host| connect_data(controller, subsystem, host);
     let cases = [
-        (
-            connect(0, 32, 0),
-            connect_data(0xffff, "nqn.2016-06.io.example:other", HOST),
-            0x182,
-            256 | 1 << 16,
-        ),
-        (
-            connect(0, 32, 0),
-            connect_data(5, NAME, HOST),
-            0x182,
-            16 | 1 << 16,
-        ),
-        (
-            connect(0, 32, 0),
-            connect_data(0xffff, NAME, ""),
-            0x182,
-            512 | 1 << 16,
-        ),
-        (
-            connect(0, 1, 0),
-            connect_data(0xffff, NAME, HOST),
-            0x182,
-            44,
-        ),
-        (
-            connect(0, 1025, 0),
-            connect_data(0xffff, NAME, HOST),
-            0x182,
-            44,
-        ),
-        (
-            connect(0, 32, 0).word(10, 1),
-            connect_data(0xffff, NAME, HOST),
-            0x180,
-            0,
-        ),
+        (admin, data(any, "nqn.other", HOST), 0x182, 256 | in_data),
+        (admin, data(5, NAME, HOST), 0x182, 16 | in_data),
+        (admin, data(any, NAME, ""), 0x182, 512 | in_data),
+        (connect(0, 1, 0), data(any, NAME, HOST), 0x182, 44),
+        (connect(0, 1025, 0), data(any, NAME, HOST), 0x182, 44),
+        (admin.word(10, 1), data(any, NAME, HOST), 0x180, 0),
         (
             connect(1, 32, 0),
-            connect_data(1, NAME, "nqn.2016-06.io.example:thief"),
+            data(1, NAME, "nqn.thief"),
             0x182,
-            512 | 1 << 16,
+            512 | in_data,
         ),
-        (
-            connect(1, 32, 0),
-            connect_data(9, NAME, HOST),
-            0x182,
-            16 | 1 << 16,
-        ),
-        (connect(17, 32, 0), connect_data(1, NAME, HOST), 0x182, 42),
-        (connect(2, 32, 0), connect_data(1, NAME, HOST), 0x181, 0),
-        (connect(0, 32, 0), vec![0; 100], 0x16, 0),
+        (connect(1, 32, 0), data(9, NAME, HOST), 0x182, 16 | in_data),
+        (connect(17, 32, 0), data(1, NAME, HOST), 0x182, 42),
+        (connect(2, 32, 0), data(1, NAME, HOST), 0x181, 0),
+        (admin, vec![0; 100], 0x16, 0),
     ];
     let mut scene = Scene::connected();
     scene.io(2, 32);
-    for (entry, data, status, result) in cases {
+    for (entry, data, status, expected) in cases {
         let at = scene.open();
-        let said = scene.send(at, &entry.capsule(&data, (false, false)));
-        let [
-            Said::Completed {
-                status: came,
-                result: where_,
-                ..
-            },
-        ] = said[..]
-        else {
-            panic!("{said:?}")
-        };
-        assert_eq!((came, where_), (vain(status), result));
+        let came = scene.ask_with(at, entry, &data);
+        assert_eq!(came, (vain(status), expected));
     }
     let at = scene.open();
-    assert_eq!(
-        scene.ask(at, read(3, 0, 1)).0,
-        vain(0x0c),
-        "nothing but Connect comes first"
-    );
+    let first = scene.ask(at, read(3, 0, 1)).0;
+    assert_eq!(first, vain(0x0c), "nothing but Connect comes first");
 }
 
 #[test]

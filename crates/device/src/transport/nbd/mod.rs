@@ -1,4 +1,4 @@
-//! The Network Block Device protocol, as `doc/proto.md` of the NBD project describes it: fixed
+//! The Network Block Device protocol, as the NBD project's own document describes it: fixed
 //! newstyle negotiation, structured and simple replies, and every command but block status.
 //!
 //! Deliberately absent: TLS (the socket is this machine's own), block status (the drive keeps no map

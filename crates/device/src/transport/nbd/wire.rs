@@ -1,4 +1,4 @@
-//! Numbers and layouts of the protocol (`doc/proto.md` of the NBD project). All are big-endian.
+//! Numbers and layouts of the protocol (the NBD project's own document). All are big-endian.
 
 /// First words of the server.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
