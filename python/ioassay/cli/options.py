@@ -15,7 +15,8 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter, target.KEY, run.KEY or seed.")
 ]
 Factor = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=A,B,…", help="Add a factor, or replace a factor's levels.")
+    list[str] | None,
+    typer.Option(metavar="KEY=A,B,…", help="Add a factor, or replace a factor's levels; in a suite, where it is one."),
 ]
 Repetitions = Annotated[int | None, typer.Option(min=1, metavar="N", help="Repetitions of each point.")]
 DestroyData = Annotated[
