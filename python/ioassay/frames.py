@@ -11,7 +11,7 @@ import polars as pl
 from ioassay.columns import KEY, SCHEMAS
 from ioassay.errors import InputError
 from ioassay.observation import Observation
-from ioassay.record import Record, RecordSet, Scalar
+from ioassay.record import OK, Record, RecordSet, Scalar
 from ioassay.store import RunStore
 
 TRIALS: dict[str, pl.DataType] = {
@@ -23,6 +23,9 @@ TRIALS: dict[str, pl.DataType] = {
     "started_unix_s": pl.Float64(),
     "duration_s": pl.Float64(),
 }
+SEARCH = "search"
+"""Column of the frame of trials of a search: what each was for."""
+SHORT, PRUNED = "short", "pruned"
 WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
 
 
@@ -41,6 +44,7 @@ def load(store: RunStore) -> RecordSet:
         traced=trials_frame(traced) if traced else None,
         observations=_Observations(store, records),
         claims={record.trial["id"]: record.claims for record in records if record.claims},
+        tuning=store.tuning(),
         **{name: _parquet(store, counted, name) for name in SCHEMAS},
     )
 
@@ -79,7 +83,22 @@ def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
     columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
     columns += [_levels(name, [record.trial["point"].get(name) for record in records]) for name in factors]
     columns += [pl.Series(name, [record.metrics.get(name) for record in records], pl.Float64()) for name in metrics]
+    if any(SEARCH in record.trial for record in records):
+        columns.insert(len(TRIALS), pl.Series(SEARCH, list(_searched(records)), pl.String()))
     return pl.DataFrame(columns)
+
+
+def _searched(records: Sequence[Record]) -> Iterator[str | None]:
+    """What each trial of a search was for; a short trial is `pruned` where nothing of its point followed."""
+    for place, record in enumerate(records):
+        kind = record.trial.get(SEARCH)
+        followed = any(_follows(record, later) for later in records[place + 1 :]) if kind == SHORT else False
+        yield PRUNED if kind == SHORT and not followed and record.status == OK else kind
+
+
+def _follows(short: Record, later: Record) -> bool:
+    one, other = short.trial, later.trial
+    return (one["study"], one["point"]) == (other["study"], other["point"]) and other.get(SEARCH) != SHORT
 
 
 def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:

@@ -121,7 +121,8 @@ class Record:
     """One trial's result as stored in `record.json`; distributions and series lie in Parquet files beside it."""
 
     trial: Mapping[str, Any]
-    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0), twin."""
+    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0), twin; of a search also
+    search, what the trial was for."""
     status: str
     reason: str = ""
     started_unix_s: float = 0.0
@@ -146,6 +147,7 @@ class RecordSet:
 
     trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
         one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
+        Of a search also `search`, what the trial was for (`tune.campaign` has the words).
     hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
     series: study, trial, metric, job, time_s, value.
     samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
@@ -171,6 +173,9 @@ class RecordSet:
     """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
     claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
     """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
+    tuning: Mapping[str, Any] | None = None
+    """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
+    `found` (found.json: ended, asked, winner, feasible). None for every other run."""
 
 
 def level_number(level: Scalar | None) -> float | None:

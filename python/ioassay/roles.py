@@ -44,6 +44,8 @@ class Trial:
     """Position in the plan of the whole run, from 0."""
     twin: bool = False
     """Runs without the witness, beside a trial of the same point and repetition that has it (`watch.twins`)."""
+    search: str = ""
+    """What a search runs it for (`tune.campaign` has the words); '' in every other run."""
 
 
 @dataclass(frozen=True)

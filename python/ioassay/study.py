@@ -32,7 +32,10 @@ MAX_TRIALS = 1_000_000
 """More than this is a slip of the pen: a null trial takes ten milliseconds, a real one seconds."""
 _FACTOR_NAME = re.compile(r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)?$")
 _TRIAL_PARTS = ("target", "run")
-_COLUMNS = {"run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"}
+_COLUMNS = {
+    *("run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"),
+    "search",
+}
 """Columns of the frame of trials, beside which each factor is a column of its own."""
 _NAME = r"^\w[\w.-]*$"
 

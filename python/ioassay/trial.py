@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ioassay import host, process, witness
 from ioassay.conditions import Conditions, Hold
@@ -90,7 +91,7 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
     if lost := sorted(parsed.metrics.keys() - metrics.keys()):
         warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
     record = Record(
-        trial={key: value for key, value in dataclasses.asdict(trial).items() if key in _KEPT},
+        trial=_kept(trial),
         status=parsed.status,
         reason=parsed.reason,
         started_unix_s=run.started_unix_s,
@@ -106,6 +107,12 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
     )
     store.write(record, parsed.buckets, parsed.series, run.samples, run.seen)
     return record
+
+
+def _kept(trial: Trial) -> dict[str, Any]:
+    """What a record says of its trial."""
+    said = dataclasses.asdict(trial)
+    return {key: said[key] for key in _KEPT} | ({"search": trial.search} if trial.search else {})
 
 
 def _require_space(store: RunStore) -> None:
