@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": ROLES
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
-    "tune": ROLES | {"study", "plan", "store", "run", "preflight", "analysis"},
+    "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
     "junit": CONTRACTS | {"analysis"},
     "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
 }
