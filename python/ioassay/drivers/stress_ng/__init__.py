@@ -19,7 +19,7 @@ from ioassay.drivers.stress_ng.offer import Offer
 from ioassay.drivers.stress_ng.settings import Settings
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import NOTHING, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import NOTHING, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
@@ -110,6 +110,12 @@ class StressNg:
         """The timeout; how much a stressor writes cannot be known."""
         written = None if self.access(params) == WRITE else 0
         return Estimate(settings.read(params, self._offer).expected_s, written)
+
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """With a shorter `timeout`, in whole seconds; None where the load ends after its operations."""
+        wanted = settings.read(params, self._offer)
+        part_s = short_s(wanted.expected_s, share, 1.0) if not wanted.counted else None
+        return None if part_s is None else {**params, "timeout": int(part_s)}
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """stress-ng with its results and, unless the target is a folder, its files in `raw`.
