@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,33 @@ def test_parts_can_be_left_out() -> None:
     for style in ("reference", "fit", "window", "repetition"):
         assert styled(drawn.spec, style) == []
     assert "law" not in subtitle(drawn.spec)
+
+
+@pytest.mark.parametrize(("cpus", "marked"), [(4, True), (16, True), (1, False), (64, False), (None, False)])
+def test_hardware_threads_are_marked_where_they_lie_among_the_levels(cpus: int | None, marked: bool) -> None:
+    records = replace(run(with_corner()), host={"cpu": {"cpus": cpus}} if cpus else {})
+    notes = styled(draw(records).spec, "note")
+    assert [row["text"] for layer in notes for row in rows(layer)] == [f"{cpus} hardware threads"] * marked
+    assert styled(draw(records, threads=False).spec, "note") == []
+
+
+def test_requests_in_flight_are_not_set_against_hardware_threads() -> None:
+    measure = with_corner()
+    records = run(lambda point: measure({"workers": point["iodepth"]}), {"iodepth": WORKERS})
+    assert styled(draw(replace(records, host={"cpu": {"cpus": 4}}), x="iodepth").spec, "note") == []
+
+
+def test_the_best_level_has_a_ring_unless_none_can_be_told() -> None:
+    drawn = draw(run(falling_back()))
+    ((best,),) = [rows(layer) for layer in styled(drawn.spec, "best")]
+    assert best["y"] == max(row["y"] for row in rows(styled(drawn.spec, "mean")[0]))
+    rng = np.random.default_rng(3)
+    assert styled(draw(run(lambda point: 100 * rng.lognormal(0, 0.2))).spec, "best") == []
+
+
+def test_means_are_joined_where_no_law_leads_the_eye() -> None:
+    assert len(rows(styled(draw(run(with_corner())).spec, "joined")[0])) == 9
+    assert styled(draw(run(falling_back())).spec, "joined") == []
 
 
 def test_other_factors_have_to_be_fixed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -26,7 +27,12 @@ def values_at(records: RecordSet, bs: str) -> list[float]:
 
 
 def means(drawn: figures.Drawn) -> list[dict]:
-    return next(rows(layer) for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "point")
+    return [row for layer in points(drawn) for row in rows(layer)]
+
+
+def points(drawn: figures.Drawn) -> list[Any]:
+    """The layers of means, one a line."""
+    return [layer for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "point"]
 
 
 def with_values(records: RecordSet, **columns: list[float] | float) -> RecordSet:
@@ -99,6 +105,17 @@ def test_a_colour_factor_gives_one_line_a_level(suite: RecordSet) -> None:
     assert {row["group"] for row in means(drawn)} == {"rw", "randrw"}
     assert "all levels" not in subtitle(drawn.spec)
     assert "all levels of access pattern together" in subtitle(draw(suite, 0, x="rwmixwrite").spec)
+
+
+def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: RecordSet) -> None:
+    drawn = draw(suite, 0, x="rwmixwrite", color="rw")
+    first, second = points(drawn)
+    assert mark(first)["xOffset"] == -mark(second)["xOffset"] < 0
+    bars = styled(drawn.spec, "deviation")
+    assert all(layer["encoding"]["color"]["field"] == "group" for layer in bars)
+    assert {mark(layer)["xOffset"] for layer in bars} == {mark(first)["xOffset"], mark(second)["xOffset"]}
+    (alone,) = points(draw(suite, 1))
+    assert "xOffset" not in mark(alone)
 
 
 def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet) -> None:

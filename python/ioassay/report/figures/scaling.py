@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
+from ioassay.report.figures import axes, conditions, hardware, layers, scales, selection, summary, titles
 from ioassay.report.figures.layers import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 REPETITION = "one repetition"
 IDEAL = "perfect scaling"
+BEST = "best level"
+RING = "M-1.2,0A1.2,1.2,0,1,1,1.2,0A1.2,1.2,0,1,1,-1.2,0Z"
+"""A circle larger than a mean's, in a legend too."""
 LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
 _STEPS = 80
 _HEADROOM = 1.08
@@ -37,6 +40,7 @@ class Spec(FigureSpec):
     law: bool = True
     plateau: bool = True
     repetitions: bool = True
+    threads: bool = True
 
 
 def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
@@ -47,7 +51,8 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     look = _Look(spec, found, conditions.of(found.cells, study, spec.x), summary.confidence(study))
     points = conditions.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {selection.plain_factor(spec.x)}: scaling"
-    drawn = [*look.plateau(), *look.lines(), *look.peak(), *look.repetitions(), *look.means(points)]
+    drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
+    drawn += [*look.repetitions(), *look.means(points), *look.best(points)]
     notes = [selection.repetitions_text([row["n"] for row in points]), *look.notes(), look.axis.note]
     chart = alt.layer(*drawn).properties(
         width=spec.width,
@@ -119,6 +124,11 @@ class _Look:
             return []
         row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
         return [alt.Chart(layers.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
+
+    def threads(self, host: Mapping[str, Any]) -> list[Any]:
+        """Where workers begin to share processors."""
+        number = hardware.threads(host, self.spec.x, self.numbers) if self.spec.threads else None
+        return [] if number is None else hardware.rule(number, self.x)
 
     def lines(self) -> list[Any]:
         """Perfect scaling from the first level on, and the law, with a legend entry each."""
@@ -197,17 +207,31 @@ class _Look:
         points = layers.cut_at(points, self.unit.scale(self.floor))
         data, shape = self._role(points, self.mean_name)
         tooltip = layers.point_tooltip(None, self.spec.error)
-        mean = alt.Chart(data).encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)
+        mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)
+        # A law's curve leads the eye already.
+        joined = [] if self.law else [mean.mark_line(style="joined", strokeWidth=1.3)]
         return [
+            *joined,
             *layers.error_bars(points, self.y, x=self.x),
-            mean.mark_point(style="mean", filled=True, size=44),
+            mean.mark_point(style="mean", filled=True, size=44).encode(shape=shape),
         ]
+
+    def best(self, points: Rows) -> list[Any]:
+        """A ring around the best mean, unless no level can be told from another."""
+        import altair as alt
+
+        if self.found.unseen:
+            return []
+        data, shape = self._role([points[self.found.best]], BEST)
+        ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
+        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=layers.point_tooltip(None, self.spec.error))]
 
     def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
         """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
         import altair as alt
 
         shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
+        shapes |= {} if self.found.unseen else {BEST: RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
         return layers.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 

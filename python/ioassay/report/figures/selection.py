@@ -22,7 +22,7 @@ _SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page", "file_size", 
 _SWITCHED = {"direct": ("buffered", "direct")}
 """What off and on are called."""
 # Conditions worth a subtitle where the study fixes them: they decide what is measured at all.
-_TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct")
+_TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct", "stressor")
 
 
 def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Scalar]) -> pl.DataFrame:

@@ -28,6 +28,7 @@ _GAP = 0.004
 """Between two trials, as a share of the whole time line."""
 _LABEL_PX = 6.0
 """Mean width of a character of a trial's label."""
+_LABEL_MOST_PX = 150
 _MOST_LABELS = 60
 
 
@@ -59,7 +60,12 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     found, absent = _found(records, study, spec.panels)
     rows = _chosen(trials, found, study, spec)
     spans = _spans(rows, found, study, spec)
-    panels = [_panel(panel, one, spans, spec, last=panel == list(found)[-1]) for panel, one in found.items()]
+    named = 1 < len(spans) <= _MOST_LABELS
+    places = range(len(found))
+    panels = [
+        _panel(panel, one, spans, spec, named=named and place == 0, last=place == places[-1])
+        for place, (panel, one) in zip(places, found.items(), strict=True)
+    ]
     notes = [
         f"{len(spans)} trials, one after the other{_labelled(study, spec)}"
         if len(spans) > 1
@@ -70,9 +76,8 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     ]
     title = "What the machine did meanwhile"
     described = [f"{one.label} ({', '.join(one.lines)})" for one in found.values()]
-    labels = [_labels(spans, spec)] if 1 < len(spans) <= _MOST_LABELS else []
     return (
-        alt.vconcat(*labels, *panels, spacing=6)
+        alt.vconcat(*panels, spacing=6)
         .resolve_scale(color="independent")
         .properties(
             title=titles.head(spec, study, title, notes),
@@ -153,7 +158,8 @@ def _last_s(found: Mapping[str, Watched], trial: str) -> float:
     return max((float(time_s) for time_s in times if time_s is not None), default=0.0)  # type: ignore[arg-type]
 
 
-def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, last: bool) -> Any:
+def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, named: bool, last: bool) -> Any:
+    """One panel; the trials' names stand over one that is `named`, the time axis below the `last`."""
     import altair as alt
 
     stacked = name == "cpu"
@@ -165,7 +171,8 @@ def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, last: 
     scale = alt.Scale(domain=[0, 100], nice=False) if stacked else _from_zero(rows)
     y = alt.Y("y:Q", title=titled, scale=scale, axis=alt.Axis(tickCount=3))
     domain = list(BANDS if stacked else found.lines)
-    legend = alt.Legend(offset=2, symbolType="square" if stacked else "stroke")
+    labels, height_px = _labels(spans, spec) if named else ([], 0)
+    legend = alt.Legend(offset=2 + height_px, symbolType="square" if stacked else "stroke")
     color = alt.Color("line:N", title=None, sort=domain, scale=alt.Scale(domain=domain), legend=legend)
     shown = [alt.Tooltip("line:N"), alt.Tooltip("x:Q", title="time (s)"), alt.Tooltip("value:Q", title=unit.name)]
     base = alt.Chart(layers.data(rows)).encode(x=x, y=y, color=color, detail="trial:N", tooltip=shown)
@@ -173,7 +180,17 @@ def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, last: 
         marks = base.mark_area(style="band", interpolate="step-before").encode(y2="y2:Q")
     else:
         marks = base.mark_line(style="curve", strokeWidth=1.5, interpolate="step-before")
-    return alt.layer(*_boundaries(spans, x), marks).properties(width=spec.width, height=spec.height)
+    still = [] if any(row["value"] for row in rows) else [_still()]
+    drawn = [*_boundaries(spans, x), marks, *still, *labels]
+    return alt.layer(*drawn).properties(width=spec.width, height=spec.height)
+
+
+def _still() -> Any:
+    """What stands in a panel whose lines lie on the axis."""
+    import altair as alt
+
+    text = alt.Chart(layers.data([{"text": "nothing the whole time"}])).mark_text(style="note", align="right", dy=-7)
+    return text.encode(x=alt.value("width"), y=alt.value("height"), text="text:N")
 
 
 def _from_zero(rows: layers.Rows) -> Any:
@@ -240,15 +257,16 @@ def _boundaries(spans: Sequence[_Span], x: Any) -> list[Any]:
     return marks
 
 
-def _labels(spans: Sequence[_Span], spec: Spec) -> Any:
-    """The trials' levels over the panels, upright where they would run into each other."""
+def _labels(spans: Sequence[_Span], spec: Spec) -> tuple[list[Any], int]:
+    """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
     import altair as alt
 
     longest = max((len(span.label) for span in spans), default=0) * _LABEL_PX
     upright = longest > spec.width / len(spans)
+    height = min(int(longest) + 6, _LABEL_MOST_PX) if upright else 16
     rows = [{"x": (span.begin_s + span.end_s) / 2, "label": span.label} for span in spans]
-    x = alt.X("x:Q", title=None, axis=None, scale=alt.Scale(domain=[0, spans[-1].end_s], nice=False))
-    height = min(int(longest) + 6, 150) if upright else 16
-    style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else {"align": "center"}
-    text = alt.Chart(layers.data(rows)).mark_text(style="whisper", fontSize=10, limit=144, **style)
-    return text.encode(x=x, y=alt.value(height - 4), text="label:N").properties(width=spec.width, height=height)
+    style = (
+        {"angle": 270, "align": "left", "baseline": "middle"} if upright else {"align": "center", "baseline": "bottom"}
+    )
+    text = alt.Chart(layers.data(rows)).mark_text(style="note", limit=_LABEL_MOST_PX, **style)
+    return [text.encode(x=_time_axis(spans, shown=False), y=alt.value(-4), text="label:N")], height
