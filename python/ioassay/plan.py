@@ -58,10 +58,12 @@ def _count(study: Study) -> int:
 
 def points_called(study: Study) -> list[dict[str, Scalar]]:
     """The points that run once more to have their system calls counted."""
+    return [point for point in points(study) if _is_called(study, point)]
+
+
+def _is_called(study: Study, point: Point) -> bool:
     wanted = study.watch.calls
-    if not isinstance(wanted, Mapping):
-        return points(study) if wanted else []
-    return [point for point in points(study) if all(point[name] in levels for name, levels in wanted.items())]
+    return all(point[name] in levels for name, levels in wanted.items()) if isinstance(wanted, Mapping) else wanted
 
 
 def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]:
@@ -69,16 +71,16 @@ def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]
     block = points(study)
     drawn = random.Random(f"{study.seed}/{study.name}/{repetition}")
     drawn.shuffle(block)
-    called = points_called(study) if repetition == 0 else []
     kinds: list[tuple[dict[str, Scalar], str]] = []
     for point in block:
         order = drawn.sample([PLAIN, TWIN], 2) if study.watch.twins else [PLAIN]
-        kinds += [(point, kind) for kind in (*order, *([CALLS] if point in called else []))]
+        last = [CALLS] if repetition == 0 and _is_called(study, point) else []
+        kinds += [(point, kind) for kind in (*order, *last)]
     return kinds
 
 
 def make_trial(
-    study: Study, point: Point, repetition: int, order: int, *, twin: bool = False, search: str = ""
+    study: Study, point: Point, repetition: int, order: int, *, twin: bool = False, calls: bool = False, search: str = ""
 ) -> Trial:
     """One frozen trial; its id depends on its content only, and so does its seed, which a twin shares.
 

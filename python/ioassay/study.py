@@ -167,6 +167,10 @@ class Watch(_Strict):
     twins: bool = False
     """Run each trial twice, side by side in random order: once with the witness and once without it, so that its
     effect is known. What is analysed is then the trial without it; the verdict is that of its twin."""
+    calls: bool | dict[str, list[Level]] = False
+    """Run each point once more, right after its first repetition, with every system call counted by name. Its speeds
+    are not used, so that nothing is paid for it where speeds are measured. A table names levels of factors, and only
+    points that have one of them for each factor named are run once more: `calls = { workers = [1, 4] }`."""
 
     @model_validator(mode="after")
     def _needs_witness(self) -> Watch:
@@ -200,6 +204,7 @@ class Scale(_Strict):
     target: Table = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(default_factory=dict)
     run: Table = Field(default_factory=dict)
+    watch: Table = Field(default_factory=dict)
 
 
 class Study(_Strict):
@@ -229,11 +234,12 @@ class Study(_Strict):
         _check_factors(self.factors)
         _check_cases(self.case, self.factors)
         _check_run(self)
+        _check_calls(self)
         names = [figure.name for figure in self.figures]
         if doubled := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
         points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
-        trials = points * self.max_repetitions * self.runs_per_trial
+        trials = points * (self.max_repetitions * self.runs_per_trial + bool(self.watch.calls))
         if trials > MAX_TRIALS:
             raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
         return self
@@ -311,6 +317,15 @@ def _check_run(study: Study) -> None:
             first = error.errors()[0]
             unknown = first["type"] == "extra_forbidden"
             raise ValueError(f"{place}: {near(key, Run.model_fields) if unknown else complaint(first)}") from None
+
+
+def _check_calls(study: Study) -> None:
+    """That levels are named of factors that there are. Levels that a factor has lost (`--factor`) are no error."""
+    named = study.watch.calls if isinstance(study.watch.calls, dict) else {}
+    known = [*study.factors, *(["case"] if study.case else [])]
+    if unknown := [name for name in named if name not in known]:
+        wanted = f"wanted one of {', '.join(known)}" if known else "wanted true: the study has no factors"
+        raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}")
 
 
 class Suite(_Strict):
