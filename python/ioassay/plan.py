@@ -80,7 +80,14 @@ def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]
 
 
 def make_trial(
-    study: Study, point: Point, repetition: int, order: int, *, twin: bool = False, calls: bool = False, search: str = ""
+    study: Study,
+    point: Point,
+    repetition: int,
+    order: int,
+    *,
+    twin: bool = False,
+    calls: bool = False,
+    search: str = "",
 ) -> Trial:
     """One frozen trial; its id depends on its content only, and so does its seed, which a twin shares.
 
