@@ -141,6 +141,14 @@ class Record:
     schema: int = SCHEMA
 
 
+def _no_calls() -> pl.DataFrame:
+    import polars as pl
+
+    text, number = pl.String(), pl.Int64()
+    kinds = {"study": text, "trial": text, "name": text, "count": number, "errors": number, "per_second": pl.Float64()}
+    return pl.DataFrame(schema={**kinds, "by": text})
+
+
 @dataclass(frozen=True)
 class RecordSet:
     """All records of one run, as frames; what every analysis and figure reads.
@@ -173,6 +181,15 @@ class RecordSet:
     """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
     claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
     """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
+    calls: pl.DataFrame = field(default_factory=_no_calls)
+    """System calls by name: one row a trial and name, most frequent first: study, trial, one column a factor (as in
+    `trials`), name, count and errors (Int64: entered, and of these failed), per_second (Float64: count over the time
+    from the command's first instruction to its end), by (who counted: 'bpf' or 'strace'). Of studies with
+    `watch.calls` these are the trials of `counting`, of others those that the witness watched at level syscalls. A
+    factor that is called like one of these columns has none here. No rows: nothing was counted."""
+    counting: pl.DataFrame | None = None
+    """Where trials were run once more to count their system calls (`watch.calls`): these, in the columns of `trials`,
+    which are without them. Speeds of these are not to be used. None where no study has such."""
     tuning: Mapping[str, Any] | None = None
     """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
     `found` (found.json: ended, asked, winner, feasible). None for every other run."""

@@ -30,7 +30,7 @@ from ioassay.worker import Computed
 
 _LEAST_SPACE_BYTES = 2**16
 """A record and a tool's smallest results."""
-_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin")
+_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin", "calls")
 
 
 @dataclass(frozen=True)
