@@ -117,6 +117,43 @@ def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
     assert living.group_of(int(child.read_text())) is None
 
 
+ORPHAN = (
+    "import os, signal, sys\n"
+    "if not os.fork():\n"
+    "    parent = os.getppid()\n"
+    "    if os.fork():\n"
+    "        os._exit(0)\n"
+    "    while os.getppid() != int(sys.argv[1]):\n"
+    "        pass\n"
+    "    for number in (signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGRTMIN):\n"
+    "        os.kill(os.getppid(), number)\n"
+    "    print('told', flush=True)\n"
+    "    os._exit(0)\n"
+    "os.wait()\n"
+    "while not open(sys.argv[2]).read():\n"
+    "    pass\n"
+)
+"""A process whose parent ends, and which then tells its parent: the runner, which adopted it."""
+
+
+def test_what_an_orphan_tells_its_parent_does_not_end_the_runner(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, signal, sys\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        f"argv = [sys.executable, '-c', {ORPHAN!r}, str(os.getpid()), str(root / 'o')]\n"
+        "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
+        "print(signal.getsignal(signal.SIGALRM) is signal.SIG_DFL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "0\nTrue\n"), ended.stderr
+
+
+def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
+    seen = "import signal as s; print(all(s.getsignal(n) is s.SIG_DFL for n in (s.SIGALRM, s.SIGUSR1, s.SIGRTMIN)))"
+    assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"
+
+
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     child, tag = tmp_path / "child", f"test-{os.getpid()}-{time.monotonic_ns()}"
     words = ["sh", "-c", f"{sys.executable} -c {shlex.quote(SESSION)} {child} & wait"]

@@ -37,7 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "complaint": set(),
     "study": CONTRACTS | {"complaint", "conditions"},  # conditions.asked: how one is written
     "living": set(),
-    "process": {"errors", "roles", "living"},
+    "signals": set(),
+    "process": {"errors", "roles", "living", "signals"},
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},

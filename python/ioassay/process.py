@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
-from ioassay import living
+from ioassay import living, signals
 from ioassay.errors import ToolError
 from ioassay.roles import Outcome
 
@@ -80,6 +80,7 @@ def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | N
     return Captured(child.returncode, stdout, stderr, False)
 
 
+@signals.unmoved()
 def run(
     argv: Sequence[str],
     *,
