@@ -122,6 +122,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _Rule(re.compile(r"^pass\.bw$"), "bytes/s", "higher", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
+    _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
     _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
     *(_stress(*rule) for rule in (
         ("bogo_ops", "bogo ops", "none", "Bogo operations", units.format_count),
@@ -133,6 +134,10 @@ _RULES: tuple[_Rule, ...] = (
         ("cpu_used", "%", "none", "CPU used by each worker", _percent),
         ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
         ("workers_started", "workers", "none", "Workers started", _plain),
+        ("processes", "processes", "none", "Number of processes", units.format_count),
+        ("sub_processes", "processes", "none", "Number of processes that workers started", units.format_count),
+        ("threads", "threads", "none", "Number of threads beside each process's first", units.format_count),
+        ("tasks_at_once", "tasks", "none", "Most processes and threads at once", units.format_count),
         ("context_switches", "switches", "none", "Context switches", units.format_count),
         ("(?:major|minor)_faults", "faults", "none", "Page faults", units.format_count),
     )),
