@@ -123,6 +123,12 @@ class Outcome:
     """Ids of processes of its group that were still alive at its end, and were ended."""
     usage: struct_rusage | None = None
     """What it and the children that it reaped used (getrusage(2))."""
+    processes: int | None = None
+    """Processes that there were, itself and those of any depth that it started; None where nobody counted them."""
+    threads: int | None = None
+    """Threads that they started, beside the one that each begins with."""
+    most_alive: int | None = None
+    """Most processes and threads that were alive at once."""
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,6 @@ class _Watched:
         sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
         for name, text in command.files.items():
             (raw / name).write_text(text)
-        level = OFF if self.trial.twin else self.bench.study.watch.witness
 
         def held(pid: int) -> None:
             hold.apply(pid)
@@ -176,9 +175,9 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with witness.watching(level, host.devices(load.path), raw) as watching:
+            with self._watching(host.devices(load.path), raw) as watching:
                 outcome = process.run(
-                    command.argv,
+                    watching.command(command.argv),
                     stdout=raw / "stdout",
                     stderr=raw / "stderr",
                     timeout_s=timeout_s,
@@ -188,10 +187,27 @@ class _Watched:
                     on_ended=ended,
                 )
                 self.seen = watching.observation(outcome)
-                return outcome
+                return _with_tasks(outcome, self.seen)
         finally:
             self.samples, self.cost = sampler.stop()
             self.warnings = [*sampler.warnings, *_witness_warnings(self.seen)]
+
+    def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
+        if not self.trial.calls:
+            return witness.watching(OFF if self.trial.twin else self.bench.study.watch.witness, devices, raw)
+        try:
+            return witness.counting(devices, raw)
+        except ToolError as error:
+            raise ConditionError(str(error)) from None
+
+
+def _with_tasks(outcome: Outcome, seen: Observation | None) -> Outcome:
+    """The outcome with the processes and threads that there were, where these were counted."""
+    if seen is None or seen.threads is None or not seen.processes:
+        return outcome
+    return dataclasses.replace(
+        outcome, processes=seen.processes - seen.threads, threads=seen.threads, most_alive=seen.most_alive
+    )
 
 
 def _unused(trial: Trial, wanted: Conditions) -> list[Warning_]:

@@ -151,7 +151,8 @@ def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     if status != OK or measured is None:
         return Parsed(status, reason, warnings=left)
     workers = output.workers_seen(log)
-    metrics = {**measured.metrics, "workers_started": float(workers or wanted.workers), **_switches(outcome)}
+    started = workers or wanted.workers
+    metrics = {**measured.metrics, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
     return Parsed(OK, metrics=metrics, warnings=(*verdict.suspicions(wanted, measured, workers, log), *left))
 
 
@@ -166,6 +167,14 @@ def _switches(outcome: Outcome) -> dict[str, float]:
         "major_faults": float(usage.ru_majflt),
         "minor_faults": float(usage.ru_minflt),
     }
+
+
+def _tasks(workers: int, outcome: Outcome) -> dict[str, float]:
+    """What the witness counted; nothing without it, as stress-ng itself tells its workers alone."""
+    found = {"threads": outcome.threads, "tasks_at_once": outcome.most_alive, "processes": outcome.processes}
+    if outcome.processes is not None:
+        found["sub_processes"] = max(outcome.processes - 1 - workers, 0)  # 1: stress-ng, which starts the workers
+    return {name: float(number) for name, number in found.items() if number is not None}
 
 
 def _left_behind(raw: Path) -> list[Warning_]:
