@@ -130,6 +130,7 @@ def make_trial(
         seed=int(seed[:12], 16),
         order=order,
         twin=twin,
+        calls=calls,
         search=search,
     )
 
