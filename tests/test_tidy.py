@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker": ROLES | {"process", "drivers"},
     "pool": CONTRACTS | {"process", "host"},  # host: what memory is available
     "preflight": ROLES
-    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis"},
+    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
     "trial": ROLES
     | {"process", "conditions", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
     "run": ROLES

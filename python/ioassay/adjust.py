@@ -25,7 +25,7 @@ def scaled(table: Mapping[str, Any], scale: str) -> dict[str, Any]:
     if scale == FULL or not isinstance(scales, Mapping):
         return result
     change = scales.get(scale, {})
-    for part in ("params", "target", "factors", "run"):
+    for part in ("params", "target", "factors", "run", "watch"):
         if part in change:
             result[part] = {**result.get(part, {}), **change[part]}
     for key, other in (("repetitions", "until"), ("until", "repetitions")):

@@ -58,10 +58,11 @@ def _count(study: Study) -> int:
 
 def points_called(study: Study) -> list[dict[str, Scalar]]:
     """The points that run once more to have their system calls counted."""
-    return [point for point in points(study) if _is_called(study, point)]
+    return [point for point in points(study) if counts_calls(study, point)]
 
 
-def _is_called(study: Study, point: Point) -> bool:
+def counts_calls(study: Study, point: Point) -> bool:
+    """Whether a point runs once more to have its system calls counted."""
     wanted = study.watch.calls
     return all(point[name] in levels for name, levels in wanted.items()) if isinstance(wanted, Mapping) else wanted
 
@@ -74,7 +75,7 @@ def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]
     kinds: list[tuple[dict[str, Scalar], str]] = []
     for point in block:
         order = drawn.sample([PLAIN, TWIN], 2) if study.watch.twins else [PLAIN]
-        last = [CALLS] if repetition == 0 and _is_called(study, point) else []
+        last = [CALLS] if repetition == 0 and counts_calls(study, point) else []
         kinds += [(point, kind) for kind in (*order, *last)]
     return kinds
 

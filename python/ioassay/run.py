@@ -99,7 +99,7 @@ class _Patience:
     """Point -> repetition -> value."""
 
     def note(self, record: Record) -> None:
-        if record.trial.get("twin", False) != self.twins:
+        if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
             return
         if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
             return

@@ -41,8 +41,8 @@ def incomplete(context: Context) -> Iterator[Doubt]:
     """Fewer records than planned trials, where the number is not adaptive."""
     name = str(context.study["name"])
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
-    if context.records.traced is not None:  # trials whose twins count are planned as well
-        recorded += context.records.traced["study"].to_list().count(name)
+    for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
+        recorded += apart["study"].to_list().count(name) if apart is not None else 0
     if context.study.get("until") or recorded >= planned:
         return
     yield Doubt(

@@ -6,7 +6,8 @@
 by `ioassay.analysis.verdict`.
 """
 
+from ioassay.witness.capability import counter
 from ioassay.witness.once import Watched, paths_in, watch
 from ioassay.witness.watching import Watching, counting, watching
 
-__all__ = ["Watched", "Watching", "counting", "paths_in", "watch", "watching"]
+__all__ = ["Watched", "Watching", "counter", "counting", "paths_in", "watch", "watching"]
