@@ -172,8 +172,8 @@ def failures(records: RecordSet) -> list[dict[str, Any]]:
 
 
 def _rows(records: RecordSet) -> Iterator[dict[str, Any]]:
-    """Every recorded trial, those too that only the witness's effect is judged by."""
-    for frame in (records.trials, records.traced):
+    """Every recorded trial, those too that only the witness's effect is judged by, or that count system calls."""
+    for frame in (records.trials, records.traced, records.counting):
         if frame is not None:
             yield from frame.iter_rows(named=True)
 
