@@ -66,7 +66,7 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
     told = " ".join(found.statistics["conclusion"])
     assert "With sequential access (rw), total bandwidth falls with write share" in told
     assert "With random access (randrw), total bandwidth rises with write share" in told
-    assert "times as high at sequential access (rw) as at random access (randrw)" in told
+    assert "times as high with sequential access (rw) as with random access (randrw)" in told
     assert found.statement.startswith("Total bandwidth falls with write share, from 4")
     assert ", but rises with write share, from " in found.statement
     shapes = {str(fact["where"]): fact["shape"] for fact in found.statistics["facts"] if "shape" in fact}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.record import RecordSet, Scalar, level_number
+from ioassay.record import RecordSet, Scalar, level_numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,6 +59,13 @@ def trials_of(records: RecordSet, study: Study) -> pl.DataFrame:
     return records.trials.filter(pl.col("study") == study["name"]).sort("order")
 
 
+def that_count(trials: pl.DataFrame) -> pl.DataFrame:
+    """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
+    import polars as pl
+
+    return trials.filter(pl.col("search") == "confirm") if "search" in trials.columns else trials
+
+
 def settings(study: Study, point: Mapping[str, Scalar]) -> dict[str, Any]:
     """The driver's parameters at one point: fixed ones, the case's own, then factors."""
     cases: dict[Any, Mapping[str, Any]] = {case["name"]: case for case in study.get("case") or ()}
@@ -68,10 +75,9 @@ def settings(study: Study, point: Mapping[str, Scalar]) -> dict[str, Any]:
 
 
 def numbers(levels: tuple[Scalar, ...]) -> list[float] | None:
-    """The numbers behind the levels; None when one is a word or two mean the same number."""
-    found = [level_number(level) for level in levels]
-    known = [number for number in found if number is not None]
-    return known if len(known) == len(found) and len(set(known)) == len(known) else None
+    """The numbers behind the levels; None when one is a word, they are of different kinds, or two mean the same."""
+    known = level_numbers(levels)
+    return known if known is not None and len(set(known)) == len(known) else None
 
 
 def level_key(level: Scalar | None) -> str:

@@ -22,7 +22,7 @@ class Brief:
     """Topics in the order in which they came up: quantity and factor -> response -> its phrases."""
 
     _shapes: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = field(default_factory=dict)
-    _pairs: dict[tuple[str, str], tuple[list[str], list[str]]] = field(default_factory=dict)
+    _pairs: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
     _whole: list[str] = field(default_factory=list)
 
     def shape(self, part: Cells, curve: Shape) -> None:
@@ -35,8 +35,7 @@ class Brief:
 
     def pair(self, found: Cells, factor: str, ratio: Ratio) -> None:
         """Two levels against each other."""
-        first, second = (wording.level_of(factor, level) for level in found.factors[factor])
-        alike, apart = self._pairs.setdefault((first, second), ([], []))
+        alike, apart = self._pairs.setdefault(wording.both(factor, *found.factors[factor]), ([], []))
         if sentences.alike(ratio):
             alike.append(wording.inside(found.response))
         else:
@@ -54,7 +53,7 @@ class Brief:
     def told(self, conclusion: list[str]) -> list[str]:
         """At most `MOST` sentences; the first of the conclusion where no topic was told."""
         shapes = [_joined(topic) for topic in self._shapes.values()]
-        pairs = [part for (first, second), found in self._pairs.items() for part in _pair(first, second, *found)]
+        pairs = [part for both, found in self._pairs.items() for part in _pair(both, *found)]
         return ([*shapes, *pairs, *self._whole] or conclusion)[:MOST]
 
 
@@ -76,8 +75,8 @@ def _joined(topic: dict[str, dict[str, list[str]]]) -> str:
     return f"{'; '.join(clauses)}."
 
 
-def _pair(first: str, second: str, alike: list[str], apart: list[str]) -> list[str]:
+def _pair(both: str, alike: list[str], apart: list[str]) -> list[str]:
     if not alike:
         return apart
-    told = f"On average, no difference between {first} and {second} can be seen in {wording.listed(alike)}."
+    told = f"On average, no difference between {both} can be seen in {wording.listed(alike)}."
     return [*apart, told]

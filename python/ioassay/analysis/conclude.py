@@ -144,8 +144,8 @@ def _two_levels(told: Paragraphs, found: Cells, factor: str, confidence: float) 
     if isinstance(ratio, Ratio):
         told.brief.pair(found, factor, ratio)
         told.comparisons.append(
-            f"{wording.name(found.response)} at {wording.level_of(factor, second)} over that at "
-            f"{wording.level_of(factor, first)} is {wording.ratio(ratio.ratio, ratio.interval)} on average "
+            f"{wording.name(found.response)} {wording.at(factor, second)} over that "
+            f"{wording.at(factor, first)} is {wording.ratio(ratio.ratio, ratio.interval)} on average "
             f"({wording.p(ratio.p)})."
         )
         told.statistics.append(told.comparisons[-1])
