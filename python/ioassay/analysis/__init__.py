@@ -15,6 +15,7 @@ ANALYSES: dict[str, str] = {
     "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effect",
     "peak": "ioassay.analysis.peak",
+    "calls": "ioassay.analysis.calls",
     "regression": "ioassay.analysis.regression",
     "latency": "ioassay.analysis.latency",
     "caveats": "ioassay.analysis.caveats",
