@@ -7,6 +7,7 @@ together: `everything.analyse_all`. Two runs against each other: `compare.compar
 from __future__ import annotations
 
 ANALYSES: dict[str, str] = {
+    "tuned": "ioassay.analysis.tuned",
     "reductions": "ioassay.analysis.reductions",
     "conclude": "ioassay.analysis.conclude",
     "verdict": "ioassay.analysis.verdict",

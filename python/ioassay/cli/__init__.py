@@ -35,6 +35,7 @@ from ioassay.cli import (
     sql,
     studies,
     trace,
+    tune,
     witness,
 )
 from ioassay.errors import Interrupted, IoassayError, UsageError
@@ -55,6 +56,7 @@ for command in (
     studies,
     report,
     compare,
+    tune,
     import_,
     doctor,
     sql,

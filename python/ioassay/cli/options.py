@@ -23,4 +23,8 @@ DestroyData = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Allow what the named device or file holds to be overwritten."),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Trials that only compute run N at once; by default one for each processor."),
+]
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]

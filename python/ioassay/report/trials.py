@@ -92,7 +92,7 @@ def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any],
     return Row(
         study=row["study"],
         trial=row["trial"],
-        point=label(point) + row["apart"],
+        point=label(point) + row["apart"] + _purpose(row),
         repetition=row["repetition"] + 1,
         order=row["order"],
         status=row["status"],
@@ -101,6 +101,11 @@ def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any],
         duration=units.format_duration(row["duration_s"] or 0.0),
         evidence=evidence.read(records.root, row["trial"], out),
     )
+
+
+def _purpose(row: Mapping[str, Any]) -> str:
+    """What a trial of a search was for."""
+    return f", {row['search']}" if row.get("search") else ""
 
 
 def _count(records: RecordSet, study: str, rows: Sequence[Row]) -> Count:

@@ -51,6 +51,8 @@ class Request:
     """After so long nothing new is tried."""
     margin: float = 0.05
     """Differences below this share count as none (`ioassay compare`)."""
+    source: str = ""
+    """The study as the user named it."""
 
     @property
     def points(self) -> int:
@@ -71,7 +73,7 @@ def from_table(table: Mapping[str, Any], place: str) -> Request:
         if table["schema"] > SCHEMA:
             raise InputError(f"{place}: schema {table['schema']} is newer than this ioassay's {SCHEMA}; update ioassay")
         constraints = tuple(Constraint(**constraint) for constraint in table["constraints"])
-        own = ("default", "trials", "seed", "confirm", "batch", "pruning", "budget_s", "margin")
+        own = ("default", "trials", "seed", "confirm", "batch", "pruning", "budget_s", "margin", "source")
         return Request(
             goal=Goal(table["metric"], table["maximize"], constraints),
             axes=tuple(map(_axis, table["axes"])),
