@@ -17,6 +17,7 @@ from ioassay.study import Study, Suite, check_scales, make_study, study_error
 
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 ChangeAll = Callable[[Sequence[Mapping[str, Any]]], Sequence[dict[str, Any]]]
+_SUITE_KEYS = ("name", "title", "description", "suite", "study", "figures")
 _PARTS = ("params", "target", "run", "watch", "analysis", "factors")
 
 
@@ -47,10 +48,9 @@ def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll) -> Suite:
     if "suite" not in table and "study" not in table:
         (study,) = _studies([_named(table, name, path)], change)
         return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
-    if unknown := sorted(set(table) - {"name", "title", "description", "suite", "study"}):
-        raise StudyError(
-            "unknown key in a suite; it has name, title, description, suite, study", source=str(path), key=unknown[0]
-        )
+    if unknown := sorted(set(table) - set(_SUITE_KEYS)):
+        message = f"unknown key in a suite; it has {', '.join(_SUITE_KEYS)}"
+        raise StudyError(message, source=str(path), key=unknown[0])
     members = [_member(member, path) for member in _list(table, "suite", str, path)]
     members += [_named(inline, None, path) for inline in _list(table, "study", dict, path)]
     studies = _studies(members, change)
@@ -60,6 +60,7 @@ def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll) -> Suite:
             title=table.get("title", name),
             description=table.get("description", ""),
             studies=studies,
+            figures=_list(table, "figures", dict, path),
         )
     except ValidationError as error:
         raise study_error(error, str(path)) from None
@@ -68,7 +69,8 @@ def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll) -> Suite:
 def to_table(suite: Suite) -> dict[str, Any]:
     """The resolved suite as a TOML document that `from_table` reads back to an equal suite."""
     studies = [_plain(study) for study in suite.studies]
-    return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies}
+    figures = {"figures": [figure.model_dump() for figure in suite.figures]} if suite.figures else {}
+    return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies, **figures}
 
 
 def _plain(study: Study) -> dict[str, Any]:
@@ -110,7 +112,7 @@ def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
 def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[Any]:
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
-        wanted = "a list of names" if kind is str else "[[study]] tables"
+        wanted = "a list of names" if kind is str else f"[[{key}]] tables"
         raise StudyError(f"is {shown(found)}; wanted {wanted}", source=str(path), key=key)
     return found
 

@@ -54,6 +54,7 @@ def load(store: RunStore) -> RecordSet:
         trials=trials_frame(counted),
         warnings=warnings_frame(records),
         planned=store.planned(),
+        figures=[figure.model_dump() for figure in suite.figures],
         traced=trials_frame(traced) if traced else None,
         observations=seen,
         claims={record.trial["id"]: record.claims for record in records if record.claims},

@@ -235,9 +235,7 @@ class Study(_Strict):
         _check_cases(self.case, self.factors)
         _check_run(self)
         _check_calls(self)
-        names = [figure.name for figure in self.figures]
-        if doubled := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
+        _check_figures(self.figures)
         points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
         trials = points * (self.max_repetitions * self.runs_per_trial + bool(self.watch.calls))
         if trials > MAX_TRIALS:
@@ -328,6 +326,12 @@ def _check_calls(study: Study) -> None:
         raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}")
 
 
+def _check_figures(figures: list[Figure]) -> None:
+    names = [figure.name for figure in figures]
+    if doubled := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
+
+
 class Suite(_Strict):
     """Several studies that make one run and one report. A single study is a suite of one."""
 
@@ -335,9 +339,12 @@ class Suite(_Strict):
     title: str
     description: str = ""
     studies: list[Study]
+    figures: list[Figure] = Field(default_factory=list)
+    """Figures of several studies at once; those of one study are its own."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Suite:
+        _check_figures(self.figures)
         if not self.studies:
             raise ValueError("has no studies")
         names = [study.name for study in self.studies]

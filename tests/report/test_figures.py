@@ -26,6 +26,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "latency_bar": {},
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
+    "multiples": {"studies": ["jobs"]},
     "order": {"y": "read.bw"},
     "scaling": {"x": "numjobs", "y": "read.bw"},
     "series": {"y": "read.bw"},

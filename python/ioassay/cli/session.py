@@ -88,8 +88,7 @@ def checked(
     from ioassay.record import Warning_
     from ioassay.report import figures
 
-    for study in suite.studies:
-        figures.check(study.model_dump())
+    figures.check_suite(suite.model_dump())
     benches = preflight.assemble(suite, consent, folder)
     missing = []
     try:

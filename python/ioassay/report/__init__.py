@@ -29,7 +29,7 @@ _WORKERS = 2
 
 @dataclass(frozen=True)
 class FigurePaths:
-    """One figure's files. `problem` says why it is a placeholder, '' where it is none."""
+    """One figure's files; `study` is '' where it shows several. `problem` says why it is a placeholder, else ''."""
 
     study: str
     name: str
@@ -71,11 +71,14 @@ def build(
 
 
 def _drawn(records: RecordSet) -> Iterator[Drawn]:
-    """Every figure of every study; names that two studies share get the second study's name in front."""
+    """Every figure, those of all studies first; names that two share get the second's study in front."""
     from ioassay.report import figures
     from ioassay.report.figures import automatic
 
     names: set[str] = set()
+    for table in records.figures or automatic.several(records):
+        names.add(table["name"])
+        yield figures.draw_several(records, table)
     for study in records.studies:
         for table in study.get("figures") or automatic.tables(records, study):
             name = table["name"] if table["name"] not in names else f"{study['name']}-{table['name']}"
@@ -115,6 +118,7 @@ def _view(
         "headline": story.headline(records, rows),
         "others": [story.told(finding) for finding in findings if finding.study not in known],
         "figures": {name: [one for one in drawn if one.study == name] for name in known},
+        "overview": [one for one in drawn if not one.study],
         "alerts": alerts.alerts(records, drawn),
         "trials": trials.trials(records, out),
         "host": facts.sections(records.host),

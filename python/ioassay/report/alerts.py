@@ -56,7 +56,12 @@ def _warnings(records: RecordSet) -> list[Alert]:
 
 def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
     return [
-        Alert("figure-missing", f"Figure '{one.name}' has nothing to show: {one.problem}", "", f"study {one.study}")
+        Alert(
+            "figure-missing",
+            f"Figure '{one.name}' has nothing to show: {one.problem}",
+            "",
+            f"study {one.study}" if one.study else "all studies",
+        )
         for one in drawn
         if one.problem
     ]

@@ -23,6 +23,7 @@ FIGURES: dict[str, str] = {
     "latency_bar": "ioassay.report.figures.latency_bar",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.monitors",
+    "multiples": "ioassay.report.figures.multiples",
     "order": "ioassay.report.figures.order",
     "scaling": "ioassay.report.figures.scaling",
     "series": "ioassay.report.figures.series",
@@ -32,11 +33,16 @@ FIGURES: dict[str, str] = {
 }
 
 
+SEVERAL = ("multiples",)
+"""Kinds that show several studies at once, for the `[[figures]]` of a suite."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """One figure as a Vega-Lite declaration. `problem` says why it is a placeholder, '' where it is none."""
 
     study: str
+    """'' where it shows several."""
     name: str
     kind: str
     title: str
@@ -52,6 +58,17 @@ def check(study: Mapping[str, Any]) -> None:
         read(study, table)
 
 
+def check_suite(suite: Mapping[str, Any]) -> None:
+    """`check` every study and the suite's own tables; those may only be of the kinds that show several studies."""
+    for study in suite["studies"]:
+        check(study)
+    for table in suite["figures"]:
+        if (kind := table.get("kind")) in FIGURES and kind not in SEVERAL:
+            message = f"kind '{kind}' shows one study; those of a suite are: {', '.join(SEVERAL)}"
+            raise StudyError(message, source=str(suite["name"]), key=f"figures.{table.get('name', '?')}.kind")
+        read(suite, table)
+
+
 def read(study: Mapping[str, Any], table: Mapping[str, Any]) -> FigureSpec:
     """One table as the model of its kind; StudyError when the kind is unknown or a key is wrong."""
     kind = str(table.get("kind"))
@@ -61,6 +78,11 @@ def read(study: Mapping[str, Any], table: Mapping[str, Any]) -> FigureSpec:
         raise StudyError(f"unknown kind '{kind}'; known: {known}", source=str(study.get("name", "")), key=place)
     model: type[FigureSpec] = importlib.import_module(FIGURES[kind]).Spec
     return read_spec(model, study, table)
+
+
+def draw_several(records: RecordSet, table: Mapping[str, Any]) -> Drawn:
+    """One figure of a suite, which belongs to none of its studies."""
+    return draw(records, {"name": ""}, table)
 
 
 def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any]) -> Drawn:

@@ -7,10 +7,27 @@ from typing import Any
 
 from ioassay.metrics import DIRECTIONS
 from ioassay.record import RecordSet, Scalar
+from ioassay.report.figures import axes
 
 _MOST_RESPONSES = 6
-_MANY_FOLD = 16
-"""Numbers that span at least this factor are seen best on a logarithmic axis."""
+_SEVERAL = 3
+"""Fewer studies than this are seen by their own figures."""
+
+
+def several(records: RecordSet) -> list[dict[str, Any]]:
+    """Tables of a suite that has none of its own: its studies side by side, where at least three sweep something."""
+    from ioassay.analysis import asked
+
+    swept = [
+        study["name"] for study in records.studies if any(len(levels) > 1 for levels in asked.factors(study).values())
+    ]
+    if len(swept) < _SEVERAL:
+        return []
+    found: list[dict[str, Any]] = [{"kind": "multiples", "name": "overview"}]
+    watched = records.samples.filter(records.samples["monitor"] == "cpu")["study"].unique().to_list()
+    if len(set(watched) & set(swept)) >= _SEVERAL:
+        found.append({"kind": "multiples", "name": "overview_cpu", "show": "cpu"})
+    return found
 
 
 def tables(records: RecordSet, study: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -38,7 +55,7 @@ def _response(response: str, factors: Mapping[str, Sequence[Scalar]]) -> dict[st
     x = max(long, key=lambda name: len(numeric[name])) if long else next(iter(factors))
     others = [name for name in factors if name != x]
     table: dict[str, Any] = {"kind": "trend" if long else "bar", "name": _name(response, x), "x": x, "y": response}
-    if long and min(numeric[x]) > 0 and max(numeric[x]) >= _MANY_FOLD * min(numeric[x]):
+    if long and axes.geometric(factors[x]):
         table["log_x"] = True
     return {**table, "color": others[0]} if others else table
 

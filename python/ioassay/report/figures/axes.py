@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import statistics
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +14,8 @@ from typing import Any
 from ioassay.record import Scalar
 from ioassay.report.figures import scales, selection
 
+MANY_FOLD = 16
+"""Numbers that span at least this factor may be seen best on a logarithmic axis."""
 _TICKS = 6
 _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
@@ -89,7 +93,22 @@ def category_axis(factor: str, levels: Sequence[Scalar]) -> LevelAxis:
     return LevelAxis(factor, levels, None)
 
 
-def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: bool = True) -> Any:
+def geometric(levels: Sequence[Scalar]) -> bool:
+    """Whether levels are seen best on a logarithmic axis: spanning MANY_FOLD, and growing by factors, not by steps."""
+    from ioassay.analysis import asked
+
+    numbers = sorted(asked.numbers(tuple(levels)) or ())
+    if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < MANY_FOLD * numbers[0]:
+        return False
+    pairs = list(itertools.pairwise(numbers))
+    return _unevenness([high / low for low, high in pairs]) < _unevenness([high - low for low, high in pairs])
+
+
+def _unevenness(steps: Sequence[float]) -> float:
+    return statistics.pstdev(steps) / statistics.fmean(steps)
+
+
+def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: bool = True, ticks: int = _TICKS) -> Any:
     """The linear y channel of a metric in `unit`, over the field `y`; `values` are the stored numbers it shows.
 
     From zero, so that lengths compare, unless it shows no lengths (`zero=False`). A metric that is never negative
@@ -100,10 +119,10 @@ def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: boo
     if zero and not any(values):
         scale = alt.Scale(domain=[0, 1])
     elif zero:
-        scale = alt.Scale(zero=True, nice=_TICKS, domainMin=0 if min(values) >= 0 else alt.Undefined)
+        scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(values) >= 0 else alt.Undefined)
     else:
-        scale = alt.Scale(zero=False, nice=_TICKS, padding=8)
-    return alt.Y("y:Q", title=_titled(name, unit), scale=scale, axis=alt.Axis(tickCount=_TICKS))
+        scale = alt.Scale(zero=False, nice=ticks, padding=8)
+    return alt.Y("y:Q", title=_titled(name, unit), scale=scale, axis=alt.Axis(tickCount=ticks))
 
 
 def log_metric_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:

@@ -119,8 +119,10 @@ def is_size(factor: str) -> bool:
 
 def level_label(factor: str, level: Scalar) -> str:
     """A level for an axis: sizes as `4 KiB`, other levels as in sentences, but without what they count."""
-    from ioassay.analysis import wording
+    from ioassay.analysis import asked, wording
 
+    if factor == asked.CASE:
+        return str(level)  # a name that the study chose
     if is_size(factor) and not isinstance(level, bool) and (number := level_number(level)) is not None:
         return kib(number)
     return wording.level_text(factor, level)
