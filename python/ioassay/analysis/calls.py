@@ -119,7 +119,7 @@ def _point(records: RecordSet, study: asked.Study, row: Mapping[str, Any], speed
     rows = records.calls.filter(pl.col("trial") == row["trial"])
     if rows.is_empty() or row["status"] != "ok":
         return None
-    levels = {name: row[name] for name in asked.factors(study) if row.get(name) is not None}
+    levels = {name: _spelled(row[name], known) for name, known in asked.factors(study).items() if name in row}
     return Point(
         trial=row["trial"],
         levels=levels,
@@ -130,6 +130,11 @@ def _point(records: RecordSet, study: asked.Study, row: Mapping[str, Any], speed
         work=row.get(WORK),
         speed=speeds.get(row["trial"]),
     )
+
+
+def _spelled(level: Scalar, known: Sequence[Scalar]) -> Scalar:
+    """A level as the study wrote it; frames may have turned it into text."""
+    return next((one for one in known if asked.level_key(one) == asked.level_key(level)), level)
 
 
 def _speeds(records: RecordSet, study: asked.Study, trials: pl.DataFrame) -> dict[str, float]:
