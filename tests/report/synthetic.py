@@ -111,8 +111,24 @@ def run(
         series=series(trials, random_),
         samples=samples(trials, seed),
         warnings=warnings(trials),
+        calls=calls(trials),
         planned={table["name"]: len(points(table)) * repetitions for table in studies},
     )
+
+
+def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
+    """The system calls of every trial of a study of jobs that went well; reads and writes grow with the jobs."""
+    rare = {f"rare{place}": 3.0 for place in range(9)}
+    rows = []
+    for row in trials:
+        if row["status"] == "ok" and "numjobs" in row:
+            rates = {"pread64": 4000.0 * row["numjobs"], "pwrite64": 2000.0 * row["numjobs"], "mmap": 40.0, **rare}
+            for name, rate in rates.items():
+                key = (row["study"], row["trial"], row["numjobs"], name)
+                rows.append((*key, round(10 * rate), round(rate) if name == "mmap" else 0, rate, "bpf"))
+    text, number = pl.String(), pl.Int64()
+    schema = {"study": text, "trial": text, "numjobs": number, "name": text, "count": number, "errors": number}
+    return pl.DataFrame(rows, schema={**schema, "per_second": pl.Float64(), "by": text}, orient="row")
 
 
 def points(table: Mapping[str, Any]) -> list[dict[str, Any]]:

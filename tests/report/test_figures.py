@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ioassay.report.figures import automatic
 EXAMPLES: dict[str, dict[str, Any]] = {
     "bar": {"y": "read.bw"},
     "box": {"y": "read.bw"},
+    "calls": {},
     "cdf": {"direction": "read", "latency": "lat"},
     "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
@@ -98,7 +100,7 @@ def test_an_unknown_key_is_refused_with_those_that_are_known(kind: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, cdf"):
+    with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, calls, cdf"):
         figures.check({"name": "s", "figures": [{"kind": "pie", "name": "a"}]})
 
 
@@ -118,7 +120,14 @@ def test_the_built_in_studies_ask_for_all_published_figures() -> None:
 
 def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite: RecordSet) -> None:
     names = {study["name"]: [table["name"] for table in automatic.tables(suite, study)] for study in suite.studies}
-    assert names["block-size"] == ["read_bw_by_bs", "write_bw_by_bs", "read_lat_cdf", "write_lat_cdf"]
+    assert names["block-size"] == [
+        "read_bw_by_bs",
+        "write_bw_by_bs",
+        "read_lat_cdf",
+        "write_lat_cdf",
+        "cpu_by_bs",
+        "timeline",
+    ]
     assert names["mixed-sizes"][0] == "read_bw_by_case"
     for table in automatic.tables(suite, suite.studies[2]):
         assert figures.draw(suite, suite.studies[2], table).problem == ""
@@ -126,11 +135,22 @@ def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite
     assert (table["kind"], table["x"], table["color"]) == ("trend", "rwmixwrite", "rw")
 
 
+def test_workers_get_their_scaling_and_what_was_watched_is_shown(suite: RecordSet) -> None:
+    tables = automatic.tables(suite, suite.studies[3])
+    kinds = ["scaling", "scaling", "cdf", "cdf", "stack", "timeline", "calls"]
+    assert [table["kind"] for table in tables] == kinds
+    assert tables[5]["panels"] == ["cpu", "disk"]
+    for table in tables:
+        assert figures.draw(suite, suite.studies[3], table).problem == ""
+    unwatched = replace(suite, samples=suite.samples.clear(), calls=suite.calls.clear())
+    assert [table["kind"] for table in automatic.tables(unwatched, suite.studies[3])] == kinds[:4]
+
+
 def test_a_study_of_one_condition_shows_its_run_order(tmp_path: Path) -> None:
     study = synthetic.study("one", "One", {}, [], rw="randrw")
     records = synthetic.run(tmp_path, [study], 4)
     tables = automatic.tables(records, study)
-    assert [table["kind"] for table in tables] == ["order", "order"]
+    assert [table["kind"] for table in tables] == ["order", "order", "timeline"]
     assert figures.draw(records, study, tables[0]).problem == ""
 
 

@@ -18,6 +18,7 @@ from ioassay.report.figures.spec import FigureSpec, NoData, read_spec
 FIGURES: dict[str, str] = {
     "bar": "ioassay.report.figures.bar",
     "box": "ioassay.report.figures.box",
+    "calls": "ioassay.report.figures.calls",
     "cdf": "ioassay.report.figures.cdf",
     "heatmap": "ioassay.report.figures.heatmap",
     "latency_bar": "ioassay.report.figures.latency_bar",
