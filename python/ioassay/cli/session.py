@@ -219,23 +219,23 @@ def tally_of(records: RecordSet) -> Tally:
 
 def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> None:
     """The result for people."""
+    console.warnings(all_warnings(published.records, found))
     say_findings(published)
     say_where(store, tally, published)
 
 
 def say_findings(published: Published) -> None:
     """What the terminal tells of the findings."""
-    console.warnings(all_warnings(published.records, found))
     for finding in published.findings:
         if finding.question in _TOLD:
             console.line(finding.title)
             console.paragraph(finding.statement, "  ")
             _say_tables(finding if finding.question in _SHOWN else None)
+            console.line()
 
 
 def say_where(store: RunStore, tally: Tally, published: Published) -> None:
     """How the trials went, and where everything is."""
-            console.line()
     console.line(_counted(tally, store))
     _say_failures(failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
