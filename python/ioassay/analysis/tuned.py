@@ -115,7 +115,7 @@ def measure(records: RecordSet, study: asked.Study, tuning: Mapping[str, Any]) -
         verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
         bounds=_bounds(study, rows, winner, tuning, confidence),
         history=_history(study, rows, metric),
-        exact=not asked.is_measured(study),
+        exact=not asked.is_measured(study) and not _spread(sides),
         confidence=confidence,
         margin=float(tuning["margin"]),
     )
@@ -169,6 +169,11 @@ def _side(
     if point is None or not values:
         return None
     return Side(point, mean_of(as_floats(values)), len(values), _interval(values, confidence), cell is not None)
+
+
+def _spread(sides: Sequence[Side | None]) -> bool:
+    """Whether repetitions differ: those of a simulation may, where its trace is made anew for each."""
+    return any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
 
 
 def _interval(values: Sequence[float], confidence: float) -> Interval | None:

@@ -121,6 +121,7 @@ def _new(
     from ioassay.study import Suite
     from ioassay.tune import campaign, request
 
+    study = request.with_cases(study, words.ranges)
     axes, default = request.space(study, words.ranges, words.defaults, listed=words.listed)
     asked = request.Request(
         goal=goal,

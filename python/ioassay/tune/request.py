@@ -109,6 +109,13 @@ def space(
     return tuple(axis for axis, _ in placed), {axis.name: level for axis, level in placed}
 
 
+def with_cases(study: Study, ranges: Mapping[str, str]) -> Study:
+    """The study with only the cases that a range names: of one case there is no axis, and yet it is the one meant."""
+    names = [name.strip() for name in ranges.get(CASE, "").split(",")]
+    kept = [case for case in study.case if case["name"] in names]
+    return study.model_copy(update={"case": kept}) if kept else study
+
+
 def _usual(study: Study, axis: Axis) -> Scalar:
     part, _, key = axis.name.partition(".")
     tables: dict[str, Mapping[str, Any]] = {"target": study.target.model_dump(), "run": study.run.model_dump()}
@@ -168,7 +175,7 @@ def searched(study: Study, goal: Goal, along: Sequence[Axis], figures: Iterable[
             "repetitions": 1,
             "factors": {**factors, **levels},
             "case": cases,
-            "watch": {**table["watch"], "twins": False},
+            "watch": {**table["watch"], "twins": False, "calls": False},
             "analysis": {**table["analysis"], "responses": list(responses), "questions": list(QUESTIONS)},
             "figures": list(figures),
         },
