@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.stress_ng import offer, output, settings, verdict
+from ioassay.drivers.stress_ng import left, offer, output, settings, verdict
 from ioassay.drivers.stress_ng.offer import Offer
 from ioassay.drivers.stress_ng.settings import Settings
 from ioassay.errors import InputError, StudyError, ToolError
@@ -147,13 +147,13 @@ def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
     measured = output.parse_yaml(_text(raw / RESULTS), wanted.stressor)
     status, reason = verdict.judge(wanted, measured, outcome, log)
-    left = _left_behind(raw)
+    behind = [*_left_behind(raw), *left.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
-        return Parsed(status, reason, warnings=left)
+        return Parsed(status, reason, warnings=behind)
     workers = output.workers_seen(log)
     started = workers or wanted.workers
     metrics = {**measured.metrics, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
-    return Parsed(OK, metrics=metrics, warnings=(*verdict.suspicions(wanted, measured, workers, log), *left))
+    return Parsed(OK, metrics=metrics, warnings=(*verdict.suspicions(wanted, measured, workers, log), *behind))
 
 
 def _switches(outcome: Outcome) -> dict[str, float]:
