@@ -149,6 +149,58 @@ def test_what_an_orphan_tells_its_parent_does_not_end_the_runner(tmp_path: Path)
     assert (ended.returncode, ended.stdout) == (0, "0\nTrue\n"), ended.stderr
 
 
+DAEMONS = (
+    "import os, pathlib, sys, time\n"
+    "runner = pathlib.Path('/proc', sys.argv[1], 'task', sys.argv[1], 'children')\n"
+    "before = runner.read_text()\n"
+    "for _ in range(20):\n"
+    "    if not os.fork():\n"
+    "        os.setsid()\n"
+    "        os.fork()\n"
+    "        os._exit(0)\n"
+    "    os.wait()\n"
+    "while runner.read_text() != before:\n"
+    "    time.sleep(0.01)\n"
+)
+"""Waits until no daemon that it made, and that has ended, is a child of the runner any more."""
+
+
+def test_ended_daemons_of_a_tool_are_reaped_while_it_runs(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, sys\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        f"argv = [sys.executable, '-c', {DAEMONS!r}, str(os.getpid())]\n"
+        "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.stdout == "0\n", ended.stderr
+
+
+CHAIN = (
+    "import os, sys, time\n"
+    "until_s = time.monotonic() + 30\n"
+    "if os.fork():\n"
+    "    while not os.path.exists(sys.argv[1]):\n"
+    "        time.sleep(0.01)\n"
+    "    os._exit(0)\n"
+    "os.setsid()\n"
+    "open(sys.argv[1], 'w').close()\n"
+    "while time.monotonic() < until_s:\n"
+    "    if os.fork():\n"
+    "        os._exit(0)\n"
+)
+"""A daemon that is another process all the time: each starts the next one and ends."""
+
+
+def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path) -> None:
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={process.TRIAL_VARIABLE: tag})
+    assert outcome.exit_code == 0
+    tagged = os.fsencode(f"{process.TRIAL_VARIABLE}={tag}")
+    assert [pid for pid in living.everyone() if tagged in living.environment(pid)] == []
+
+
 def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
     seen = "import signal as s; print(all(s.getsignal(n) is s.SIG_DFL for n in (s.SIGALRM, s.SIGUSR1, s.SIGRTMIN)))"
     assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"

@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "living": set(),
     "signals": set(),
     "process": {"errors", "roles", "living", "signals"},
+    "partner": {"errors", "process"},
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
@@ -57,8 +58,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
     "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
-    "worker": ROLES | {"process", "drivers"},
-    "pool": CONTRACTS | {"process", "host"},  # host: what memory is available
+    "worker": ROLES | {"partner", "drivers"},
+    "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
     "preflight": ROLES
     | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
     "trial": ROLES
@@ -76,7 +77,7 @@ MAY_IMPORT["__init__"] = {"simulation"}
 
 # A room and its literal list, whose entries never import each other.
 LISTS = {"drivers": "DRIVERS", "targets": "TARGETS", "monitors": "MONITORS"}
-STARTS_PROCESSES = {"process"}
+STARTS_PROCESSES = {"process", "partner"}
 PRINTS_AND_EXITS = {"cli", "__main__"}
 
 # A crate and the crates of ours that it may use.
