@@ -195,6 +195,22 @@ def test_strace_counts_the_same_but_for_what_never_returns_or_has_no_name(
     assert "BPF is forbidden here" in by_strace.why and "slowed down" in by_strace.why
 
 
+@pytest.mark.bpf
+@pytest.mark.strace
+def test_the_lines_of_strace_count_the_same(built: Any, tmp_path: Path) -> None:
+    program = built(KNOWN)
+    by_bpf = run_counted([program], tmp_path)
+    (lined := tmp_path / "lines").mkdir()
+    by_lines = witness.watch([program], "syscalls", lined, backend=STRACE).seen
+    assert by_lines is not None
+    own = {"read", "futex"}
+    for counted in ("calls", "call_errors"):
+        expected, found = getattr(by_bpf, counted), getattr(by_lines, counted)
+        assert {name: expected[name] for name in expected if name not in own} == {
+            name: found[name] for name in found if name not in own
+        }
+
+
 @pytest.mark.strace
 def test_strace_counts_a_tree_of_processes_and_threads(
     built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

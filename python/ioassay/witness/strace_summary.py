@@ -1,8 +1,8 @@
 """System calls by name from strace's own summary (-c), where BPF programs cannot count them.
 
-Cheaper than its lines (half the cost a call, a file of some lines), and counts only: no files, no bytes, no times. Not
-in it are calls that never return (exit, exit_group, what a signal ended) and numbers that strace has no name for; how
-many processes there were follows from the calls that made them, threads among them, so these are not told apart.
+Cheaper than its lines and no larger for more calls, and counts only: no files, no bytes, no times. Not in it are calls
+that never return (exit, exit_group, what a signal ended) and numbers that strace has no name for; how many processes
+there were follows from the calls that made them, threads among them, so these are not told apart.
 Source: strace(1); the table's shape was read off strace 6.1's output.
 """
 
