@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,32 @@ def run(
         calls=calls(trials),
         planned={table["name"]: len(points(table)) * repetitions for table in studies},
     )
+
+
+def as_search(records: RecordSet, constraint: Mapping[str, Any] | None = None) -> RecordSet:
+    """The study of jobs as if it were a search for read bandwidth: each block of repetitions had another purpose."""
+    ends = pl.col("numjobs").is_in([1, 8])
+    purposes = [
+        pl.when(pl.col("numjobs") == 1).then(pl.lit("default")).otherwise(pl.lit("explore")),
+        pl.lit("refine"),
+        pl.lit("repeat"),
+        pl.when(ends).then(pl.lit("confirm")).otherwise(pl.lit("pruned")),
+        pl.when(ends).then(pl.lit("confirm")).otherwise(pl.lit("short")),
+    ]
+    search = pl.coalesce(
+        pl.when(pl.col("repetition") == repetition).then(purpose) for repetition, purpose in enumerate(purposes)
+    )
+    tuning = {
+        "metric": "read.bw",
+        "maximize": True,
+        "constraints": [constraint] if constraint else [],
+        "points": 5,
+        "axes": [{"name": "numjobs", "levels": JOBS, "numbers": JOBS, "log": False}],
+        "default": {"numjobs": 1},
+        "margin": 0.05,
+        "found": {"ended": "trials", "asked": 15, "winner": {"numjobs": 8}, "feasible": True},
+    }
+    return replace(records, trials=records.trials.with_columns(search=search), tuning=tuning)
 
 
 def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:

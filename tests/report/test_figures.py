@@ -31,6 +31,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "multiples": {"studies": ["jobs"]},
     "order": {"y": "read.bw"},
     "scaling": {"x": "numjobs", "y": "read.bw"},
+    "search": {},
     "series": {"y": "read.bw"},
     "stack": {},
     "timeline": {},
@@ -46,6 +47,11 @@ PUBLISHED = {
 }
 
 
+def records_for(kind: str, records: RecordSet) -> RecordSet:
+    """A search is a run of its own."""
+    return synthetic.as_search(records) if kind == "search" else records
+
+
 def example(kind: str) -> dict[str, Any]:
     return {"kind": kind, "name": f"a_{kind}", **EXAMPLES[kind]}
 
@@ -56,7 +62,7 @@ def test_there_is_an_example_of_every_kind() -> None:
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path: Path) -> None:
-    drawn = figures.draw(suite, suite.studies[3], example(kind))
+    drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
     assert drawn.problem == ""
     assert drawn.title
     assert drawn.description.startswith(drawn.title)
@@ -70,7 +76,7 @@ def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path:
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: RecordSet, lost: RecordSet, kind: str) -> None:
     for records in (suite, lost):
-        drawn = figures.draw(records, records.studies[3], example(kind))
+        drawn = figures.draw(records_for(kind, records), records.studies[3], example(kind))
         altair.Chart.from_dict(dict(drawn.spec), validate=True)
 
 
@@ -85,7 +91,7 @@ def test_a_figure_whose_trials_all_failed_says_so(lost: RecordSet, kind: str) ->
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_charts_name_only_roles_that_both_schemes_colour(suite: RecordSet, kind: str) -> None:
-    drawn = figures.draw(suite, suite.studies[3], example(kind))
+    drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
     assert used <= theme.config()["style"].keys()
     assert theme.config().keys() == theme.config(dark=True).keys()

@@ -220,13 +220,14 @@ def _bounds(
 
 def _kept(constraint: Mapping[str, Any], mean: float, interval: Interval | None) -> str:
     upper = constraint["sense"].startswith("<")
-    if not _holds(constraint, mean):
+    if not holds(constraint, mean):
         return BROKEN
     worst = None if interval is None else interval.high if upper else interval.low
-    return KEPT if worst is not None and _holds(constraint, worst) else UNDECIDED
+    return KEPT if worst is not None and holds(constraint, worst) else UNDECIDED
 
 
-def _holds(constraint: Mapping[str, Any], value: float) -> bool:
+def holds(constraint: Mapping[str, Any], value: float) -> bool:
+    """Whether `value` keeps the constraint, in the unit of its metric."""
     sense, bound = constraint["sense"], constraint["bound"]
     if value == bound:
         return "=" in sense

@@ -27,6 +27,7 @@ FIGURES: dict[str, str] = {
     "multiples": "ioassay.report.figures.multiples",
     "order": "ioassay.report.figures.order",
     "scaling": "ioassay.report.figures.scaling",
+    "search": "ioassay.report.figures.search",
     "series": "ioassay.report.figures.series",
     "stack": "ioassay.report.figures.stack",
     "timeline": "ioassay.report.figures.timeline",

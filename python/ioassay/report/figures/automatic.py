@@ -35,6 +35,8 @@ def tables(records: RecordSet, study: Mapping[str, Any]) -> list[dict[str, Any]]
     """`[[figures]]` tables, as the study could have written them itself."""
     from ioassay.analysis import asked
 
+    if records.tuning is not None:
+        return [{"kind": "search", "name": "search"}]
     factors = {name: levels for name, levels in asked.factors(study).items() if len(levels) > 1}
     responses = asked.responses(records, study)[:_MOST_RESPONSES]
     if not factors:
