@@ -104,10 +104,11 @@ def _view(
     """All that the template shows."""
     from ioassay import __version__
     from ioassay.analysis.headline import headline
-    from ioassay.report import alerts, evidence, facts, story, trials
+    from ioassay.report import again, alerts, evidence, facts, story, trials
 
     rows = headline(records, list(records.studies))
-    files = {name: records.root / name for name in ("study.toml", "plan.jsonl", "host.json")}
+    names = ("study.toml", "tune.json", "plan.jsonl", "found.json", "host.json")
+    files = {name: records.root / name for name in names}
     known = {str(study["name"]) for study in records.studies}
     return {
         "title": title,
@@ -126,6 +127,7 @@ def _view(
         "study_toml": _text(files["study.toml"]),
         "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
         "files": {name: evidence.link(path, out) for name, path in files.items() if path.is_file()},
+        "again": again.command(records),
         "root": shlex.quote(str(records.root)),
     }
 
