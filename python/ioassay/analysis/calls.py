@@ -26,7 +26,7 @@ WORK = "bogo_ops"
 """What calls are told per, where the driver counts it."""
 _ENOUGH = 0.8
 """Share of all calls that those which are said to dominate make together."""
-_MOST_DOMINANT = 3
+_MOST_DOMINANT = 4
 
 
 @dataclass(frozen=True)
