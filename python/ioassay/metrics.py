@@ -138,7 +138,7 @@ _RULES: tuple[_Rule, ...] = (
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
-    _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
+    _rate(r"^value$", "", lambda _: "Value", _plain),  # of the null drivers, which stand for others
     *(_stress(*rule) for rule in (
         ("bogo_ops", "bogo ops", "none", "Number of bogo operations", units.format_count),
         ("bogo_ops_real_rate", "bogo ops/s", "higher", "Rate of bogo operations", units.format_count, RATE),

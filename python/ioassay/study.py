@@ -184,6 +184,8 @@ class Analysis(_Strict):
 
     responses: list[str] = Field(default_factory=list)
     questions: list[str] = Field(default_factory=list)
+    lead: Literal["shape", "peak"] = "shape"
+    """What the summary begins with: what the responses do over the factors, or where the best of the first lies."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 

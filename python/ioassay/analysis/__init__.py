@@ -1,6 +1,7 @@
 """One file a question; each turns records into findings. Draws nothing and starts nothing.
 
-`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings. All of them
+`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings; `OVERALL` that of
+questions to all studies at once. All of them
 together: `everything.analyse_all`. Two runs against each other: `compare.compare`.
 """
 
@@ -22,3 +23,10 @@ ANALYSES: dict[str, str] = {
     "caveats": "ioassay.analysis.caveats",
 }
 """In report order: what it comes to first, what speaks against it last."""
+
+OVERALL: dict[str, str] = {
+    "peaks": "ioassay.analysis.peaks",
+    "unclaimed": "ioassay.analysis.unclaimed",
+}
+"""What all studies of a run come to together: name -> module, whose `together(records, findings)` gets the findings of
+the studies and returns findings of no study (`study` is ''). They stand at the top of the page."""

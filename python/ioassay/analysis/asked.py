@@ -44,6 +44,11 @@ def confidence(study: Study) -> float:
     return float((study.get("analysis") or {}).get("confidence", 0.95))
 
 
+def is_about_peaks(study: Study) -> bool:
+    """Whether the study is about where the best lies, so that its summary begins with that."""
+    return (study.get("analysis") or {}).get("lead") == "peak"
+
+
 def responses(records: RecordSet, study: Study) -> list[str]:
     """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
     listed = (study.get("analysis") or {}).get("responses") or ()

@@ -5,6 +5,7 @@ Intervals and tests are left to the conclusion, whose sentences these shorten; n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ioassay.analysis import sentences, wording
@@ -21,9 +22,19 @@ MOST = 4
 class Brief:
     """Topics in the order in which they came up: quantity and factor -> response -> its phrases."""
 
+    _peaks: list[str] = field(default_factory=list)
+    _lost: list[str] = field(default_factory=list)
     _shapes: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = field(default_factory=dict)
     _pairs: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
     _whole: list[str] = field(default_factory=list)
+
+    def peak(self, told: str) -> None:
+        """Where the best lies, in one place: what a study of peaks is about, so it comes first."""
+        self._peaks.append(told)
+
+    def lost(self, told: Sequence[str]) -> None:
+        """What was not measured, and why: said whatever else there is to say."""
+        self._lost += told
 
     def shape(self, part: Cells, curve: Shape) -> None:
         """A response over an ordered factor, in one place."""
@@ -51,10 +62,10 @@ class Brief:
         self._whole.append(sentence)
 
     def told(self, conclusion: list[str]) -> list[str]:
-        """At most `MOST` sentences; the first of the conclusion where no topic was told."""
+        """At most `MOST` beside what was not measured; the first of the conclusion where no topic was told."""
         shapes = [_joined(topic) for topic in self._shapes.values()]
         pairs = [part for both, found in self._pairs.items() for part in _pair(both, *found)]
-        return ([*shapes, *pairs, *self._whole] or conclusion)[:MOST]
+        return [*([*self._peaks, *shapes, *pairs, *self._whole] or conclusion)[:MOST], *self._lost]
 
 
 def _quantity(response: str) -> str:

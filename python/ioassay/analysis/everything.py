@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from ioassay.analysis import ANALYSES, asked
+from ioassay.analysis import ANALYSES, OVERALL, asked
 from ioassay.analysis.finding import Finding
 from ioassay.errors import StudyError
 from ioassay.record import RecordSet
@@ -19,8 +19,16 @@ ALWAYS = "verdict"
 
 
 def analyse_all(records: RecordSet) -> list[Finding]:
-    """Findings of all studies in their order; StudyError for a question that does not exist."""
-    return [finding for study in records.studies for finding in analyse_study(records, study)]
+    """What all studies come to together, then those of each in their order; StudyError for an unknown question."""
+    each = [finding for study in records.studies for finding in analyse_study(records, study)]
+    return [*analyse_overall(records, each), *each]
+
+
+def analyse_overall(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+    """Findings about the run as a whole, from those of its studies."""
+    return [
+        finding for path in OVERALL.values() for finding in importlib.import_module(path).together(records, findings)
+    ]
 
 
 def analyse_study(records: RecordSet, study: asked.Study) -> list[Finding]:

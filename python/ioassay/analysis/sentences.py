@@ -43,7 +43,7 @@ def shape_phrase(curve: Shape) -> str:
     factor = wording.factor(curve.factor)
     if curve.tendency is not None:
         way = "rise" if curve.kind == UP else "fall"
-        return f"tends to {way} with {factor} ({wording.p(curve.tendency)} by ranks)"
+        return f"tends to {way} with {factor}, as ranks over all levels show"
     return {
         LEVEL: f"is the same at every {factor}, to within {wording.percent(MARGIN)}",
         UP: f"rises with {factor}",
@@ -117,6 +117,8 @@ def best_sentence(effect: Effect) -> str:
     told = f"{name} is {word} {wording.at(effect.factor, best)}"
     if effect.extremes.ratio is None:
         return wording.placed(where, f"{told}.")
+    if effect.extremes.interval is not None and effect.extremes.interval.low <= 1 <= effect.extremes.interval.high:
+        return wording.placed(where, f"{told}, though no two levels can be told apart.")
     other = f"a factor of {wording.ratio(effect.extremes.ratio, effect.extremes.interval)} from"
     return wording.placed(where, f"{told}, {other} {wording.level_of(effect.factor, worst)}.")
 

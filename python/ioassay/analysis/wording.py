@@ -237,6 +237,8 @@ _STEPS = {
 }
 _PLACES = {"run.scheduler": "under", "sched": "under", "run.affinity": "on"}
 """The preposition before a level, where it is neither `at` nor `with`."""
+NANOSECONDS = ("sched-deadline", "sched-period", "sched-runtime")
+"""Factors whose plain numbers are times."""
 _UNITS = re.compile(r"^([0-9.]+)\s*((?:[kKMGTP]i?)?B(?:/s)?|[kKMGTP](?:/s)?|ns|us|ms|s|min|h|d|%)$")
 _REAL_TIME = re.compile(r"^(fifo|rr):(\d+)$")
 
@@ -260,7 +262,7 @@ def level_text(factor_name: str, shown: object) -> str:
     text = str(shown)
     if policy := _REAL_TIME.match(text) if factor_name == "run.scheduler" else None:
         return f"{policy[1]} (priority {policy[2]})"
-    if factor_name == "sched-deadline" and isinstance(shown, int | float):
+    if factor_name in NANOSECONDS and isinstance(shown, int | float):
         return units.format_ns(shown)
     if isinstance(shown, float) and shown.is_integer():
         return str(int(shown))

@@ -103,10 +103,12 @@ def _view(
 ) -> dict[str, Any]:
     """All that the template shows."""
     from ioassay import __version__
+    from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
     from ioassay.report import again, alerts, evidence, facts, story, trials
 
     rows = headline(records, list(records.studies))
+    together = [finding for finding in findings if finding.question in OVERALL]
     names = ("study.toml", "tune.json", "plan.jsonl", "found.json", "host.json")
     files = {name: records.root / name for name in names}
     known = {str(study["name"]) for study in records.studies}
@@ -116,8 +118,11 @@ def _view(
         "version": __version__,
         "measured_with": (records.host.get("ioassay") or {}).get("version", __version__),
         "studies": story.studies(records, findings, rows),
-        "headline": story.headline(records, rows),
-        "others": [story.told(finding) for finding in findings if finding.study not in known],
+        "together": [story.told(finding) for finding in together],
+        "headline": None if any(one.tables for one in together) else story.headline(records, rows),
+        "others": [
+            story.told(finding) for finding in findings if finding.study not in known and finding not in together
+        ],
         "figures": {name: [one for one in drawn if one.study == name] for name in known},
         "overview": [one for one in drawn if not one.study],
         "alerts": alerts.alerts(records, drawn),

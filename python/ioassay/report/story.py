@@ -113,8 +113,10 @@ def _answers(
 
 
 def _verdicts(own: Sequence[Finding]) -> list[str]:
-    """Whether the tool told the truth stands beside what it told."""
-    return [finding.statement for finding in own if finding.question == VERDICT]
+    """Whether the tool told the truth stands beside what it told; where it claims nothing, the run says so once."""
+    return [
+        finding.statement for finding in own if finding.question == VERDICT and finding.statistics.get("claims") != 0
+    ]
 
 
 def anchor(name: str) -> str:
