@@ -232,7 +232,9 @@ def _judged(parsed: Parsed, outcome: Outcome | None, over_memory: str) -> Parsed
     """The driver's reading, with what only the runner saw: processes left behind, or ended for a limit of memory."""
     warnings = list(parsed.warnings)
     if outcome is not None and outcome.leftovers:
-        text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
+        count = len(outcome.leftovers)
+        were = f"{count} processes were" if count > 1 else "a process was"
+        text = f"{were} still alive when the tool ended, and ended by the lab"
         warnings.append(Warning_("processes-left-behind", text))
     if over_memory and parsed.status != FAILED:
         warnings.append(Warning_("memory-limit-reached", over_memory))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
-_TOLD = ("tuned", "conclude", "verdict", "accountings")
+_TOLD = ("tuned", "peaks", "unclaimed", "conclude", "verdict", "accountings")
 """Questions whose answers are told on the terminal; the page has all."""
 _SHOWN = ("accountings",)
 """Those that are answered by a table."""
@@ -166,6 +166,7 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
         ],
         "warnings": all_warnings(published.records, found),
         "failures": failures(published.records),
+        "skips": skips(published.records),
     }
 
 
@@ -183,10 +184,19 @@ def all_warnings(records: RecordSet, found: Sequence[Warning_]) -> list[dict[str
 
 def failures(records: RecordSet) -> list[dict[str, Any]]:
     """Why trials failed: each reason once, with the number of trials and the first of them."""
+    return _reasons(records, "failed")
+
+
+def skips(records: RecordSet) -> list[dict[str, Any]]:
+    """Why trials were skipped, in the same way."""
+    return _reasons(records, "skipped")
+
+
+def _reasons(records: RecordSet, status: str) -> list[dict[str, Any]]:
     factors = {study["name"]: (*study["factors"], "case") for study in records.studies}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _rows(records):
-        if row["status"] == "failed":
+        if row["status"] == status:
             point = {name: row[name] for name in factors[row["study"]] if row.get(name) is not None}
             raw = str(records.root / "trials" / row["trial"] / "raw")
             first = {"study": row["study"], "reason": row["reason"], "trials": 0, "point": point, "raw": raw}
@@ -225,9 +235,9 @@ def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: 
 
 
 def say_findings(published: Published) -> None:
-    """What the terminal tells of the findings."""
+    """What the terminal tells of the findings; that a tool claims nothing is said once, not in each verdict."""
     for finding in published.findings:
-        if finding.question in _TOLD:
+        if finding.question in _TOLD and finding.statistics.get("claims") != 0:
             console.line(finding.title)
             console.paragraph(finding.statement, "  ")
             _say_tables(finding if finding.question in _SHOWN else None)
@@ -237,7 +247,8 @@ def say_findings(published: Published) -> None:
 def say_where(store: RunStore, tally: Tally, published: Published) -> None:
     """How the trials went, and where everything is."""
     console.line(_counted(tally, store))
-    _say_failures(failures(published.records))
+    _say_reasons("skipped", skips(published.records))
+    _say_reasons("failed", failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
 
 
@@ -260,16 +271,17 @@ def _counted(tally: Tally, store: RunStore) -> str:
     )
 
 
-def _say_failures(found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
+def _say_reasons(ended: str, found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
     from ioassay import plan
 
-    for failure in found[:most]:
-        first = f"{failure['study']} at {plan.describe(failure['point'])}"
-        others = failure["trials"] - 1
+    for reason in found[:most]:
+        first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]
+        others = reason["trials"] - 1
         more = f" and {console.count(others, 'other')}" if others else ""
-        console.note(f"failed: {first}{more}: {failure['reason']}\n    what it left: {failure['raw']}")
+        left = f"\n    what it left: {reason['raw']}" if ended == "failed" else ""
+        console.note(f"{ended}: {first}{more}: {reason['reason']}{left}")
     if len(found) > most:
-        console.note(f"failed: {len(found) - most} more reasons are in the report")
+        console.note(f"{ended}: {len(found) - most} more reasons are in the report")
 
 
 def end(tally: Tally, published: Published) -> None:

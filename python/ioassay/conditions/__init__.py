@@ -114,7 +114,8 @@ class Hold:
 
     def _remove(self, group: cgroup.Group) -> None:
         if strays := group.members():
-            text = f"{len(strays)} processes were still in the trial's control group at its end, and were ended"
+            were = f"{len(strays)} processes were" if len(strays) > 1 else "a process was"
+            text = f"{were} still in the trial's control group at its end, and ended by the lab"
             self.warnings.append(Warning_("processes-left-behind", text))
         try:
             group.remove()
