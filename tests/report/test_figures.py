@@ -11,7 +11,7 @@ from typing import Any
 import altair
 import pytest
 import synthetic
-from charts import layers, mark
+from charts import layers, mark, rows
 
 from ioassay import catalogue
 from ioassay.errors import StudyError
@@ -92,6 +92,7 @@ def test_a_figure_whose_trials_all_failed_says_so(lost: RecordSet, kind: str) ->
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_charts_name_only_roles_that_both_schemes_colour(suite: RecordSet, kind: str) -> None:
     drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
+    assert all(rows(layer) for layer in layers(drawn.spec)), "an empty layer makes Vega warn on the console"
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
     assert used <= theme.config()["style"].keys()
     assert theme.config().keys() == theme.config(dark=True).keys()

@@ -126,6 +126,12 @@ def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet)
     assert any(row.get("cut") for row in rows(rule))
 
 
+def test_bars_that_all_end_at_the_axis_leave_no_empty_layer(suite: RecordSet) -> None:
+    wild = [1e9 if repetition == 0 else 0.0 for repetition in suite.trials["repetition"].to_list()]
+    drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
+    assert all(rows(layer) for layer in layers(drawn.spec))
+
+
 def test_only_zeros_lie_on_the_bottom_of_an_axis(suite: RecordSet) -> None:
     drawn = draw(with_values(suite, **{"read.bw": 0.0}), 1)
     assert next(layers(drawn.spec))["encoding"]["y"]["scale"]["domain"] == [0, 1]

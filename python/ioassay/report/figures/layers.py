@@ -107,6 +107,8 @@ def error_bars(
     rule = alt.Chart(data(bars)).mark_rule(strokeWidth=1.4, **style)
     drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
     for end, ends in (("low", whole), ("high", bars)):
+        if not ends:
+            continue  # an empty layer has no extent, which Vega warns of
         cap = alt.Chart(data(ends)).mark_tick(orient="horizontal", size=cap_px, thickness=1.4, **style)
         drawn.append(cap.encode(y=on(y, end), **places))
     return drawn

@@ -21,7 +21,7 @@ _AXIS_PX = 40
 """What an axis takes beside a panel."""
 _LINES = 7
 _LINE_PX = 13
-_CHARACTER_PX = 5.2
+_CHARACTER_PX = 6.2
 """Of the text in a panel without a chart."""
 
 
