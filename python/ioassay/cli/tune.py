@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,7 +84,8 @@ def tune(
         seeds = [] if seed is None else [f"seed={seed}"]
         chosen, left_out = _one(study, scale, [*(setting or ()), *seeds], factor)
         with choice.named(str(study)):
-            store, request, bench, warnings = _new(chosen, str(study), wanted, words, output, consent, workers)
+            source = _source(str(study), scale, setting, factor)
+            store, request, bench, warnings = _new(chosen, source, wanted, words, output, consent, workers)
         warnings = [*left_out, *warnings]
     campaign = _campaign(store, request, bench)
     tally = session.execute(store, [bench], workers, lambda shown: _watched(campaign, shown), campaign.most)
@@ -110,6 +112,14 @@ def _one(study: str | None, scale: str, settings: list[str], factors: list[str] 
     return suite.studies[0], left_out
 
 
+def _source(study: str, scale: str, settings: list[str] | None, factors: list[str] | None) -> str:
+    """The words that name the same study to `ioassay run`; factors of several levels are searched, and left out."""
+    words = [study] if scale == _FULL else [study, "--scale", scale]
+    words += [word for assignment in settings or () for word in ("--set", assignment)]
+    fixed = [assignment for assignment in factors or () if "," not in assignment]
+    return shlex.join([*words, *(word for assignment in fixed for word in ("--factor", assignment))])
+
+
 def _new(
     study: Study, source: str, goal: Goal, words: Words, output: Path | None, consent: Consent, workers: int | None
 ) -> Begun:
@@ -121,8 +131,8 @@ def _new(
     from ioassay.study import Suite
     from ioassay.tune import campaign, request
 
-    study = request.with_cases(study, words.ranges)
-    axes, default = request.space(study, words.ranges, words.defaults, listed=words.listed)
+    study, ranges = request.with_cases(study, words.ranges)
+    axes, default = request.space(study, ranges, words.defaults, listed=words.listed)
     asked = request.Request(
         goal=goal,
         axes=axes,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ioassay.tune.request import Request
     from ioassay.tune.space import Axis
 
+CASE = "case"
 _FEW = 12
 """Levels of an axis that are listed one by one."""
 
@@ -65,10 +66,14 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _use(request: Request, found: Mapping[str, Any]) -> str:
-    """The command that runs the study at the winner: `--factor` takes what a study varies and what it fixes alike."""
+    """The command that runs the study at the winner: `--factor` takes what a study varies and what it fixes alike.
+
+    All cases run then, since no option of `run` picks one.
+    """
     point = found["best"]["point"]
-    words = [f"--factor {shlex.quote(f'{axis.name}={_word(point[axis.name])}')}" for axis in request.axes]
-    return f"ioassay run {shlex.quote(request.source)} {' '.join(words)}"
+    named = [axis.name for axis in request.axes if axis.name != CASE]
+    words = [f"--factor {shlex.quote(f'{name}={_word(point[name])}')}" for name in named]
+    return " ".join(["ioassay run", request.source, *words])
 
 
 def _word(level: object) -> str:

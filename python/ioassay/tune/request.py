@@ -52,7 +52,7 @@ class Request:
     margin: float = 0.05
     """Differences below this share count as none (`ioassay compare`)."""
     source: str = ""
-    """The study as the user named it."""
+    """The study as the user named it, with what else changes it: words for `ioassay run`, quoted for a shell."""
 
     @property
     def points(self) -> int:
@@ -109,11 +109,15 @@ def space(
     return tuple(axis for axis, _ in placed), {axis.name: level for axis, level in placed}
 
 
-def with_cases(study: Study, ranges: Mapping[str, str]) -> Study:
-    """The study with only the cases that a range names: of one case there is no axis, and yet it is the one meant."""
-    names = [name.strip() for name in ranges.get(CASE, "").split(",")]
-    kept = [case for case in study.case if case["name"] in names]
-    return study.model_copy(update={"case": kept}) if kept else study
+def with_cases(study: Study, ranges: Mapping[str, str]) -> tuple[Study, dict[str, str]]:
+    """The study with only the case that a range names, and the other ranges: of one case there is no axis.
+
+    A case's name may have a comma; several cases are left to `axes`.
+    """
+    kept = [case for case in study.case if case["name"] == ranges.get(CASE)]
+    if not kept:
+        return study, dict(ranges)
+    return study.model_copy(update={"case": kept}), {name: text for name, text in ranges.items() if name != CASE}
 
 
 def _usual(study: Study, axis: Axis) -> Scalar:
