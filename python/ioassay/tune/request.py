@@ -24,7 +24,7 @@ SCHEMA = 1
 FEWEST_TRIALS = 2
 REPETITIONS, MOST_REPETITIONS = 5, 10
 """Of winner and default in the confirmation: so many, or as many as the study itself has up to the second number."""
-QUESTIONS = ("tuned", "verdict", "accountings", "describe", "stability", "caveats")
+QUESTIONS = ("tuned", "verdict", "describe", "stability", "caveats")
 """What the page of a search answers. Not which factor matters and where the peak is: the points were not tried alike,
 most of them where it was good."""
 MOST_EXAMINED = 5000
