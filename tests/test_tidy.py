@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
     "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
+    "ability": ROLES | {"catalogue", "conditions", "preflight"},
     "junit": CONTRACTS | {"analysis"},
     "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
 }
