@@ -155,7 +155,7 @@ _FACTORS = {
     "rwmixread": "read share",
     "rwmixwrite": "write share",
     "sched": "scheduling policy",
-    "sched-deadline": "deadline (ns)",
+    "sched-deadline": "deadline",
     "sched-prio": "real-time priority",
     "shm-bytes": "size of shared memory",
     "target.keep": "keeping of the target's file",
