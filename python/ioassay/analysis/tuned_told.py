@@ -101,7 +101,7 @@ def _effort(found: Tuned) -> str:
     tried = "The only point was tried" if found.points == 1 else f"{found.tried} of {found.points} points were tried"
     pruned = found.counts["pruned"]
     parts = [f"{wording.count(pruned, 'candidate')} given up after a part of the time"] if pruned else []
-    parts += [f"{wording.count(found.counts['failed'], 'trial')} failed"] if found.counts["failed"] else []
+    parts += [f"{wording.count(found.counts['failed'], 'trial')} without a result"] if found.counts["failed"] else []
     parts += [_ENDED[found.ended]] if found.ended in _ENDED else []
     return f"{tried}{f' ({wording.listed(parts)})' if parts else ''}."
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console, session
-from ioassay.record import SKIPPED
 
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
@@ -57,7 +56,7 @@ def result(
         ],
         "warnings": session.all_warnings(published.records, warnings),
         "failures": session.failures(published.records),
-        "skipped": _skipped(published),
+        "skips": session.skips(published.records),
     }
 
 
@@ -98,12 +97,3 @@ def say(
             console.line(f"  {name}={_word(found['best']['point'][name])}")
         console.line(f"to use it: {_use(request, found)}\n")
     session.say_where(store, tally, published)
-    if found["best"] is None:
-        for reason in _skipped(published):
-            console.note(f"skipped: {reason}")
-
-
-def _skipped(published: Published) -> list[str]:
-    """Why trials were skipped, each reason once."""
-    rows = published.records.trials.iter_rows(named=True)
-    return list(dict.fromkeys(row["reason"] for row in rows if row["status"] == SKIPPED))
