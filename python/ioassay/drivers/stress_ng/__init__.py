@@ -24,6 +24,8 @@ from ioassay.roles import NOTHING, WRITE, Command, Estimate, Load, Outcome, Pars
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
 RESULTS = "stress-ng.yaml"
+_AROUND_S = 0.2
+"""Beside a trial's timeout: starting, the witness, the record; the median of 112 trials on four busy cores."""
 _NOT_STARTED = "stress-ng was not started"
 _FILE_CLASSES = ("filesystem", "io")
 _FILE_MAKERS = frozenset(
@@ -107,9 +109,9 @@ class StressNg:
         return [Touch(Path(str(named)), WRITE)] if named else ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
-        """The timeout; how much a stressor writes cannot be known."""
+        """The timeout and what lies around it; how much a stressor writes cannot be known."""
         written = None if self.access(params) == WRITE else 0
-        return Estimate(settings.read(params, self._offer).expected_s, written)
+        return Estimate(settings.read(params, self._offer).expected_s + _AROUND_S, written)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `timeout`, in whole seconds; None where the load ends after its operations."""
