@@ -44,9 +44,14 @@ def confidence(study: Study) -> float:
     return float((study.get("analysis") or {}).get("confidence", 0.95))
 
 
+def has_target(study: Study) -> bool:
+    """Whether it loads storage; studies of processors and of other subsystems have no target."""
+    return bool((study.get("target") or {}).get("kind", "null") != "null")
+
+
 def is_about_peaks(study: Study) -> bool:
     """Whether the study is about where the best lies, so that its summary begins with that."""
-    return (study.get("analysis") or {}).get("lead") == "peak"
+    return bool((study.get("analysis") or {}).get("lead") == "peak")
 
 
 def responses(records: RecordSet, study: Study) -> list[str]:

@@ -118,11 +118,12 @@ def virtual(context: Context) -> Iterator[Doubt]:
     kind = found.get("vm") or found.get("container")
     if not kind or kind == "none":
         return
+    seen = "disk seen here is shared, cached" if asked.has_target(context.study) else "processors seen here are shared"
     yield Doubt(
         "virtual",
         "Virtualised host",
         f"Measured inside {wording.listed([str(found[key]) for key in ('vm', 'container') if found.get(key)])}: "
-        "the disk seen here is shared, cached or limited by a host that cannot be seen.",
+        f"the {seen} or limited by a host that cannot be seen.",
         evidence=dict(found),
         severity="info",
     )

@@ -67,7 +67,8 @@ def told(found: Sequence[Lost], study: asked.Study) -> list[str]:
 
 
 def _sentence(one: Lost, study: asked.Study) -> str:
-    how = "skipped" if one.status == SKIPPED else "failed"
+    were = "was" if one.trials == 1 else "were"
+    how = f"{were} skipped" if one.status == SKIPPED else "failed"
     why = " ".join(one.reason.split()) or "no reason was recorded"
     why = (why if len(why) <= _LONGEST else f"{why[:_LONGEST].rstrip()} …").rstrip(".")
     count = wording.count(one.trials, "trial")

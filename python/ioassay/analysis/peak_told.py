@@ -123,7 +123,7 @@ def _range(one: Peak) -> str:
     if not isinstance(likely, BestLevel) or one.exact:
         return ""
     if one.numbers is None:
-        return f" (best in {wording.percent(likely.probability[one.best])} of resamples)"
+        return f", best in {wording.percent(likely.probability[one.best])} of resamples"
     sure = f"{wording.level(likely.confidence)} confidence"
     if likely.low == likely.high:
         return f" (with more than {sure})"

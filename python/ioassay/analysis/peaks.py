@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay import metrics
 from ioassay.analysis import asked, lead, lost, peak_tables, peak_told, wording
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.peak import Peak
@@ -91,10 +92,12 @@ def _may(one: Peak) -> str:
 
 
 def _value(one: Peak) -> str:
-    response = one.part.response
+    """`930 MB/s (910 to 950 MB/s)`; a unit that is a word stands once."""
+    response, bounds = one.part.response, one.interval
     shown = wording.value(response, one.mean)
-    bounds = one.interval
-    return f"{shown} ({wording.span(response, bounds.low, bounds.high)})" if isinstance(bounds, Interval) else shown
+    if not isinstance(bounds, Interval):
+        return shown
+    return f"{shown} ({wording.span(response, bounds.low, bounds.high, metrics.format_metric)})"
 
 
 def _plateau(one: Peak) -> str:

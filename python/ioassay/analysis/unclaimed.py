@@ -36,7 +36,7 @@ def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
 
 def _statement(tools: Sequence[str], trials: int) -> str:
     claims = f"{wording.listed(tools)} {'claims' if len(tools) == 1 else 'claim'} no I/O"
-    watched = "The one trial was" if trials == 1 else f"All {trials} trials were"
+    watched = "1 trial was" if trials == 1 else f"{trials} trials were"
     return (
         f"{claims}, so the kernel's counts can neither confirm nor contradict these results: "
         f"they are the tool's own. {watched} witnessed all the same."
