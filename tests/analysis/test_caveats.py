@@ -123,6 +123,19 @@ def test_the_host_s_doubts(lab: Any) -> None:
     assert "governor" not in raised(lab, host=host)
 
 
+def test_a_processor_fewer_under_some_conditions_is_said_beside_what_they_are_compared_with(lab: Any) -> None:
+    warned = [("affinity-narrowed", "run.scheduler = fifo:99: runs on 1-3, since processor 0 is left to the lab")]
+
+    def measure(point: Any, repetition: int, everywhere: bool = False) -> dict[str, Any]:
+        real_time = everywhere or point["run.scheduler"] == "fifo:99"
+        return {"read.bw": 1e8 + repetition, **({"_warnings": warned} if real_time else {})}
+
+    factors = {"run.scheduler": ["other", "fifo:99"]}
+    doubt = raised(lab, measure, factors=factors)["fewer-processors"]
+    assert "fifo:99 ran on one processor fewer than" in doubt.text and "other" in doubt.text
+    assert "fewer-processors" not in raised(lab, lambda p, r: measure(p, r, everywhere=True), factors=factors)
+
+
 def test_a_pause_in_the_run_is_named(lab: Any) -> None:
     study = lab.study(factors=FACTORS)
     rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)
