@@ -131,6 +131,12 @@ def test_no_victory_is_claimed_that_is_not_proved(lab: Any, confirmed: Any, verd
     assert found.severity == "warning"
 
 
+def test_the_margin_says_from_where_on_a_gain_counts(lab: Any) -> None:
+    one_per_cent = [(100.0, 101.0), (100.01, 101.01), (99.99, 100.99)]
+    assert told(lab, one_per_cent).statistics["confirmation"]["verdict"] == "no difference"
+    assert told(lab, one_per_cent, margin=0.005).statistics["confirmation"]["verdict"] == "improved"
+
+
 def test_less_is_an_improvement_where_the_search_minimizes(lab: Any) -> None:
     less = [(winner, default) for default, winner in GAIN]
     assert told(lab, less, maximize=False).statistics["confirmation"]["verdict"] == "improved"

@@ -36,12 +36,38 @@ def surface(tmp_path: Path) -> str:
     return "surface.toml"
 
 
-def test_a_search_ends_with_a_confirmed_winner_and_everything_about_it(ioassay: Any, surface: str) -> None:
-    answer = ioassay("tune", surface, *GOAL, "--output", "run", "--json")
+ASKED = ("--subject-to", "value < 170", "--seed", "9", "--no-pruning", "--budget", "1h", "--range", "x=1..4")
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A whole search, and what it said."""
+    folder = tmp_path_factory.mktemp("searched")
+    (folder / "surface.toml").write_text(SURFACE)
+    argv = [sys.executable, "-I", "-m", "ioassay", "tune", "surface.toml", *GOAL, *ASKED, "--output", "run"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_people_read_the_winner_as_pairs_with_the_gain_and_the_way_to_use_it(searched: tuple[Path, str]) -> None:
+    folder, out = searched
+    assert "x=3\n" in out and "y=b\n" in out
+    assert "to use it: ioassay run surface.toml --factor x=3 --factor y=b" in out
+    assert "of 12 points were tried" in out
+    assert "the gain is confirmed, and value < 170 held" in out
+    page = (folder / "run" / "report" / "index.html").read_text()
+    assert "What did the search find?" in page
+    assert "Do the factors matter?" not in page
+    assert "ioassay tune study.toml --maximize value" in page
+
+
+def test_a_search_that_has_ended_says_everything_again_as_one_object(ioassay: Any, searched: tuple[Path, str]) -> None:
+    answer = ioassay("tune", "--resume", "run", "--json", cwd=searched[0])
     assert answer.code == 0
     said = answer.json
-    assert said["goal"] == {"metric": "value", "maximize": True, "constraints": []}
-    assert said["space"]["points"] == 15
+    assert said["goal"] == {"metric": "value", "maximize": True, "constraints": ["value < 170"]}
+    assert said["space"]["points"] == 12
     assert [axis["name"] for axis in said["space"]["axes"]] == ["x", "y"]
     assert said["best"]["point"] == {"x": 3, "y": "b"}
     assert said["default"]["point"] == {"x": 1, "y": "a"}
@@ -51,23 +77,17 @@ def test_a_search_ends_with_a_confirmed_winner_and_everything_about_it(ioassay: 
     assert said["confirmation"]["ratio"] == pytest.approx(1.56, rel=0.1)
     assert said["trials"]["default"] == 1 and said["trials"]["confirm"] == 6
     assert len(said["history"]) == 22
-    assert said["use"] == "ioassay run surface.toml --factor x=3 --factor y=b"
     assert said["ended"] == "trials"
+    assert "confirm" in ioassay("sql", "run", "SELECT DISTINCT search FROM trials", cwd=searched[0]).out
 
 
-def test_people_read_the_winner_as_pairs_with_the_gain_and_the_way_to_use_it(
-    ioassay: Any, surface: str, tmp_path: Path
-) -> None:
-    answer = ioassay("tune", surface, *GOAL, "--output", "run")
-    assert "x=3\n" in answer.out and "y=b\n" in answer.out
-    assert "to use it: ioassay run surface.toml --factor x=3 --factor y=b" in answer.out
-    assert "of 15 points were tried" in answer.out
-    assert "the gain is confirmed" in answer.out
-    page = (tmp_path / "run" / "report" / "index.html").read_text()
-    assert "What did the search find?" in page
-    assert "Do the factors matter?" not in page
-    assert ioassay("report", "run").code == 0
-    assert "confirm" in ioassay("sql", "run", "SELECT DISTINCT search FROM trials").out
+def test_the_options_of_a_search_are_kept_in_its_run(searched: tuple[Path, str]) -> None:
+    kept = json.loads((searched[0] / "run" / "tune.json").read_text())
+    assert (kept["metric"], kept["maximize"], kept["seed"], kept["pruning"]) == ("value", True, 9, False)
+    assert (kept["budget_s"], kept["batch"], kept["trials"], kept["confirm"]) == (3600.0, 2, 16, 3)
+    assert kept["constraints"][0]["text"] == "value < 170"
+    assert kept["axes"][0]["levels"] == [1, 2, 3, 4]
+    assert kept["default"] == {"x": 1, "y": "a"}
 
 
 def test_a_gain_that_is_not_proved_is_not_claimed_and_is_no_failure(ioassay: Any, tmp_path: Path) -> None:
@@ -81,8 +101,6 @@ def test_a_gain_that_is_not_proved_is_not_claimed_and_is_no_failure(ioassay: Any
     assert said["confirmation"]["verdict"] == "no difference"
     assert said["confirmed"] is False and said["use"] is None
     assert "no gain to claim" in said["statement"]
-    finer = ioassay("tune", "small.toml", *GOAL, "--margin", "0.5%", "--output", "finer")
-    assert "the gain is confirmed" in finer.out
 
 
 def test_a_default_that_is_the_best_stays(ioassay: Any, surface: str) -> None:
@@ -150,22 +168,18 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_written(
 
 
 def test_runs_and_searches_are_each_gone_on_with_by_their_own_command(
-    ioassay: Any, surface: str, null_study: Path
+    ioassay: Any, searched: tuple[Path, str], a_run: Path
 ) -> None:
-    assert (
-        ioassay("tune", surface, "--maximize", "value", "--trials", "2", "--confirm", "2", "--output", "search").code
-        == 0
-    )
-    answer = ioassay("run", "--resume", "search")
+    folder = searched[0]
+    answer = ioassay("run", "--resume", "run", cwd=folder)
     assert answer.code == 2
-    assert "ioassay tune --resume search" in answer.err
-    assert ioassay("run", null_study, "--output", "plain").code == 0
-    answer = ioassay("tune", "--resume", "plain")
+    assert "ioassay tune --resume run" in answer.err
+    answer = ioassay("tune", "--resume", a_run)
     assert answer.code == 2
-    assert "ioassay run --resume plain" in answer.err
-    answer = ioassay("tune", surface, *GOAL, "--output", "search")
+    assert f"ioassay run --resume {a_run}" in answer.err
+    answer = ioassay("tune", "surface.toml", *GOAL, "--output", "run", cwd=folder)
     assert answer.code == 2
-    assert "to go on with it: ioassay tune --resume search" in answer.err
+    assert "to go on with it: ioassay tune --resume run" in answer.err
 
 
 def test_an_interrupted_search_says_how_to_go_on_and_does(ioassay: Any, tmp_path: Path) -> None:
@@ -255,20 +269,3 @@ def test_a_target_that_holds_data_of_others_is_refused_before_anything_is_made(i
     assert "data" in answer.err
     assert (tmp_path / "data").read_bytes() == b"precious" * 1000
     assert not (tmp_path / "run").exists()
-
-
-def test_the_options_of_a_search_are_kept_in_its_run(ioassay: Any, surface: str, tmp_path: Path) -> None:
-    words = ["--subject-to", "value < 140", "--range", "x=2..4", "--seed", "9", "--no-pruning", "--budget", "1h"]
-    assert ioassay("tune", surface, *GOAL, *words, "--output", "run").code == 0
-    kept = json.loads((tmp_path / "run" / "tune.json").read_text())
-    assert (kept["metric"], kept["maximize"], kept["seed"], kept["pruning"], kept["budget_s"]) == (
-        "value",
-        True,
-        9,
-        False,
-        3600.0,
-    )
-    assert kept["constraints"][0]["text"] == "value < 140"
-    assert kept["axes"][0]["levels"] == [2, 3, 4]
-    assert kept["default"] == {"x": 2, "y": "a"}
-    assert kept["batch"] == 2
