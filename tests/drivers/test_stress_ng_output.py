@@ -55,6 +55,17 @@ def test_bogo_operations_and_times_are_those_of_the_yaml(version: str) -> None:
     assert found.metrics["rss_max"] % 1024 == 0
 
 
+def test_processes_that_the_witness_saw_are_told_and_nothing_is_made_up(version: str, tmp_path: Path) -> None:
+    params = {"stressor": "cpu", "workers": 2, "timeout": "1s"}
+    seen = read(version, tmp_path, params, processes=7, threads=4, most_alive=9)
+    assert seen.status == OK, seen.reason
+    told = {name: seen.metrics[name] for name in ("processes", "sub_processes", "threads", "tasks_at_once")}
+    assert told == {"processes": 7, "sub_processes": 4, "threads": 4, "tasks_at_once": 9}
+    assert all(metrics.known(name) for name in told)
+    unseen = read(version, tmp_path, params)
+    assert not unseen.metrics.keys() & told.keys() and unseen.metrics["workers_started"] == 2
+
+
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [

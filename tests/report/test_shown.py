@@ -61,6 +61,15 @@ def test_trials_whose_twins_count_are_listed_and_not_missing(suite: RecordSet, t
     assert [one for one in alerts.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
 
 
+def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
+    planned = {name: 2 * number for name, number in suite.planned.items()}
+    counting = replace(suite, counting=suite.trials.clone(), planned=planned)
+    listed = trials.trials(counting, tmp_path)
+    assert sum(row.point.endswith("counting system calls") for row in listed.rows) == suite.trials.height
+    assert [count.absent for count in listed.counts] == [0] * len(suite.studies)
+    assert not [one for one in alerts.alerts(counting, []) if one.code == "trials-absent"]
+
+
 def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
     rows = [row(name, metric, 2e6, [1e6, 3e6]) for name in "ab" for metric in ("read.bw", "write.bw")]
     shown = story.means(rows)
