@@ -100,6 +100,21 @@ def test_a_full_device_and_stolen_time_are_seen_in_the_samples(lab: Any) -> None
     assert found["steal"].evidence["largest_percent"] == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize(("idle", "told"), [(50.0, True), (74.0, False)])
+def test_others_on_the_processors_are_told_from_the_load_itself(lab: Any, idle: float, told: bool) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        states = (("idle", idle), ("user", 100 - idle))
+        samples = [("cpu", f"all.{state}", t, share * t) for t in (0.0, 5.0, 10.0) for state, share in states]
+        own = {"usr_time": 9.9, "sys_time": 0.1, "real_time": 10.0}  # one of four processors
+        return {"read.bw": 1e8 + 1e5 * repetition, **own, "_samples": samples}
+
+    found = raised(lab, measure, host={"cpu": {"cpus": 4}})
+    assert ("contended" in found) is told
+    if told:
+        assert found["contended"].evidence["largest_percent"] == pytest.approx(25)
+        assert found["contended"].severity == "warning"
+
+
 def test_saturation_over_queue_depth_is_named(lab: Any) -> None:
     rng = np.random.default_rng(3)
     found = raised(

@@ -141,3 +141,23 @@ def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Re
     told = story.studies(suite, [], rows)[3]
     assert told.conclusion == []
     assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]
+
+
+def test_figures_that_are_missing_for_one_reason_are_one_alert() -> None:
+    from ioassay.report.figures import Drawn
+
+    def drawn(study: str, name: str, problem: str) -> Drawn:
+        return Drawn(study=study, name=name, kind="trend", title="", spec={}, description="", problem=problem)
+
+    found = alerts._missing_figures(
+        [drawn("s", "a", "none ran"), drawn("s", "b", "none ran"), drawn("t", "c", "none ran")]
+    )
+    assert [one.text for one in found] == [
+        "2 figures (a, b) have nothing to show: none ran",
+        "Figure 'c' has nothing to show: none ran",
+    ]
+
+
+def test_an_alert_that_begins_with_a_key_keeps_it_as_it_is_typed() -> None:
+    assert alerts.Alert("c", "run.scheduler = rr:99: runs on 1-3", "", "").sentence.startswith("run.scheduler")
+    assert alerts.Alert("c", "the disk is busy", "", "").sentence == "The disk is busy"

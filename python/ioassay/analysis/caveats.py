@@ -28,6 +28,7 @@ CHECKS = (
     doubts_conditions.narrowed,
     doubts_machine.busy_device,
     doubts_machine.stolen,
+    doubts_machine.contended,
     doubts_machine.virtual,
     doubts_machine.governor,
     doubts_machine.clock,
