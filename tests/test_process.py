@@ -46,6 +46,16 @@ def test_a_held_child_has_done_nothing_yet(tmp_path: Path) -> None:
     assert [entry[1:] for entry in seen] == [(False, True)]
 
 
+def test_a_held_child_that_is_ended_by_others_is_a_tool_error(tmp_path: Path) -> None:
+    def on_held(pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        while living.group_of(pid) is not None:
+            time.sleep(0.001)
+
+    with pytest.raises(ToolError, match="cannot start 'true': its process was ended before it began"):
+        run(tmp_path, "true", on_held=on_held)
+
+
 def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None:
     script = f"sleep 300 & echo $! > {tmp_path}/child; trap '' TERM; sleep 300"
     process_grace, process.GRACE_S = process.GRACE_S, 0.3

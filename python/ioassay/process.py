@@ -191,8 +191,11 @@ class _Held:
         return cls(pid, go, failure)
 
     def release(self, program: str) -> None:
-        """Let the child go; ToolError when the program could not be started."""
-        os.write(self.go, b"g")
+        """Let the child go; ToolError when the program could not be started, or was ended before."""
+        try:
+            os.write(self.go, b"g")
+        except BrokenPipeError:
+            raise ToolError(f"cannot start '{program}': its process was ended before it began") from None
         if reason := os.read(self.failure, 16):
             raise ToolError(f"cannot start '{program}': {os.strerror(int(reason))}")
 
