@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal
 from ioassay.complaint import shown
 from ioassay.errors import RunError, UsageError
 from ioassay.record import Scalar
+from ioassay.tune.arithmetic import load_numpy
 from ioassay.tune.axis import Axis
 from ioassay.tune.grid import Grid, Key
 from ioassay.tune.told import MODELLED, Told
@@ -77,6 +78,7 @@ class Search:
         first: Point | None = None,
     ) -> None:
         """`budget`: trials of the whole search, repeats included. `first`: the default, asked first."""
+        load_numpy()
         self._grid = Grid(axes)
         self._seed, self._budget = seed, budget
         self._told = Told(1.0 if maximize else -1.0, constraints)

@@ -14,7 +14,7 @@ MODELLED = 200
 """Points that a model is made of; its cost grows with their third power."""
 _PRUNED_COUNT = 0.25
 """Of a measurement: what a value that was foretold from a short run is worth."""
-_DEPTH = 5.0
+_DEPTH = 20.0
 """Values farther below the best than this many times the median's distance are all equally bad."""
 
 
