@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -255,8 +256,30 @@ def test_a_plan_that_is_not_of_this_search_is_refused(lab: Any) -> None:
     lines = (store.root / "plan.jsonl").read_text().splitlines(keepends=True)
     (store.root / "plan.jsonl").write_text("".join([lines[0], lines[2], *lines[3:]]))
     (store.root / "found.json").unlink()
-    with pytest.raises(InputError, match="its plan is not what this search asks for"):
+    with pytest.raises(InputError, match="its plan is not that of this search"):
         lab.go_on()
+
+
+@pytest.mark.parametrize("pruning_too", [False, True])
+def test_a_plan_is_followed_even_where_the_search_would_ask_for_something_else_now(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, pruning_too: bool
+) -> None:
+    """As after a removed record that was measured again, or with another rounding of its model."""
+    if pruning_too:
+        shortening(monkeypatch)
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study))
+    with monkeypatch.context() as patched:
+        crashing(patched, 25, torn=False)
+        with pytest.raises(Killed):
+            lab.go_on()
+    before = list(store.trials())
+    assert len(before) > 8
+    asked = json.loads((store.root / "tune.json").read_text())
+    (store.root / "tune.json").write_text(json.dumps({**asked, "seed": asked["seed"] + 1}))
+    lab.go_on()
+    assert list(store.trials())[: len(before)] == before
+    assert store.tuning()["found"]["asked"] == 20  # type: ignore[index]
 
 
 def test_a_run_that_is_no_search_is_not_resumed_as_one(lab: Any, tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ class Campaign:
     def trials(self) -> Iterator[Trial | None]:
         """See run.Source. What is new is in the plan before it is given."""
         self._planned = list(self.store.trials())
+        self.script.planned = tuple(self._planned)
         for step in self._steps():
-            self._plan(step)
-            yield from step
+            yield from self._plan(step)
             yield None
 
     def told(self, trial: Trial, record: Record) -> None:
@@ -104,18 +104,19 @@ class Campaign:
 
         return over
 
-    def _plan(self, step: Sequence[Trial]) -> None:
-        """Make a step durable, or see that it is what was planned before."""
+    def _plan(self, step: Sequence[Trial]) -> list[Trial]:
+        """Make a step durable, or see that it is what was planned before; the step as it stands in the plan."""
         known = self._planned[self._given : self._given + len(step)]
-        if [trial.id for trial in known] != [trial.id for trial in step[: len(known)]]:
+        if any((one.id, one.order) != (other.id, other.order) for one, other in zip(known, step, strict=False)):
             raise InputError(
-                f"{self.store.root}: its plan is not what this search asks for; study.toml, tune.json or a record was "
+                f"{self.store.root}: its plan is not that of this search; study.toml, tune.json or the plan was "
                 "changed, or another version of ioassay began it. Begin a new one"
             )
         if new := list(step[len(known) :]):
             self.store.extend(new)
             self._planned += new
         self._given += len(step)
+        return self._planned[self._given - len(step) : self._given]
 
     def _can_be_short(self) -> bool:
         first = plan.make_trial(self.script.study, self.script.default, 0, 0)

@@ -45,4 +45,4 @@ class Shorts:
 
     def foretold(self, key: str) -> float:
         """What the whole run would probably have given."""
-        return self.values[key] * math.exp(statistics.median(self.ratios))
+        return self.values[key] * math.exp(statistics.median(self.ratios or [0.0]))

@@ -2,6 +2,9 @@
 
 Candidates come from `search`; whether one gets its whole running time is decided in `pruning`. Knows neither folder
 nor clock: those are `campaign`'s.
+
+Where a search goes on, its plan is followed even if the search would ask for something else now: the last digit of its
+model may differ with the number of processors, and a record may have been removed and measured again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from ioassay.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
 from ioassay.study import Study
 from ioassay.tune import pruning
-from ioassay.tune.confirm import confirmation
+from ioassay.tune.confirm import CONFIRM, confirmation
 from ioassay.tune.request import Request
 from ioassay.tune.search import Ask, Best, Search
 from ioassay.tune.space import CASE
@@ -46,6 +49,8 @@ class Script:
     driver: Driver
     records: dict[str, Record] = field(default_factory=dict)
     """Trial -> its record."""
+    planned: Sequence[Trial] = ()
+    """The plan so far, of a search that goes on."""
     on_best: Callable[[Best, int], None] = lambda best, asked: None
     """Is told the best so far and how many were asked, whenever another point is the best."""
     _made: int = 0
@@ -82,7 +87,7 @@ class Script:
                 ended = BUDGET
                 break
             try:
-                asks = [search.ask() for _ in range(min(wanted.batch, wanted.trials - asked))]
+                asks = self._asks(search, min(wanted.batch, wanted.trials - asked))
             except RunError:
                 ended = FAILED
                 break
@@ -90,6 +95,17 @@ class Script:
             yield from self._try(search, asks, shorts, asked)
         best = search.best()
         return Found(ended, asked, None if best is None else self.whole(best.point), best is not None and best.feasible)
+
+    def _asks(self, search: Search, number: int) -> list[Ask]:
+        """So many points, as the plan has them or as the search wants them."""
+        asks = [search.ask() for _ in range(number)]
+        followed = []
+        for place, ask in enumerate(asks, self._made):
+            known = self.planned[place] if place < len(self.planned) else None
+            if known is not None and known.search != CONFIRM and dict(known.point) != self.whole(ask.point):
+                ask = replace(ask, point={axis.name: known.point[axis.name] for axis in self.request.axes})
+            followed.append(ask)
+        return followed
 
     def confirmation(self, winner: Mapping[str, Scalar], before: Sequence[Trial]) -> list[Trial]:
         """The trials after the search."""
@@ -121,6 +137,8 @@ class Script:
 
     def _lost(self, trial: Trial, first: Trial, shorts: pruning.Shorts, best: Best | None) -> bool:
         """Whether a candidate's short run is its last: it failed, or is clearly worse than that of the best."""
+        if self.request.batch == 1 and self._made < len(self.planned):
+            return self.planned[self._made].id != trial.id
         if self._value(first) is None:
             return True
         if trial.search == "default" or best is None or not best.feasible:
