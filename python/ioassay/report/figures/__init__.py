@@ -89,17 +89,20 @@ def draw_several(records: RecordSet, table: Mapping[str, Any]) -> Drawn:
 
 def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any]) -> Drawn:
     """One figure; a placeholder with the reason where its data is missing."""
-    from ioassay.report.figures import placeholder
+    from altair.utils import schemapi
+
+    from ioassay.report.figures import layers, placeholder
 
     spec = read(study, table)
     problem = ""
-    try:
-        chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
-    except NoData as missing:
-        problem = str(missing)
-        chart = placeholder.draw(spec, problem)
     # Tests hold the declarations against the schema of Vega-Lite; here that would take half of the time.
-    declared: dict[str, Any] = chart.to_dict(validate=False)
+    with schemapi.debug_mode(False):
+        try:
+            chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
+        except NoData as missing:
+            problem = str(missing)
+            chart = placeholder.draw(spec, problem)
+        declared: dict[str, Any] = layers.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
     return Drawn(

@@ -183,7 +183,8 @@ def _panels(
     """Bars from left to right, one panel a level, with one scale for all; whether that is logarithmic."""
     import altair as alt
 
-    columns = min(spec.columns, len(levels))
+    # Rows as even as they can be: 3 and 2 rather than 4 and 1.
+    columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
     width = max(int((spec.width - _GAP_PX * (columns - 1)) / columns), 110)
     order = _order(names)
     x, floor = _axis(levels, unit, spec, width)

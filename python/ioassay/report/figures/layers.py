@@ -21,11 +21,28 @@ _ASIDE_ROOM_PX = 30.0
 Rows = Sequence[dict[str, Any]]
 
 
+class Carried(str):
+    """Rows on their way through altair, which copies data again and again, but takes text as it is: see `data`."""
+
+    rows: list[dict[str, Any]]
+
+
 def data(rows: Rows) -> Any:
-    """Rows as the inline data of a layer."""
+    """Rows as the inline data of a layer; `with_rows` puts them into the finished declaration."""
     import altair as alt
 
-    return alt.Data(values=list(rows))
+    carried = Carried(f"{len(rows)} rows")
+    carried.rows = list(rows)
+    return alt.Data(values=carried)
+
+
+def with_rows(declared: Any) -> Any:
+    """A declaration with the rows that its layers carried."""
+    if isinstance(declared, dict):
+        return {key: with_rows(part) for key, part in declared.items()}
+    if isinstance(declared, list):
+        return [with_rows(part) for part in declared]
+    return declared.rows if isinstance(declared, Carried) else declared
 
 
 def with_role(rows: Rows, role: str) -> Any:

@@ -33,7 +33,7 @@ class Spec(FigureSpec):
     studies: tuple[str, ...] = ()
     columns: Annotated[int, Field(ge=1, le=8)] = 3
     width: Annotated[int, Field(ge=100, le=2000)] = 190
-    height: Annotated[int, Field(ge=80, le=2000)] = 130
+    height: Annotated[int, Field(ge=80, le=2000)] = 110
 
 
 @dataclass(frozen=True)

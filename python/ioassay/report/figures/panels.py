@@ -111,18 +111,21 @@ def _told(peaks: Sequence[Peak]) -> str:
         return "no level can be told from another" if peaks else ""
     best = {peak_tables.level_text(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
-        named = [(peak_tables.level_text(one, one.best) if one in seen else "none", one.part.where()) for one in peaks]
-        told = [f"{text} ({', '.join(str(level) for level in where.values())})" for text, where in named]
-        return f"best: {', '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
+        named = [(one.part.where(), peak_tables.level_text(one, one.best) if one in seen else "none") for one in peaks]
+        told = [f"{', '.join(str(level) for level in where.values())}: {text}" for where, text in named]
+        return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
     return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
 
 
 def _as_good(one: Peak) -> str:
-    from ioassay.analysis import peak_tables
+    """The levels that are as good within noise: a span of numbers, or a list of words."""
+    from ioassay.analysis import peak_tables, wording
+    from ioassay.analysis.statistics.best import NotWorse
 
-    if one.plateau is None or one.plateau[0] == one.plateau[1]:
-        return ""
-    return f", as good: {peak_tables.span(one, *one.plateau)}"
+    if one.plateau is not None:
+        return f", as good: {peak_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
+    others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
+    return f", as good: {wording.listed([peak_tables.level_text(one, place) for place in others])}" if others else ""
 
 
 class _Look:

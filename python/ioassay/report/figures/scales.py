@@ -17,7 +17,7 @@ from ioassay.record import Scalar
 from ioassay.report.figures import selection
 
 _COUNTS = ("", "thousands", "millions")
-_RATES = ("a second", "thousands a second", "millions a second")
+_RATES = ("1/s", "k/s", "M/s", "G/s")
 _THOUSANDS = {
     "bytes/s": ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"),
     "ns": ("ns", "µs", "ms", "s"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -26,7 +26,7 @@ _MOST_POINTS = 500
 """Of one line, over all trials."""
 _GAP = 0.004
 """Between two trials, as a share of the whole time line."""
-_LABEL_PX = 6.0
+_LABEL_PX = 5.5
 """Mean width of a character of a trial's label."""
 _LABEL_MOST_PX = 150
 _MOST_LABELS = 60
@@ -57,7 +57,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     trials = selection.select(records, study, spec.where)
-    found, absent = _found(records, study, spec.panels)
+    found, absent = _found(_of_repetition(records, trials, spec.repetition), study, spec.panels)
     rows = _chosen(trials, found, study, spec)
     spans = _spans(rows, found, study, spec)
     named = 1 < len(spans) <= _MOST_LABELS
@@ -84,6 +84,14 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
             description=f"{titles.text(spec, title)}: {'; '.join(described)}. {'. '.join(filter(None, notes))}.",
         )
     )
+
+
+def _of_repetition(records: RecordSet, trials: pl.DataFrame, repetition: int | None) -> RecordSet:
+    """Without the samples of other repetitions: rates of those need not be derived. All, where it has none."""
+    wanted = trials.filter(trials["repetition"] == repetition)["trial"].to_list() if repetition is not None else []
+    if not wanted:
+        return records
+    return replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
 
 
 def _found(
@@ -220,10 +228,12 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
 
     first = means.group_by("trial", "line", maintain_order=True).first().with_columns(time_s=pl.col("begin_s"))
     both = pl.concat([first.select(means.columns), means]).sort("time_s", maintain_order=True)
+    places: dict[tuple[str, float], dict[str, float]] = {}
+    for trial, time_s, line, value in both.select("trial", "time_s", "line", "value").iter_rows():
+        places.setdefault((trial, time_s), {})[line] = value
     rows: list[dict[str, Any]] = []
-    for (trial, _), part in both.group_by(["trial", "time_s"], maintain_order=True):
-        values = dict(part.select("line", "value").iter_rows())
-        x, low = float(f"{part['time_s'][0]:.6g}"), 0.0
+    for (trial, time_s), values in places.items():
+        x, low = float(f"{time_s:.6g}"), 0.0
         for line in lines:
             if line not in values:
                 continue
