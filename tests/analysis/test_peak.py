@@ -281,3 +281,14 @@ def test_percentages_and_times_are_levels_with_an_order(lab: Any) -> None:
 
 def _rising_to(levels: list[str], last: int, rng: np.random.Generator) -> Any:
     return lambda p, _: {"read.bw": 1e8 * (1 + min(levels.index(p["load"]), last)) * rng.lognormal(0, 0.01)}
+
+
+def test_a_plateau_that_noise_makes_says_how_far_its_first_level_lies_below(lab: Any) -> None:
+    level, spread = {1: 1.0, 2: 3.0, 4: 3.6, 8: 3.6}, [-0.3, 0.0, 0.3]
+    study = lab.study(factors={"workers": [1, 2, 4, 8]})
+    (found,) = findings(lab, study, lambda p, r: {"read.bw": 1e8 * (level[p["workers"]] + spread[r])}, 3)
+    assert found.statistics["plateau"] == [2, 8]
+    told = (
+        "The plateau begins at 2 workers: from there on nothing can be told from noise, though the mean there is 17 %"
+    )
+    assert told in found.statement and "more repetitions may move it" in found.statement

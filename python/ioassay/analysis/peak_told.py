@@ -16,7 +16,7 @@ from ioassay.analysis.plateau import ALONE, GROWS
 from ioassay.analysis.shape import MARGIN
 from ioassay.analysis.statistics.best import BestLevel, NotWorse
 from ioassay.analysis.statistics.power import MOST
-from ioassay.analysis.statistics.result import Interval, Undefined
+from ioassay.analysis.statistics.result import Interval, Undefined, mean_of
 from ioassay.analysis.statistics.saturation import Knee
 from ioassay.analysis.statistics.scalability import FEWEST_LEVELS, USL, Law, preferred
 
@@ -184,10 +184,22 @@ def plateau(one: Peak) -> str:
     if first == 0 and last == len(one.cells) - 1:
         return f"There is no more to gain over {wording.factor(one.factor)}: every level is {by}."
     if last == len(one.cells) - 1:
-        return f"The plateau begins {_edge_at(one, first)}: from there on nothing is gained."
+        return f"The plateau begins {_edge_at(one, first)}: {_from(one, first)}."
     if first == 0:
         return f"The plateau ends {_edge_at(one, last)}: up to there all are {by}, beyond it is worse."
     return f"The plateau runs from {span(one, first, last)}{_processors(one, first)}; beyond that it is worse."
+
+
+def _from(one: Peak, first: int) -> str:
+    """What is gained after the plateau's first level, with what noise may hide of it."""
+    gap = abs(mean_of(one.cells[first].values) / one.mean - 1) if one.mean else 0.0
+    if one.exact or gap <= MARGIN:
+        return "from there on nothing is gained"
+    below = "above" if lower_is_better(one.part.response) else "below"
+    return (
+        f"from there on nothing can be told from noise, though the mean there is {wording.percent(gap)} {below} the "
+        "best, and more repetitions may move it"
+    )
 
 
 def _edge_at(one: Peak, index: int) -> str:
