@@ -133,25 +133,28 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
     """
     found: dict[Warning_, None] = {}
     for bench in benches:
-        looks = (_examine_points, _examine_counting, _examine_conditions, _examine_paths, _examine_targets)
+        looks = (_examine_points, _examine_conditions, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
-    return list(found)
+    return [*found, *_examine_counting(benches)]
 
 
-def _examine_counting(bench: Bench) -> list[Warning_]:
-    """Whether system calls can be counted here; trials that are for nothing else will be skipped."""
-    if not (bench.driver.measures and bench.study.watch.calls):
+def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:
+    """Whether system calls can be counted here; trials that are for nothing else will be skipped.
+
+    Asked once for all studies, since the answer takes a try in the kernel.
+    """
+    names = [bench.study.name for bench in benches if bench.driver.measures and bench.study.watch.calls]
+    if not names:
         return []
+    studies = names[0] if len(names) == 1 else f"{len(names)} studies"
     try:
         who, why = witness.counter()
     except ToolError as error:
-        text = f"{bench.study.name}: {error}; trials that count them will be skipped"
+        text = f"{studies}: {error}; trials that count them will be skipped"
         return [Warning_("calls-uncounted", text, "apt-get install strace")]
     if who == STRACE:
-        text = (
-            f"{bench.study.name}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
-        )
+        text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
         return [Warning_("calls-by-strace", text, "docs/backends.md says what BPF needs")]
     return []
 
