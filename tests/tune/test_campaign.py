@@ -90,21 +90,21 @@ def crashing(monkeypatch: pytest.MonkeyPatch, at: int, torn: bool) -> None:
     monkeypatch.setattr(durable, "write_pieces", write_pieces)
 
 
-@pytest.mark.parametrize("pruning_too", [False, True])
+@pytest.mark.parametrize(("batch", "pruning_too"), [(1, False), (1, True), (4, False), (4, True)])
 def test_a_search_that_was_killed_ends_as_one_that_was_not(
-    lab: Any, monkeypatch: pytest.MonkeyPatch, pruning_too: bool
+    lab: Any, monkeypatch: pytest.MonkeyPatch, batch: int, pruning_too: bool
 ) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
-    study = lab.study()
+    study = lab.study(driver="null" if batch == 1 else "null_pure")
     if pruning_too:
         shortening(monkeypatch)
-    lab.begin(study, lab.asked(study), "whole")
+    lab.begin(study, lab.asked(study, batch=batch), "whole")
     lab.go_on("whole")
     wanted = lab.outcome("whole")
-    for attempt in range(6):
+    for attempt in range(3):
         name = f"killed{attempt}"
-        lab.begin(study, lab.asked(study), name)
+        lab.begin(study, lab.asked(study, batch=batch), name)
         for _ in range(3):
             with monkeypatch.context() as patched:
                 crashing(patched, chance.randrange(20), torn=chance.random() < 0.5)
