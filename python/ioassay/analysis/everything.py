@@ -19,9 +19,13 @@ ALWAYS = "verdict"
 
 
 def analyse_all(records: RecordSet) -> list[Finding]:
-    """What all studies come to together, then those of each in their order; StudyError for an unknown question."""
+    """Those of each study in their order, between what all come to together; StudyError for an unknown question.
+
+    A table of all studies stands before them, a sentence about all behind.
+    """
     each = [finding for study in records.studies for finding in analyse_study(records, study)]
-    return [*analyse_overall(records, each), *each]
+    overall = analyse_overall(records, each)
+    return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
 
 
 def analyse_overall(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
