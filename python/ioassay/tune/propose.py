@@ -36,6 +36,7 @@ _SHORTER = 0.5
 _DEVIATIONS = 3.0
 _RIVALS = 60
 """Points that were not measured and may be chosen after they will have been: so many of the most promising."""
+_TAIL = 1e-6
 _OF_VIOLATIONS = Prior(noise=(math.log(0.2), 1.2))
 
 
@@ -51,17 +52,25 @@ class Belief:
 class Model:
     """Surrogates of the value (large is good) and of each constraint's violation."""
 
-    def __init__(self, values: Observed, violations: Sequence[Observed], ordered: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        values: Observed,
+        violations: Sequence[Observed],
+        ordered: Sequence[bool],
+        failures: Observed | None = None,
+    ) -> None:
+        """`failures`: 1 for points that failed and -1 for those that did not, where any did."""
         self._value = Surrogate(values, ordered, Prior())
         self._wary = self._value.shortened(_SHORTER)
         self._limits = [Surrogate(violation, ordered, _OF_VIOLATIONS) for violation in violations]
+        self._failures = [] if failures is None else [Surrogate(failures, ordered, _OF_VIOLATIONS)]
 
     def belief(self, rows: Array) -> Belief:
         """What is believed of points; rows of coordinates."""
         import numpy as np
 
         mean, variance, _ = self._value.posterior(rows, rows[:1])
-        return Belief(mean, np.sqrt(variance), self._feasible(rows))
+        return Belief(mean, np.sqrt(variance), _likely(self._limits, rows))
 
     def worth(self, rows: Array, measured: Flags, *, finishing: bool) -> Array:
         """Of one more measurement at each row; `measured` says which rows were. At the end of a search (`finishing`)
@@ -71,33 +80,36 @@ class Model:
         """
         import numpy as np
 
-        feasible = self._feasible(rows)
+        feasible = _likely(self._limits, rows)
+        works = feasible * _likely(self._failures, rows)
         if not (measured & (feasible >= _LIKELY)).any():
             mean = self._value.posterior(rows, rows[:1])[0]
-            return np.asarray(feasible + 1e-3 * mean.argsort().argsort() / len(rows))
+            return np.asarray(works + 1e-3 * mean.argsort().argsort() / len(rows))
         views = (self._value,) if finishing else (self._value, self._wary)
-        return np.asarray(sum(_gradient(view, rows, measured, feasible, finishing) for view in views) * feasible)
+        return np.asarray(sum(_gradient(view, rows, measured, feasible, finishing) for view in views) * works)
 
     def promise(self, rows: Array, measured: Flags) -> Array:
         """How high the value may be at rows that were not measured, and may be feasible; minus infinity elsewhere."""
         import numpy as np
 
         mean, variance, _ = self._wary.posterior(rows, rows[:1])
-        open_to = ~measured & (self._feasible(rows) >= _HOPEFUL)
+        open_to = ~measured & (_likely([*self._limits, *self._failures], rows) >= _HOPEFUL)
         return np.where(open_to, mean + _DEVIATIONS * np.sqrt(variance), -np.inf)
 
-    def _feasible(self, rows: Array) -> Array:
-        import numpy as np
 
-        likely = np.ones(len(rows))
-        for limit in self._limits:
-            over, variance, _ = limit.posterior(rows, rows[:1])
-            likely *= [0.5 * math.erfc(score / math.sqrt(2)) for score in over / np.sqrt(variance)]
-        return likely
+def _likely(limits: Sequence[Surrogate], rows: Array) -> Array:
+    """How likely none of these is above 0."""
+    import numpy as np
+
+    likely = np.ones(len(rows))
+    for limit in limits:
+        over, variance, _ = limit.posterior(rows, rows[:1])
+        likely *= [0.5 * math.erfc(score / math.sqrt(2)) for score in over / np.sqrt(variance)]
+    return likely
 
 
 def _gradient(view: Surrogate, rows: Array, measured: Flags, feasible: Array, finishing: bool) -> Array:
-    """The knowledge gradient at each row."""
+    """The knowledge gradient at each row; where quantiles see none, the leader's and its rivals' tails decide."""
     import numpy as np
 
     mean, variance, _ = view.posterior(rows, rows[:1])
@@ -111,4 +123,6 @@ def _gradient(view: Surrogate, rows: Array, measured: Flags, feasible: Array, fi
     for quantile in _QUANTILES:
         others = (mean[among][None, :] + moved * quantile).max(axis=1)
         after += np.maximum(others, mean + own * quantile)
-    return np.asarray(after / len(_QUANTILES) - mean[among].max())
+    leader = int(np.flatnonzero(among)[mean[among].argmax()])
+    tails = np.sqrt(variance) * np.exp(-0.5 * (mean[leader] - mean) ** 2 / (variance + variance[leader]))
+    return np.asarray(after / len(_QUANTILES) - mean[leader] + _TAIL * tails)

@@ -222,7 +222,9 @@ class Search:
                 believed = dict(zip(pending, means.tolist(), strict=True))
             values = self._told.observed(self._grid, pending, believed)
             limits = [self._told.violations(self._grid, place) for place in range(self._told.constraints)]
-            model = self._models[self._tells, pending] = Model(values, limits, self._grid.ordered)
+            model = self._models[self._tells, pending] = Model(
+                values, limits, self._grid.ordered, self._told.failures(self._grid)
+            )
         return model
 
     def _why(self, key: Key) -> Why:

@@ -69,17 +69,18 @@ class Told:
         return math.exp(self.sign * score) if all(value > 0 for value in values) else self.sign * score
 
     def observed(self, grid: Grid, pending: Sequence[Key], believed: Mapping[Key, float]) -> Observed:
-        """The values as a model takes them. Failed points count as bad as the worst one; points that are being
-        measured as what is believed of them (`believed`), so that several asks at once differ."""
+        """The values as a model takes them. Points that are being measured count as what is believed of them
+        (`believed`), so that several asks at once differ."""
         scale = self.scale()
         groups = self._modelled({key: [scale(value) for value in seen.values] for key, seen in self.points.items()})
         floor = _floor([fmean(group) for group in groups.values() if group])
         counts = {key: float(len(group)) for key, group in groups.items()}
         for key, group in groups.items():
             foretold = self.points[key].foretold
-            if not group:
-                group.append(floor if foretold is None else scale(foretold))
-                counts[key] = 1.0 if foretold is None else _PRUNED_COUNT
+            if not group and foretold is not None:
+                group.append(scale(foretold))
+                counts[key] = _PRUNED_COUNT
+        groups = {key: group for key, group in groups.items() if group}
         for key in pending:
             groups.setdefault(key, []).append(believed[key])
             counts[key] = counts.get(key, 0.0) + 1
@@ -94,6 +95,17 @@ class Told:
         }
         groups = self._modelled(groups)
         return _summed(grid, groups, {key: float(len(group)) for key, group in groups.items()})
+
+    def failures(self, grid: Grid) -> Observed | None:
+        """1 for each point that failed, -1 for each that did not; None where none did."""
+        if not any(seen.failed for seen in self.points.values()):
+            return None
+        groups = self._modelled({key: [1.0 if self._only_failed(key) else -1.0] for key in self.points})
+        return _summed(grid, groups, dict.fromkeys(groups, 1.0))
+
+    def _only_failed(self, key: Key) -> bool:
+        seen = self.points[key]
+        return not seen.values and seen.foretold is None
 
     def _modelled(self, groups: dict[Key, list[float]]) -> dict[Key, list[float]]:
         """Of many points the best half that fits, and the latest others."""
