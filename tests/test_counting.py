@@ -32,7 +32,11 @@ class Caller(Null):
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         assert outcome is not None and outcome.exit_code == 0
-        return Parsed(OK, metrics={"value": 1000.0 if trial.calls else 1.0, "bogo_ops": float(trial.params["x"])})
+        told = {"processes": outcome.processes, "threads": outcome.threads, "tasks_at_once": outcome.most_alive}
+        seen = {name: float(number) for name, number in told.items() if number is not None}
+        return Parsed(
+            OK, metrics={"value": 1000.0 if trial.calls else 1.0, "bogo_ops": float(trial.params["x"]), **seen}
+        )
 
 
 def study(**changes: Any) -> Study:
@@ -111,6 +115,8 @@ def test_calls_are_counted_and_speeds_left_alone(tmp_path: Path) -> None:
     found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.trials["value"].to_list() == [1.0] * 4
     assert found.counting is not None and found.counting["value"].to_list() == [1000.0] * 2
+    for trials in (found.trials, found.counting):  # the others are watched at level block
+        assert trials.select("processes", "threads", "tasks_at_once").unique().rows() == [(1, 0, 1)]
     getppid = found.calls.filter(name="getppid").sort("x")
     assert getppid.select("x", "count", "errors", "by").rows() == [(3000, 3000, 0, "bpf"), (5000, 5000, 0, "bpf")]
     assert (getppid["per_second"] > 0).all()
