@@ -11,4 +11,6 @@
     request.py    what a search was asked
     script.py     the trials of a search, step by step, given the records of those before; pruning.py, confirm.py
     campaign.py   them, one after another, as records of a run
+
+Options and words for people are in `ioassay.cli`, what a search came to in `ioassay.analysis.tuned`.
 """
