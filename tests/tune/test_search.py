@@ -131,6 +131,15 @@ def test_where_no_point_is_feasible_the_nearest_is_named_and_said_to_be_none() -
     assert best.point == {"depth": 1}
 
 
+def test_while_no_point_is_feasible_others_are_tried() -> None:
+    search = Search((DEPTHS,), maximize=True, constraints=1, seed=1, budget=20)
+    asked = []
+    for _ in range(20):
+        asked.append(search.ask().point["depth"])
+        search.tell({"depth": asked[-1]}, float(asked[-1]), [math.inf])
+    assert len(set(asked)) == 20
+
+
 def test_failed_values_are_never_asked_for_again_and_all_failing_ends_the_search() -> None:
     search = Search((DEPTHS,), maximize=True, seed=1, budget=20)
     asks = searched(search, lambda point: None if float(point["depth"]) > 16 else float(point["depth"]), 20)

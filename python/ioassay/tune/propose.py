@@ -84,7 +84,8 @@ class Model:
         works = feasible * _likely(self._failures, rows)
         if not (measured & (feasible >= _LIKELY)).any():
             mean = self._value.posterior(rows, rows[:1])[0]
-            return np.asarray(works + 1e-3 * mean.argsort().argsort() / len(rows))
+            again = measured & (works < _HOPEFUL)  # what was clearly beyond a constraint will be so again
+            return np.asarray(works + 1e-3 * mean.argsort().argsort() / len(rows) - again)
         views = (self._value,) if finishing else (self._value, self._wary)
         return np.asarray(sum(_gradient(view, rows, measured, feasible, finishing) for view in views) * works)
 

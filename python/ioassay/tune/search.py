@@ -98,7 +98,8 @@ class Search:
             if (key := self._plan.popleft()) not in self._asked:
                 return self._out(key, self._why(key))
         if not self._told.measured():
-            return self._out(self._unknown(), "explore")
+            key = self._unknown()
+            return self._out(key, "repeat" if key in self._asked else "explore")
         suggested = self._suggested()
         key = self._worthiest() if suggested is None else suggested
         return self._out(key, self._why(key))
