@@ -126,3 +126,10 @@ def test_poor_data_still_have_their_row(lab: Any, repetitions: int) -> None:
     (found,) = peaks.together(lab.records(workers(lab), poor), ())
     assert len(found.tables[0].rows) == 2
     json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_what_falls_and_what_tends_to_fall_is_no_contrast() -> None:
+    from ioassay.analysis.brief import _turn
+
+    assert _turn(["falls with number of workers", "tends to fall with number of workers"]) == ", and "
+    assert _turn(["falls with number of workers", "rises with number of workers"]) == ", but "

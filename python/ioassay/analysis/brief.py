@@ -82,8 +82,14 @@ def _joined(topic: dict[str, dict[str, list[str]]]) -> str:
             for phrase, ends in phrases.items()
         ]
         told.update(phrases)
-        clauses.append(f"{name} {', but '.join(parts)}")
+        clauses.append(f"{name} {_turn(list(phrases)).join(parts)}")
     return f"{'; '.join(clauses)}."
+
+
+def _turn(phrases: list[str]) -> str:
+    """`but` between phrases that say something else; what rises and what tends to rise do not."""
+    alike = any(all(f" {way}" in f" {phrase}" for phrase in phrases) for way in ("rise", "fall"))
+    return ", and " if alike else ", but "
 
 
 def _pair(both: str, alike: list[str], apart: list[str]) -> list[str]:
