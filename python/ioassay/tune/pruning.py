@@ -2,8 +2,8 @@
 
 What a short run says of the whole one is known from those candidates that had both: the spread of the ratios of their
 values, on the log scale, is the noise of a prediction. A candidate is given up when its short value is worse than that
-of the best by more than SURE times this spread, and never for less than LEAST. Until ENOUGH candidates had both, and
-where values are not above 0, nothing is given up.
+of the best by more than such noise explains once in a thousand, and never for less than LEAST. Until ENOUGH candidates
+had both, and where values are not above 0, nothing is given up.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 SHARE = 0.25
 """Of the running time, for the short run."""
-SURE = 3.0
 LEAST = 0.1
 ENOUGH = 3
+_NORMAL = 3.0902
+"""Quantile 0.999 of the normal distribution."""
 
 
 @dataclass
@@ -41,8 +42,15 @@ class Shorts:
         if one is None or other is None or min(one, other) <= 0 or len(self.ratios) < ENOUGH:
             return False
         worse = math.log(other / one) if self.maximize else math.log(one / other)
-        return worse > max(SURE * statistics.stdev(self.ratios), math.log1p(LEAST))
+        noise = math.sqrt(2) * statistics.stdev(self.ratios)  # of two short runs
+        return worse > max(_quantile(len(self.ratios) - 1) * noise, math.log1p(LEAST))
 
     def foretold(self, key: str) -> float:
         """What the whole run would probably have given."""
         return self.values[key] * math.exp(statistics.median(self.ratios or [0.0]))
+
+
+def _quantile(df: int) -> float:
+    """Quantile 0.999 of Student's t, which few ratios deserve: Abramowitz and Stegun, 1964, 26.7.5, two terms."""
+    z = _NORMAL
+    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
