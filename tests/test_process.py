@@ -216,6 +216,37 @@ def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
     assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"
 
 
+def test_a_daemon_without_its_environment_is_ended_as_well(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"env -i {sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
+    assert list(outcome.leftovers) == [int(child.read_text())]
+    assert living.group_of(int(child.read_text())) is None
+
+
+def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    helpers = []
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+
+    def on_held(pid: int) -> None:
+        helpers.append(subprocess.Popen(["sleep", "300"]))
+
+    def refused(pid: int) -> None:
+        on_held(pid)
+        raise ToolError("refused")
+
+    try:
+        assert run(tmp_path, "true", on_held=on_held, env={process.TRIAL_VARIABLE: tag}).leftovers == ()
+        with pytest.raises(ToolError, match="refused"):
+            run(tmp_path, "true", on_held=refused, env={process.TRIAL_VARIABLE: tag})
+        assert [helper.poll() for helper in helpers] == [None, None]
+    finally:
+        for helper in helpers:
+            helper.kill()
+            helper.wait()
+
+
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     child, tag = tmp_path / "child", f"test-{os.getpid()}-{time.monotonic_ns()}"
     words = ["sh", "-c", f"{sys.executable} -c {shlex.quote(SESSION)} {child} & wait"]

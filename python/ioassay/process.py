@@ -105,13 +105,13 @@ def run(
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
-    own = frozenset(living.offspring())
+    own, told = frozenset(living.offspring()), False
     child = _Held.start(argv, (stdin, stdout, stderr), cwd, whole_env)
     tag = whole_env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
             on_held(child.pid)
-        own = frozenset(living.offspring())  # it has started nothing yet: what comes later is adopted
+        own, told = frozenset(living.offspring()), True  # it has started nothing yet: what comes later is adopted
         started_unix_s, started_s = time.time(), clock()
         child.release(argv[0])
         ended = _has_ended(child.pid, timeout_s, own)
@@ -125,9 +125,9 @@ def run(
             on_ended(child.pid)
         status, usage = _reap(child.pid)
         _reap_group(child.pid)
-        leftovers += _end_adopted("" if spare_daemons else tag, own)
+        leftovers += _end_adopted("" if spare_daemons else tag, own, told)
     except BaseException:
-        _end_all(child.pid, tag, own)
+        _end_all(child.pid, tag, own, told)
         raise
     finally:
         child.close()
@@ -275,7 +275,7 @@ def _end_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _end_all(group: int, tag: str, own: frozenset[int]) -> None:
+def _end_all(group: int, tag: str, own: frozenset[int], told: bool) -> None:
     """End a child and what it started, at once where that is interrupted too."""
     try:
         _end_group(group)
@@ -285,7 +285,7 @@ def _end_all(group: int, tag: str, own: frozenset[int]) -> None:
         with suppress(ChildProcessError):
             _reap(group)
         _reap_group(group)
-        _end_adopted(tag, own)
+        _end_adopted(tag, own, told)
 
 
 def _end_leftovers(group: int) -> tuple[int, ...]:
@@ -296,23 +296,34 @@ def _end_leftovers(group: int) -> tuple[int, ...]:
     return members
 
 
-def _end_adopted(tag: str, own: frozenset[int]) -> tuple[int, ...]:
+def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
     """End the children that became ours when their parent ended, and what they start meanwhile; their ids.
 
-    Those that ended by themselves are reaped: each of them may have started another one, which is ours then.
+    With `told`, all that is not in `own` was adopted, and is the tool's: stress-ng, for one, writes its name over its
+    environment, so that the tag is gone. Else those are ended that carry the tag; without a tag, none.
+    What ended by itself is reaped: each of these may have started another one, which is ours then.
     """
     # Where there are no lists, `watched` ends them, or the next run.
     ended: list[int] = []
     give_up_s, changing = time.monotonic() + GRACE_S, True
     while changing and time.monotonic() < give_up_s:
         adopted = [pid for pid in living.offspring() if pid not in own]
-        found = [pid for pid in adopted if tag and _end_tagged(pid, tag)]
+        found = [pid for pid in adopted if tag and (_end_child(pid) if told else _end_tagged(pid, tag))]
         for pid in found:
             with suppress(ChildProcessError):
                 _reap(pid)
         ended += found
         changing = bool(found) or _reap_adopted(own) > 0 or any(map(living.is_ending, adopted))
     return tuple(ended)
+
+
+def _end_child(pid: int) -> bool:
+    """SIGKILL for a living child, whose number is its own until it is reaped here."""
+    if living.group_of(pid) is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return True
 
 
 @contextmanager
