@@ -99,14 +99,22 @@ def test_perfect_scaling_starts_at_the_first_level_and_ends_in_the_picture() -> 
     assert max(row["y"] for row in ideal) <= 410 * 1.1
 
 
-def test_a_corner_has_a_band_and_its_place_in_words_but_no_law() -> None:
+def test_a_corner_has_a_band_its_place_in_words_and_a_law_up_to_there() -> None:
     drawn = draw(run(with_corner()))
     ((band,),) = [rows(layer) for layer in styled(drawn.spec, "window")]
     assert (band["x"], band["end"]) == (4, 16)
-    assert styled(drawn.spec, "fit") == []
+    (law,) = [rows(layer) for layer in styled(drawn.spec, "fit")]
+    assert (law[0]["x"], law[-1]["x"]) == (1, 4)
     said = subtitle(drawn.spec)
-    assert "shaded: as good as the best within noise" in said
-    assert "bends near 4" in said and "no law of scaling fits" in said
+    assert "shaded: as good as the best within noise or 5 %" in said
+    assert "bends near 4" in said and "up to the plateau: " in said
+
+
+def test_a_curve_that_still_rises_has_no_band_and_says_so() -> None:
+    rng = np.random.default_rng(5)
+    drawn = draw(run(lambda point: 100 * point["workers"] * rng.lognormal(0, 0.01)))
+    assert styled(drawn.spec, "window") == []
+    assert "no plateau: " in subtitle(drawn.spec)
 
 
 def test_noise_alone_has_neither_band_nor_law() -> None:

@@ -19,6 +19,8 @@ MANY_FOLD = 16
 _TICKS = 6
 _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
+_SLANTED = 14
+"""Characters in a line of a slanted label."""
 _CHARACTER_PX = 6.3
 """Mean width of a character of an axis label."""
 
@@ -62,10 +64,12 @@ class LevelAxis:
         labels = [selection.level_label(self.factor, level) for level in self.levels]
         room = int(width_px / max(len(labels), 1) / _CHARACTER_PX) - 1
         lines = {label: _wrapped(label, room) for label in labels}
-        crowded = max((len(line) for label in labels for line in lines[label]), default=0) > room
-        axis = alt.Axis(labelAngle=-35, labelLimit=200) if crowded else alt.Axis(
-            labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]"
-        )  # fmt: skip
+        if max((len(line) for label in labels for line in lines[label]), default=0) > room:
+            # Slanted, and so short that they do not reach into a chart at the left.
+            lines = {label: _wrapped(label, _SLANTED) for label in labels}
+            axis = alt.Axis(labelAngle=-35, labelLimit=200, labelExpr=f"({json.dumps(lines)})[datum.value]")
+        else:
+            axis = alt.Axis(labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]")
         return alt.X("x:N", title=selection.factor_label(self.factor), sort=labels, axis=axis)
 
 

@@ -118,12 +118,14 @@ def _told(peaks: Sequence[Peak]) -> str:
 
 
 def _as_good(one: Peak) -> str:
-    """The levels that are as good within noise: a span of numbers, or a list of words."""
+    """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
     from ioassay.analysis import peak_tables, wording
     from ioassay.analysis.statistics.best import NotWorse
 
     if one.plateau is not None:
         return f", as good: {peak_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
+    if one.numbers is not None:
+        return f"; {one.no_plateau}"
     others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
     return f", as good: {wording.listed([peak_tables.level_text(one, place) for place in others])}" if others else ""
 

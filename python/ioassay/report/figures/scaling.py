@@ -115,6 +115,11 @@ class _Look:
     def law(self) -> Law | None:
         return self.found.law if self.spec.law else None
 
+    @property
+    def growth(self) -> Law | None:
+        """The law of the levels up to the plateau, where all together follow none."""
+        return self.found.growth if self.spec.law and self.found.plateau and not self.law else None
+
     def plateau(self) -> list[Any]:
         """The band of levels that are as good as the best within noise."""
         import altair as alt
@@ -134,7 +139,8 @@ class _Look:
         """Perfect scaling from the first level on, and the law, with a legend entry each."""
         import altair as alt
 
-        rows = {IDEAL: self._ideal(), **({LAWS[self.law.kind]: self._curve(self.law)} if self.law else {})}
+        law = self.law or self.growth
+        rows = {IDEAL: self._ideal(), **({LAWS[law.kind]: self._curve(law)} if law else {})}
         names = {name: found for name, found in rows.items() if found}
         legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
         drawn = []
@@ -158,7 +164,9 @@ class _Look:
         return [{"x": x, "y": self.unit.scale(first * x / start)} for x in self._along(start, last)]
 
     def _curve(self, law: Law) -> Rows:
-        return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], self.numbers[-1])]
+        ends = self.found.plateau if law is self.growth else None
+        last = self.numbers[ends[0]] if ends else self.numbers[-1]
+        return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], last)]
 
     def _along(self, first: float, last: float) -> list[float]:
         """Places from `first` to `last`, even on the axis."""
@@ -239,12 +247,15 @@ class _Look:
         """The band, the law and what it predicts, or where the curve bends, in words."""
         if self.found.unseen:
             return ["no level can be told from another"]
-        said = []
-        if self.plateau():
-            said.append(f"shaded: as good as the best{'' if self.found.exact else ' within noise'}")
+        said = [f"shaded: as good as the best{conditions.as_good(self.found.exact)}"] if self.plateau() else []
+        if self.found.plateau is None and self.found.no_plateau:
+            said.append(f"no plateau: {self.found.no_plateau}")
         if self.law is not None:
             return [*said, _law_note(self.law)]
-        return [*said, *_bend_note(self.found), *(["no law of scaling fits"] if self.spec.law else [])]
+        said += _bend_note(self.found)
+        if self.growth is not None:
+            return [*said, f"up to the plateau: {_law_note(self.growth)}"]
+        return [*said, *(["no law of scaling fits"] if self.spec.law else [])]
 
 
 def _law_note(law: Law) -> str:

@@ -231,6 +231,8 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
     places: dict[tuple[str, float], dict[str, float]] = {}
     for trial, time_s, line, value in both.select("trial", "time_s", "line", "value").iter_rows():
         places.setdefault((trial, time_s), {})[line] = value
+    # Their numbers keep lines of different trials apart as well as their ids would, in a smaller page.
+    numbers = {trial: number for number, trial in enumerate(dict.fromkeys(trial for trial, _ in places))}
     rows: list[dict[str, Any]] = []
     for (trial, time_s), values in places.items():
         x, low = float(f"{time_s:.6g}"), 0.0
@@ -238,7 +240,7 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
             if line not in values:
                 continue
             value = unit.scale(values[line])
-            row = {"trial": trial, "line": line, "x": x, "value": float(f"{value:.4g}")}
+            row = {"trial": numbers[trial], "line": line, "x": x, "value": float(f"{value:.4g}")}
             rows.append({**row, "y": round(low, 4), "y2": round(low + value, 4)} if stacked else {**row, "y": value})
             low += value
     return rows
