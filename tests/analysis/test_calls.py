@@ -89,7 +89,27 @@ def test_who_counted_and_what_it_did_is_said(lab: Any) -> None:
     assert "does not count calls that never return" in caveats
     fast = found(records(lab, {1: {"read": 100_000}}, speed=1.0)).caveats
     assert fast == ["Counted by BPF programs in the kernel in 1 trial of their own, once a point; no speed is theirs."]
-    assert any("start and end" in text for text in found(records(lab, {1: {"read": 400}})).caveats)
+    few = found(records(lab, {1: {"read": 9000}, 2: {"read": 80_000}}, speed=1.0)).caveats
+    assert any("start and end" in text for text in few)
+
+
+def test_a_load_that_makes_hardly_any_is_told_as_that(lab: Any) -> None:
+    finding = found(records(lab, {1: {"read": 900, "mmap": 200}, 2: {"read": 1300}}))
+    assert finding.statement == (
+        "The load makes hardly any system calls: 1100 to 1300 in a trial, most of the tool's own start and end."
+    )
+    assert len(finding.caveats) == 1 and len(finding.tables) == 2
+
+
+def test_where_nothing_could_be_run_calls_are_not_asked_for(lab: Any) -> None:
+    run = records(lab, {1: {}, 2: {}})
+    assert run.counting is not None
+    skipped = replace(
+        run,
+        trials=run.trials.with_columns(status=pl.lit("skipped")),
+        counting=run.counting.with_columns(status=pl.lit("skipped")),
+    )
+    assert calls.analyse(skipped, skipped.studies[0]) == []
 
 
 def test_trials_that_were_skipped_are_told_with_their_reason(lab: Any) -> None:

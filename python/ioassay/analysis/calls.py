@@ -66,6 +66,8 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     if trials is None or trials.is_empty():
         return []
     points = _points(records, study, trials)
+    if not points and "ok" not in asked.trials_of(records, study)["status"].to_list():
+        return []  # nothing at all could be run, and others say why
     if not points:
         return [_finding(study, calls_told.uncounted(trials), {"points": []}, severity="warning")]
     names = dominant(points)

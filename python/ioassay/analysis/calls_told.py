@@ -19,7 +19,9 @@ RATE = "syscalls.rate"
 _HARDLY = 1.15
 """Rates that differ by less are told as one."""
 _FEW = 20_000
-"""Of so few calls, the tool's own start and end are a part that shows (about a thousand)."""
+"""Of so few calls, the tool's own start and end are a part that shows (stress-ng's are about a thousand)."""
+_NONE = 3000
+"""So few are hardly more than these."""
 _MOST_NAMES, _MOST_POINTS = 8, 10
 """Rows and columns of the table of names."""
 _SLOWED = 0.9
@@ -34,8 +36,20 @@ def uncounted(trials: pl.DataFrame) -> str:
 
 def statement(study: asked.Study, points: Sequence[Point], dominant: Sequence[str]) -> str:
     """What dominates, how it changes, and what a bogo operation takes."""
+    if _hardly_any(points):
+        few = f"{_totals(points)} in a trial, most of the tool's own start and end"
+        return f"The load makes hardly any system calls: {few}."
     parts = [_what(points, dominant), _change(study, points), _per_work(points)]
     return " ".join(part for part in parts if part)
+
+
+def _hardly_any(points: Sequence[Point]) -> bool:
+    return max(point.total for point in points) < _NONE
+
+
+def _totals(points: Sequence[Point]) -> str:
+    low, high = min(point.total for point in points), max(point.total for point in points)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _what(points: Sequence[Point], dominant: Sequence[str]) -> str:
@@ -83,7 +97,8 @@ def _at(point: Point) -> str:
     if len(point.levels) == 1:
         ((name, level),) = point.levels.items()
         return wording.at(name, level)
-    return f"with {wording.levels(point.levels)}"
+    text = wording.levels(point.levels)
+    return text if text.startswith(("with ", "without ")) else f"with {text}"
 
 
 def _rate(point: Point) -> str:
@@ -146,14 +161,14 @@ def caveats(points: Sequence[Point], uncounted: int) -> list[str]:
         f"Counted by {who} in {wording.count(len(points), 'trial')} of their own, once a point; no speed is theirs."
     ]
     speeds = [point.speed for point in points if point.speed is not None]
-    if speeds and min(speeds) < _SLOWED:
+    if speeds and min(speeds) < _SLOWED and not _hardly_any(points):
         share = _percents([min(speed, 1.0) for speed in speeds])
         told.append(
             f"While it was counted the load ran at {share} of its speed, so it makes more calls a second otherwise."
         )
     if by_strace:
         told.append("strace does not count calls that never return, nor numbers that it has no name for.")
-    if min(point.total for point in points) < _FEW:
+    if min(point.total for point in points) < _FEW and not _hardly_any(points):
         told.append("Where there are few calls, many are of the tool's own start and end.")
     if len(points) > _MOST_POINTS:
         told.append(f"The table of names has the first {_MOST_POINTS} of {len(points)} points.")
