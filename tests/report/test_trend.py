@@ -100,6 +100,15 @@ def test_words_are_categories_without_line_or_regression() -> None:
     assert not [layer for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "line"]
 
 
+def test_long_levels_are_slanted_in_lines_that_keep_parentheses_whole() -> None:
+    policies = ["batch", "fifo:99", "idle", "other", "rr:99"]
+    study = synthetic.study("policies", "Policies", {"run.scheduler": policies}, [], rw="randrw")
+    drawn = draw(synthetic.run(synthetic.Path("."), [study], 2), 0, x="run.scheduler", width=200)
+    axis = next(layers(drawn.spec))["encoding"]["x"]["axis"]
+    assert axis["labelAngle"] == -35
+    assert '["fifo", "(priority\\u00a099)"]' in axis["labelExpr"]
+
+
 def test_a_colour_factor_gives_one_line_a_level(suite: RecordSet) -> None:
     drawn = draw(suite, 0, x="rwmixwrite", color="rw")
     assert {row["group"] for row in means(drawn)} == {"rw", "randrw"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.metrics import DIRECTIONS, metric
+from ioassay.metrics import DIRECTIONS, RATE, metric
 from ioassay.record import RecordSet, Scalar
 from ioassay.report.figures import axes
 
@@ -67,7 +67,7 @@ def _response(response: str, factors: Mapping[str, Sequence[Scalar]]) -> dict[st
     table: dict[str, Any] = {"name": _name(response, x), "x": x, "y": response}
     if len(factors[x]) < 3 or asked.numbers(tuple(factors[x])) is None:
         table = {"kind": "bar", **table}
-    elif not others and x.rpartition(".")[2] in peak.WORKERS and metric(response).better == "higher":
+    elif not others and x.rpartition(".")[2] in peak.WORKERS and metric(response).kind == RATE:
         return {"kind": "scaling", **table}
     else:
         table = {"kind": "trend", **table, **({"log_x": True} if axes.geometric(factors[x]) else {})}

@@ -74,7 +74,8 @@ class LevelAxis:
 
 
 def _wrapped(label: str, room: int) -> list[str]:
-    """The label's lines; a number is not parted from its unit."""
+    """The label's lines; a number is not parted from its unit, nor what stands in parentheses."""
+    label = re.sub(r"\([^)]*\)", lambda found: found[0].replace(" ", "\u00a0"), label)
     joined = re.sub(r"(\d) (?=[kKMGT]?i?B\b|[nµm]?s\b)", "\\1\u00a0", label)
     return textwrap.wrap(joined, max(room, 4), break_long_words=False) or [""]
 
