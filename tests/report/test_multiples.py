@@ -108,6 +108,21 @@ def test_suites_of_three_sweeps_get_them_by_themselves(suite: RecordSet) -> None
     assert automatic.several(replace(suite, studies=suite.studies[:2])) == []
 
 
+def test_studies_of_many_factors_or_none_are_left_to_their_own_figures(suite: RecordSet) -> None:
+    many = synthetic.study("many", "Many", {"bs": ["4k", "8k"], "numjobs": [1, 2], "iodepth": [1, 2]}, [])
+    one = synthetic.study("one", "One", {}, [])
+    table = automatic.several(replace(suite, studies=[*suite.studies, many, one]))[0]
+    assert table["studies"] == [study["name"] for study in suite.studies]
+    assert automatic.several(replace(suite, studies=[*suite.studies[:2], many, one])) == []
+
+
+def test_of_conditions_taken_together_none_is_best(tmp_path: Path) -> None:
+    factors = {"numjobs": [1, 2, 4], "rw": ["randread", "randrw"], "iodepth": [1, 2]}
+    drawn = draw(synthetic.run(tmp_path, [synthetic.study("many", "Many", factors, [])], 3))
+    assert styled(drawn.spec, "best") == []
+    assert any("together" in line for line in drawn.spec["concat"][0]["title"]["subtitle"])
+
+
 SUITE = """
 title = "All"
 suite = ["jobs", "block-size"]

@@ -11,23 +11,27 @@ from ioassay.report.figures import axes
 
 _MOST_RESPONSES = 6
 _PANELS = ("cpu", "disk", "net", "memory")
+_MOST_FACTORS = 2
+"""What a small panel can tell apart, by place and by colour."""
 _SEVERAL = 3
 """Fewer studies than this are seen by their own figures."""
 
 
 def several(records: RecordSet) -> list[dict[str, Any]]:
-    """Tables of a suite that has none of its own: its studies side by side, where at least three sweep something."""
+    """Tables of a suite that has none of its own: studies side by side, where three or more sweep one factor or two."""
     from ioassay.analysis import asked
 
-    swept = [
-        study["name"] for study in records.studies if any(len(levels) > 1 for levels in asked.factors(study).values())
-    ]
+    varied = {
+        study["name"]: sum(len(levels) > 1 for levels in asked.factors(study).values()) for study in records.studies
+    }
+    swept = [name for name, factors in varied.items() if 0 < factors <= _MOST_FACTORS]
     if len(swept) < _SEVERAL:
         return []
-    found: list[dict[str, Any]] = [{"kind": "multiples", "name": "overview"}]
+    some = {"studies": swept} if len(swept) < len(varied) else {}
+    found: list[dict[str, Any]] = [{"kind": "multiples", "name": "overview", **some}]
     watched = records.samples.filter(records.samples["monitor"] == "cpu")["study"].unique().to_list()
     if len(set(watched) & set(swept)) >= _SEVERAL:
-        found.append({"kind": "multiples", "name": "overview_cpu", "show": "cpu"})
+        found.append({"kind": "multiples", "name": "overview_cpu", "show": "cpu", **some})
     return found
 
 

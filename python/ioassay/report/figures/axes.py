@@ -19,6 +19,8 @@ MANY_FOLD = 16
 _TICKS = 6
 _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
+_TWO_LINES_PX = 32
+"""Room for a slanted label of two lines."""
 _SLANTED = 14
 """Characters in a line of a slanted label."""
 _CHARACTER_PX = 6.3
@@ -66,7 +68,10 @@ class LevelAxis:
         lines = {label: _wrapped(label, room) for label in labels}
         if max((len(line) for label in labels for line in lines[label]), default=0) > room:
             # Slanted, and so short that they do not reach into a chart at the left.
-            lines = {label: _wrapped(label, _SLANTED) for label in labels}
+            if width_px / len(labels) >= _TWO_LINES_PX:
+                lines = {label: _wrapped(label, _SLANTED) for label in labels}
+            else:
+                lines = {label: [label] for label in labels}
             axis = alt.Axis(labelAngle=-35, labelLimit=200, labelExpr=f"({json.dumps(lines)})[datum.value]")
         else:
             axis = alt.Axis(labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]")

@@ -53,11 +53,13 @@ def draw(records: RecordSet, study: Mapping[str, Any], ask: Ask) -> Panel:
     cells = selection.measured(records, study, ask.where, name)
     x, color = swept(study, [cell.point for cell in cells])
     look = _Look(records, study, ask, name, cells, x, color)
-    peaks = _peaks(records, study, ask, name, x)
+    pooled = selection.pooled([cell.point for cell in cells], x, color)
+    # Of several conditions taken together, none is best.
+    peaks = [] if pooled else _peaks(records, study, ask, name, x)
     drawn = [*look.plateau(peaks), *look.threads(records.host), *look.levels(), *look.best(peaks)]
     chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
     unit = look.unit.titled(selection.metric_label(name))
-    return Panel(chart, [unit, _told(peaks), selection.pooled([cell.point for cell in cells], x, color)])
+    return Panel(chart, [unit, _told(peaks), pooled])
 
 
 def _first_response(records: RecordSet, study: Mapping[str, Any]) -> str:
