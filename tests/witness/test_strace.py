@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from ioassay.observation import READ, SYNC, WRITE, Calls, Observation, Session
-from ioassay.witness import strace
+from ioassay.witness import strace, strace_summary
 
 KIB = 1024
 
@@ -269,3 +270,15 @@ def test_without_strace_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.strace
 def test_strace_can_be_used_here() -> None:
     assert strace.available() == ""
+
+
+@pytest.mark.strace
+@pytest.mark.parametrize("form", [strace, strace_summary])
+def test_what_strace_writes_is_found_wherever_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: ModuleType
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    command = form.wrap(["true"], Path("calls"))
+    subprocess.run(command, cwd=tmp_path / "elsewhere", check=True, capture_output=True, timeout=100)
+    assert (tmp_path / "calls").stat().st_size > 0

@@ -43,8 +43,11 @@ def available() -> str:
 
 
 def wrap(argv: Sequence[str], output: Path) -> list[str]:
-    """The command line that runs `argv` under strace, which writes all calls to `output` and ends as `argv` ends."""
-    return [PROGRAM, *_OPTIONS, "-o", str(output), "--", *argv]
+    """The command line that runs `argv` under strace, which writes all calls to `output` and ends as `argv` ends.
+
+    The path is absolute, since `argv` may run in another folder.
+    """
+    return [PROGRAM, *_OPTIONS, "-o", str(output.absolute()), "--", *argv]
 
 
 def read(output: Path, asked: str = SYSCALLS, why: str = "") -> Observation:

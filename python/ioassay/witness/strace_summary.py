@@ -24,8 +24,11 @@ _TOTAL = "total"
 
 
 def wrap(argv: Sequence[str], output: Path) -> list[str]:
-    """The command line that runs `argv` under strace, which writes its summary to `output` and ends as `argv` ends."""
-    return [PROGRAM, "-f", "-q", "-c", "-o", str(output), "--", *argv]
+    """The command line that runs `argv` under strace, which writes its summary to `output` and ends as `argv` ends.
+
+    The path is absolute, since `argv` may run in another folder.
+    """
+    return [PROGRAM, "-f", "-q", "-c", "-o", str(output.absolute()), "--", *argv]
 
 
 def read(output: Path, why: str = "") -> Observation:
