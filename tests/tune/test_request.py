@@ -31,6 +31,16 @@ def test_a_fixed_parameter_of_the_study_is_the_default_before_a_level_is(lab: An
     assert asked(depth, {"depth": "1..8"}).default["depth"] == 6
 
 
+def test_what_a_job_file_fixes_is_the_default_unless_the_user_says_another(lab: Any) -> None:
+    study, ranges = lab.study(factors={"y": [1, 2]}), {"iodepth": "1..8"}
+
+    def fixed(name: str) -> str | None:
+        return "4" if name == "iodepth" else None
+
+    assert request.space(study, ranges, {}, listed=False, fixed=fixed)[1] == {"y": 1, "iodepth": 4}
+    assert request.space(study, ranges, {"iodepth": 2}, listed=False, fixed=fixed)[1]["iodepth"] == 2
+
+
 def test_the_user_says_the_default_in_any_spelling(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4KiB", "64KiB"], "x": [1, 2]})
     assert asked(study, defaults={"bs": 65536}).default == {"bs": "64KiB", "x": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from ioassay.cli import choice, compare, console, options, session, tune_options
 from ioassay.cli.grouped import Grouped
-from ioassay.errors import Contradicted, UsageError
+from ioassay.errors import Contradicted, StudyError, UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _new(
     from ioassay.tune import campaign, request
 
     study, ranges = request.with_cases(study, words.ranges)
-    axes, default = request.space(study, ranges, words.defaults, listed=words.listed)
+    axes, default = request.space(study, ranges, words.defaults, listed=words.listed, fixed=_fixed(study))
     asked = request.Request(
         goal=goal,
         axes=axes,
@@ -155,6 +156,19 @@ def _new(
     store = RunStore.create(root, suite, session.facts([bench]), opening, asked.as_table())
     odd = [Warning_("goal-direction", goal.warning)] if goal.warning else []
     return store, asked, bench, [*odd, *warnings]
+
+
+def _fixed(study: Study) -> Callable[[str], str | None]:
+    """What a job file says of an option, which the winner is compared with."""
+    from ioassay.drivers.fio import jobfile
+
+    def fixed(name: str) -> str | None:
+        try:
+            return jobfile.fixed(study.params, name)
+        except StudyError as error:
+            raise UsageError(f"{error}; wanted one to compare the winner with: --default {name}=VALUE") from None
+
+    return fixed
 
 
 def _at_once(workers: int | None) -> int:

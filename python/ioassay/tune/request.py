@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -89,11 +89,17 @@ def _axis(table: Mapping[str, Any]) -> Axis:
 
 
 def space(
-    study: Study, ranges: Mapping[str, str], defaults: Mapping[str, Scalar], *, listed: bool
+    study: Study,
+    ranges: Mapping[str, str],
+    defaults: Mapping[str, Scalar],
+    *,
+    listed: bool,
+    fixed: Callable[[str], Scalar | None] = lambda name: None,
 ) -> tuple[tuple[Axis, ...], dict[str, Scalar]]:
     """The axes of a study and the default on each; a default that lies beside an axis is added to it.
 
-    Where nobody names it the default is the study's fixed parameter of that name, else the factor's first level.
+    Where nobody names it the default is the study's fixed parameter of that name, else what `fixed` says of the name
+    (a job file sets what is no parameter of the study), else the factor's first level.
     """
     found = axes(study, ranges=ranges, listed=listed)
     known = [axis.name for axis in found]
@@ -105,7 +111,10 @@ def space(
             f"{study.name}: the space has {points(found)} points; wanted {MAX_TRIALS} or fewer: give --range a step, "
             "or keep to the listed levels with --listed"
         )
-    placed = [_with_level(axis, defaults.get(axis.name, _usual(study, axis))) for axis in found]
+    placed = [
+        _with_level(axis, defaults[axis.name] if axis.name in defaults else _usual(study, axis, fixed))
+        for axis in found
+    ]
     return tuple(axis for axis, _ in placed), {axis.name: level for axis, level in placed}
 
 
@@ -120,12 +129,13 @@ def with_cases(study: Study, ranges: Mapping[str, str]) -> tuple[Study, dict[str
     return study.model_copy(update={"case": kept}), {name: text for name, text in ranges.items() if name != CASE}
 
 
-def _usual(study: Study, axis: Axis) -> Scalar:
+def _usual(study: Study, axis: Axis, fixed: Callable[[str], Scalar | None]) -> Scalar:
     part, _, key = axis.name.partition(".")
     tables: dict[str, Mapping[str, Any]] = {"target": study.target.model_dump(), "run": study.run.model_dump()}
-    fixed = tables[part].get(key) if key and part in tables else study.params.get(axis.name)
-    if isinstance(fixed, str | int | float):
-        return fixed
+    known = tables[part].get(key) if key and part in tables else study.params.get(axis.name)
+    known = fixed(axis.name) if known is None else known
+    if isinstance(known, str | int | float):
+        return known
     listed = study.factors.get(axis.name)
     return next((level for level in listed or () if _place(axis, level) is not None), axis.levels[0])
 
