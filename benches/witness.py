@@ -2,12 +2,13 @@
 
     .venv/bin/python benches/witness.py [FOLDER] [--rounds 5] [--peer-rounds 2] [--seconds 0.7] [--quick]
 
-Five loads on temporary files in FOLDER (default: the working directory): reads of 512 B from the page cache by a loop
-of pread64 in C (pread_loop.c, the worst case) and by fio, and direct random reads of 4 KiB by fio's psync, libaio and
-io_uring. In each round every tracer watches every load once, in random order. A ratio is that of the operations a
-second to the untraced run of the same load and round; the interval is that of the median (order statistics), and added
-the processor time that an operation took the load more than untraced (its own getrusage, fio's usr_cpu and sys_cpu).
-"own CPU" is the tracer's, and "seen" the least share of the load's operations that the witness counted.
+Six loads on temporary files in FOLDER (default: the working directory): reads of 512 B from the page cache by a loop
+of pread64 in C (pread_loop.c, the worst case) and by fio, a loop of getppid, which the witness counts and nothing more,
+and direct random reads of 4 KiB by fio's psync, libaio and io_uring. In each round every tracer watches every load
+once, in random order. A ratio is that of the operations a second to the untraced run of the same load and round; the
+interval is that of the median (order statistics), and added the processor time that an operation took the load more
+than untraced (its own getrusage, fio's usr_cpu and sys_cpu). "own CPU" is the tracer's, and "seen" the least share of
+the load's operations that the witness counted.
 Needs root (BPF, negative nice), fio and cc; strace and bpftrace are left out where they are not installed. bpftrace
 sees only what the load's process does; tracefs is mounted for it in a mount namespace of its own.
 """
@@ -41,7 +42,8 @@ DIRECT = {
     "libaio direct 4k qd16": ("--ioengine=libaio", "--iodepth=16"),
     "io_uring direct 4k qd16": ("--ioengine=io_uring", "--iodepth=16"),
 }
-LOADS = (LOOP, CACHED, *DIRECT)
+PLAIN = "getppid loop"
+LOADS = (LOOP, PLAIN, CACHED, *DIRECT)
 LOOP_ROUNDS = 3
 """Rounds of the loop for one of the others: it is short, and its ratio is to be known to a hundredth."""
 
@@ -139,11 +141,11 @@ class Bench:
             text = (folder / "stdout").read_text()
         assert outcome.usage is not None
         used_s = outcome.usage.ru_utime + outcome.usage.ru_stime
-        return cell(*(of_loop(text) if load == LOOP else of_fio(text)), used_s, load, watched.seen)
+        return cell(*(of_loop(text) if load in (LOOP, PLAIN) else of_fio(text)), used_s, load, watched.seen)
 
     def _argv(self, load: str) -> Sequence[str]:
-        if load == LOOP:
-            return (str(self._loop), str(self._cached), "512", f"{self._seconds:g}")
+        if load in (LOOP, PLAIN):
+            return (str(self._loop), str(self._cached), "512" if load == LOOP else "0", f"{self._seconds:g}")
         fio = ("fio", "--name=load", "--thread", "--time_based", f"--runtime={self._seconds * 1000:g}ms",
                "--output-format=json")  # fmt: skip
         if load == CACHED:
@@ -192,6 +194,8 @@ def cell(operations: int, seconds: float, cpu_s: float, used_s: float, load: str
 
 def operations_seen(load: str, seen: Observation) -> int | None:
     """None where the level does not see the load's operations. Block requests are those of fio's own start as well."""
+    if load == PLAIN:
+        return seen.calls.get("getppid")
     entry = {"libaio": "aio", "io_uring": "uring"}.get(load.split()[0], "pread64")
     calls = sum(one.calls.calls for one in seen.operations if (one.entry, one.kind) == (entry, READ))
     requests = sum(one.calls.calls for one in seen.block if one.own and one.kind == READ)

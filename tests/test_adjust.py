@@ -78,3 +78,46 @@ def test_the_table_itself_is_not_changed() -> None:
     before = repr(TABLE)
     adjust.adjusted(TABLE, scale="quick", settings=["runtime=2s"], factors=["bs=1,2"], repetitions=7)
     assert repr(TABLE) == before
+
+
+SUITE = [
+    {"name": "sweep", "factors": {"workers": [1, 2, 4]}},
+    {"name": "fixed", "params": {"workers": 3}, "factors": {"method": ["a", "b"]}},
+]
+
+
+def test_a_factor_is_given_to_the_studies_of_a_suite_that_have_it_and_the_others_are_named() -> None:
+    (sweep, fixed), (told,) = adjust.adjusted_all(SUITE, factors=["workers=1,8"])
+    assert sweep["factors"] == {"workers": [1, 8]}
+    assert fixed == SUITE[1]
+    assert told.text == "--factor workers=1,8: changes nothing in fixed: no such factor there"
+
+
+def test_a_factor_that_no_study_of_a_suite_has_is_an_error_and_one_study_alone_is_given_it() -> None:
+    wanted = "none of the 2 studies has a factor 'wrokers'; they have: workers, method. To add"
+    with pytest.raises(UsageError, match=wanted):
+        adjust.adjusted_all(SUITE, factors=["wrokers=1,8"])
+    (alone,), told = adjust.adjusted_all(SUITE[:1], factors=["method=a,b"])
+    assert alone["factors"] == {"workers": [1, 2, 4], "method": ["a", "b"]}
+    assert not told
+
+
+def test_a_setting_reaches_the_studies_of_a_suite_that_do_not_vary_it() -> None:
+    (sweep, fixed), (told,) = adjust.adjusted_all(SUITE, settings=["workers=5"])
+    assert sweep == SUITE[0]
+    assert fixed["params"] == {"workers": 5}
+    assert told.text == "--set workers=5: changes nothing in sweep: it is varied there"
+    both, nothing = adjust.adjusted_all(SUITE, settings=["timeout=2s"])
+    assert [table["params"]["timeout"] for table in both] == ["2s", "2s"]
+    assert not nothing
+
+
+def test_a_setting_that_every_study_varies_is_an_error() -> None:
+    with pytest.raises(UsageError, match="'workers' is a factor of sweep; wanted --factor workers=5"):
+        adjust.adjusted_all([SUITE[0], SUITE[0]], settings=["workers=5"])
+
+
+def test_a_factor_of_the_scale_counts_as_the_study_has_it_there() -> None:
+    scaled = {"name": "x", "scale": {"quick": {"factors": {"workers": [1, 2]}}}}
+    (found, _), _ = adjust.adjusted_all([scaled, SUITE[1]], scale="quick", factors=["workers=4,8"])
+    assert found["factors"] == {"workers": [4, 8]}

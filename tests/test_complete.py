@@ -71,6 +71,7 @@ LISTS = [
     List("ioassay.monitors", "MONITORS", "docs/monitors.md", frozenset({"FIELDS", "make"})),
     List("ioassay.analysis", "ANALYSES", "docs/METHOD.md", frozenset({"analyse"})),
     List("ioassay.report.figures", "FIGURES", "docs/figures.md", frozenset({"Spec", "draw"})),
+    List("ioassay.analysis", "OVERALL", "docs/METHOD.md", frozenset({"together"})),
     List("ioassay.claims", "PARSERS", "docs/claims.md", frozenset({"NAME", "STREAM", "matches", "looks_like", "read"})),
 ]
 EVERY_LIST = pytest.mark.parametrize("of", LISTS, ids=lambda of: of.name)
@@ -204,7 +205,7 @@ def test_a_built_in_study_loads_and_its_plan_is_finite(path: Path) -> None:
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_built_in_study_names_only_what_there_is(path: Path) -> None:
-    drivers, targets, monitors, analyses, figures, _ = LISTS
+    drivers, targets, monitors, analyses, figures, *_ = LISTS
     for study in catalogue.load(path.stem).studies:
         assert study.driver in drivers.entries
         assert study.target.kind in targets.entries

@@ -86,6 +86,31 @@ def test_a_driver_names_nothing_outside_the_trial_unless_it_is_asked_to(name: st
     assert list(made.touches({})) == []
 
 
+# Loads that run for a time, and how long.
+TIMED = {
+    "fio": ({"rw": "read", "bs": "4k", "runtime": "8s"}, {"kind": "file", "path": "data", "size": "1MiB"}),
+    "stress_ng": ({"stressor": "cpu", "timeout": "8s"}, {}),
+    "null": ({"sleep": "8s"}, {}),
+    "null_pure": ({"sleep": 8}, {}),
+}
+
+
+@EVERY_DRIVER
+def test_a_load_that_runs_for_a_time_can_be_shortened_and_no_other(name: str) -> None:
+    made = driver(name)
+    params, where = TIMED.get(name, (LEAST.get(name, {}), {}))
+    short = made.shortened(params, 0.25)
+    assert (short is not None) == (name in TIMED)
+    if short is not None:
+        made.validate(short, where)
+        assert made.estimate(short, where).seconds == pytest.approx(made.estimate(params, where).seconds - 6, abs=0.1)
+        assert set(short) == set(params)
+        assert (
+            made.shortened({**params, **{key: 1 for key in ("runtime", "timeout", "sleep") if key in params}}, 0.25)
+            is None
+        )
+
+
 def settings(kind: str, folder: Path) -> dict[str, object]:
     """The least that a study says of a target of this kind."""
     least = {"null": {}, "file": {"path": str(folder / "data"), "size": "1MiB"}}

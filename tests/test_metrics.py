@@ -27,3 +27,22 @@ def test_an_unknown_name_is_usable_and_has_no_unit() -> None:
     found = metrics.metric("strange.thing")
     assert (found.unit, found.better) == ("", "none")
     assert not metrics.known("strange.thing")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("read.bw", metrics.RATE),
+        ("total.iops", metrics.RATE),
+        ("reader/read.bw", metrics.RATE),
+        ("bogo_ops_real_rate", metrics.RATE),
+        ("bogo_ops_cpu_rate", ""),
+        ("cpu_used", ""),
+        ("read.lat.p99", ""),
+        ("extra.cache_ops_per_second", ""),
+        ("extra.compression_rate_mb_per_s", ""),
+        ("context_switches", ""),
+    ],
+)
+def test_only_what_all_workers_do_together_a_second_is_a_rate(name: str, kind: str) -> None:
+    assert metrics.metric(name).kind == kind

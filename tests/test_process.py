@@ -46,6 +46,16 @@ def test_a_held_child_has_done_nothing_yet(tmp_path: Path) -> None:
     assert [entry[1:] for entry in seen] == [(False, True)]
 
 
+def test_a_held_child_that_is_ended_by_others_is_a_tool_error(tmp_path: Path) -> None:
+    def on_held(pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        while living.group_of(pid) is not None:
+            time.sleep(0.001)
+
+    with pytest.raises(ToolError, match="cannot start 'true': its process was ended before it began"):
+        run(tmp_path, "true", on_held=on_held)
+
+
 def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None:
     script = f"sleep 300 & echo $! > {tmp_path}/child; trap '' TERM; sleep 300"
     process_grace, process.GRACE_S = process.GRACE_S, 0.3
@@ -115,6 +125,126 @@ def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
     outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
     assert list(outcome.leftovers) == [int(child.read_text())]
     assert living.group_of(int(child.read_text())) is None
+
+
+ORPHAN = (
+    "import os, signal, sys\n"
+    "if not os.fork():\n"
+    "    parent = os.getppid()\n"
+    "    if os.fork():\n"
+    "        os._exit(0)\n"
+    "    while os.getppid() != int(sys.argv[1]):\n"
+    "        pass\n"
+    "    for number in (signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGRTMIN):\n"
+    "        os.kill(os.getppid(), number)\n"
+    "    print('told', flush=True)\n"
+    "    os._exit(0)\n"
+    "os.wait()\n"
+    "while not open(sys.argv[2]).read():\n"
+    "    pass\n"
+)
+"""A process whose parent ends, and which then tells its parent: the runner, which adopted it."""
+
+
+def test_what_an_orphan_tells_its_parent_does_not_end_the_runner(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, signal, sys\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        f"argv = [sys.executable, '-c', {ORPHAN!r}, str(os.getpid()), str(root / 'o')]\n"
+        "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
+        "print(signal.getsignal(signal.SIGALRM) is signal.SIG_DFL)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "0\nTrue\n"), ended.stderr
+
+
+DAEMONS = (
+    "import os, pathlib, sys, time\n"
+    "runner = pathlib.Path('/proc', sys.argv[1], 'task', sys.argv[1], 'children')\n"
+    "before = runner.read_text()\n"
+    "for _ in range(20):\n"
+    "    if not os.fork():\n"
+    "        os.setsid()\n"
+    "        os.fork()\n"
+    "        os._exit(0)\n"
+    "    os.wait()\n"
+    "while runner.read_text() != before:\n"
+    "    time.sleep(0.01)\n"
+)
+"""Waits until no daemon that it made, and that has ended, is a child of the runner any more."""
+
+
+def test_ended_daemons_of_a_tool_are_reaped_while_it_runs(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, sys\n"
+        "from ioassay import process\n"
+        f"root = pathlib.Path({str(tmp_path)!r})\n"
+        f"argv = [sys.executable, '-c', {DAEMONS!r}, str(os.getpid())]\n"
+        "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.stdout == "0\n", ended.stderr
+
+
+CHAIN = (
+    "import os, sys, time\n"
+    "until_s = time.monotonic() + 30\n"
+    "if os.fork():\n"
+    "    while not os.path.exists(sys.argv[1]):\n"
+    "        time.sleep(0.01)\n"
+    "    os._exit(0)\n"
+    "os.setsid()\n"
+    "open(sys.argv[1], 'w').close()\n"
+    "while time.monotonic() < until_s:\n"
+    "    if os.fork():\n"
+    "        os._exit(0)\n"
+)
+"""A daemon that is another process all the time: each starts the next one and ends."""
+
+
+def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path) -> None:
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={process.TRIAL_VARIABLE: tag})
+    assert outcome.exit_code == 0
+    tagged = os.fsencode(f"{process.TRIAL_VARIABLE}={tag}")
+    assert [pid for pid in living.everyone() if tagged in living.environment(pid)] == []
+
+
+def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
+    seen = "import signal as s; print(all(s.getsignal(n) is s.SIG_DFL for n in (s.SIGALRM, s.SIGUSR1, s.SIGRTMIN)))"
+    assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"
+
+
+def test_a_daemon_without_its_environment_is_ended_as_well(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"env -i {sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
+    assert list(outcome.leftovers) == [int(child.read_text())]
+    assert living.group_of(int(child.read_text())) is None
+
+
+def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    helpers = []
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+
+    def on_held(pid: int) -> None:
+        helpers.append(subprocess.Popen(["sleep", "300"]))
+
+    def refused(pid: int) -> None:
+        on_held(pid)
+        raise ToolError("refused")
+
+    try:
+        assert run(tmp_path, "true", on_held=on_held, env={process.TRIAL_VARIABLE: tag}).leftovers == ()
+        with pytest.raises(ToolError, match="refused"):
+            run(tmp_path, "true", on_held=refused, env={process.TRIAL_VARIABLE: tag})
+        assert [helper.poll() for helper in helpers] == [None, None]
+    finally:
+        for helper in helpers:
+            helper.kill()
+            helper.wait()
 
 
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "complaint": set(),
     "study": CONTRACTS | {"complaint", "conditions"},  # conditions.asked: how one is written
     "living": set(),
-    "process": {"errors", "roles", "living"},
+    "signals": set(),
+    "process": {"errors", "roles", "living", "signals"},
+    "partner": {"errors", "process"},
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
@@ -56,16 +58,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
     "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
-    "worker": ROLES | {"process", "drivers"},
-    "pool": CONTRACTS | {"process", "host"},  # host: what memory is available
+    "worker": ROLES | {"partner", "drivers"},
+    "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
     "preflight": ROLES
-    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis"},
+    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
     "trial": ROLES
     | {"process", "conditions", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
     "run": ROLES
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},
-    "tune": ROLES | {"study", "plan", "store", "run", "preflight", "analysis"},
+    "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
+    "ability": ROLES | {"catalogue", "conditions", "preflight"},
     "junit": CONTRACTS | {"analysis"},
     "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
 }
@@ -75,7 +78,7 @@ MAY_IMPORT["__init__"] = {"simulation"}
 
 # A room and its literal list, whose entries never import each other.
 LISTS = {"drivers": "DRIVERS", "targets": "TARGETS", "monitors": "MONITORS"}
-STARTS_PROCESSES = {"process"}
+STARTS_PROCESSES = {"process", "partner"}
 PRINTS_AND_EXITS = {"cli", "__main__"}
 
 # A crate and the crates of ours that it may use.

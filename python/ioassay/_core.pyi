@@ -412,8 +412,9 @@ class Witness:
     def finish(self) -> str:
         """Wait shortly for requests under way, detach, and say what was seen.
 
-        JSON with these keys of ioassay.observation.Observation: layers, why, kernel, processes,
-        operations, files, sessions, block, health, cost. ValueError the second time.
+        JSON with these keys of ioassay.observation.Observation: layers, why, kernel, processes, threads,
+        most_alive, calls, call_errors, operations, files, sessions, block, health, cost. ValueError the
+        second time.
         """
 
 def witness_capability() -> str:

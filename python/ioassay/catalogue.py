@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,9 @@ from ioassay.errors import StudyError
 from ioassay.study import Study, Suite, check_scales, make_study, study_error
 
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
+ChangeAll = Callable[[Sequence[Mapping[str, Any]]], Sequence[dict[str, Any]]]
+_SUITE_KEYS = ("name", "title", "description", "suite", "study", "figures")
+_PARTS = ("params", "target", "run", "watch", "analysis", "factors")
 
 
 def builtin() -> dict[str, Path]:
@@ -26,28 +29,38 @@ def builtin() -> dict[str, Path]:
 
 def load(name: str, change: Change = dict) -> Suite:
     """The suite behind a built-in name, a `.toml` or a `.fio` file; `change` adjusts each study's table first."""
+    return load_all(name, lambda tables: list(map(change, tables)))
+
+
+def load_all(name: str, change: ChangeAll) -> Suite:
+    """As `load`; `change` sees the tables of all studies of the suite at once."""
     path = _find(name)
-    return from_table(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
+    return _suite(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
 
 
 def from_table(table: Mapping[str, Any], path: Path, change: Change = dict) -> Suite:
     """The suite of a parsed TOML document; `path` gives its name and the place that relative names start from."""
+    return _suite(table, path, lambda tables: list(map(change, tables)))
+
+
+def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll) -> Suite:
     name = table.get("name", _name_from(path))
     if "suite" not in table and "study" not in table:
-        study = _study(table, name, path, change)
+        (study,) = _studies([_named(table, name, path)], change)
         return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
-    if unknown := sorted(set(table) - {"name", "title", "description", "suite", "study"}):
-        raise StudyError(
-            "unknown key in a suite; it has name, title, description, suite, study", source=str(path), key=unknown[0]
-        )
-    studies = [_member(member, path, change) for member in _list(table, "suite", str, path)]
-    studies += [_study(inline, None, path, change) for inline in _list(table, "study", dict, path)]
+    if unknown := sorted(set(table) - set(_SUITE_KEYS)):
+        message = f"unknown key in a suite; it has {', '.join(_SUITE_KEYS)}"
+        raise StudyError(message, source=str(path), key=unknown[0])
+    members = [_member(member, path) for member in _list(table, "suite", str, path)]
+    members += [_named(inline, None, path) for inline in _list(table, "study", dict, path)]
+    studies = _studies(members, change)
     try:
         return Suite(
             name=name,
             title=table.get("title", name),
             description=table.get("description", ""),
             studies=studies,
+            figures=_list(table, "figures", dict, path),
         )
     except ValidationError as error:
         raise study_error(error, str(path)) from None
@@ -56,7 +69,8 @@ def from_table(table: Mapping[str, Any], path: Path, change: Change = dict) -> S
 def to_table(suite: Suite) -> dict[str, Any]:
     """The resolved suite as a TOML document that `from_table` reads back to an equal suite."""
     studies = [_plain(study) for study in suite.studies]
-    return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies}
+    figures = {"figures": [figure.model_dump() for figure in suite.figures]} if suite.figures else {}
+    return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies, **figures}
 
 
 def _plain(study: Study) -> dict[str, Any]:
@@ -68,16 +82,22 @@ def _name_from(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "study"
 
 
-def _study(table: Mapping[str, Any], name: str | None, path: Path, change: Change) -> Study:
+def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict[str, Any], Path]:
+    """One study's table under its name, and the file that it is of."""
     named = {**({"name": name} if name else {}), **table}
-    for key in ("params", "target", "run", "watch", "analysis", "factors"):
+    for key in _PARTS:
         if not isinstance(named.get(key, {}), Mapping):
             raise StudyError(f"wanted a table; found {shown(named[key])}", source=str(path), key=key)
     check_scales(named.get("scale", {}), str(path))
-    return make_study(change(named), str(path))
+    return named, path
 
 
-def _member(name: str, suite_path: Path, change: Change) -> Study:
+def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll) -> list[Study]:
+    changed = change([table for table, _ in members])
+    return [make_study(table, str(path)) for table, (_, path) in zip(changed, members, strict=True)]
+
+
+def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
     beside = suite_path.parent / name
     try:
         path = beside if beside.is_file() else _find(name)
@@ -86,13 +106,13 @@ def _member(name: str, suite_path: Path, change: Change) -> Study:
         raise StudyError(str(error), source=str(suite_path), key="suite") from None
     if "suite" in table or "study" in table:
         raise StudyError(f"'{name}' is a suite; wanted studies", source=str(suite_path), key="suite")
-    return from_table(table, path, change).studies[0]
+    return _named(table, table.get("name", _name_from(path)), path)
 
 
 def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[Any]:
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
-        wanted = "a list of names" if kind is str else "[[study]] tables"
+        wanted = "a list of names" if kind is str else f"[[{key}]] tables"
         raise StudyError(f"is {shown(found)}; wanted {wanted}", source=str(path), key=key)
     return found
 

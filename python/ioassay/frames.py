@@ -10,8 +10,8 @@ import polars as pl
 
 from ioassay.columns import KEY, SCHEMAS
 from ioassay.errors import InputError
-from ioassay.observation import Observation
-from ioassay.record import Record, RecordSet, Scalar
+from ioassay.observation import SYSCALLS, Observation
+from ioassay.record import OK, Record, RecordSet, Scalar
 from ioassay.store import RunStore
 
 TRIALS: dict[str, pl.DataType] = {
@@ -23,6 +23,17 @@ TRIALS: dict[str, pl.DataType] = {
     "started_unix_s": pl.Float64(),
     "duration_s": pl.Float64(),
 }
+SEARCH = "search"
+"""Column of the frame of trials of a search: what each was for."""
+SHORT, PRUNED = "short", "pruned"
+CALLS: dict[str, pl.DataType] = {
+    "name": pl.String(),
+    "count": pl.Int64(),
+    "errors": pl.Int64(),
+    "per_second": pl.Float64(),
+    "by": pl.String(),
+}
+"""Beside KEY and the factors."""
 WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
 
 
@@ -30,7 +41,12 @@ def load(store: RunStore) -> RecordSet:
     """Every record of a run as a RecordSet."""
     records = list(store.records())
     suite = store.suite()
-    counted, traced = _twins(records, {study.name for study in suite.studies if study.watch.twins})
+    plain = [record for record in records if not record.trial.get("calls")]
+    counting = [record for record in records if record.trial.get("calls")]
+    counted, traced = _twins(plain, {study.name for study in suite.studies if study.watch.twins})
+    # Where every trial was watched at this level and none besides, all of them tell their calls.
+    whole = {study.name for study in suite.studies if study.watch.witness == SYSCALLS and not study.watch.calls}
+    seen = _Observations(store, records)
     return RecordSet(
         root=store.root,
         studies=[study.model_dump(exclude={"scale"}) for study in suite.studies],
@@ -38,9 +54,13 @@ def load(store: RunStore) -> RecordSet:
         trials=trials_frame(counted),
         warnings=warnings_frame(records),
         planned=store.planned(),
+        figures=[figure.model_dump() for figure in suite.figures],
         traced=trials_frame(traced) if traced else None,
-        observations=_Observations(store, records),
+        observations=seen,
         claims={record.trial["id"]: record.claims for record in records if record.claims},
+        tuning=store.tuning(),
+        calls=calls_frame(records, [*counting, *(record for record in plain if record.trial["study"] in whole)], seen),
+        counting=trials_frame(counting) if counting else None,
         **{name: _parquet(store, counted, name) for name in SCHEMAS},
     )
 
@@ -74,12 +94,49 @@ class _Observations(Mapping[str, Observation]):
 
 def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
     """One row a record: its identity, its factors' levels, its metrics."""
-    factors = list(dict.fromkeys(name for record in records for name in record.trial["point"]))
+    factors = _factors(records)
     metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
     columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
     columns += [_levels(name, [record.trial["point"].get(name) for record in records]) for name in factors]
     columns += [pl.Series(name, [record.metrics.get(name) for record in records], pl.Float64()) for name in metrics]
+    if any(SEARCH in record.trial for record in records):
+        columns.insert(len(TRIALS), pl.Series(SEARCH, list(_searched(records)), pl.String()))
     return pl.DataFrame(columns)
+
+
+def _searched(records: Sequence[Record]) -> Iterator[str | None]:
+    """What each trial of a search was for; a short trial is `pruned` where nothing of its point followed."""
+    for place, record in enumerate(records):
+        kind = record.trial.get(SEARCH)
+        followed = any(_follows(record, later) for later in records[place + 1 :]) if kind == SHORT else False
+        yield PRUNED if kind == SHORT and not followed and record.status == OK else kind
+
+
+def _follows(short: Record, later: Record) -> bool:
+    one, other = short.trial, later.trial
+    return (one["study"], one["point"]) == (other["study"], other["point"]) and other.get(SEARCH) != SHORT
+
+
+def calls_frame(
+    records: Sequence[Record], watched: Sequence[Record], observations: Mapping[str, Observation]
+) -> pl.DataFrame:
+    """One row a system call of each of the `watched` whose calls were counted; `RecordSet.calls` has the columns.
+
+    `records` are all of the run: a factor is of the same type here as in their frame.
+    """
+    trials = [record.trial["id"] for record in watched]
+    rows = [row for trial in trials if trial in observations for row in _calls_of(trial, observations[trial])]
+    known = trials_frame(records)
+    factors = [name for name in known.columns if name in _factors(records) and name not in CALLS]
+    found = pl.DataFrame(rows, schema={"trial": pl.String(), **CALLS}, orient="row")
+    keys = known.select(*KEY, *factors)
+    return found.join(keys, on="trial", how="left", maintain_order="left").select(*KEY, *factors, *CALLS)
+
+
+def _calls_of(trial: str, seen: Observation) -> Iterator[tuple[Any, ...]]:
+    seconds = max(seen.ended_ns - seen.held_ns, 1) / 1e9
+    for name, number in sorted(seen.calls.items(), key=lambda item: (-item[1], item[0])):
+        yield trial, name, number, seen.call_errors.get(name, 0), number / seconds, seen.backend
 
 
 def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
@@ -90,6 +147,10 @@ def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
         for warning in record.warnings
     ]
     return pl.DataFrame(rows, schema=WARNINGS)
+
+
+def _factors(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record.trial["point"]))
 
 
 def _identity(record: Record, name: str) -> Any:

@@ -25,15 +25,28 @@ def group_of(pid: int) -> int | None:
     return None if state in "ZX" else int(group)
 
 
-def children() -> list[int]:
-    """Living children of this process, the adopted ones among them; none without CONFIG_PROC_CHILDREN."""
+def is_ending(pid: int) -> bool:
+    """Whether a process that is still there has given back its memory: it does nothing any more, and tells nothing."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return int(text.rpartition(")")[2].split()[20]) == 0  # vsize, proc_pid_stat(5)
+
+
+def offspring() -> list[int]:
+    """Children of this process, the adopted and the ended ones among them; none without CONFIG_PROC_CHILDREN."""
     while True:
         lists = Path("/proc/self/task").glob("*/children")
         try:
-            found = {int(text) for path in lists for text in path.read_text().split()}
+            return sorted({int(text) for path in lists for text in path.read_text().split()})
         except OSError:
             continue  # a thread ended meanwhile, and its children are now those of another one
-        return sorted(pid for pid in found if group_of(pid) is not None)
+
+
+def children() -> list[int]:
+    """The living ones of `offspring`."""
+    return [pid for pid in offspring() if group_of(pid) is not None]
 
 
 def environment(pid: int) -> list[bytes]:

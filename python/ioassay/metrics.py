@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ioassay import units
 
+RATE = "rate"
 DIRECTIONS = ("read", "write", "trim")
 LATENCY_KINDS = ("slat", "clat", "lat")
 _DIRECTION_LABEL = {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}
@@ -21,13 +22,18 @@ _STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "mini
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric is. `better` is 'higher', 'lower' or 'none'; `unit` is the unit of the stored number."""
+    """What a metric is. `better` is 'higher', 'lower' or 'none'; `unit` is the unit of the stored number.
+
+    `kind` is 'rate' for work of the whole load a second, which laws of scaling describe; '' for everything else, such
+    as what one worker does, shares, and times.
+    """
 
     name: str
     unit: str
     better: str
     label: str
     format: Callable[[float], str]
+    kind: str = ""
 
 
 def _plain(value: float) -> str:
@@ -49,6 +55,12 @@ class _Rule:
     better: str
     label: Callable[[re.Match[str]], str]
     format: Callable[[float], str]
+    kind: str = ""
+
+
+def _rate(pattern: str, unit: str, label: Callable[[re.Match[str]], str], format: Callable[[float], str]) -> _Rule:
+    """Work of all workers together, a second."""
+    return _Rule(re.compile(pattern), unit, "higher", label, format, RATE)
 
 
 def _direction(match: re.Match[str]) -> str:
@@ -83,7 +95,10 @@ def _milli(value: float) -> str:
 
 
 def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] = _plain) -> _Rule:
-    """What a stressor counts beside its bogo operations; the name is stress-ng's description of it."""
+    """What a stressor counts beside its bogo operations; the name is stress-ng's description of it.
+
+    stress-ng gives the mean of the workers, not their sum, so that none is a rate of the whole.
+    """
     return _Rule(
         re.compile(rf"^extra\.(?P<said>{pattern})$"),
         unit,
@@ -93,9 +108,9 @@ def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] 
     )
 
 
-def _stress(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
+def _stress(name: str, unit: str, better: str, label: str, format: Callable[[float], str], kind: str = "") -> _Rule:
     """What stress-ng says of every stressor."""
-    return _Rule(re.compile(rf"^{name}$"), unit, better, lambda _: label, format)
+    return _Rule(re.compile(rf"^{name}$"), unit, better, lambda _: label, format, kind)
 
 
 _DIR = r"(?P<dir>read|write|trim|total)"
@@ -105,8 +120,8 @@ _PASS = (
 )
 """Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
 _RULES: tuple[_Rule, ...] = (
-    _Rule(re.compile(rf"^{_DIR}\.bw$"), "bytes/s", "higher", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
-    _Rule(re.compile(rf"^{_DIR}\.iops$"), "IOPS", "higher", lambda m: f"{_direction(m)} IOPS", units.format_count),
+    _rate(rf"^{_DIR}\.bw$", "bytes/s", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
+    _rate(rf"^{_DIR}\.iops$", "IOPS", lambda m: f"{_direction(m)} IOPS", units.format_count),
     _Rule(re.compile(rf"^{_DIR}\.ios$"), "requests", "none", lambda m: f"{_direction(m)} requests", units.format_count),
     _Rule(re.compile(rf"^{_DIR}\.bytes$"), "bytes", "none", lambda m: f"{_direction(m)} volume", units.format_size),
     _Rule(re.compile(rf"^{_DIR}\.runtime$"), "s", "none", lambda m: f"{_direction(m)} run time", units.format_duration),
@@ -117,24 +132,29 @@ _RULES: tuple[_Rule, ...] = (
         _latency_label,
         units.format_ns,
     ),
-    _Rule(re.compile(rf"^{_PASS}\.bw$"), "bytes/s", "higher", lambda m: f"{_pass(m)} bandwidth", units.format_rate),
-    _Rule(re.compile(rf"^{_PASS}\.iops$"), "IOPS", "higher", lambda m: f"{_pass(m)} IOPS", units.format_count),
+    _rate(rf"^{_PASS}\.bw$", "bytes/s", lambda m: f"{_pass(m)} bandwidth", units.format_rate),
+    _rate(rf"^{_PASS}\.iops$", "IOPS", lambda m: f"{_pass(m)} IOPS", units.format_count),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
-    _Rule(re.compile(r"^pass\.bw$"), "bytes/s", "higher", lambda _: "Bandwidth", units.format_rate),
+    _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
-    _Rule(re.compile(r"^value$"), "", "higher", lambda _: "Value", _plain),
+    _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
+    _rate(r"^value$", "", lambda _: "Value", _plain),  # of the null drivers, which stand for others
     *(_stress(*rule) for rule in (
-        ("bogo_ops", "bogo ops", "none", "Bogo operations", units.format_count),
-        ("bogo_ops_real_rate", "bogo ops/s", "higher", "Bogo operations a second", units.format_count),
-        ("bogo_ops_cpu_rate", "bogo ops/s", "higher", "Bogo operations a second of CPU time", units.format_count),
+        ("bogo_ops", "bogo ops", "none", "Number of bogo operations", units.format_count),
+        ("bogo_ops_real_rate", "bogo ops/s", "higher", "Rate of bogo operations", units.format_count, RATE),
+        ("bogo_ops_cpu_rate", "bogo ops/s", "higher", "Rate of bogo operations in CPU time", units.format_count),
         ("real_time", "s", "none", "Time that the workers ran", units.format_duration),
         ("usr_time", "s", "none", "CPU time in user space", units.format_duration),
         ("sys_time", "s", "none", "CPU time in the kernel", units.format_duration),
         ("cpu_used", "%", "none", "CPU used by each worker", _percent),
         ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
-        ("workers_started", "workers", "none", "Workers started", _plain),
-        ("context_switches", "switches", "none", "Context switches", units.format_count),
-        ("(?:major|minor)_faults", "faults", "none", "Page faults", units.format_count),
+        ("workers_started", "workers", "none", "Number of workers started", _plain),
+        ("processes", "processes", "none", "Number of processes", units.format_count),
+        ("sub_processes", "processes", "none", "Number of processes that workers started", units.format_count),
+        ("threads", "threads", "none", "Number of threads beside each process's first", units.format_count),
+        ("tasks_at_once", "tasks", "none", "Most processes and threads at once", units.format_count),
+        ("context_switches", "switches", "none", "Number of context switches", units.format_count),
+        ("(?:major|minor)_faults", "faults", "none", "Number of page faults", units.format_count),
     )),
     _extra(r"\w+_mb_per_s", "MB/s", "higher", lambda value: f"{value:.4g} MB/s"),
     _extra(r"nanosecs?_per_\w+|\w+_in_nanosecs?", "ns", "lower", units.format_ns),
@@ -169,10 +189,10 @@ def metric(name: str) -> Metric:
     scope, slash, inner = name.rpartition("/")
     if slash:
         whole = metric(inner)
-        return Metric(name, whole.unit, whole.better, f"{scope}: {whole.label}", whole.format)
+        return Metric(name, whole.unit, whole.better, f"{scope}: {whole.label}", whole.format, whole.kind)
     for rule in _RULES:
         if match := rule.pattern.match(name):
-            return Metric(name, rule.unit, rule.better, rule.label(match), rule.format)
+            return Metric(name, rule.unit, rule.better, rule.label(match), rule.format, rule.kind)
     return Metric(name, "", "none", name, _plain)
 
 

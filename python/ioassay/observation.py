@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 1
+COMPAT = "compat"
+"""What calls by the numbers of 32-bit programs are called in `Observation.calls`, all together."""
 
 OFF, COUNTERS, BLOCK, SYSCALLS, RECORD = "off", "counters", "block", "syscalls", "record"
 LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, RECORD)
@@ -167,6 +169,18 @@ class Observation:
     """When its main process had ended."""
     processes: int = 0
     """Tasks followed, threads included; 0 when they were not counted."""
+    threads: int | None = None
+    """Of these, threads of a process that was there already (those that the kernel makes for io_uring are such);
+    None when they were not told apart."""
+    most_alive: int | None = None
+    """Most tasks that were alive at once; None when that was not seen."""
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Every system call of the process tree: name -> how often it was entered. Empty when they were not counted
+    (level SYSCALLS counts them). `syscall_9999` is one that has no name here, `syscall_others` are more such numbers
+    than were kept apart, `compat` all calls of 32-bit programs. A call that a signal interrupted and that is entered
+    again counts twice."""
+    call_errors: Mapping[str, int] = field(default_factory=dict)
+    """Of these, those that returned an error: name -> how often."""
     operations: Sequence[Operation] = ()
     files: Sequence[File] = ()
     sessions: Sequence[Session] = ()

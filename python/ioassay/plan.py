@@ -2,7 +2,8 @@
 
 Order is shuffled in blocks: each repetition runs every point once, in an order of its own, so that drift of the
 machine hits all levels alike (randomised complete block design; Montgomery, Design and Analysis of Experiments).
-Twins, with the witness and without it, run one right after the other, in an order that is drawn as well.
+Twins, with the witness and without it, run one right after the other, in an order that is drawn as well. A trial that
+counts system calls runs right after those of its point's first repetition, so that the machine is as it was for them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ioassay.conditions.asked import KEYS
@@ -20,6 +22,8 @@ from ioassay.roles import Trial
 from ioassay.study import Run, Study, Suite
 
 CASE = "case"
+PLAIN, TWIN, CALLS = "plain", "twin", "calls"
+"""Kinds of trials of a point."""
 Point = Mapping[str, Scalar]
 
 
@@ -38,28 +42,58 @@ def trials(suite: Suite) -> Iterator[Trial]:
     order = 0
     for study in suite.studies:
         for repetition in range(study.max_repetitions):
-            for point, twin in _block(study, repetition):
-                yield make_trial(study, point, repetition, order, twin=twin)
+            for point, kind in _block(study, repetition):
+                yield make_trial(study, point, repetition, order, twin=kind == TWIN, calls=kind == CALLS)
                 order += 1
 
 
 def count(suite: Suite) -> dict[str, int]:
     """Number of trials by study name; the cap where repetition is adaptive."""
-    return {study.name: len(points(study)) * study.max_repetitions * study.runs_per_trial for study in suite.studies}
+    return {study.name: _count(study) for study in suite.studies}
 
 
-def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], bool]]:
-    """The points of one repetition in the order to run them, each with whether it is a twin."""
+def _count(study: Study) -> int:
+    return len(points(study)) * study.max_repetitions * study.runs_per_trial + len(points_called(study))
+
+
+def points_called(study: Study) -> list[dict[str, Scalar]]:
+    """The points that run once more to have their system calls counted."""
+    return [point for point in points(study) if counts_calls(study, point)]
+
+
+def counts_calls(study: Study, point: Point) -> bool:
+    """Whether a point runs once more to have its system calls counted."""
+    wanted = study.watch.calls
+    return all(point[name] in levels for name, levels in wanted.items()) if isinstance(wanted, Mapping) else wanted
+
+
+def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]:
+    """The points of one repetition in the order to run them, each with its kind: PLAIN, TWIN or CALLS."""
     block = points(study)
     drawn = random.Random(f"{study.seed}/{study.name}/{repetition}")
     drawn.shuffle(block)
-    if not study.watch.twins:
-        return [(point, False) for point in block]
-    return [(point, twin) for point in block for twin in drawn.sample([False, True], 2)]
+    kinds: list[tuple[dict[str, Scalar], str]] = []
+    for point in block:
+        order = drawn.sample([PLAIN, TWIN], 2) if study.watch.twins else [PLAIN]
+        last = [CALLS] if repetition == 0 and counts_calls(study, point) else []
+        kinds += [(point, kind) for kind in (*order, *last)]
+    return kinds
 
 
-def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin: bool = False) -> Trial:
-    """One frozen trial; its id depends on its content only, and so does its seed, which a twin shares."""
+def make_trial(
+    study: Study,
+    point: Point,
+    repetition: int,
+    order: int,
+    *,
+    twin: bool = False,
+    calls: bool = False,
+    search: str = "",
+) -> Trial:
+    """One frozen trial; its id depends on its content only, and so does its seed, which a twin shares.
+
+    `search` is what a search wants it for, which is no content.
+    """
     parts: dict[str, dict[str, Any]] = {
         "params": dict(study.params),
         "target": study.target.model_dump(),
@@ -83,6 +117,8 @@ def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin:
     }
     if twin:
         content["twin"] = True
+    if calls:
+        content["calls"] = True
     return Trial(
         id=_digest({**content, "seed": study.seed})[:16],
         study=study.name,
@@ -95,7 +131,15 @@ def make_trial(study: Study, point: Point, repetition: int, order: int, *, twin:
         seed=int(seed[:12], 16),
         order=order,
         twin=twin,
+        calls=calls,
+        search=search,
     )
+
+
+def with_params(trial: Trial, params: Mapping[str, Any], search: str) -> Trial:
+    """The trial with other parameters of its driver than those of its point, and an id of its own."""
+    identity = _digest({"of": trial.id, "params": dict(params)})[:16]
+    return replace(trial, id=identity, params=dict(params), search=search)
 
 
 def _run(run: Run) -> dict[str, Any]:

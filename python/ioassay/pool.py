@@ -24,7 +24,7 @@ from ioassay import units
 from ioassay.errors import RunError, ToolError
 from ioassay.host import system
 from ioassay.host.machine import Machine
-from ioassay.process import Partner
+from ioassay.partner import Partner
 from ioassay.record import Warning_
 
 P = ParamSpec("P")

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioassay import conditions, metrics, plan, pool, process
+from ioassay import conditions, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.monitors import MONITORS
+from ioassay.observation import STRACE
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
@@ -135,7 +136,27 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
         looks = (_examine_points, _examine_conditions, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
-    return list(found)
+    return [*found, *_examine_counting(benches)]
+
+
+def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:
+    """Whether system calls can be counted here; trials that are for nothing else will be skipped.
+
+    Asked once for all studies, since the answer takes a try in the kernel.
+    """
+    names = [bench.study.name for bench in benches if bench.driver.measures and bench.study.watch.calls]
+    if not names:
+        return []
+    studies = names[0] if len(names) == 1 else f"{len(names)} studies"
+    try:
+        who, why = witness.counter()
+    except ToolError as error:
+        text = f"{studies}: {error}; trials that count them will be skipped"
+        return [Warning_("calls-uncounted", text, "apt-get install strace")]
+    if who == STRACE:
+        text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
+        return [Warning_("calls-by-strace", text, "docs/backends.md says what BPF needs")]
+    return []
 
 
 def _examine_points(bench: Bench) -> list[Warning_]:
@@ -156,6 +177,9 @@ def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
     if study.watch.twins:
         why = f"the driver '{study.driver}' computes, and the witness has no effect on it"
         raise StudyError(f"is true; wanted false: {why}", key="watch.twins")
+    if study.watch.calls:
+        why = f"the driver '{study.driver}' computes, in a process that is not its own"
+        raise StudyError(f"asks for system calls; wanted false: {why}", key="watch.calls")
     conditions = Run().model_dump()
     named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
     if study.watch.monitors and study.watch.monitors != Watch().monitors:
@@ -238,12 +262,15 @@ def forecast(bench: Bench, workers: int | None = None) -> Forecast:
     Trials of a pure driver run in so many `workers` at once, by default one for each processor.
     """
     repetitions = bench.study.max_repetitions * bench.study.runs_per_trial
-    estimates = [bench.driver.estimate(trial.params, trial.target) for trial in bench.points()]
-    at_once = 1 if bench.driver.measures else min(workers or pool.processors(), len(estimates) * repetitions)
+    points = list(bench.points())
+    times = [repetitions + plan.counts_calls(bench.study, trial.point) for trial in points]
+    estimates = [bench.driver.estimate(trial.params, trial.target) for trial in points]
+    each = list(zip(estimates, times, strict=True))
+    at_once = 1 if bench.driver.measures else min(workers or pool.processors(), sum(times))
     cooldown_s = bench.study.run.cooldown if bench.driver.measures else 0.0
     return Forecast(
-        trials=len(estimates) * repetitions,
-        seconds=sum(estimate.seconds + cooldown_s for estimate in estimates) * repetitions / at_once,
-        written_bytes=sum(estimate.written_bytes or 0 for estimate in estimates) * repetitions,
+        trials=sum(times),
+        seconds=sum((estimate.seconds + cooldown_s) * number for estimate, number in each) / at_once,
+        written_bytes=sum((estimate.written_bytes or 0) * number for estimate, number in each),
         unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
     )

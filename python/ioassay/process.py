@@ -6,14 +6,13 @@ A child dies with its runner: it asks the kernel for SIGKILL when the thread tha
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
 `watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
 A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time.
-A `Partner` is a child that is talked to while it runs: it computes the trials that measure nothing.
+A child that is talked to while it runs is a `partner`.
 Nothing here goes through a shell, and nothing that was not started here is ever signalled.
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import math
 import os
 import resource
@@ -25,21 +24,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
-from ioassay import living
+from ioassay import living, signals
 from ioassay.errors import ToolError
 from ioassay.roles import Outcome
 
 TRIAL_VARIABLE = "IOASSAY_TRIAL"
 GRACE_S = 5.0
 """How long a group may take to end after SIGTERM before SIGKILL: fio writes its results within it."""
+_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 0.25, 0.01
+"""Between two looks for adopted children that have ended: where there are some, there will be more."""
 
 _Streams = tuple[int | None, Path, Path]
 """A descriptor to read from or None, and the files for standard output and error."""
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
-_EXEC_FAILED = 127
+EXEC_FAILED = 127
 _READY = b"r"
 
 
@@ -80,6 +81,7 @@ def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | N
     return Captured(child.returncode, stdout, stderr, False)
 
 
+@signals.unmoved()
 def run(
     argv: Sequence[str],
     *,
@@ -103,14 +105,16 @@ def run(
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
+    own, told = frozenset(living.offspring()), False
     child = _Held.start(argv, (stdin, stdout, stderr), cwd, whole_env)
     tag = whole_env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
             on_held(child.pid)
+        own, told = frozenset(living.offspring()), True  # it has started nothing yet: what comes later is adopted
         started_unix_s, started_s = time.time(), clock()
         child.release(argv[0])
-        ended = _has_ended(child.pid, timeout_s)
+        ended = _has_ended(child.pid, timeout_s, own)
         duration_s = clock() - started_s
         timed_out = not ended
         if timed_out:
@@ -121,9 +125,9 @@ def run(
             on_ended(child.pid)
         status, usage = _reap(child.pid)
         _reap_group(child.pid)
-        leftovers += () if spare_daemons else _end_adopted(tag)
+        leftovers += _end_adopted("" if spare_daemons else tag, own, told)
     except BaseException:
-        _end_all(child.pid, tag)
+        _end_all(child.pid, tag, own, told)
         raise
     finally:
         child.close()
@@ -138,68 +142,6 @@ def run(
         leftovers=leftovers,
         usage=usage,
     )
-
-
-class Partner:
-    """A child that answers on its standard output what it is asked on its standard input, in a session of its own.
-
-    Ctrl-C of the terminal does not reach it. It carries `tag`, so that `watched` ends it with this process.
-    ToolError when it cannot be started.
-    """
-
-    def __init__(self, argv: Sequence[str], tag: str) -> None:
-        self._said = os.memfd_create("stderr", os.MFD_CLOEXEC)
-        fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)  # so that `forget` moves the child's place too
-        try:
-            self._child = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._said,
-                start_new_session=True,
-                env={**os.environ, TRIAL_VARIABLE: tag},
-            )
-        except OSError as error:
-            os.close(self._said)
-            raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self.questions: IO[bytes] = self._child.stdin
-        self.answers: IO[bytes] = self._child.stdout
-
-    def forget(self) -> None:
-        """Drop what it has said on its standard error so far."""
-        os.ftruncate(self._said, 0)
-
-    def said(self, most_bytes: int = 4096) -> str:
-        """The beginning of what it said on its standard error since `forget`."""
-        return os.pread(self._said, most_bytes, 0).decode(errors="replace")
-
-    def kill(self) -> None:
-        """End it at once, in the middle of whatever it does; from any thread."""
-        self._child.kill()
-
-    def end(self, grace_s: float = 0.0) -> int:
-        """How it ended, negative for a signal; one that does not end by itself within `grace_s` is killed."""
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(grace_s)
-        self._child.kill()
-        status = self._child.wait()
-        for pipe in (self.questions, self.answers):
-            with suppress(OSError):
-                pipe.close()
-        return status
-
-    def close(self) -> None:
-        """Give back what `said` reads; after `end`."""
-        os.close(self._said)
-
-
-def end_with(parent: int) -> None:
-    """Have the kernel end this process when the thread that started it, one of process `parent`, is gone."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(_EXEC_FAILED)  # it went before the kernel was asked
 
 
 @dataclass(frozen=True)
@@ -225,15 +167,15 @@ class _Held:
         if pid == 0:
             try:
                 os.setpgid(0, 0)
-                prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+                prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
                 if os.getppid() != parent:
-                    os._exit(_EXEC_FAILED)
+                    os._exit(EXEC_FAILED)
                 os.close(go)
                 _become(argv, streams, cwd, env, wait_end, failure_end)
             except OSError as error:
                 os.write(failure_end, f"{error.errno}".encode())
             finally:
-                os._exit(_EXEC_FAILED)
+                os._exit(EXEC_FAILED)
         with suppress(OSError):
             os.setpgid(pid, pid)  # in both processes: whichever comes first wins
         os.close(wait_end)
@@ -249,8 +191,11 @@ class _Held:
         return cls(pid, go, failure)
 
     def release(self, program: str) -> None:
-        """Let the child go; ToolError when the program could not be started."""
-        os.write(self.go, b"g")
+        """Let the child go; ToolError when the program could not be started, or was ended before."""
+        try:
+            os.write(self.go, b"g")
+        except BrokenPipeError:
+            raise ToolError(f"cannot start '{program}': its process was ended before it began") from None
         if reason := os.read(self.failure, 16):
             raise ToolError(f"cannot start '{program}': {os.strerror(int(reason))}")
 
@@ -275,18 +220,35 @@ def _become(
         signal.signal(number, signal.SIG_DFL)
     os.write(ready_end, _READY)
     if not os.read(wait_end, 1):
-        os._exit(_EXEC_FAILED)  # the runner is gone
+        os._exit(EXEC_FAILED)  # the runner is gone
     os.execvpe(argv[0], list(argv), dict(env))
 
 
-def _has_ended(pid: int, timeout_s: float) -> bool:
-    """Whether `pid` ended within `timeout_s`; it is left to be reaped."""
+def _has_ended(pid: int, timeout_s: float, own: frozenset[int]) -> bool:
+    """Whether `pid` ended within `timeout_s`; it is left to be reaped, what was adopted meanwhile is not."""
     pidfd = os.pidfd_open(pid)
+    give_up_s, pause_s = time.monotonic() + timeout_s, _LONGEST_PAUSE_S
     try:
-        ready, _, _ = select.select([pidfd], [], [], None if math.isinf(timeout_s) else timeout_s)
+        while True:
+            left_s = give_up_s - time.monotonic()
+            ready, _, _ = select.select([pidfd], [], [], max(0.0, min(left_s, pause_s)))
+            if ready or left_s <= pause_s:
+                return bool(ready)
+            pause_s = _SHORTEST_PAUSE_S if _reap_adopted(own) else min(2 * pause_s, _LONGEST_PAUSE_S)
     finally:
         os.close(pidfd)
-    return bool(ready)
+
+
+def _reap_adopted(own: frozenset[int]) -> int:
+    """Reap those children that were adopted and have ended; how many. Elsewhere init does it, at once.
+
+    Without that, a tool that makes daemons would soon have used up the process numbers of the machine.
+    """
+    reaped = 0
+    for pid in living.offspring():
+        with suppress(ChildProcessError):
+            reaped += pid not in own and os.waitpid(pid, os.WNOHANG)[0] == pid
+    return reaped
 
 
 def _reap(pid: int) -> tuple[int, resource.struct_rusage]:
@@ -313,7 +275,7 @@ def _end_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _end_all(group: int, tag: str) -> None:
+def _end_all(group: int, tag: str, own: frozenset[int], told: bool) -> None:
     """End a child and what it started, at once where that is interrupted too."""
     try:
         _end_group(group)
@@ -323,7 +285,7 @@ def _end_all(group: int, tag: str) -> None:
         with suppress(ChildProcessError):
             _reap(group)
         _reap_group(group)
-        _end_adopted(tag)
+        _end_adopted(tag, own, told)
 
 
 def _end_leftovers(group: int) -> tuple[int, ...]:
@@ -334,16 +296,34 @@ def _end_leftovers(group: int) -> tuple[int, ...]:
     return members
 
 
-def _end_adopted(tag: str) -> tuple[int, ...]:
-    """End the children that became ours when their parent ended; their ids."""
-    if not tag:
-        return ()
+def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
+    """End the children that became ours when their parent ended, and what they start meanwhile; their ids.
+
+    With `told`, all that is not in `own` was adopted, and is the tool's: stress-ng, for one, writes its name over its
+    environment, so that the tag is gone. Else those are ended that carry the tag; without a tag, none.
+    What ended by itself is reaped: each of these may have started another one, which is ours then.
+    """
     # Where there are no lists, `watched` ends them, or the next run.
-    found = tuple(pid for pid in living.children() if _end_tagged(pid, tag))
-    for pid in found:
-        with suppress(ChildProcessError):
-            _reap(pid)
-    return found
+    ended: list[int] = []
+    give_up_s, changing = time.monotonic() + GRACE_S, True
+    while changing and time.monotonic() < give_up_s:
+        adopted = [pid for pid in living.offspring() if pid not in own]
+        found = [pid for pid in adopted if tag and (_end_child(pid) if told else _end_tagged(pid, tag))]
+        for pid in found:
+            with suppress(ChildProcessError):
+                _reap(pid)
+        ended += found
+        changing = bool(found) or _reap_adopted(own) > 0 or any(map(living.is_ending, adopted))
+    return tuple(ended)
+
+
+def _end_child(pid: int) -> bool:
+    """SIGKILL for a living child, whose number is its own until it is reaped here."""
+    if living.group_of(pid) is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return True
 
 
 @contextmanager
@@ -445,12 +425,16 @@ def end_processes(pids: Iterable[int]) -> None:
 
 
 def end_orphans(trial_tag: str) -> list[int]:
-    """End processes that an earlier, killed runner left behind: those whose environment carries its tag."""
-    found = [pid for pid in living.everyone() if pid != os.getpid() and _end_tagged(pid, trial_tag)]
+    """End processes that a killed runner left behind, and what they start meanwhile: all that carry its tag."""
+    ended: dict[int, None] = {}
     deadline_s = time.monotonic() + GRACE_S
-    while time.monotonic() < deadline_s and any(living.group_of(pid) is not None for pid in found):
-        time.sleep(0.01)
-    return found
+    while found := [pid for pid in living.everyone() if pid != os.getpid() and _end_tagged(pid, trial_tag)]:
+        ended.update(dict.fromkeys(found))
+        while time.monotonic() < deadline_s and any(living.group_of(pid) is not None for pid in found):
+            time.sleep(0.01)
+        if time.monotonic() > deadline_s:
+            break
+    return list(ended)
 
 
 def _end_tagged(pid: int, tag: str) -> bool:

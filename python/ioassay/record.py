@@ -6,10 +6,13 @@ Deliberately not here: reading and writing files (`ioassay.store`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ioassay import units
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,7 +124,8 @@ class Record:
     """One trial's result as stored in `record.json`; distributions and series lie in Parquet files beside it."""
 
     trial: Mapping[str, Any]
-    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0), twin."""
+    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0), twin; of a search also
+    search, what the trial was for."""
     status: str
     reason: str = ""
     started_unix_s: float = 0.0
@@ -140,12 +144,21 @@ class Record:
     schema: int = SCHEMA
 
 
+def _no_calls() -> pl.DataFrame:
+    import polars as pl
+
+    text, number = pl.String(), pl.Int64()
+    kinds = {"study": text, "trial": text, "name": text, "count": number, "errors": number, "per_second": pl.Float64()}
+    return pl.DataFrame(schema={**kinds, "by": text})
+
+
 @dataclass(frozen=True)
 class RecordSet:
     """All records of one run, as frames; what every analysis and figure reads.
 
     trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
         one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
+        Of a search also `search`, what the trial was for (`tune.campaign` has the words).
     hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
     series: study, trial, metric, job, time_s, value.
     samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
@@ -164,6 +177,8 @@ class RecordSet:
     warnings: pl.DataFrame
     planned: Mapping[str, int]
     """Number of planned trials by study name."""
+    figures: Sequence[Mapping[str, Any]] = ()
+    """The `[[figures]]` tables of the suite, whose figures show several studies; those of one are in `studies`."""
     traced: pl.DataFrame | None = None
     """Where trials have twins: the trials that the witness watched, in the columns of `trials`, which are then those
     that it did not watch. None where no study has twins."""
@@ -171,22 +186,79 @@ class RecordSet:
     """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
     claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
     """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
+    calls: pl.DataFrame = field(default_factory=_no_calls)
+    """System calls by name: one row a trial and name, most frequent first: study, trial, one column a factor (as in
+    `trials`), name, count and errors (Int64: entered, and of these failed), per_second (Float64: count over the time
+    from the command's first instruction to its end), by (who counted: 'bpf' or 'strace'). Of studies with
+    `watch.calls` these are the trials of `counting`, of others those that the witness watched at level syscalls. A
+    factor that is called like one of these columns has none here. No rows: nothing was counted."""
+    counting: pl.DataFrame | None = None
+    """Where trials were run once more to count their system calls (`watch.calls`): these, in the columns of `trials`,
+    which are without them. Speeds of these are not to be used. None where no study has such."""
+    tuning: Mapping[str, Any] | None = None
+    """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
+    `found` (found.json: ended, asked, winner, feasible). None for every other run."""
 
 
 def level_number(level: Scalar | None) -> float | None:
-    """The number behind a factor's level: 4096.0 for '4KiB', 0.5 for '500ms', 12.0 for 12, None for a word.
+    """The number behind a factor's level: 4096.0 for '4KiB', 0.5 for '500ms', 50.0 for '50%', None for a word.
 
-    Sizes come first: '4m' is 4 MiB, not four minutes.
+    Sizes come first: '4m' is 4 MiB, not four minutes. Levels of one factor: `level_numbers`, which sees the others.
     """
-    from ioassay import units
+    known = level_numbers((level,))
+    return known[0] if known else None
 
+
+def level_numbers(levels: Sequence[Scalar | None]) -> list[float] | None:
+    """The numbers behind the levels of one factor, all read alike; None where that is not possible."""
+    kind = level_kind(levels)
+    return None if kind is None else [number for level in levels if (number := _read(kind, level)) is not None]
+
+
+def level_kind(levels: Sequence[Scalar | None]) -> str | None:
+    """What all levels of a factor are: a key of `_KINDS`, the first that fits all; None for words and for a mixture.
+
+    ('1s', '2m') are durations, though '2m' alone is a size; ('1s', '50%') are words.
+    """
+    fits = (kind for kind in _KINDS if levels and all(_read(kind, level) is not None for level in levels))
+    return next(fits, None)
+
+
+def _read(kind: str, level: Scalar | None) -> float | None:
     if level is None or isinstance(level, bool):
         return None
-    if isinstance(level, int | float):
-        return float(level)
-    for parse in (units.parse_size, units.parse_duration_s):
-        try:
-            return float(parse(level))
-        except ValueError:
-            continue
-    return None
+    try:
+        return float(level if isinstance(level, int | float) else _KINDS[kind](level))
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"'{text}' is not a finite number")
+    return number
+
+
+def _percent(text: str) -> float:
+    """`50%`, `12.5 %`: in percent."""
+    if not text.rstrip().endswith("%"):
+        raise ValueError(f"'{text}' is not a percentage")
+    return _number(text.rstrip()[:-1])
+
+
+def _rate(text: str) -> float:
+    """`10MB/s`, `1GiB/s`, `500/s`: a second."""
+    if not (bare := text.rstrip()).endswith("/s"):
+        raise ValueError(f"'{text}' is not a rate")
+    return float(units.parse_size(bare.removesuffix("/s")))
+
+
+_KINDS: dict[str, Callable[[str], float]] = {
+    "number": _number,
+    "size": units.parse_size,
+    "duration": units.parse_duration_s,
+    "percent": _percent,
+    "rate": _rate,
+}
+"""How levels are read; numbers without a unit are of every kind."""

@@ -6,6 +6,7 @@ Each role ships a null implementation, which tests the lab and measures its own 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 READ = "read"
 WRITE = "write"
 NOTHING = "nothing"
+LEAST_SHORT_S = 1.0
+"""What a load is never shortened below: before that a tool has hardly begun."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Trial:
     """Position in the plan of the whole run, from 0."""
     twin: bool = False
     """Runs without the witness, beside a trial of the same point and repetition that has it (`watch.twins`)."""
+    calls: bool = False
+    """Runs to have its system calls counted by name, right after the point's first repetition (`watch.calls`); its
+    speeds are not used."""
+    search: str = ""
+    """What a search runs it for (`tune.campaign` has the words); '' in every other run."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,12 @@ class Outcome:
     """Ids of processes of its group that were still alive at its end, and were ended."""
     usage: struct_rusage | None = None
     """What it and the children that it reaped used (getrusage(2))."""
+    processes: int | None = None
+    """Processes that there were, itself and those of any depth that it started; None where nobody counted them."""
+    threads: int | None = None
+    """Threads that they started, beside the one that each begins with."""
+    most_alive: int | None = None
+    """Most processes and threads that were alive at once."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,13 @@ class Parsed:
     claims: Sequence[Claim] = ()
     """What the witness's counts are set against."""
     warnings: Sequence[Warning_] = ()
+
+
+def short_s(whole_s: float, share: float, step_s: float = 0.0) -> float | None:
+    """`share` of a running time, at least LEAST_SHORT_S and a multiple of `step_s`; None if more than its half."""
+    wanted_s = max(share * whole_s, LEAST_SHORT_S)
+    wanted_s = math.ceil(wanted_s / step_s) * step_s if step_s else wanted_s
+    return wanted_s if wanted_s <= whole_s / 2 else None
 
 
 class Driver(Protocol):
@@ -160,6 +181,10 @@ class Driver(Protocol):
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost of one trial."""
+
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """The same load for `share` of its running time, but at least LEAST_SHORT_S; None where it has no running time
+        that could be shortened, or only by less than half."""
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """The command of one trial; None when the driver needs no process (null)."""

@@ -44,6 +44,30 @@ class Progress(Protocol):
         """A trial ended: ok, failed, skipped, `unneeded` (its point is precise enough) or `kept` (has a record)."""
 
 
+class Source(Protocol):
+    """Where the trials of a run come from: its plan, or a search that decides by what was recorded."""
+
+    def trials(self) -> Iterator[Trial | None]:
+        """One trial after another; None where all before must have their records before it can say more."""
+
+    def told(self, trial: Trial, record: Record) -> None:
+        """A trial has its record, from now or from before."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The trials of a run's plan, as they stand there."""
+
+    store: RunStore
+
+    def trials(self) -> Iterator[Trial | None]:
+        """See Source."""
+        return iter(self.store.trials())
+
+    def told(self, trial: Trial, record: Record) -> None:
+        """See Source; nothing depends on it."""
+
+
 @dataclass
 class Tally:
     """How the trials of a run ended. `unneeded`: left out, because adaptive repetition was satisfied."""
@@ -75,7 +99,7 @@ class _Patience:
     """Point -> repetition -> value."""
 
     def note(self, record: Record) -> None:
-        if record.trial.get("twin", False) != self.twins:
+        if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
             return
         if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
             return
@@ -99,8 +123,16 @@ def _key(point: object) -> str:
     return json.dumps(point, sort_keys=True)
 
 
-def execute(store: RunStore, benches: Sequence[Bench], progress: Progress, workers: int | None = None) -> Tally:
+def execute(
+    store: RunStore,
+    benches: Sequence[Bench],
+    progress: Progress,
+    workers: int | None = None,
+    source: Source | None = None,
+) -> Tally:
     """Run what has no record yet; the tally counts every planned trial, earlier records included.
+
+    The trials are those of the plan, unless another `source` gives them.
 
     `workers` trials of pure drivers run at once, by default as many as there are processors for this process; with 1
     they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so.
@@ -117,7 +149,8 @@ def execute(store: RunStore, benches: Sequence[Bench], progress: Progress, worke
         number, of_pool = _workers(benches, workers or pool.processors())
         flight = stack.enter_context(_Flight(lambda: pool.executor(number, one.tag(store)), number, progress))
         by_name = {bench.study.name: bench for bench in benches}
-        return _Round(store, by_name, guards, progress, flight, settings.warnings, of_pool).run()
+        given = source or Planned(store)
+        return _Round(store, given, by_name, guards, progress, flight, settings.warnings, of_pool).run()
 
 
 def _governor(benches: Sequence[Bench]) -> str:
@@ -182,10 +215,14 @@ class _Flight:
             for oldest in islice(self._trials.values(), self.workers):
                 self._begin(oldest)
 
-    def land(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
-        """The rest, as they end; afterwards no worker is left."""
+    def rest(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """All that are left, as they end; the workers stay."""
         while self._trials:
             yield from self.ended(block=True)
+
+    def land(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """The rest; afterwards no worker is left."""
+        yield from self.rest()
         self._close(cancel=False)
 
     def _begin(self, trial: Trial) -> None:
@@ -201,9 +238,10 @@ class _Flight:
 
 @dataclass
 class _Round:
-    """One pass over the plan."""
+    """One pass over the trials."""
 
     store: RunStore
+    source: Source
     benches: dict[str, Bench]
     guards: dict[str, Guard]
     progress: Progress
@@ -219,8 +257,11 @@ class _Round:
         self.patience = {
             name: _Patience(bench.study.until, bench.study.watch.twins) for name, bench in self.benches.items()
         }
-        for trial in self.store.trials():
-            self._take(trial)
+        for trial in self.source.trials():
+            if trial is None:
+                self._record(self.flight.rest())
+            else:
+                self._take(trial)
         self._record(self.flight.land())
         return self.tally
 
@@ -279,6 +320,7 @@ class _Round:
     def _count(self, trial: Trial, record: Record, told: str) -> None:
         self.progress.ended(trial, told)
         self.patience[trial.study].note(record)
+        self.source.told(trial, record)
         self.tally.add(record.status)
 
 

@@ -4,6 +4,7 @@
     <run>/trials/<id>/record.json     written last: temporary file, fsync, rename, fsync of the folder
     <run>/trials/<id>/raw/…           tool output verbatim
     <run>/trials/<id>/{hist,series,samples}.parquet  witness.json
+    <run>/tune.json  found.json       of a search: what was asked, what was found; its plan grows
 
 A trial without `record.json` never happened: it is run again. Old records load for ever (`migrate`).
 Deliberately not here: running trials, computing anything from them.
@@ -37,6 +38,8 @@ PLAN = "plan.jsonl"
 STUDY = "study.toml"
 HOST = "host.json"
 WITNESS = "witness.json"
+TUNE = "tune.json"
+FOUND = "found.json"
 _ID = re.compile(r"[0-9a-f]{16}")
 """What a trial is called (plan.make_trial). Nothing else may name a folder: the folder of a trial is emptied."""
 
@@ -55,11 +58,17 @@ class RunStore:
 
     @classmethod
     def create(
-        cls, root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None = None
+        cls,
+        root: Path,
+        suite: Suite,
+        host: Mapping[str, Any],
+        trials: Iterable[Trial] | None = None,
+        tuning: Mapping[str, Any] | None = None,
     ) -> RunStore:
         """A new run folder with study, host facts and plan; the plan is written last and makes the run exist.
 
-        `trials` are those of the suite, unless others are given (results that were made elsewhere).
+        `trials` are those of the suite, unless others are given (results that were made elsewhere, a search's first).
+        `tuning` is what a search was asked.
         """
         made = cls(root)
         try:
@@ -74,7 +83,7 @@ class RunStore:
         except OSError as error:
             raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
         try:
-            _write_plan(root, suite, host, trials)
+            _write_plan(root, suite, host, trials, tuning)
         except BaseException:
             shutil.rmtree(root, ignore_errors=True)  # it was empty a moment ago, and is no run yet
             raise
@@ -94,7 +103,13 @@ class RunStore:
     @property
     def resume_command(self) -> str:
         """What the user types to go on with this run."""
-        return f"ioassay run --resume {shlex.quote(str(self.root))}"
+        command = "tune" if self.is_search else "run"
+        return f"ioassay {command} --resume {shlex.quote(str(self.root))}"
+
+    @property
+    def is_search(self) -> bool:
+        """Whether this is the run of a search, whose plan grows."""
+        return (self.root / TUNE).is_file()
 
     def suite(self) -> Suite:
         """The resolved suite of this run."""
@@ -125,6 +140,30 @@ class RunStore:
             raise InputError(f"{path}: line {max(number, 1)} is corrupted: {error}; restore it from a copy") from None
         if not number:
             raise InputError(f"{path}: is empty; wanted a trial on each line: restore it from a copy of the run")
+
+    def extend(self, trials: Iterable[Trial]) -> None:
+        """Add trials to the plan. The plan is replaced as a whole, so that no kill leaves half of a line."""
+        path = self.root / PLAN
+        try:
+            durable.write_pieces(path, (path.read_text(encoding="utf-8"), *map(_line, trials)))
+        except OSError as error:
+            raise self.stopped(path, error) from error
+
+    def tuning(self) -> dict[str, Any] | None:
+        """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
+        if not self.is_search:
+            return None
+        remedy = "restore it from a copy of the run"
+        asked = _read_json(self.root / TUNE, remedy)
+        found = self.root / FOUND
+        return {**asked, "found": _read_json(found, remedy) if found.exists() else None}
+
+    def write_found(self, found: Mapping[str, Any]) -> None:
+        """Make durable what a search came to."""
+        try:
+            durable.write(self.root / FOUND, json.dumps(found, indent=1))
+        except OSError as error:
+            raise self.stopped(self.root / FOUND, error) from error
 
     def planned(self) -> dict[str, int]:
         """Number of planned trials by study name."""
@@ -244,14 +283,25 @@ def new_folder(parent: Path, name: str, now: float | None = None) -> Path:
     return path
 
 
-def _write_plan(root: Path, suite: Suite, host: Mapping[str, Any], trials: Iterable[Trial] | None) -> None:
+def _line(trial: Trial) -> str:
+    return f"{json.dumps(dataclasses.asdict(trial))}\n"
+
+
+def _write_plan(
+    root: Path,
+    suite: Suite,
+    host: Mapping[str, Any],
+    trials: Iterable[Trial] | None,
+    tuning: Mapping[str, Any] | None,
+) -> None:
     import tomli_w
 
     try:
+        if tuning is not None:
+            durable.write(root / TUNE, json.dumps(tuning, indent=1))
         durable.write(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)))
         durable.write(root / HOST, json.dumps(host, indent=1))
-        lines = (f"{json.dumps(dataclasses.asdict(trial))}\n" for trial in trials or plan.trials(suite))
-        durable.write_pieces(root / PLAN, lines)
+        durable.write_pieces(root / PLAN, map(_line, trials or plan.trials(suite)))
         with suppress(PermissionError):  # a folder that may be entered and not read
             durable.sync(root.absolute().parent)
     except OSError as error:

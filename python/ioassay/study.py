@@ -32,7 +32,10 @@ MAX_TRIALS = 1_000_000
 """More than this is a slip of the pen: a null trial takes ten milliseconds, a real one seconds."""
 _FACTOR_NAME = re.compile(r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)?$")
 _TRIAL_PARTS = ("target", "run")
-_COLUMNS = {"run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"}
+_COLUMNS = {
+    *("run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"),
+    "search",
+}
 """Columns of the frame of trials, beside which each factor is a column of its own."""
 _NAME = r"^\w[\w.-]*$"
 
@@ -164,6 +167,10 @@ class Watch(_Strict):
     twins: bool = False
     """Run each trial twice, side by side in random order: once with the witness and once without it, so that its
     effect is known. What is analysed is then the trial without it; the verdict is that of its twin."""
+    calls: bool | dict[str, list[Level]] = False
+    """Run each point once more, right after its first repetition, with every system call counted by name. Its speeds
+    are not used, so that nothing is paid for it where speeds are measured. A table names levels of factors, and only
+    points that have one of them for each factor named are run once more: `calls = { workers = [1, 4] }`."""
 
     @model_validator(mode="after")
     def _needs_witness(self) -> Watch:
@@ -177,6 +184,8 @@ class Analysis(_Strict):
 
     responses: list[str] = Field(default_factory=list)
     questions: list[str] = Field(default_factory=list)
+    lead: Literal["shape", "peak"] = "shape"
+    """What the summary begins with: what the responses do over the factors, or where the best of the first lies."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 
@@ -197,6 +206,7 @@ class Scale(_Strict):
     target: Table = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(default_factory=dict)
     run: Table = Field(default_factory=dict)
+    watch: Table = Field(default_factory=dict)
 
 
 class Study(_Strict):
@@ -226,11 +236,10 @@ class Study(_Strict):
         _check_factors(self.factors)
         _check_cases(self.case, self.factors)
         _check_run(self)
-        names = [figure.name for figure in self.figures]
-        if doubled := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
+        _check_calls(self)
+        _check_figures(self.figures)
         points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
-        trials = points * self.max_repetitions * self.runs_per_trial
+        trials = points * (self.max_repetitions * self.runs_per_trial + bool(self.watch.calls))
         if trials > MAX_TRIALS:
             raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
         return self
@@ -310,6 +319,21 @@ def _check_run(study: Study) -> None:
             raise ValueError(f"{place}: {near(key, Run.model_fields) if unknown else complaint(first)}") from None
 
 
+def _check_calls(study: Study) -> None:
+    """That levels are named of factors that there are. Levels that a factor has lost (`--factor`) are no error."""
+    named = study.watch.calls if isinstance(study.watch.calls, dict) else {}
+    known = [*study.factors, *(["case"] if study.case else [])]
+    if unknown := [name for name in named if name not in known]:
+        wanted = f"wanted one of {', '.join(known)}" if known else "wanted true: the study has no factors"
+        raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}")
+
+
+def _check_figures(figures: list[Figure]) -> None:
+    names = [figure.name for figure in figures]
+    if doubled := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
+
+
 class Suite(_Strict):
     """Several studies that make one run and one report. A single study is a suite of one."""
 
@@ -317,9 +341,12 @@ class Suite(_Strict):
     title: str
     description: str = ""
     studies: list[Study]
+    figures: list[Figure] = Field(default_factory=list)
+    """Figures of several studies at once; those of one study are its own."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Suite:
+        _check_figures(self.figures)
         if not self.studies:
             raise ValueError("has no studies")
         names = [study.name for study in self.studies]

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ioassay import host, process, witness
 from ioassay.conditions import Conditions, Hold
@@ -29,7 +30,7 @@ from ioassay.worker import Computed
 
 _LEAST_SPACE_BYTES = 2**16
 """A record and a tool's smallest results."""
-_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin")
+_KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin", "calls")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
     if lost := sorted(parsed.metrics.keys() - metrics.keys()):
         warnings = [*warnings, Warning_("not-a-number", f"{', '.join(lost)}: not a finite number, so left out")]
     record = Record(
-        trial={key: value for key, value in dataclasses.asdict(trial).items() if key in _KEPT},
+        trial=_kept(trial),
         status=parsed.status,
         reason=parsed.reason,
         started_unix_s=run.started_unix_s,
@@ -106,6 +107,12 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
     )
     store.write(record, parsed.buckets, parsed.series, run.samples, run.seen)
     return record
+
+
+def _kept(trial: Trial) -> dict[str, Any]:
+    """What a record says of its trial."""
+    said = dataclasses.asdict(trial)
+    return {key: said[key] for key in _KEPT} | ({"search": trial.search} if trial.search else {})
 
 
 def _require_space(store: RunStore) -> None:
@@ -156,7 +163,6 @@ class _Watched:
         sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
         for name, text in command.files.items():
             (raw / name).write_text(text)
-        level = OFF if self.trial.twin else self.bench.study.watch.witness
 
         def held(pid: int) -> None:
             hold.apply(pid)
@@ -169,9 +175,9 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with witness.watching(level, host.devices(load.path), raw) as watching:
+            with self._watching(host.devices(load.path), raw) as watching:
                 outcome = process.run(
-                    command.argv,
+                    watching.command(command.argv),
                     stdout=raw / "stdout",
                     stderr=raw / "stderr",
                     timeout_s=timeout_s,
@@ -181,10 +187,27 @@ class _Watched:
                     on_ended=ended,
                 )
                 self.seen = watching.observation(outcome)
-                return outcome
+                return _with_tasks(outcome, self.seen)
         finally:
             self.samples, self.cost = sampler.stop()
             self.warnings = [*sampler.warnings, *_witness_warnings(self.seen)]
+
+    def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
+        if not self.trial.calls:
+            return witness.watching(OFF if self.trial.twin else self.bench.study.watch.witness, devices, raw)
+        try:
+            return witness.counting(devices, raw)
+        except ToolError as error:
+            raise ConditionError(str(error)) from None
+
+
+def _with_tasks(outcome: Outcome, seen: Observation | None) -> Outcome:
+    """The outcome with the processes and threads that there were, where these were counted."""
+    if seen is None or seen.threads is None or not seen.processes:
+        return outcome
+    return dataclasses.replace(
+        outcome, processes=seen.processes - seen.threads, threads=seen.threads, most_alive=seen.most_alive
+    )
 
 
 def _unused(trial: Trial, wanted: Conditions) -> list[Warning_]:
@@ -209,7 +232,9 @@ def _judged(parsed: Parsed, outcome: Outcome | None, over_memory: str) -> Parsed
     """The driver's reading, with what only the runner saw: processes left behind, or ended for a limit of memory."""
     warnings = list(parsed.warnings)
     if outcome is not None and outcome.leftovers:
-        text = f"{len(outcome.leftovers)} processes were still alive when the tool ended, and were ended"
+        count = len(outcome.leftovers)
+        were = f"{count} processes were" if count > 1 else "a process was"
+        text = f"{were} still alive when the tool ended, and ended by the lab"
         warnings.append(Warning_("processes-left-behind", text))
     if over_memory and parsed.status != FAILED:
         warnings.append(Warning_("memory-limit-reached", over_memory))

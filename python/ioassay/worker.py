@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay import process
+from ioassay import partner
 from ioassay.drivers import driver
 from ioassay.errors import ToolError
 from ioassay.record import FAILED
@@ -51,7 +51,7 @@ def serve(parent: int) -> None:
 
     The first answer, before any call, says that the worker is ready.
     """
-    process.end_with(parent)
+    partner.end_with(parent)
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)

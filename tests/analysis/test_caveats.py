@@ -100,6 +100,21 @@ def test_a_full_device_and_stolen_time_are_seen_in_the_samples(lab: Any) -> None
     assert found["steal"].evidence["largest_percent"] == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize(("idle", "told"), [(50.0, True), (74.0, False)])
+def test_others_on_the_processors_are_told_from_the_load_itself(lab: Any, idle: float, told: bool) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        states = (("idle", idle), ("user", 100 - idle))
+        samples = [("cpu", f"all.{state}", t, share * t) for t in (0.0, 5.0, 10.0) for state, share in states]
+        own = {"usr_time": 9.9, "sys_time": 0.1, "real_time": 10.0}  # one of four processors
+        return {"read.bw": 1e8 + 1e5 * repetition, **own, "_samples": samples}
+
+    found = raised(lab, measure, host={"cpu": {"cpus": 4}})
+    assert ("contended" in found) is told
+    if told:
+        assert found["contended"].evidence["largest_percent"] == pytest.approx(25)
+        assert found["contended"].severity == "warning"
+
+
 def test_saturation_over_queue_depth_is_named(lab: Any) -> None:
     rng = np.random.default_rng(3)
     found = raised(
@@ -121,6 +136,19 @@ def test_the_host_s_doubts(lab: Any) -> None:
     assert "hpet" in found["clock"].text
     assert "powersave" in found["governor"].text
     assert "governor" not in raised(lab, host=host)
+
+
+def test_a_processor_fewer_under_some_conditions_is_said_beside_what_they_are_compared_with(lab: Any) -> None:
+    warned = [("affinity-narrowed", "run.scheduler = fifo:99: runs on 1-3, since processor 0 is left to the lab")]
+
+    def measure(point: Any, repetition: int, everywhere: bool = False) -> dict[str, Any]:
+        real_time = everywhere or point["run.scheduler"] == "fifo:99"
+        return {"read.bw": 1e8 + repetition, **({"_warnings": warned} if real_time else {})}
+
+    factors = {"run.scheduler": ["other", "fifo:99"]}
+    doubt = raised(lab, measure, factors=factors)["fewer-processors"]
+    assert "fifo:99 ran on one processor fewer than" in doubt.text and "other" in doubt.text
+    assert "fewer-processors" not in raised(lab, lambda p, r: measure(p, r, everywhere=True), factors=factors)
 
 
 def test_a_pause_in_the_run_is_named(lab: Any) -> None:

@@ -66,7 +66,7 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
     told = " ".join(found.statistics["conclusion"])
     assert "With sequential access (rw), total bandwidth falls with write share" in told
     assert "With random access (randrw), total bandwidth rises with write share" in told
-    assert "times as high at sequential access (rw) as at random access (randrw)" in told
+    assert "times as high with sequential access (rw) as with random access (randrw)" in told
     assert found.statement.startswith("Total bandwidth falls with write share, from 4")
     assert ", but rises with write share, from " in found.statement
     shapes = {str(fact["where"]): fact["shape"] for fact in found.statistics["facts"] if "shape" in fact}
@@ -167,6 +167,19 @@ def test_a_summary_is_short_and_tells_what_behaves_alike_together(lab: Any) -> N
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
-def test_nothing_measured_is_no_conclusion(lab: Any) -> None:
+def test_nothing_measured_is_said_with_its_reason(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2]})
-    assert conclude.analyse(lab.records(lab.run(study, lambda *_: None, 2)), study) == []
+    (found,) = conclude.analyse(lab.records(lab.run(study, lambda *_: None, 2)), study)
+    assert found.statement == "Nothing was measured; all 4 trials failed: the tool crashed."
+    assert found.statistics["not_measured"][0]["points"] == [{"numjobs": 1}, {"numjobs": 2}]
+
+
+def test_levels_that_are_missing_stand_in_the_summary(lab: Any) -> None:
+    study = lab.study(factors={"rw": ["rw", "randrw"], "run.scheduler": ["other", "fifo:99", "idle"]})
+
+    def measure(point: Any, repetition: int) -> Any:
+        return None if point["run.scheduler"] == "fifo:99" else {"read.bw": 1e8 + repetition}
+
+    (found,) = conclude.analyse(lab.records(lab.run(study, measure, 2)), study)
+    said = found.statistics["summary"][-1]
+    assert said == "Not measured: fifo (priority 99); 4 trials failed: the tool crashed."

@@ -81,7 +81,7 @@ def test_what_was_not_witnessed_is_said_in_one_sentence(lab: Any) -> None:
 def test_trials_without_claims_say_what_the_kernel_saw(lab: Any) -> None:
     records, study = run(lab)
     found = only(replace(records, claims={}), study)
-    assert "claimed nothing" in found.statement and "1 MiB" in found.statement
+    assert "claims no I/O" in found.statement and "1 MiB" in found.statement
 
 
 def test_computed_trials_are_not_asked(lab: Any) -> None:

@@ -69,11 +69,49 @@ def test_a_restriction_stands_before_its_sentence() -> None:
         ("rw", "randread", "random reads"),
         ("rw", "trim", "rw = trim"),
         ("case", "mixed", "mixed"),
-        ("target.policy", "lru", "target.policy = lru"),
+        ("target.policy", "lru", "policy of the target = lru"),
+        ("run.scheduler", "fifo:99", "fifo (priority 99)"),
+        ("run.scheduler", "other", "other"),
+        ("run.nice", 5, "niceness 5"),
+        ("cache-fence", True, "with cache fence"),
+        ("cache-fence", False, "without cache fence"),
+        ("direct", True, "direct"),
+        ("cpu-method", "int64", "method int64"),
+        ("cpu-load", "50%", "--cpu-load 50 %"),
+        ("hdd-bytes", "10MB", "--hdd-bytes 10 MB"),
+        ("sched-deadline", 120000, "a deadline of 120 µs"),
+        ("zlib-mem-level", 9, "memory level 9"),
+        ("l1cache-sets", 1, "1 cache set"),
+        ("fsync", True, "with fsync"),
     ],
 )
 def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None:
     assert wording.level_of(factor, level) == told
+
+
+@pytest.mark.parametrize(
+    ("factor", "told"),
+    [
+        ("run.scheduler", "scheduling policy"),
+        ("run.memory_limit", "memory limit"),
+        ("target.size", "size of the target"),
+        ("target.extent_size", "extent size of the target"),
+        ("run.something_new", "something new of the run"),
+        ("cpu-load", "--cpu-load"),
+        ("fsync", "fsync"),
+    ],
+)
+def test_factors_are_told_in_words_and_unknown_options_as_they_are_typed(factor: str, told: str) -> None:
+    assert wording.factor(factor) == told
+
+
+def test_a_level_is_a_place_with_its_own_preposition() -> None:
+    assert wording.at("workers", 4) == "at 4 workers"
+    assert wording.at("run.scheduler", "rr:99") == "under rr (priority 99)"
+    assert wording.at("cache-fence", False) == "without cache fence"
+    where = {"cache-fence": False, "cpu-method": "int16", "workers": 4}
+    assert wording.placed(where, "Rate falls.") == "Without cache fence, with method int16, 4 workers, rate falls."
+    assert wording.both("cache-fence", False, True) == "runs with and without cache fence"
 
 
 def test_a_range_says_its_unit_once_and_never_goes_below_nothing() -> None:

@@ -153,6 +153,16 @@ def test_a_run_whose_trials_all_failed_has_a_page_and_ends_with_1(
     assert "and 3 others" in told.err
 
 
+def test_a_run_whose_trials_were_all_skipped_says_why(ioassay: Any, null_study: Path) -> None:
+    done = ioassay("run", null_study, "--set", "skip_share=1", "--output", "run", "--json")
+    assert (done.code, done.json["trials"]["skipped"], done.json["failures"]) == (0, 4, [])
+    (skip,) = done.json["skips"]
+    assert skip["trials"] == 4 and "skip_share" in skip["reason"]
+    told = ioassay("report", "run")
+    assert told.err.count("skipped:") == 1
+    assert "and 3 others" in told.err and "skip_share" in told.err
+
+
 def test_runs_that_share_nothing_are_not_compared(ioassay: Any, a_run: Path, tmp_path: Path, null_study: Path) -> None:
     done = ioassay("run", null_study, "--set", "title=Other", "--factor", "x=7", "--output", "other", "--json")
     assert done.code == 0

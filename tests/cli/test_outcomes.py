@@ -138,6 +138,7 @@ def test_equal_runs_compare_and_a_regression_ends_with_1(work: Path) -> None:
 def test_sql_answers_and_reaches_no_other_file(work: Path) -> None:
     found = result("sql", "A", "B", "SELECT run, count(*) AS n FROM trials GROUP BY ALL ORDER BY run", cwd=work)
     assert found["rows"] == [{"run": "A", "n": 6}, {"run": "B", "n": 6}]
+    assert result("sql", "A", "B", "SELECT count(name) AS n FROM calls", cwd=work)["rows"] == [{"n": 0}]
     refused = ioassay("sql", "A", f"SELECT * FROM read_text('{work}/A.json')", cwd=work)
     assert refused.returncode == 2
     assert "the query failed" in refused.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,21 @@ def test_direct_reads_are_counted_as_fio_counts_them(engine: list[str], folder: 
     read = sum(part["calls"]["bytes"] for part in found["block"] if part["own"] and part["kind"] == "read")
     assert read >= SIZE
     assert found["verdict"].startswith("CONFIRMED"), found["explanation"]
+
+
+@pytest.mark.bpf
+def test_system_calls_are_told_by_name(tmp_path: Path) -> None:
+    program = "import os, threading\nfor _ in range(2345): os.getppid()\nt = threading.Thread(); t.start(); t.join()"
+    argv = ["--level", "syscalls", "--", sys.executable, "-c", program]
+    found = witness(tmp_path, *argv)
+    assert found["calls"]["getppid"] == 2345 and found["calls"]["execve"] == 1
+    assert found["call_errors"]["openat"] + found["call_errors"].get("newfstatat", 0) > 0
+    assert (found["processes"], found["threads"], found["most_alive"]) == (2, 1, 2)
+    told = subprocess.run([*IOASSAY, "witness", *argv], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^System calls, the 8 most frequent of \d+ kinds:$", told, re.MULTILINE)
+    assert re.search(r"^getppid +2,345 +[\d,]+ +0$", told, re.MULTILINE), told
+    assert "2 tasks (1 thread of them) followed" in told
+    assert witness(tmp_path, "--level", "block", "--", "true")["calls"] == {}
 
 
 @pytest.mark.root

@@ -17,7 +17,7 @@ import pytest
 from ioassay import conditions, living, process, settings
 from ioassay.cli.doctor import doctor
 from ioassay.conditions import Conditions, Hold, asked, cgroup, policy
-from ioassay.errors import ConditionError
+from ioassay.errors import ConditionError, ToolError
 from ioassay.roles import Outcome
 from ioassay.settings import restore
 
@@ -104,6 +104,22 @@ def test_a_real_time_load_leaves_a_processor_to_the_lab(tmp_path: Path) -> None:
     (warning,) = hold.warnings
     assert warning.code == "affinity-narrowed"
     assert warning.remedy == f"set run.affinity = '{asked.listed(ALLOWED[1:])}'"
+
+
+def test_a_child_that_ends_while_it_is_held_is_a_failure_of_its_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = policy.put
+
+    def ended(pid: int, *rest: Any) -> None:
+        put(pid, *rest)
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        monkeypatch.setattr(policy, "found", lambda pid: os.sched_getscheduler(2**22 + 1))
+
+    monkeypatch.setattr(policy, "put", ended)
+    with pytest.raises(ToolError, match="run.nice = 5: the process was ended before it began"):
+        run(tmp_path, Conditions(nice=5), "true")
 
 
 @several

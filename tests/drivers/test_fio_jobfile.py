@@ -259,3 +259,24 @@ def test_sections_of_a_group_keep_their_own_results(tmp_path: Path) -> None:
     metrics = Fio().parse(trial, ended, tmp_path / "raw").metrics
     assert metrics["a/read.bytes"] == metrics["b/write.bytes"] == 2**20
     assert "a/write.bytes" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("lines", "name", "value"),
+    [
+        ("iodepth=4\n[a]\n[b]", "iodepth", "4"),
+        ("[a]\nblocksize=8k\n[b]\nbs=8k", "bs", "8k"),
+        ("[a]\nbs=16KiB", "bs", "16000"),
+        ("[a]\nrw=read", "iodepth", None),
+    ],
+)
+def test_what_a_job_file_fixes_is_told_as_a_study_would_write_it(lines: str, name: str, value: str | None) -> None:
+    params = {"job": f"[global]\n{lines}", "job_path": "/nowhere/my.fio", "job_folder": "/nowhere"}
+    assert jobfile.fixed(params, name) == value
+
+
+def test_jobs_that_differ_fix_nothing_and_a_study_is_no_job_file() -> None:
+    params = {"job": "[a]\nbs=4k\n[b]\nrw=read", "job_path": "/nowhere/my.fio", "job_folder": "/nowhere"}
+    with pytest.raises(StudyError, match="its jobs set 'bs' to 4k, nothing"):
+        jobfile.fixed(params, "bs")
+    assert jobfile.fixed({"bs": "4k"}, "bs") is None

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +14,7 @@ import pytest
 
 from ioassay import process
 from ioassay.drivers.stress_ng import StressNg
-from ioassay.record import OK, SKIPPED
+from ioassay.record import FAILED, OK, SKIPPED
 from ioassay.roles import Load, Outcome, Parsed, Trial
 
 pytestmark = pytest.mark.stress
@@ -30,7 +35,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> StressNg:
 
 
 def run(
-    driver: StressNg, params: dict[str, Any], raw: Path, folder: Path | None = None, timeout_s: float | None = None
+    driver: StressNg,
+    params: dict[str, Any],
+    raw: Path,
+    folder: Path | None = None,
+    timeout_s: float | None = None,
+    on_held: Callable[[int], None] | None = None,
 ) -> tuple[Parsed, Outcome]:
     """Run one trial as `ioassay.run` would."""
     raw.mkdir(exist_ok=True)
@@ -43,6 +53,7 @@ def run(
         stderr=raw / "stderr",
         timeout_s=timeout_s or command.timeout_s,
         cwd=command.cwd,
+        on_held=on_held,
     )
     return driver.parse(trial, outcome, raw), outcome
 
@@ -100,3 +111,21 @@ def leads_to(link: Path, folder: Path) -> bool:
         return link.readlink() == folder
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, FAILED), (signal.SIGSEGV, FAILED)])
+def test_a_worker_that_others_end_is_a_failure(
+    driver: StressNg, tmp_path: Path, number: signal.Signals, status: str
+) -> None:
+    def end_a_worker(pid: int) -> None:
+        while not (workers := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(int(workers[0]), number)
+
+    def on_held(pid: int) -> None:
+        threading.Thread(target=end_a_worker, args=(pid,)).start()
+
+    parsed, outcome = run(driver, {"stressor": "cpu", "workers": 2, "timeout": 2}, tmp_path, on_held=on_held)
+    assert parsed.status == status, parsed
+    assert outcome.leftovers == ()

@@ -55,6 +55,17 @@ def test_bogo_operations_and_times_are_those_of_the_yaml(version: str) -> None:
     assert found.metrics["rss_max"] % 1024 == 0
 
 
+def test_processes_that_the_witness_saw_are_told_and_nothing_is_made_up(version: str, tmp_path: Path) -> None:
+    params = {"stressor": "cpu", "workers": 2, "timeout": "1s"}
+    seen = read(version, tmp_path, params, processes=7, threads=4, most_alive=9)
+    assert seen.status == OK, seen.reason
+    told = {name: seen.metrics[name] for name in ("processes", "sub_processes", "threads", "tasks_at_once")}
+    assert told == {"processes": 7, "sub_processes": 4, "threads": 4, "tasks_at_once": 9}
+    assert all(metrics.known(name) for name in told)
+    unseen = read(version, tmp_path, params)
+    assert not unseen.metrics.keys() & told.keys() and unseen.metrics["workers_started"] == 2
+
+
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
@@ -136,6 +147,18 @@ def test_want_of_resources_is_skipped_only_where_stress_ng_says_that_it_skips(ve
     assert read(version, tmp_path, CPU, log, yaml="", exit_code=3).status == FAILED
 
 
+def test_what_stress_ng_skips_after_some_workers_had_begun_is_skipped(version: str, tmp_path: Path) -> None:
+    log = LINE.format("info", "cpu: cannot test accounting on available devices, skipping stressor")
+    assert read(version, tmp_path, CPU, log, exit_code=3).status == SKIPPED
+    assert read(version, tmp_path, CPU, log, exit_code=2).status == FAILED
+
+
+def test_a_complaint_of_several_workers_is_quoted_once(version: str, tmp_path: Path) -> None:
+    log = LINE.format("fail", "cpu: is wrong") * 3 + LINE.format("fail", "cpu: is odd")
+    found = read(version, tmp_path, CPU, log, exit_code=2)
+    assert found.reason.endswith("(exit status 2): cpu: is wrong; cpu: is odd")
+
+
 def test_a_trial_that_took_too_long_says_what_to_raise(version: str, tmp_path: Path) -> None:
     found = read(version, tmp_path, CPU, timed_out=True, exit_code=None, signal=9)
     assert found.status == FAILED and "raise run.timeout" in found.reason
@@ -198,6 +221,10 @@ def test_damaged_results_never_raise(version: str, tmp_path: Path, seed: int) ->
         ("mb-per-sec-copy-rate", "copy_rate_mb_per_s"),
         ("-compression-ratio", "compression_ratio"),
         ("nanosecs-per-mlock-call", "nanosecs_per_mlock_call"),
+        ("mb-written-per-sec", "written_mb_per_s"),
+        ("ns-duration-per-schedyield-call", "nanosecs_per_schedyield_call"),
+        ("nanosecs-to-start-a-pthread", "to_start_a_pthread_in_nanosecs"),
+        ("-of-2048-pthreads-created", "percent_of_2048_pthreads_created"),
         ("%", "unnamed"),
     ],
 )

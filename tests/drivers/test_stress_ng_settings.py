@@ -115,7 +115,7 @@ def test_files_go_to_a_folder_that_is_the_target(driver: StressNg) -> None:
 def test_without_a_timeout_it_runs_ten_seconds_or_to_the_number_of_its_operations(driver: StressNg) -> None:
     assert "--timeout=10" in argv(driver, {"stressor": "pipe"})
     assert not any(word.startswith("--timeout") for word in argv(driver, {"stressor": "pipe", "pipe-ops": 100}))
-    assert driver.estimate({"stressor": "pipe", "timeout": "3s"}, {}).seconds == 3
+    assert 3 < driver.estimate({"stressor": "pipe", "timeout": "3s"}, {}).seconds < 4
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 def layers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Every single view, however deep, with the data that it shares with its neighbours."""
     shared = {"data": spec["data"]} if "data" in spec else {}
-    parts = [part for key in ("layer", "vconcat", "hconcat") for part in spec.get(key, ())]
+    parts = [part for key in ("layer", "concat", "vconcat", "hconcat") for part in spec.get(key, ())]
     for part in parts:
         yield from layers({**shared, **part})
     if not parts:

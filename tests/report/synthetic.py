@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,50 @@ def run(
         series=series(trials, random_),
         samples=samples(trials, seed),
         warnings=warnings(trials),
+        calls=calls(trials),
         planned={table["name"]: len(points(table)) * repetitions for table in studies},
     )
+
+
+def as_search(records: RecordSet, constraint: Mapping[str, Any] | None = None) -> RecordSet:
+    """The study of jobs as if it were a search for read bandwidth: each block of repetitions had another purpose."""
+    ends = pl.col("numjobs").is_in([1, 8])
+    purposes = [
+        pl.when(pl.col("numjobs") == 1).then(pl.lit("default")).otherwise(pl.lit("explore")),
+        pl.lit("refine"),
+        pl.lit("repeat"),
+        pl.when(ends).then(pl.lit("confirm")).otherwise(pl.lit("pruned")),
+        pl.when(ends).then(pl.lit("confirm")).otherwise(pl.lit("short")),
+    ]
+    search = pl.coalesce(
+        pl.when(pl.col("repetition") == repetition).then(purpose) for repetition, purpose in enumerate(purposes)
+    )
+    tuning = {
+        "metric": "read.bw",
+        "maximize": True,
+        "constraints": [constraint] if constraint else [],
+        "points": 5,
+        "axes": [{"name": "numjobs", "levels": JOBS, "numbers": JOBS, "log": False}],
+        "default": {"numjobs": 1},
+        "margin": 0.05,
+        "found": {"ended": "trials", "asked": 15, "winner": {"numjobs": 8}, "feasible": True},
+    }
+    return replace(records, trials=records.trials.with_columns(search=search), tuning=tuning)
+
+
+def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
+    """The system calls of every trial of a study of jobs that went well; reads and writes grow with the jobs."""
+    rare = {f"rare{place}": 3.0 for place in range(9)}
+    rows = []
+    for row in trials:
+        if row["status"] == "ok" and "numjobs" in row:
+            rates = {"pread64": 4000.0 * row["numjobs"], "pwrite64": 2000.0 * row["numjobs"], "mmap": 40.0, **rare}
+            for name, rate in rates.items():
+                key = (row["study"], row["trial"], row["numjobs"], name)
+                rows.append((*key, round(10 * rate), round(rate) if name == "mmap" else 0, rate, "bpf"))
+    text, number = pl.String(), pl.Int64()
+    schema = {"study": text, "trial": text, "numjobs": number, "name": text, "count": number, "errors": number}
+    return pl.DataFrame(rows, schema={**schema, "per_second": pl.Float64(), "by": text}, orient="row")
 
 
 def points(table: Mapping[str, Any]) -> list[dict[str, Any]]:

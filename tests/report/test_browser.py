@@ -14,7 +14,7 @@ from ioassay.analysis.everything import analyse_all
 from ioassay.record import RecordSet
 
 pytestmark = pytest.mark.browser
-FIGURES = 17
+FIGURES = 19
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 

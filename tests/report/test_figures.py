@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import altair
 import pytest
 import synthetic
-from charts import layers, mark
+from charts import layers, mark, rows
 
 from ioassay import catalogue
 from ioassay.errors import StudyError
@@ -21,13 +22,16 @@ from ioassay.report.figures import automatic
 EXAMPLES: dict[str, dict[str, Any]] = {
     "bar": {"y": "read.bw"},
     "box": {"y": "read.bw"},
+    "calls": {},
     "cdf": {"direction": "read", "latency": "lat"},
     "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
+    "multiples": {"studies": ["jobs"]},
     "order": {"y": "read.bw"},
     "scaling": {"x": "numjobs", "y": "read.bw"},
+    "search": {},
     "series": {"y": "read.bw"},
     "stack": {},
     "timeline": {},
@@ -43,6 +47,11 @@ PUBLISHED = {
 }
 
 
+def records_for(kind: str, records: RecordSet) -> RecordSet:
+    """A search is a run of its own."""
+    return synthetic.as_search(records) if kind == "search" else records
+
+
 def example(kind: str) -> dict[str, Any]:
     return {"kind": kind, "name": f"a_{kind}", **EXAMPLES[kind]}
 
@@ -53,7 +62,7 @@ def test_there_is_an_example_of_every_kind() -> None:
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path: Path) -> None:
-    drawn = figures.draw(suite, suite.studies[3], example(kind))
+    drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
     assert drawn.problem == ""
     assert drawn.title
     assert drawn.description.startswith(drawn.title)
@@ -67,7 +76,7 @@ def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path:
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: RecordSet, lost: RecordSet, kind: str) -> None:
     for records in (suite, lost):
-        drawn = figures.draw(records, records.studies[3], example(kind))
+        drawn = figures.draw(records_for(kind, records), records.studies[3], example(kind))
         altair.Chart.from_dict(dict(drawn.spec), validate=True)
 
 
@@ -82,7 +91,8 @@ def test_a_figure_whose_trials_all_failed_says_so(lost: RecordSet, kind: str) ->
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_charts_name_only_roles_that_both_schemes_colour(suite: RecordSet, kind: str) -> None:
-    drawn = figures.draw(suite, suite.studies[3], example(kind))
+    drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
+    assert all(rows(layer) for layer in layers(drawn.spec)), "an empty layer makes Vega warn on the console"
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
     assert used <= theme.config()["style"].keys()
     assert theme.config().keys() == theme.config(dark=True).keys()
@@ -97,7 +107,7 @@ def test_an_unknown_key_is_refused_with_those_that_are_known(kind: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, cdf"):
+    with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, calls, cdf"):
         figures.check({"name": "s", "figures": [{"kind": "pie", "name": "a"}]})
 
 
@@ -117,7 +127,14 @@ def test_the_built_in_studies_ask_for_all_published_figures() -> None:
 
 def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite: RecordSet) -> None:
     names = {study["name"]: [table["name"] for table in automatic.tables(suite, study)] for study in suite.studies}
-    assert names["block-size"] == ["read_bw_by_bs", "write_bw_by_bs", "read_lat_cdf", "write_lat_cdf"]
+    assert names["block-size"] == [
+        "read_bw_by_bs",
+        "write_bw_by_bs",
+        "read_lat_cdf",
+        "write_lat_cdf",
+        "cpu_by_bs",
+        "timeline",
+    ]
     assert names["mixed-sizes"][0] == "read_bw_by_case"
     for table in automatic.tables(suite, suite.studies[2]):
         assert figures.draw(suite, suite.studies[2], table).problem == ""
@@ -125,11 +142,22 @@ def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite
     assert (table["kind"], table["x"], table["color"]) == ("trend", "rwmixwrite", "rw")
 
 
+def test_workers_get_their_scaling_and_what_was_watched_is_shown(suite: RecordSet) -> None:
+    tables = automatic.tables(suite, suite.studies[3])
+    kinds = ["scaling", "scaling", "cdf", "cdf", "stack", "timeline", "calls"]
+    assert [table["kind"] for table in tables] == kinds
+    assert tables[5]["panels"] == ["cpu", "disk"]
+    for table in tables:
+        assert figures.draw(suite, suite.studies[3], table).problem == ""
+    unwatched = replace(suite, samples=suite.samples.clear(), calls=suite.calls.clear())
+    assert [table["kind"] for table in automatic.tables(unwatched, suite.studies[3])] == kinds[:4]
+
+
 def test_a_study_of_one_condition_shows_its_run_order(tmp_path: Path) -> None:
     study = synthetic.study("one", "One", {}, [], rw="randrw")
     records = synthetic.run(tmp_path, [study], 4)
     tables = automatic.tables(records, study)
-    assert [table["kind"] for table in tables] == ["order", "order"]
+    assert [table["kind"] for table in tables] == ["order", "order", "timeline"]
     assert figures.draw(records, study, tables[0]).problem == ""
 
 

@@ -199,7 +199,7 @@ def test_figures_of_a_run_that_failed_are_placeholders_named_in_the_result(lost:
     paths = report.build(records, analyse_all(records), tmp_path / "report", title="Lost")
     assert all("none of the 5 trials went well" in figure.problem for figure in paths.figures)
     assert all(figure.png.exists() for figure in paths.figures)
-    assert "Figure &#39;task4_numjobs_bw_r&#39; has nothing to show" in paths.page.read_text()
+    assert re.search(r"figures \([^)]*task4_numjobs_bw_r[^)]*\) have nothing to show", paths.page.read_text())
 
 
 def test_a_run_without_any_record_still_has_its_page(tmp_path: Path) -> None:
@@ -239,3 +239,26 @@ def test_building_twice_replaces_the_page(tmp_path: Path) -> None:
         paths = report.build(records, [], tmp_path / "report", title=title)
     assert "<title>Second" in paths.page.read_text()
     assert sorted(path.name for path in paths.page.parent.iterdir()) == ["figures", "findings.json", "index.html"]
+
+
+def test_what_all_studies_come_to_stands_at_the_top_and_once(tmp_path: Path) -> None:
+    records = small_run(tmp_path)
+    table = Table(["Sweep", "Best"], [["the sweep of workers", "4 workers"]])
+    found = [
+        Finding("", "peaks", "", "Best values", "A best value can be told in one.", tables=[table]),
+        Finding("", "unclaimed", "", "What the kernel can say", "The tool claims no I/O."),
+        Finding(
+            "mixed-sizes",
+            "verdict",
+            "",
+            "Verdict",
+            "Said by the run already.",
+            statistics={"claims": 0},
+            severity="info",
+        ),
+    ]
+    text = report.build(records, found, tmp_path / "report", title="All").page.read_text()
+    shown = " ".join(" ".join(Elements(text).text).split())
+    assert shown.index("A best value can be told in one.") < shown.index("the sweep of workers")
+    assert shown.index("the sweep of workers") < shown.index("The tool claims no I/O.")
+    assert shown.count("The tool claims no I/O.") == 1 and "Other findings" not in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +99,22 @@ def test_perfect_scaling_starts_at_the_first_level_and_ends_in_the_picture() -> 
     assert max(row["y"] for row in ideal) <= 410 * 1.1
 
 
-def test_a_corner_has_a_band_and_its_place_in_words_but_no_law() -> None:
+def test_a_corner_has_a_band_its_place_in_words_and_a_law_up_to_there() -> None:
     drawn = draw(run(with_corner()))
     ((band,),) = [rows(layer) for layer in styled(drawn.spec, "window")]
     assert (band["x"], band["end"]) == (4, 16)
-    assert styled(drawn.spec, "fit") == []
+    (law,) = [rows(layer) for layer in styled(drawn.spec, "fit")]
+    assert (law[0]["x"], law[-1]["x"]) == (1, 4)
     said = subtitle(drawn.spec)
-    assert "shaded: as good as the best within noise" in said
-    assert "bends near 4" in said and "no law of scaling fits" in said
+    assert "shaded: as good as the best within noise or 5 %" in said
+    assert "bends near 4" in said and "up to the plateau: " in said
+
+
+def test_a_curve_that_still_rises_has_no_band_and_says_so() -> None:
+    rng = np.random.default_rng(5)
+    drawn = draw(run(lambda point: 100 * point["workers"] * rng.lognormal(0, 0.01)))
+    assert styled(drawn.spec, "window") == []
+    assert "no plateau: " in subtitle(drawn.spec)
 
 
 def test_noise_alone_has_neither_band_nor_law() -> None:
@@ -120,6 +129,33 @@ def test_parts_can_be_left_out() -> None:
     for style in ("reference", "fit", "window", "repetition"):
         assert styled(drawn.spec, style) == []
     assert "law" not in subtitle(drawn.spec)
+
+
+@pytest.mark.parametrize(("cpus", "marked"), [(4, True), (16, True), (1, False), (64, False), (None, False)])
+def test_hardware_threads_are_marked_where_they_lie_among_the_levels(cpus: int | None, marked: bool) -> None:
+    records = replace(run(with_corner()), host={"cpu": {"cpus": cpus}} if cpus else {})
+    notes = styled(draw(records).spec, "note")
+    assert [row["text"] for layer in notes for row in rows(layer)] == [f"{cpus} hardware threads"] * marked
+    assert styled(draw(records, threads=False).spec, "note") == []
+
+
+def test_requests_in_flight_are_not_set_against_hardware_threads() -> None:
+    measure = with_corner()
+    records = run(lambda point: measure({"workers": point["iodepth"]}), {"iodepth": WORKERS})
+    assert styled(draw(replace(records, host={"cpu": {"cpus": 4}}), x="iodepth").spec, "note") == []
+
+
+def test_the_best_level_has_a_ring_unless_none_can_be_told() -> None:
+    drawn = draw(run(falling_back()))
+    ((best,),) = [rows(layer) for layer in styled(drawn.spec, "best")]
+    assert best["y"] == max(row["y"] for row in rows(styled(drawn.spec, "mean")[0]))
+    rng = np.random.default_rng(3)
+    assert styled(draw(run(lambda point: 100 * rng.lognormal(0, 0.2))).spec, "best") == []
+
+
+def test_means_are_joined_where_no_law_leads_the_eye() -> None:
+    assert len(rows(styled(draw(run(with_corner())).spec, "joined")[0])) == 9
+    assert styled(draw(run(falling_back())).spec, "joined") == []
 
 
 def test_other_factors_have_to_be_fixed() -> None:

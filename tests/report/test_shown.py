@@ -61,6 +61,15 @@ def test_trials_whose_twins_count_are_listed_and_not_missing(suite: RecordSet, t
     assert [one for one in alerts.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
 
 
+def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
+    planned = {name: 2 * number for name, number in suite.planned.items()}
+    counting = replace(suite, counting=suite.trials.clone(), planned=planned)
+    listed = trials.trials(counting, tmp_path)
+    assert sum(row.point.endswith("counting system calls") for row in listed.rows) == suite.trials.height
+    assert [count.absent for count in listed.counts] == [0] * len(suite.studies)
+    assert not [one for one in alerts.alerts(counting, []) if one.code == "trials-absent"]
+
+
 def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
     rows = [row(name, metric, 2e6, [1e6, 3e6]) for name in "ab" for metric in ("read.bw", "write.bw")]
     shown = story.means(rows)
@@ -132,3 +141,23 @@ def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Re
     told = story.studies(suite, [], rows)[3]
     assert told.conclusion == []
     assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]
+
+
+def test_figures_that_are_missing_for_one_reason_are_one_alert() -> None:
+    from ioassay.report.figures import Drawn
+
+    def drawn(study: str, name: str, problem: str) -> Drawn:
+        return Drawn(study=study, name=name, kind="trend", title="", spec={}, description="", problem=problem)
+
+    found = alerts._missing_figures(
+        [drawn("s", "a", "none ran"), drawn("s", "b", "none ran"), drawn("t", "c", "none ran")]
+    )
+    assert [one.text for one in found] == [
+        "2 figures (a, b) have nothing to show: none ran",
+        "Figure 'c' has nothing to show: none ran",
+    ]
+
+
+def test_an_alert_that_begins_with_a_key_keeps_it_as_it_is_typed() -> None:
+    assert alerts.Alert("c", "run.scheduler = rr:99: runs on 1-3", "", "").sentence.startswith("run.scheduler")
+    assert alerts.Alert("c", "the disk is busy", "", "").sentence == "The disk is busy"

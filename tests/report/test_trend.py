@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -26,7 +27,12 @@ def values_at(records: RecordSet, bs: str) -> list[float]:
 
 
 def means(drawn: figures.Drawn) -> list[dict]:
-    return next(rows(layer) for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "point")
+    return [row for layer in points(drawn) for row in rows(layer)]
+
+
+def points(drawn: figures.Drawn) -> list[Any]:
+    """The layers of means, one a line."""
+    return [layer for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "point"]
 
 
 def with_values(records: RecordSet, **columns: list[float] | float) -> RecordSet:
@@ -94,11 +100,31 @@ def test_words_are_categories_without_line_or_regression() -> None:
     assert not [layer for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "line"]
 
 
+def test_long_levels_are_slanted_in_lines_that_keep_parentheses_whole() -> None:
+    policies = ["batch", "fifo:99", "idle", "other", "rr:99"]
+    study = synthetic.study("policies", "Policies", {"run.scheduler": policies}, [], rw="randrw")
+    drawn = draw(synthetic.run(synthetic.Path("."), [study], 2), 0, x="run.scheduler", width=200)
+    axis = next(layers(drawn.spec))["encoding"]["x"]["axis"]
+    assert axis["labelAngle"] == -35
+    assert '["fifo", "(priority\\u00a099)"]' in axis["labelExpr"]
+
+
 def test_a_colour_factor_gives_one_line_a_level(suite: RecordSet) -> None:
     drawn = draw(suite, 0, x="rwmixwrite", color="rw")
     assert {row["group"] for row in means(drawn)} == {"rw", "randrw"}
     assert "all levels" not in subtitle(drawn.spec)
     assert "all levels of access pattern together" in subtitle(draw(suite, 0, x="rwmixwrite").spec)
+
+
+def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: RecordSet) -> None:
+    drawn = draw(suite, 0, x="rwmixwrite", color="rw")
+    first, second = points(drawn)
+    assert mark(first)["xOffset"] == -mark(second)["xOffset"] < 0
+    bars = styled(drawn.spec, "deviation")
+    assert all(layer["encoding"]["color"]["field"] == "group" for layer in bars)
+    assert {mark(layer)["xOffset"] for layer in bars} == {mark(first)["xOffset"], mark(second)["xOffset"]}
+    (alone,) = points(draw(suite, 1))
+    assert "xOffset" not in mark(alone)
 
 
 def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet) -> None:
@@ -107,6 +133,12 @@ def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet)
     rule = next(layer for layer in styled(drawn.spec, "deviation") if mark(layer)["type"] == "rule")
     assert min(row["low"] for row in rows(rule)) == 0
     assert any(row.get("cut") for row in rows(rule))
+
+
+def test_bars_that_all_end_at_the_axis_leave_no_empty_layer(suite: RecordSet) -> None:
+    wild = [1e9 if repetition == 0 else 0.0 for repetition in suite.trials["repetition"].to_list()]
+    drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
+    assert all(rows(layer) for layer in layers(drawn.spec))
 
 
 def test_only_zeros_lie_on_the_bottom_of_an_axis(suite: RecordSet) -> None:

@@ -97,7 +97,7 @@ def test_the_shares_at_one_time_are_stacked_and_never_pass_100_percent(suite: Re
 
 def test_trials_can_be_ordered_by_their_levels_and_are_named_by_them(suite: RecordSet) -> None:
     drawn = draw(suite, "timeline", order="levels", repetition=2)
-    labels = [row["label"] for row in rows(styled(drawn.spec, "whisper")[0])]
+    labels = [row["label"] for row in rows(styled(drawn.spec, "note")[0])]
     assert labels == ["1", "2", "4", "6", "8"]
 
 
@@ -105,7 +105,7 @@ def test_one_trial_has_its_end_marked(suite: RecordSet) -> None:
     drawn = draw(suite, "timeline", trials="one", where={"numjobs": 4})
     assert "repetition 1" in subtitle(drawn.spec)
     assert [row["x"] for row in rows(styled(drawn.spec, "reference")[0])] == [10.4]
-    assert not styled(drawn.spec, "whisper")
+    assert not styled(drawn.spec, "note")
 
 
 def test_a_panel_where_nothing_moved_begins_at_zero(suite: RecordSet) -> None:
@@ -114,6 +114,8 @@ def test_a_panel_where_nothing_moved_begins_at_zero(suite: RecordSet) -> None:
     )
     drawn = draw(replace(suite, samples=pl.concat([suite.samples, sent])), "timeline", panels=["net"])
     assert panels(drawn)["Network (B/s)"]["encoding"]["y"]["scale"]["domain"] == [0, 1]
+    texts = [row.get("text") for layer in styled(drawn.spec, "note") for row in rows(layer)]
+    assert "nothing the whole time" in texts
 
 
 @pytest.mark.parametrize(

@@ -76,4 +76,14 @@ def parted(loop_device: Callable[..., Path]) -> Iterator[Callable[..., tuple[Pat
 
     yield attach
     for device in made:
-        command("partx", "--delete", device)
+        forget_partitions(device)
+
+
+def forget_partitions(device: Path, patience_s: float = 10.0) -> None:
+    """Take away a device's partitions, one of which something else may look at for a moment (EBUSY)."""
+    give_up = time.monotonic() + patience_s
+    while subprocess.run(["partx", "--delete", str(device)], capture_output=True, check=False).returncode:
+        if time.monotonic() > give_up or not list(Path("/sys/block", device.name).glob(f"{device.name}p*")):
+            break
+        time.sleep(0.05)
+    assert not list(Path("/sys/block", device.name).glob(f"{device.name}p*")), f"{device}: still has partitions"

@@ -173,6 +173,54 @@ def test_a_device_that_is_served_to_other_machines_is_found(fake_root: Build) ->
     assert texts(root, "sdf") == [("/dev/sdf is served to other machines as nqn.x (NVMe over Fabrics)", True)]
 
 
+def gone_when_read(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Files that were listed, and are gone when they are read, as those of /sys and /proc are."""
+    read_text = Path.read_text
+
+    def read(path: Path, **options: Any) -> str:
+        if path.name in names:
+            raise FileNotFoundError(2, os.strerror(2), str(path))
+        return read_text(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", read)
+
+
+def test_a_pool_that_is_unmounted_while_it_is_looked_at_has_no_devices(
+    fake_root: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = fake_root({"sys/fs/btrfs/uuid/devices/sdb/dev": "8:16\n"})
+    assert mounts.pooled(root) == {Number(8, 16): "btrfs"}
+    gone_when_read(monkeypatch, "dev")
+    assert mounts.pooled(root) == {}
+
+
+def test_a_holder_that_goes_while_it_is_looked_at_is_still_named(
+    fake_root: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = {key: value for key, value in MACHINE.items() if "btrfs/uuid" not in key}
+    files = {"dm__name": "vg-home", "dm__uuid": "LVM-abc"}
+    root = fake_root({**plain, **device("dm-0", "253:0", **files), **held("sdf", "dm-0")})
+    gone_when_read(monkeypatch, "name", "uuid")
+    assert any(text.startswith("/dev/dm-0 (device mapper") for text, _ in texts(root, "sdf"))
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"proc/99/comm": "qemu\n"}, ["/dev/sdf is open for writing in process 99 (qemu)"]),
+        ({"proc/99/comm": "\n"}, ["/dev/sdf is open for writing in process 99 ()"]),
+        ({}, []),
+    ],
+)
+def test_a_program_that_writes_is_named_whatever_its_name_unless_it_has_ended(
+    fake_root: Build, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], told: list[str]
+) -> None:
+    plain = {key: value for key, value in MACHINE.items() if "btrfs/uuid" not in key}
+    monkeypatch.setattr(uses, "_writers", lambda root: [(99, Number(8, 80))])
+    found = [text for text, _ in texts(fake_root({**plain, **files}), "sdf")]
+    assert [text for text in found if "open for writing" in text] == told
+
+
 @pytest.mark.root
 def test_a_device_that_sysfs_does_not_know_is_refused(fake_root: Build, tmp_path: Path) -> None:
     node = tmp_path / "node"

@@ -111,6 +111,7 @@ struct files_struct {
 } CORE;
 
 struct thread_info {
+    unsigned long flags;
     u32 status;
 } CORE;
 
@@ -221,7 +222,8 @@ struct pt_regs {
 #define ARG3(regs) ((regs)->regs[3])
 #define ARG4(regs) ((regs)->regs[4])
 #define CALL_NUMBER(regs) ((regs)->syscallno)
-#define IS_COMPAT(task) 0
+/* arch/arm64/include/asm/thread_info.h: TIF_32BIT */
+#define IS_COMPAT(task) ((task)->thread_info.flags & (1UL << 22))
 #else
 #error "the registers of this architecture are not described here"
 #endif

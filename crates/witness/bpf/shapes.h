@@ -4,6 +4,7 @@
 
 #define OPS 64
 #define SYSCALLS 512
+#define MAX_ODD_CALLS 256
 #define BUCKETS 1280
 #define MAX_SESSIONS 32768
 #define MAX_FILES 32768
@@ -41,8 +42,18 @@ enum {
     NEXT_FILE,
     NEXT_DEVICE,
     ATTACHED_NS, /* when the loader had attached everything */
+    THREADS,     /* of PROCESSES, those that are threads of a process that was there */
+    ALIVE,
+    MOST_ALIVE,
     HEALTH
 };
+
+/* System calls of one number. */
+struct called {
+    u64 calls, errors;
+};
+/* Behind the numbers of the table: calls of 32-bit programs, and those of numbers that found no room. */
+enum { CALLED_COMPAT = SYSCALLS, CALLED_BEYOND, CALLED };
 
 struct session {
     u64 file, inode;

@@ -1,8 +1,9 @@
-/* System calls on files, from the two tracepoints that all calls of the machine pass: a table by number says first
- * whether a call is of interest, the task's storage then whether its task is.
+/* System calls from the two tracepoints that all calls of the machine pass: the task's storage says whether its task is
+ * of interest. All calls are counted by number; a table by number says which are calls on files, and what they are about.
  */
 #pragma once
 #include "aio.h"
+#include "by_number.h"
 
 /* Where a call has its descriptor and its size. */
 enum {
@@ -68,19 +69,21 @@ INLINE void begin(struct task *task, struct pt_regs *regs, u32 shape, u32 kind) 
 
 SEC("tp_btf/sys_enter")
 int syscall_enter(u64 *ctx) {
+    struct task *task = followed();
+    if (!task)
+        return 0;
     u64 number = ctx[1];
+    if (IS_COMPAT(current_task())) {
+        call_counted(CALLED_COMPAT, 0);
+        count(LOST); /* a 32-bit program: its numbers mean something else */
+        return 0;
+    }
+    call_made(number);
     if (number >= SYSCALLS)
         return 0;
     struct entry entry = *(struct entry *)&entries[number];
     if (entry.shape == IGNORED)
         return 0;
-    struct task *task = followed();
-    if (!task)
-        return 0;
-    if (IS_COMPAT(current_task())) {
-        count(LOST); /* a 32-bit program: its numbers mean something else */
-        return 0;
-    }
     task->entered_ns = now_ns();
     task->shape = entry.shape;
     task->operation = number;
@@ -141,15 +144,21 @@ SEC("tp_btf/sys_exit")
 int syscall_exit(u64 *ctx) {
     struct pt_regs *regs = (struct pt_regs *)ctx[0];
     u64 number = CALL_NUMBER(regs);
-    if (number >= SYSCALLS)
-        return 0;
-    struct entry entry = *(struct entry *)&entries[number];
-    if (entry.shape == IGNORED)
-        return 0;
+    struct entry entry = {};
+    if (number < SYSCALLS)
+        entry = *(struct entry *)&entries[number];
+    s64 result = ctx[1];
+    int failed = result < 0 && result >= -MAX_ERRNO && !is_restarted(result);
+    if (entry.shape == IGNORED && !failed)
+        return 0; /* the usual call of everybody ends here, without a look at its task */
     struct task *task = followed();
-    if (!task || task->shape != entry.shape)
+    if (!task)
+        return 0;
+    if (failed)
+        call_failed(number);
+    if (entry.shape == IGNORED || task->shape != entry.shape)
         return 0; /* it began before its task was followed */
-    struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, ctx[1], entry.kind};
+    struct ended call = {task->entered_ns, now_ns(), task->requested_bytes, result, entry.kind};
     if (is_restarted(call.result) && entry.shape != IO_SUBMIT) {
         session_begins_again(task->slot, task->is_first);
         return 0;

@@ -27,13 +27,32 @@ INLINE struct task *followed(void) {
     return task_storage_get(&tasks, current_task(), 0, 0);
 }
 
+#define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */
+
 SEC("tp_btf/task_newtask")
 int tree_newtask(u64 *ctx) {
     if (!followed())
         return 0;
-    if (task_storage_get(&tasks, (struct task_struct *)ctx[0], 0, STORAGE_CREATE))
-        count(PROCESSES);
-    else
+    if (!task_storage_get(&tasks, (struct task_struct *)ctx[0], 0, STORAGE_CREATE)) {
         count(LOST);
+        return 0;
+    }
+    count(PROCESSES);
+    if (ctx[1] & CLONE_THREAD)
+        count(THREADS);
+    u64 alive = count(ALIVE) + 1;
+    u32 place = MOST_ALIVE;
+    u64 *most = map_lookup(&health, &place);
+    if (most)
+        raise_shared(most, alive);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int tree_exit(void *ctx __attribute__((unused))) {
+    u32 place = ALIVE;
+    u64 *alive = followed() ? map_lookup(&health, &place) : 0;
+    if (alive)
+        __sync_fetch_and_add(alive, -1ULL);
     return 0;
 }

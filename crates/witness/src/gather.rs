@@ -1,7 +1,7 @@
 //! From the maps to what was seen: reads, merges the processors' parts, names things. Counts nothing itself.
 
 use std::borrow::Borrow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
@@ -9,11 +9,12 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, filled};
 use crate::loaded::Loaded;
+use crate::names;
 use crate::record::Event;
 use crate::seen::{Calls, File, Operation, Requests, Session};
 use crate::shape::{
-    self, BLOCK_CLASS_WORDS, FILE_WORDS, Health, KIND_NAMES, KINDS, NONE, OPERATION_WORDS,
-    SESSION_WORDS,
+    self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health,
+    KIND_NAMES, KINDS, NONE, OPERATION_WORDS, SESSION_WORDS,
 };
 
 /// A map by its name. All of them are in the object, and are what `bpf/` says they are.
@@ -52,6 +53,46 @@ pub(crate) fn operations(loaded: &Loaded) -> Vec<Operation> {
             })
         });
     made.collect()
+}
+
+/// System calls by name, and those of them that failed.
+pub(crate) fn calls(loaded: &Loaded) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    let (mut calls, mut errors) = (BTreeMap::new(), BTreeMap::new());
+    if !loaded.layers.contains(&"syscalls") {
+        return (calls, errors);
+    }
+    let by_number = map!(loaded, PerCpuArray<[u64; CALLED_WORDS]>, "called");
+    let odd = map!(loaded, HashMap<u32, [u64; CALLED_WORDS]>, "odd_calls");
+    let usual = (0..=CALLED_BEYOND).map(|place| (name_at(place), sums(&by_number, place)));
+    let odd = odd.iter().filter_map(Result::ok);
+    for (name, [made, failed]) in usual.chain(odd.map(|(number, sums)| (names::of(number), sums))) {
+        if made > 0 {
+            calls.insert(name.clone(), made);
+        }
+        if failed > 0 {
+            errors.insert(name, failed);
+        }
+    }
+    (calls, errors)
+}
+
+fn name_at(place: u32) -> String {
+    match place {
+        CALLED_COMPAT => "compat".to_owned(),
+        CALLED_BEYOND => "syscall_others".to_owned(),
+        number => names::of(number),
+    }
+}
+
+/// A map's words, added up over the processors.
+fn sums<const N: usize>(map: &PerCpuArray<impl Borrow<MapData>, [u64; N]>, index: u32) -> [u64; N] {
+    let mut whole = [0; N];
+    for part in map.get(&index, 0).iter().flat_map(|parts| parts.iter()) {
+        for (sum, word) in whole.iter_mut().zip(part) {
+            *sum += word;
+        }
+    }
+    whole
 }
 
 fn merged<const N: usize>(

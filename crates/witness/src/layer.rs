@@ -42,6 +42,9 @@ const fn extra(name: &'static str, tracepoint: &'static str) -> Program {
 
 pub(crate) const TREE: Program = program("tree_newtask", "task_newtask");
 
+/// Beside it: how many tasks of the tree are alive.
+pub(crate) const TREE_END: Program = extra("tree_exit", "sched_process_exit");
+
 pub(crate) static BLOCK: Layer = Layer {
     names: &["block"],
     programs: &[

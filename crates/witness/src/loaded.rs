@@ -8,7 +8,7 @@ use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::capability::{Unavailable, in_one_line};
 use crate::entries::Entries;
-use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, URING};
+use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END, URING};
 use crate::object::OBJECT;
 use crate::options::Options;
 
@@ -19,6 +19,8 @@ const SYSCALL_MAPS: &[&str] = &[
     "open_files",
     "sessions",
     "aio_requests",
+    "called",
+    "odd_calls",
 ];
 const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
 const PAGE_BYTES: u32 = 4096;
@@ -40,6 +42,8 @@ impl Loaded {
             why: Vec::new(),
             names: Vec::new(),
         };
+        // Without it the most that were alive at once are not known, which is no reason to watch nothing.
+        let _ = loaded.load_program(&TREE_END, &btf);
         loaded
             .load_program(&TREE, &btf)
             .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
@@ -105,6 +109,11 @@ impl Loaded {
             .program_mut(name)
             .ok_or_else(|| format!("no program {name}"))?;
         found.try_into().map_err(|error| in_one_line(&error))
+    }
+
+    /// Whether tasks are seen to end.
+    pub(crate) fn counts_alive(&self) -> bool {
+        self.names.contains(&TREE_END.name)
     }
 
     /// Attaches all that was loaded.
@@ -223,7 +232,7 @@ mod tests {
         loaded.load_layer(&ABSENT, &btf, false);
         loaded.load_layer(&OTHER_SIGNATURE, &btf, false);
         assert!(loaded.layers.is_empty());
-        assert_eq!(loaded.names, [TREE.name]);
+        assert_eq!(loaded.names, [TREE_END.name, TREE.name]);
         assert!(loaded.why[0].starts_with("absent cannot be watched on this kernel: there_is_no"));
         assert!(
             loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start")
@@ -249,7 +258,7 @@ mod tests {
         };
         loaded.load_layer(&layer, &btf, false);
         assert_eq!(loaded.layers, ["absent"]);
-        assert_eq!(loaded.names, [TREE.name, "uring_submit"]);
+        assert_eq!(loaded.names, [TREE_END.name, TREE.name, "uring_submit"]);
         assert!(loaded.why.is_empty());
     }
 

@@ -146,6 +146,14 @@ pub struct Seen {
     pub kernel: String,
     /// Tasks followed, threads included.
     pub processes: u64,
+    /// Of these, threads of a process that was there.
+    pub threads: u64,
+    /// Most of them that were alive at once; none where that was not seen.
+    pub most_alive: Option<u64>,
+    /// System calls by name; empty where they were not watched.
+    pub calls: BTreeMap<String, u64>,
+    /// Of these, those that failed.
+    pub call_errors: BTreeMap<String, u64>,
     /// By way into the kernel.
     pub operations: Vec<Operation>,
     /// The files that the sessions speak of.
@@ -208,14 +216,18 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&seen.to_json()).unwrap();
         let whole = [
             "block",
+            "call_errors",
+            "calls",
             "cost",
             "files",
             "health",
             "kernel",
             "layers",
+            "most_alive",
             "operations",
             "processes",
             "sessions",
+            "threads",
             "why",
         ];
         assert_eq!(keys(&json), whole);

@@ -5,6 +5,10 @@ use crate::histogram::BUCKETS;
 use crate::seen::Calls;
 
 pub(crate) const SYSCALLS: usize = 512;
+/// Calls of 32-bit programs, and those of numbers beyond the table that found no room, behind the table.
+pub(crate) const CALLED_COMPAT: u32 = SYSCALLS as u32;
+pub(crate) const CALLED_BEYOND: u32 = CALLED_COMPAT + 1;
+pub(crate) const CALLED_WORDS: usize = 2;
 pub(crate) const MAX_SESSIONS: u32 = 32768;
 pub(crate) const MAX_FILES: u32 = 32768;
 pub(crate) const KINDS: usize = 6;
@@ -35,6 +39,9 @@ pub(crate) enum Health {
     NextFile,
     NextDevice,
     AttachedNs,
+    Threads,
+    Alive,
+    MostAlive,
 }
 
 pub(crate) const KIND_NAMES: [&str; KINDS] = ["read", "write", "sync", "discard", "flush", "other"];

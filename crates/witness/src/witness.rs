@@ -65,11 +65,17 @@ impl Witness {
             error,
         };
         let pidfd = sys::pidfd_open(pid).map_err(failed)?;
+        // Before it can end; it is held, so nothing else counts at this moment.
+        let alive = gather::health(&self.loaded, Health::Alive) + 1;
+        set_health(&mut self.loaded, Health::Alive, alive);
         let Some(Map::Unsupported(tasks)) = self.loaded.ebpf.map("tasks") else {
             unreachable!("the object has a map of task storage, which aya does not know");
         };
         sys::store_for_task::<TASK_WORDS>(tasks.fd().as_fd(), &pidfd).map_err(failed)?;
         self.roots += 1;
+        if gather::health(&self.loaded, Health::MostAlive) < alive {
+            set_health(&mut self.loaded, Health::MostAlive, alive);
+        }
         Ok(())
     }
 
@@ -79,6 +85,7 @@ impl Witness {
     pub fn finish(mut self) -> Seen {
         let cpu_before_s = sys::thread_cpu_s();
         self.drain();
+        let counts_alive = self.loaded.counts_alive();
         self.loaded.detach();
         let unended = gather::unended(&self.loaded);
         let recorder_cpu_s = self.end_recording(&unended);
@@ -86,11 +93,17 @@ impl Witness {
         let health = self.health(&own.map(|request| request.dev).collect::<Vec<_>>());
         let sessions = gather::sessions(&self.loaded);
         let files = gather::used_files(gather::files(&self.loaded), &sessions);
+        let (calls, call_errors) = gather::calls(&self.loaded);
+        let most_alive = counts_alive.then(|| gather::health(&self.loaded, Health::MostAlive));
         let mut seen = Seen {
             layers: self.loaded.layers.clone(),
             why: self.loaded.why.join("; "),
             kernel: kernel(),
             processes: self.roots + gather::health(&self.loaded, Health::Processes),
+            threads: gather::health(&self.loaded, Health::Threads),
+            most_alive,
+            calls,
+            call_errors,
             operations: gather::operations(&self.loaded),
             files,
             sessions,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.record import RecordSet, Scalar, level_number
+from ioassay.record import RecordSet, Scalar, level_numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,6 +44,16 @@ def confidence(study: Study) -> float:
     return float((study.get("analysis") or {}).get("confidence", 0.95))
 
 
+def has_target(study: Study) -> bool:
+    """Whether it loads storage; studies of processors and of other subsystems have no target."""
+    return bool((study.get("target") or {}).get("kind", "null") != "null")
+
+
+def is_about_peaks(study: Study) -> bool:
+    """Whether the study is about where the best lies, so that its summary begins with that."""
+    return bool((study.get("analysis") or {}).get("lead") == "peak")
+
+
 def responses(records: RecordSet, study: Study) -> list[str]:
     """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
     listed = (study.get("analysis") or {}).get("responses") or ()
@@ -59,6 +69,13 @@ def trials_of(records: RecordSet, study: Study) -> pl.DataFrame:
     return records.trials.filter(pl.col("study") == study["name"]).sort("order")
 
 
+def that_count(trials: pl.DataFrame) -> pl.DataFrame:
+    """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
+    import polars as pl
+
+    return trials.filter(pl.col("search") == "confirm") if "search" in trials.columns else trials
+
+
 def settings(study: Study, point: Mapping[str, Scalar]) -> dict[str, Any]:
     """The driver's parameters at one point: fixed ones, the case's own, then factors."""
     cases: dict[Any, Mapping[str, Any]] = {case["name"]: case for case in study.get("case") or ()}
@@ -68,10 +85,9 @@ def settings(study: Study, point: Mapping[str, Scalar]) -> dict[str, Any]:
 
 
 def numbers(levels: tuple[Scalar, ...]) -> list[float] | None:
-    """The numbers behind the levels; None when one is a word or two mean the same number."""
-    found = [level_number(level) for level in levels]
-    known = [number for number in found if number is not None]
-    return known if len(known) == len(found) and len(set(known)) == len(known) else None
+    """The numbers behind the levels; None when one is a word, they are of different kinds, or two mean the same."""
+    known = level_numbers(levels)
+    return known if known is not None and len(set(known)) == len(known) else None
 
 
 def level_key(level: Scalar | None) -> str:

@@ -5,6 +5,7 @@ Intervals and tests are left to the conclusion, whose sentences these shorten; n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ioassay.analysis import sentences, wording
@@ -21,9 +22,19 @@ MOST = 4
 class Brief:
     """Topics in the order in which they came up: quantity and factor -> response -> its phrases."""
 
+    _peaks: list[str] = field(default_factory=list)
+    _lost: list[str] = field(default_factory=list)
     _shapes: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = field(default_factory=dict)
-    _pairs: dict[tuple[str, str], tuple[list[str], list[str]]] = field(default_factory=dict)
+    _pairs: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
     _whole: list[str] = field(default_factory=list)
+
+    def peak(self, told: str) -> None:
+        """Where the best lies, in one place: what a study of peaks is about, so it comes first."""
+        self._peaks.append(told)
+
+    def lost(self, told: Sequence[str]) -> None:
+        """What was not measured, and why: said whatever else there is to say."""
+        self._lost += told
 
     def shape(self, part: Cells, curve: Shape) -> None:
         """A response over an ordered factor, in one place."""
@@ -35,8 +46,7 @@ class Brief:
 
     def pair(self, found: Cells, factor: str, ratio: Ratio) -> None:
         """Two levels against each other."""
-        first, second = (wording.level_of(factor, level) for level in found.factors[factor])
-        alike, apart = self._pairs.setdefault((first, second), ([], []))
+        alike, apart = self._pairs.setdefault(wording.both(factor, *found.factors[factor]), ([], []))
         if sentences.alike(ratio):
             alike.append(wording.inside(found.response))
         else:
@@ -52,10 +62,10 @@ class Brief:
         self._whole.append(sentence)
 
     def told(self, conclusion: list[str]) -> list[str]:
-        """At most `MOST` sentences; the first of the conclusion where no topic was told."""
+        """At most `MOST` beside what was not measured; the first of the conclusion where no topic was told."""
         shapes = [_joined(topic) for topic in self._shapes.values()]
-        pairs = [part for (first, second), found in self._pairs.items() for part in _pair(first, second, *found)]
-        return ([*shapes, *pairs, *self._whole] or conclusion)[:MOST]
+        pairs = [part for both, found in self._pairs.items() for part in _pair(both, *found)]
+        return [*([*self._peaks, *shapes, *pairs, *self._whole] or conclusion)[:MOST], *self._lost]
 
 
 def _quantity(response: str) -> str:
@@ -72,12 +82,18 @@ def _joined(topic: dict[str, dict[str, list[str]]]) -> str:
             for phrase, ends in phrases.items()
         ]
         told.update(phrases)
-        clauses.append(f"{name} {', but '.join(parts)}")
+        clauses.append(f"{name} {_turn(list(phrases)).join(parts)}")
     return f"{'; '.join(clauses)}."
 
 
-def _pair(first: str, second: str, alike: list[str], apart: list[str]) -> list[str]:
+def _turn(phrases: list[str]) -> str:
+    """`but` between phrases that say something else; what rises and what tends to rise do not."""
+    alike = any(all(f" {way}" in f" {phrase}" for phrase in phrases) for way in ("rise", "fall"))
+    return ", and " if alike else ", but "
+
+
+def _pair(both: str, alike: list[str], apart: list[str]) -> list[str]:
     if not alike:
         return apart
-    told = f"On average, no difference between {first} and {second} can be seen in {wording.listed(alike)}."
+    told = f"On average, no difference between {both} can be seen in {wording.listed(alike)}."
     return [*apart, told]

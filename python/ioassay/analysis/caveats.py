@@ -1,12 +1,13 @@
 """What speaks against the results: every doubt that the records themselves raise, each with its evidence.
 
-The checks are in two files: about the numbers (`doubts_data.py`) and about the machine (`doubts_machine.py`). Doubts
-that a driver or the host check raised when they ran are warnings of the records, and not repeated here.
+The checks are in three files: about the numbers (`doubts_data.py`), about the machine (`doubts_machine.py`) and about
+what trials ran under (`doubts_conditions.py`). Doubts that a driver or the host check raised when they ran are warnings
+of the records, and repeated here only where they decide what may be compared.
 """
 
 from __future__ import annotations
 
-from ioassay.analysis import asked, doubts_data, doubts_machine
+from ioassay.analysis import asked, doubts_conditions, doubts_data, doubts_machine
 from ioassay.analysis.doubt import Context, Doubt
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.remember import remembered
@@ -24,8 +25,10 @@ CHECKS = (
     doubts_data.unsteady,
     doubts_data.short,
     doubts_data.saturated,
+    doubts_conditions.narrowed,
     doubts_machine.busy_device,
     doubts_machine.stolen,
+    doubts_machine.contended,
     doubts_machine.virtual,
     doubts_machine.governor,
     doubts_machine.clock,

@@ -100,10 +100,10 @@ class Cells:
 
 @remembered
 def cells(records: RecordSet, study: asked.Study, response: str) -> Cells:
-    """Collect the values of `response`; a column that is missing altogether gives no cells."""
+    """Collect the values of `response`, of trials that count (`asked.that_count`); a missing column gives no cells."""
     factors = asked.factors(study)
     rows: dict[tuple[str, ...], list[dict[str, object]]] = {}
-    trials = asked.trials_of(records, study)
+    trials = asked.that_count(asked.trials_of(records, study))
     wanted = [name for name in ("trial", "status", "repetition", "order", *factors) if name in trials.columns]
     performed = f"{response.partition('.')[0]}.ios"
     extra = [name for name in (response, performed) if name in trials.columns and name not in wanted]

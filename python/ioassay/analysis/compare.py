@@ -150,6 +150,11 @@ def compare(a: RecordSet, b: RecordSet, margin: float = 0.05, confidence: float 
     )
 
 
+def against(study: asked.Study, response: str, a: Cell, b: Cell, margin: float = 0.05, confidence: float = 0.95) -> Row:
+    """One condition `b` judged against another one, `a`, of the same run; the row bears the point of `b`."""
+    return _judged([_row(study, response, a, b, margin, confidence)], margin, 1 - confidence)[0]
+
+
 def _responses(*sides: tuple[RecordSet, asked.Study]) -> list[str]:
     return list(dict.fromkeys(name for records, study in reversed(sides) for name in asked.responses(records, study)))
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioassay.analysis import asked, brief, caveats, mix, one_factor, regression, shape, wording
+from ioassay.analysis import asked, brief, caveats, lead, lost, mix, one_factor, regression, shape, wording
 from ioassay.analysis.cells import Cells, cells
 from ioassay.analysis.finding import Finding, Table
+from ioassay.analysis.lead import Lead
 from ioassay.analysis.one_factor import Effect
 from ioassay.analysis.sentences import (
     average_sentence,
@@ -55,14 +56,17 @@ class Paragraphs:
 def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     """One finding for the study; none when nothing was measured."""
     confidence, told = asked.confidence(study), Paragraphs()
+    missing = lost.lost(records, study)
+    _lead(told, leading := lead.lead(records, study))
     for response in asked.responses(records, study):
         found = cells(records, study, response)
         if found.cells:
-            _response(told, found, study, confidence)
+            _response(told, found, study, confidence, leading)
+    told.brief.lost(lost.told(missing, study))
     if told.quiet:
         told.brief.whole(quiet_sentence(told.quiet))
         told.conclude(quiet_sentence(told.quiet), quiet=[part.response for part, _ in told.quiet])
-    if not told.conclusion:
+    if not told.conclusion and not missing:
         return []
     doubts = [doubt for doubt in caveats.doubts(records, study) if doubt.severity == "warning"]
     return [
@@ -79,6 +83,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
                 "comparisons": told.comparisons,
                 "conclusion": told.conclusion,
                 "facts": told.facts,
+                "not_measured": [one.as_dict() for one in missing],
             },
             tables=[Table(TESTS, told.lines)] if told.lines else [],
             caveats=[f"{doubt.title}. {doubt.text}" for doubt in doubts],
@@ -86,7 +91,16 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     ]
 
 
-def _response(told: Paragraphs, found: Cells, study: asked.Study, confidence: float) -> None:
+def _lead(told: Paragraphs, leading: Lead | None) -> None:
+    """What a study of peaks is about comes before all else."""
+    for sentence, fact in zip(leading.told, leading.facts, strict=True) if leading else ():
+        told.brief.peak(sentence)
+        told.conclude(sentence, **fact)
+
+
+def _response(
+    told: Paragraphs, found: Cells, study: asked.Study, confidence: float, leading: Lead | None = None
+) -> None:
     if len(found.cells) == 1:
         sentence, fact = single_sentence(found, confidence)
         told.observation.append(sentence)
@@ -96,18 +110,19 @@ def _response(told: Paragraphs, found: Cells, study: asked.Study, confidence: fl
     for factor in found.varying():
         numeric = asked.numbers(found.factors[factor]) is not None and len(found.factors[factor]) > 2
         parts = [part for part in found.slices(factor) if len(part.cells) > 1]
+        led = leading is not None and leading.leads(found.response, factor)
         if numeric:
             for part in parts:
-                _ordered(told, part, factor, confidence)
+                _ordered(told, part, factor, confidence, led)
         elif len(found.factors[factor]) == 2 and len(parts) > 1:
             _two_levels(told, found, factor, confidence)
         elif factor != asked.CASE or not _mixed(told, found, study, confidence):
             for part in parts:
-                _unordered(told, part, factor, confidence)
+                _unordered(told, part, factor, confidence, led)
 
 
-def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> None:
-    """A numeric factor where all others are fixed: its shape, its test, its line."""
+def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led: bool) -> None:
+    """A numeric factor where all others are fixed: its shape, its test, its line; `led`: its peak was told before."""
     curve = shape.shape(part, factor, confidence)
     effect = one_factor.effect(part, factor, confidence)
     told.observation.append(one_factor.range_sentence(effect))
@@ -120,9 +135,10 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> N
             f"R² = {line.preferred.line.r2:.3f}."
         )
     if curve is not None and curve.kind == shape.UNCLEAR:
-        told.quiet.append((part, factor))
+        told.quiet += [] if led else [(part, factor)]
     elif curve is not None:
-        told.brief.shape(part, curve)
+        if not led:
+            told.brief.shape(part, curve)
         told.conclude(
             shape_sentence(part, curve),
             response=part.response,
@@ -144,8 +160,8 @@ def _two_levels(told: Paragraphs, found: Cells, factor: str, confidence: float) 
     if isinstance(ratio, Ratio):
         told.brief.pair(found, factor, ratio)
         told.comparisons.append(
-            f"{wording.name(found.response)} at {wording.level_of(factor, second)} over that at "
-            f"{wording.level_of(factor, first)} is {wording.ratio(ratio.ratio, ratio.interval)} on average "
+            f"{wording.name(found.response)} {wording.at(factor, second)} over that "
+            f"{wording.at(factor, first)} is {wording.ratio(ratio.ratio, ratio.interval)} on average "
             f"({wording.p(ratio.p)})."
         )
         told.statistics.append(told.comparisons[-1])
@@ -176,15 +192,16 @@ def _mixed(told: Paragraphs, found: Cells, study: asked.Study, confidence: float
     return bool(measured)
 
 
-def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float) -> None:
+def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led: bool) -> None:
     effect = one_factor.effect(part, factor, confidence)
     told.observation.append(one_factor.range_sentence(effect))
     told.statistics.append(_tested(effect))
     told.lines.append(_line(effect, None))
     if effect.decisive_p is not None and effect.decisive_p >= 1 - confidence:
-        told.quiet.append((part, factor))
+        told.quiet += [] if led else [(part, factor)]
         return
-    told.brief.whole(best_sentence(effect))
+    if not led:
+        told.brief.whole(best_sentence(effect))
     told.conclude(
         best_sentence(effect),
         response=part.response,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from ioassay.analysis import drift, steadiness, wording
+from ioassay.analysis import asked, drift, steadiness, wording
 from ioassay.analysis.doubt import Context, Doubt
 from ioassay.analysis.shape import DOWN, MARGIN, UP, Shape, shape
 from ioassay.analysis.statistics.sample import moments
@@ -41,8 +41,8 @@ def incomplete(context: Context) -> Iterator[Doubt]:
     """Fewer records than planned trials, where the number is not adaptive."""
     name = str(context.study["name"])
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
-    if context.records.traced is not None:  # trials whose twins count are planned as well
-        recorded += context.records.traced["study"].to_list().count(name)
+    for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
+        recorded += apart["study"].to_list().count(name) if apart is not None else 0
     if context.study.get("until") or recorded >= planned:
         return
     yield Doubt(
@@ -143,11 +143,13 @@ def short(context: Context) -> Iterator[Doubt]:
     typical_s = float(context.good["duration_s"].median() or 0.0)  # type: ignore[arg-type]
     if typical_s >= SHORT_S or context.study.get("driver") in ("null", "simulate"):
         return
+    key = next((name for name in ("runtime", "timeout") if name in (context.study.get("params") or {})), "runtime")
+    starts = "write caches" if asked.has_target(context.study) else "what happens at the start"
     yield Doubt(
         "short",
         "Short trials",
-        f"A trial typically lasted {typical_s:.2g} s: write caches and power states may decide the result.",
-        remedy=f"lengthen the trials (params.runtime), to {SHORT_S:g} s at least and 30 s or more for a study",
+        f"A trial typically lasted {typical_s:.2g} s: {starts} and power states may decide the result.",
+        remedy=f"lengthen the trials (params.{key}), to {SHORT_S:g} s at least and 30 s or more for a study",
         evidence={"median_s": typical_s},
         severity="info",
     )

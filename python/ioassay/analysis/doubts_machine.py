@@ -15,7 +15,7 @@ REACHED = 0.9
 """Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""
 SMALL_BYTES = 1 << 20
 """Volumes below this are not judged: metadata alone is as large."""
-BUSY_PERCENT, STEAL_PERCENT = 95.0, 1.0
+BUSY_PERCENT, STEAL_PERCENT, OTHERS_PERCENT = 95.0, 1.0, 10.0
 MANY = 0.1
 """Share of the trials from which on a disturbance is a warning."""
 PRECISE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
@@ -112,17 +112,46 @@ def stolen(context: Context) -> Iterator[Doubt]:
     )
 
 
+def contended(context: Context) -> Iterator[Doubt]:
+    """Processor time that others on this machine took, where the tool says how much it used itself."""
+    cpus = (context.records.host.get("cpu") or {}).get("cpus")
+    own = ("usr_time", "sys_time", "real_time")
+    if not isinstance(cpus, int) or not set(own) <= set(context.good.columns):
+        return
+    found = rates.during_load(rates.cpu(context.records, context.study, core="all"))
+    idle = (
+        found.filter(pl.col("state").is_in(["idle", "iowait"])).group_by("trial", "time_s").agg(pl.col("percent").sum())
+    )
+    free = idle.group_by("trial").agg(free=pl.col("percent").mean())
+    rows = context.good.filter(pl.col("real_time") > 0).select("trial", *own).join(free, on="trial")
+    used = 100 * (pl.col("usr_time") + pl.col("sys_time")) / pl.col("real_time") / cpus
+    over = (rows := rows.with_columns(others=100 - pl.col("free") - used)).filter(pl.col("others") >= OTHERS_PERCENT)
+    if over.is_empty():
+        return
+    typical, largest = (_number(value) for value in (over["others"].median(), over["others"].max()))
+    yield Doubt(
+        "contended",
+        "Others used the processors",
+        f"In {over.height} of {wording.count(rows.height, 'trial')} others took {OTHERS_PERCENT:g} % or more of the "
+        f"processors' time (typically {typical:.2g} %, at most {largest:.2g} %): the load had to share them.",
+        remedy="end what else runs (ioassay doctor names it), and repeat",
+        evidence={"limit_percent": OTHERS_PERCENT, "trials": over.height, "largest_percent": largest},
+        severity="warning" if over.height >= MANY * rows.height else "info",
+    )
+
+
 def virtual(context: Context) -> Iterator[Doubt]:
     """A virtual machine or a container."""
     found: Mapping[str, Any] = context.records.host.get("virtualisation") or {}
     kind = found.get("vm") or found.get("container")
     if not kind or kind == "none":
         return
+    seen = "disk seen here is shared, cached" if asked.has_target(context.study) else "processors seen here are shared"
     yield Doubt(
         "virtual",
         "Virtualised host",
         f"Measured inside {wording.listed([str(found[key]) for key in ('vm', 'container') if found.get(key)])}: "
-        "the disk seen here is shared, cached or limited by a host that cannot be seen.",
+        f"the {seen} or limited by a host that cannot be seen.",
         evidence=dict(found),
         severity="info",
     )

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from ioassay.analysis import ANALYSES, asked
+from ioassay.analysis import ANALYSES, OVERALL, asked
 from ioassay.analysis.finding import Finding
 from ioassay.errors import StudyError
 from ioassay.record import RecordSet
@@ -19,8 +19,20 @@ ALWAYS = "verdict"
 
 
 def analyse_all(records: RecordSet) -> list[Finding]:
-    """Findings of all studies in their order; StudyError for a question that does not exist."""
-    return [finding for study in records.studies for finding in analyse_study(records, study)]
+    """Those of each study in their order, between what all come to together; StudyError for an unknown question.
+
+    A table of all studies stands before them, a sentence about all behind.
+    """
+    each = [finding for study in records.studies for finding in analyse_study(records, study)]
+    overall = analyse_overall(records, each)
+    return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
+
+
+def analyse_overall(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+    """Findings about the run as a whole, from those of its studies."""
+    return [
+        finding for path in OVERALL.values() for finding in importlib.import_module(path).together(records, findings)
+    ]
 
 
 def analyse_study(records: RecordSet, study: asked.Study) -> list[Finding]:

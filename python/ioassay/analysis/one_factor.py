@@ -135,11 +135,11 @@ def range_sentence(one: Effect) -> str:
 def _range(one: Effect) -> str:
     best, worst, response = one.extremes.best, one.extremes.worst, one.cells.response
     shown = [
-        f"{wording.level_of(one.factor, cell.point[one.factor])} ({wording.value(response, mean_of(cell.values))})"
+        f"{wording.at(one.factor, cell.point[one.factor])} ({wording.value(response, mean_of(cell.values))})"
         for cell in (best, worst)
     ]
     words = ("lowest (best)", "highest") if lower_is_better(response) else ("highest", "lowest")
-    return f"{words[0]} at {shown[0]} and {words[1]} at {shown[1]}"
+    return f"{words[0]} {shown[0]} and {words[1]} {shown[1]}"
 
 
 def _size(one: Effect) -> str:

@@ -7,7 +7,7 @@ How it is told: `peak_told.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,13 +17,16 @@ from ioassay.analysis import asked
 from ioassay.analysis.cells import Cell, Cells, cells
 from ioassay.analysis.contrast import lower_is_better
 from ioassay.analysis.finding import Finding
+from ioassay.analysis.plateau import WORDS, plateau
+from ioassay.analysis.remember import remembered
 from ioassay.analysis.shape import MARGIN, ascending
 from ioassay.analysis.statistics.best import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
+from ioassay.analysis.statistics.power import repetitions_needed
 from ioassay.analysis.statistics.ratio import Ratio, ratio_of_means
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, mean_of
 from ioassay.analysis.statistics.sample import t_interval
 from ioassay.analysis.statistics.saturation import Knee, knee
-from ioassay.analysis.statistics.scalability import Law, amdahl, preferred, usl
+from ioassay.analysis.statistics.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
 from ioassay.record import RecordSet
 
 SEPARATE_SLICES = 4
@@ -32,19 +35,22 @@ LARGEST_MISS = 0.1
 """A law that a level's mean leaves by more than this share is not what the curve follows."""
 WORKERS = frozenset({"numjobs", "jobs", "iodepth", "workers", "threads", "processes", "clients", "instances"})
 """Factors that count what works at the same time: only over these does a law of scaling mean anything."""
+IN_FLIGHT = frozenset({"iodepth"})
+"""Those of which none takes a processor."""
 
 
 @dataclass(frozen=True)
 class Ask:
     """How it is measured: `seed` of the bootstrap; `exact` where results have no chance in them (a simulation).
 
-    `workers` says that the factor counts workers, whatever its name is.
+    `workers` says that the factor counts workers, whatever its name is; `processors`: the machine's hardware threads.
     """
 
     confidence: float
     seed: int = 1
     exact: bool = False
     workers: bool = False
+    processors: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,11 @@ class Scaling:
 class Peak:
     """One factor where all others are fixed; indices count `cells`, which ascend where the levels are `numbers`.
 
-    `plateau` are the first and last index of the levels around the best of which none is worse for sure;
-    `nearly`: the first index from which on all levels up to the best are within MARGIN of it. None for words.
+    `plateau` are the first and last index of the levels around the best that are as good (`plateau.py`); else
+    `no_plateau` says why not. `needed`: repetitions that would show a difference of MARGIN, None of exact results.
+    `nearly`: the first index from which on all levels up to the best are within MARGIN of it, None for words.
+    `growth` is a law that levels up to the plateau's first follow, where all of them follow none. `processors`: the
+    machine's hardware threads where the factor counts what takes one each.
     """
 
     factor: str
@@ -76,17 +85,26 @@ class Peak:
     likely: BestLevel | Undefined
     near: NotWorse | Undefined
     plateau: tuple[int, int] | None
+    no_plateau: str
+    needed: int | Undefined | None
     nearly: int | None
     knee: Knee | Undefined | None
     scaling: tuple[Scaling, ...] | None
     usl: Law | Undefined | None
     amdahl: Law | Undefined | None
+    growth: Law | None = None
+    processors: int | None = None
 
     @property
     def law(self) -> Law | None:
         """The law to show: one that the level means follow."""
         found = preferred(self.usl, self.amdahl)
         return None if found is None or _missed(found) else found
+
+    @property
+    def fewest(self) -> int:
+        """The repetitions of the level that has the fewest."""
+        return min(cell.values.size for cell in self.cells)
 
     @property
     def unseen(self) -> bool:
@@ -100,19 +118,40 @@ class Peak:
 
 def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     """Findings for each response and each factor with two levels or more."""
-    from ioassay.analysis import peak_told
+    from ioassay.analysis import lost, peak_told
 
-    how = ask_of(study)
+    how, missing = ask_of(study, records), lost.lost(records, study)
     findings: list[Finding] = []
-    for response in filter(_has_better, asked.responses(records, study)):
-        found = cells(records, study, response)
-        for factor in found.varying():
-            peaks = [measure(part, factor, how) for part in found.slices(factor) if len(part.cells) > 1]
-            if 0 < len(peaks) <= SEPARATE_SLICES:
-                findings += [peak_told.single(one, how) for one in peaks]
-            elif peaks:
-                findings.append(peak_told.shared(found, peaks, how))
+    for response in judged(records, study):
+        for peaks in measured(records, study, response).values():
+            if len(peaks) <= SEPARATE_SLICES:
+                findings += [peak_told.single(one, how, missing) for one in peaks]
+            else:
+                findings.append(peak_told.shared(cells(records, study, response), peaks, how, missing))
     return findings
+
+
+def judged(records: RecordSet, study: asked.Study) -> list[str]:
+    """The responses that have a best: the study's own, most telling first."""
+    return list(filter(_has_better, asked.responses(records, study)))
+
+
+@remembered
+def measured(records: RecordSet, study: asked.Study, response: str) -> dict[str, list[Peak]]:
+    """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
+    how, found = ask_of(study, records), cells(records, study, response)
+    peaks = {
+        factor: [measure(part, factor, how) for part in found.slices(factor) if len(part.cells) > 1]
+        for factor in found.varying()
+    }
+    return {factor: found for factor, found in peaks.items() if found}
+
+
+def swept(study: asked.Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
+    """The factors that a study is about: those with three numbers or more, else the one of which it lists most."""
+    listed = {factor: len(asked.factors(study).get(factor, ())) for factor in peaks}
+    numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
+    return numeric or [factor for factor in listed if listed[factor] == max(listed.values())][:1]
 
 
 def _has_better(response: str) -> bool:
@@ -120,9 +159,15 @@ def _has_better(response: str) -> bool:
     return not metrics.known(response) or metrics.metric(response).better != "none"
 
 
-def ask_of(study: asked.Study) -> Ask:
-    """What the study itself says: its confidence, its seed, whether it measures."""
-    return Ask(asked.confidence(study), int(study.get("seed") or 1), not asked.is_measured(study))
+def ask_of(study: asked.Study, records: RecordSet | None = None) -> Ask:
+    """What the study itself says: its confidence, its seed, whether it measures; and the machine of the records."""
+    processors = (records.host.get("cpu") or {}).get("cpus") if records is not None else None
+    return Ask(
+        confidence=asked.confidence(study),
+        seed=int(study.get("seed") or 1),
+        exact=not asked.is_measured(study),
+        processors=processors if isinstance(processors, int) else None,
+    )
 
 
 def measure(part: Cells, factor: str, how: Ask) -> Peak:
@@ -145,6 +190,8 @@ def measure(part: Cells, factor: str, how: Ask) -> Peak:
         likely=bootstrap_best(groups, how.confidence, how.seed, lower=lower),
         near=near,
         plateau=None,
+        no_plateau=WORDS,
+        needed=None if how.exact else _needed(groups, best, how.confidence),
         nearly=None,
         knee=None,
         scaling=None,
@@ -158,28 +205,49 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
     lower = lower_is_better(found.part.response)
     x = np.repeat(np.array(found.numbers), [group.size for group in groups])
     y = np.concatenate(groups)
+    flat = plateau(groups, found.numbers or (), found.best, found.near, exact=how.exact, lower=lower)
     found = replace(
         found,
-        plateau=_around(found.best, found.near.members) if isinstance(found.near, NotWorse) else None,
+        plateau=None if isinstance(flat, Undefined) else flat,
+        no_plateau=flat.reason if isinstance(flat, Undefined) else "",
         nearly=_nearly(groups, found.best, lower),
         knee=_unseen(found) or knee(x, y, how.confidence, lower=lower),
     )
     if not counts_workers(found, how):
         return found
-    return replace(
+    found = replace(
         found,
         scaling=_scaling(found, groups, how),
         usl=_unseen(found) or usl(x, y, how.confidence),
         amdahl=_unseen(found) or amdahl(x, y, how.confidence),
+        processors=how.processors if found.factor.rpartition(".")[2] in WORKERS - IN_FLIGHT else None,
     )
+    return replace(found, growth=_growth(found, x, y, how.confidence))
+
+
+def _growth(found: Peak, x: Floats, y: Floats, confidence: float) -> Law | None:
+    """A law for the levels up to where the plateau begins, where all together follow none."""
+    if found.law is not None or found.plateau is None or found.numbers is None or found.plateau[0] + 1 < FEWEST_LEVELS:
+        return None
+    before = x <= found.numbers[found.plateau[0]]
+    law = preferred(usl(x[before], y[before], confidence), amdahl(x[before], y[before], confidence))
+    return None if law is None or _missed(law) else law
+
+
+def _needed(groups: Sequence[Floats], best: int, confidence: float) -> int | Undefined:
+    pairs = len(groups) * (len(groups) - 1) // 2
+    return repetitions_needed(groups, MARGIN * abs(mean_of(groups[best])), confidence, pairs)
 
 
 def counts_workers(found: Peak, how: Ask) -> bool:
-    """Whether laws of scaling apply: a count of workers from 1 up, and a response of which more is better."""
-    better = metrics.metric(found.part.response).better
+    """Whether laws of scaling apply: a count of workers from 1 up, and a rate of what they do all together.
+
+    What one worker does, shares and times follow none. A metric that nobody registered is taken at the user's word.
+    """
+    response = found.part.response
     named = how.workers or found.factor.rpartition(".")[2] in WORKERS
-    gains = better == "higher" or (how.workers and better != "lower")
-    return named and gains and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
+    rate = metrics.metric(response).kind == metrics.RATE or (how.workers and not metrics.known(response))
+    return named and rate and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
 
 
 def positive(found: Peak) -> bool:
@@ -198,16 +266,6 @@ def _missed(found: Law) -> bool:
 def _unseen(found: Peak) -> Undefined | None:
     """No curve is fitted to levels that cannot be told apart: it would follow chance."""
     return Undefined("no level can be told from another") if found.unseen else None
-
-
-def _around(best: int, members: Sequence[int]) -> tuple[int, int]:
-    """The run of neighbours among `members` that holds `best`."""
-    first = last = best
-    while first - 1 in members:
-        first -= 1
-    while last + 1 in members:
-        last += 1
-    return first, last
 
 
 def _nearly(groups: Sequence[Floats], best: int, lower: bool) -> int | None:

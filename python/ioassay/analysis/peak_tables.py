@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from ioassay import metrics
+from ioassay import units
 from ioassay.analysis import wording
 from ioassay.analysis.finding import Table
 from ioassay.analysis.peak import Peak
@@ -13,6 +12,7 @@ from ioassay.analysis.statistics.best import BestLevel, NotWorse
 from ioassay.analysis.statistics.result import Interval, mean_of, plain
 from ioassay.analysis.statistics.saturation import Knee
 from ioassay.analysis.statistics.scalability import USL, Law
+from ioassay.record import level_kind
 
 
 def numbers(one: Peak) -> dict[str, Any]:
@@ -20,24 +20,32 @@ def numbers(one: Peak) -> dict[str, Any]:
     near = one.near.members if isinstance(one.near, NotWorse) else None
     likely = one.likely if isinstance(one.likely, BestLevel) else None
     levels = [one.level(index) for index in range(len(one.cells))]
-    ends = one.plateau if near is not None else None
     return {
         "factor": one.factor,
         "best": one.level(one.best),
+        "best_can_be_told": near is not None and not one.unseen,
+        "confidence": likely.probability[one.best] if likely else None,
         "mean": one.mean,
-        "mean_interval": plain(one.interval),
+        "interval": plain(one.interval),
         "levels": levels,
+        "means": [mean_of(cell.values) for cell in one.cells],
+        "repetitions": [int(cell.values.size) for cell in one.cells],
         "probability_of_being_best": list(likely.probability) if likely else None,
         "best_interval": _bounds(one, likely) if likely and one.numbers else None,
         "not_worse": None if near is None else [levels[index] for index in near],
         "not_worse_p": list(one.near.p) if isinstance(one.near, NotWorse) else None,
-        "plateau": None if ends is None else [levels[ends[0]], levels[ends[1]]],
+        "plateau": None if one.plateau is None else [levels[end] for end in one.plateau],
+        "plateau_reason": one.no_plateau,
+        "plateau_at_processors": None if one.plateau is None else at_processors(one, one.plateau[0]),
+        "processors": one.processors,
+        "repetitions_needed": plain(one.needed),
         "nearly_best_from": None if one.nearly is None else levels[one.nearly],
         "knee": plain(one.knee),
         "scaling": plain(one.scaling),
         "usl": plain(one.usl),
         "amdahl": plain(one.amdahl),
         "law": one.law.kind if one.law else None,
+        "growth": plain(one.growth),
     }
 
 
@@ -45,15 +53,19 @@ def _bounds(one: Peak, likely: BestLevel) -> dict[str, Any]:
     return {"low": one.level(likely.low), "high": one.level(likely.high), "confidence": likely.confidence}
 
 
+def at_processors(one: Peak, index: int) -> bool:
+    """Whether a level is the number of the machine's processors."""
+    return one.numbers is not None and one.processors is not None and one.numbers[index] == one.processors
+
+
 def level_text(one: Peak, index: int) -> str:
+    """A level with what it counts: `4 workers`."""
     return wording.level_of(one.factor, one.level(index))
 
 
 def short(one: Peak, index: int) -> str:
     """A level without what it counts: `4`, `64 KiB`."""
-    text = str(one.level(index))
-    spaced = re.sub(r"^([0-9.]+)([A-Za-z]+)$", r"\1 \2", text)
-    return spaced if spaced in level_text(one, index) else text
+    return wording.level_text(one.factor, one.level(index))
 
 
 def span(one: Peak, first: int, last: int) -> str:
@@ -69,9 +81,13 @@ def place_text(one: Peak, number: float) -> str:
 
 
 def place(one: Peak, number: float) -> str:
-    """A place between levels: sizes as sizes, other numbers with three digits."""
-    sizes = any(re.search(r"[0-9][KMGT]?i?B$", str(one.level(index))) for index in range(len(one.cells)))
-    return metrics.format_metric("read.bytes", round(number)) if sizes else wording.plain_number(number)
+    """A place between levels: sizes as sizes, times as times, other numbers with three digits."""
+    kind = level_kind([cell.point[one.factor] for cell in one.cells])
+    shown = {"size": lambda: units.format_size(round(number)), "duration": lambda: units.format_duration(number)}
+    shown |= {"percent": lambda: f"{wording.plain_number(number)} %", "rate": lambda: units.format_rate(number)}
+    if one.factor in wording.NANOSECONDS:
+        return units.format_ns(number)
+    return shown.get(kind or "", lambda: wording.plain_number(number))()
 
 
 def levels(one: Peak) -> Table:
@@ -81,13 +97,27 @@ def levels(one: Peak) -> Table:
     response = one.part.response
     rows: list[list[Any]] = []
     for index, cell in enumerate(one.cells):
-        rows.append([one.level(index), cell.values.size, mean_of(cell.values), likely[index], p[index]])
+        rows.append(
+            [
+                wording.level_text(one.factor, one.level(index)),
+                cell.values.size,
+                mean_of(cell.values),
+                likely[index],
+                p[index],
+            ]
+        )
         if one.scaling is not None:
             scaled = one.scaling[index]
             bounds = scaled.interval
             rows[-1] += [scaled.speedup, scaled.efficiency]
             rows[-1] += [bounds.low if bounds else None, bounds.high if bounds else None]
-    columns = [one.factor, "n", "mean", "share of resamples in which it is best", "p that none is better"]
+    columns = [
+        wording.factor(one.factor),
+        "n",
+        "mean",
+        "share of resamples in which it is best",
+        "p that none is better",
+    ]
     named = ["", "", response, "", ""]
     if one.scaling is not None:
         columns += ["speedup", "efficiency", "low", "high"]
@@ -129,4 +159,5 @@ def row(one: Peak) -> list[Any]:
         may += f" to {short(one, likely.high)}" if likely.high > likely.low else ""
     members = one.near.members if isinstance(one.near, NotWorse) else ()
     near = wording.listed([short(one, index) for index in members], 9) if members else ""
-    return [one.level(one.best), may, one.mean, near, one.knee.x if isinstance(one.knee, Knee) else None]
+    flat = span(one, *one.plateau) if one.plateau else ""
+    return [short(one, one.best), may, one.mean, near, flat, one.knee.x if isinstance(one.knee, Knee) else None]

@@ -9,11 +9,14 @@ from ioassay.analysis import peak_tables, wording
 from ioassay.analysis.cells import Cells
 from ioassay.analysis.contrast import lower_is_better
 from ioassay.analysis.finding import Finding, Table
+from ioassay.analysis.lost import Lost
 from ioassay.analysis.peak import Ask, Peak
 from ioassay.analysis.peak_tables import level_text, place, place_text, short, span
+from ioassay.analysis.plateau import ALONE, GROWS
 from ioassay.analysis.shape import MARGIN
 from ioassay.analysis.statistics.best import BestLevel, NotWorse
-from ioassay.analysis.statistics.result import Interval, Undefined
+from ioassay.analysis.statistics.power import MOST
+from ioassay.analysis.statistics.result import Interval, Undefined, mean_of
 from ioassay.analysis.statistics.saturation import Knee
 from ioassay.analysis.statistics.scalability import FEWEST_LEVELS, USL, Law, preferred
 
@@ -21,8 +24,8 @@ FEW = 5
 """Below so many repetitions an interval is said to be wide because of them."""
 
 
-def single(one: Peak, how: Ask) -> Finding:
-    """One finding for one factor in one place."""
+def single(one: Peak, how: Ask, missing: Sequence[Lost] = ()) -> Finding:
+    """One finding for one factor in one place; `missing` are conditions that the study lacks."""
     response = one.part.response
     return Finding(
         study=one.part.study,
@@ -31,39 +34,41 @@ def single(one: Peak, how: Ask) -> Finding:
         title=f"{wording.name(response)}: the best {wording.factor(one.factor)}",
         statement=" ".join(sentences(one)),
         where=one.part.where(),
-        statistics=peak_tables.numbers(one),
+        statistics={**peak_tables.numbers(one), "not_measured": [part.as_dict() for part in missing]},
         tables=[peak_tables.levels(one), *peak_tables.fits(one)],
         caveats=[*one.part.caveats(), *_caveats(one, how)],
     )
 
 
-def shared(found: Cells, peaks: Sequence[Peak], how: Ask) -> Finding:
+def shared(found: Cells, peaks: Sequence[Peak], how: Ask, missing: Sequence[Lost] = ()) -> Finding:
     """One finding for the same factor in many places: a row each."""
     factor, response = peaks[0].factor, found.response
     where = list(peaks[0].part.where())
     rows = [[*one.part.where().values(), *peak_tables.row(one)] for one in peaks]
-    few = any(_fewest(one) < FEW for one in peaks) and not how.exact
+    few = any(one.fewest < FEW for one in peaks) and not how.exact
     return Finding(
         study=found.study,
         question="peak",
         response=response,
         title=f"{wording.name(response)}: the best {wording.factor(factor)}",
-        statement=_shared_statement(response, factor, peaks),
+        statement=shared_statement(response, factor, peaks),
         statistics={
             "factor": factor,
             "slices": [{"where": one.part.where(), **peak_tables.numbers(one)} for one in peaks],
+            "not_measured": [part.as_dict() for part in missing],
         },
         tables=[
             Table(
-                [*where, f"best {factor}", "it may be", "mean", "as good within noise", "knee"],
+                [*map(wording.factor, where), f"best {wording.factor(factor)}", *_SHARED],
                 rows,
-                [*[""] * len(where), "", "", response, "", ""],
+                [*[""] * len(where), "", "", response, "", "", ""],
             )
         ],
         caveats=[*found.caveats(), *([_FEW_SAID] if few else [])],
     )
 
 
+_SHARED = ("it may be", "mean", "as good within noise", "plateau", "knee")
 _FEW_SAID = f"With fewer than {FEW} repetitions of a level the intervals are wide, and few levels can be told apart."
 
 
@@ -72,86 +77,167 @@ _FEW_SAID = f"With fewer than {FEW} repetitions of a level the intervals are wid
 
 def sentences(one: Peak) -> list[str]:
     """Best level, what is as good, where it bends, how it scales."""
-    if _all_equal(one):
+    if all_equal(one):
+        return in_brief(one)
+    return [*in_brief(one), *_bend(one), *_scales(one)]
+
+
+def in_brief(one: Peak) -> list[str]:
+    """The best level with its confidence and its value, and where the plateau begins, or why that cannot be told."""
+    if all_equal(one):
         where, name = one.part.where(), wording.name(one.part.response)
         return [wording.placed(where, f"{name} is the same at all levels of {wording.factor(one.factor)}.")]
-    return [best(one), *_plateau(one), *_nearly(one), *_edge(one), *_bend(one), *_scales(one)]
+    if one.unseen:
+        return _unseen(one)
+    return [best(one), *_plateau(one), *_apart(one), *_nearly(one)]
 
 
-def _all_equal(one: Peak) -> bool:
+def all_equal(one: Peak) -> bool:
+    """Whether every repetition gave the same number."""
     return len({float(value) for cell in one.cells for value in cell.values}) == 1
 
 
 def best(one: Peak) -> str:
-    """`Read bandwidth is highest at 4 jobs (3 to 5): 930 MB/s (95 % interval 910 to 950 MB/s).`"""
-    response = one.part.response
-    word = "lowest, which is best," if lower_is_better(response) else "highest"
-    bounds = one.interval
-    known = (
-        f" ({wording.interval(response, bounds)})" if isinstance(bounds, Interval) and bounds.low < bounds.high else ""
-    )
-    told = f"{wording.name(response)} is {word} at {level_text(one, one.best)}{_range(one)}"
-    return wording.placed(one.part.where(), f"{told}: {wording.value(response, one.mean)}{known}.")
+    """`Read bandwidth is highest at 4 jobs (3 to 5 with 95 % confidence): 930 MB/s (95 % interval 910 to 950 MB/s).`"""
+    word = "lowest, which is best," if lower_is_better(one.part.response) else "highest"
+    told = f"{wording.name(one.part.response)} is {word} {level_at(one, one.best)}{_range(one)}"
+    return wording.placed(one.part.where(), f"{told}: {value(one)}.")
+
+
+def value(one: Peak) -> str:
+    """The best level's mean with its interval: `930 MB/s (95 % interval 910 to 950 MB/s)`."""
+    response, bounds = one.part.response, one.interval
+    wide = isinstance(bounds, Interval) and bounds.low < bounds.high
+    known = f" ({wording.interval(response, bounds)})" if isinstance(bounds, Interval) and wide else ""
+    return f"{wording.value(response, one.mean)}{known}"
+
+
+def level_at(one: Peak, index: int) -> str:
+    """A level as a place: `at 4 jobs`, `under fifo (priority 99)`."""
+    return wording.at(one.factor, one.level(index))
 
 
 def _range(one: Peak) -> str:
-    """Which levels it may be: ` (3 to 5)`; for words their chances."""
+    """How sure the best level is: ` (3 to 5 with 95 % confidence)`; of words how often it is the best."""
     likely = one.likely
-    if not isinstance(likely, BestLevel) or max(likely.probability) == 1:
+    if not isinstance(likely, BestLevel) or one.exact:
         return ""
-    if one.numbers is not None:
-        return "" if likely.low == likely.high else f" ({short(one, likely.low)} to {short(one, likely.high)})"
-    return f" (in {wording.percent(likely.probability[one.best])} of resamples)"
+    if one.numbers is None:
+        return f", best in {wording.percent(likely.probability[one.best])} of resamples"
+    sure = f"{wording.level(likely.confidence)} confidence"
+    if likely.low == likely.high:
+        return f" (with more than {sure})"
+    return f" ({short(one, likely.low)} to {short(one, likely.high)} with {sure})"
+
+
+def _unseen(one: Peak) -> list[str]:
+    """Where all that differs may be noise: what is highest all the same, and what it would take to see more."""
+    factor, word = wording.factor(one.factor), "lowest" if lower_is_better(one.part.response) else "highest"
+    name, count = wording.inside(one.part.response), len(one.cells)
+    every = "both levels are" if count == 2 else f"all {count} levels are"
+    told = f"No best {factor} for {name} can be told: {every} as good within noise."
+    shown = f"The {word} mean is {level_at(one, one.best)}: {value(one)}."
+    return [f"{wording.placed(one.part.where(), told)} {shown}", *needs(one)]
+
+
+def needs(one: Peak) -> list[str]:
+    """How many repetitions would show a difference that matters, where there are fewer."""
+    if not isinstance(one.needed, int):
+        return []
+    if one.needed <= one.fewest:
+        return [f"A difference of {wording.percent(MARGIN)} would have been seen."]
+    many = f"more than {MOST}" if one.needed >= MOST else f"about {one.needed}"
+    return [
+        f"To see differences of {wording.percent(MARGIN)}, each level needs {many} repetitions instead of {one.fewest}."
+    ]
 
 
 def _plateau(one: Peak) -> list[str]:
-    """What is as good within noise, and what lies beyond."""
+    """Where the plateau begins and ends, or what is told instead of one."""
     if isinstance(one.near, Undefined):
-        return ["With one repetition of each level nothing says whether another is as good."]
-    members = one.near.members
-    if len(members) == len(one.cells):
-        return ["No other level can be told from it: what differs lies within noise."]
-    if one.plateau is None:
-        others = [level_text(one, index) for index in members if index != one.best]
-        if not others:
-            return ["Every other level is worse."]
-        return [f"Not worse within noise: {wording.listed(others, 9)}."]
-    first, last = one.plateau
-    apart = [level_text(one, index) for index in members if not first <= index <= last]
-    also = [f"Not worse within noise either: {wording.listed(apart, 9)}."] if apart else []
-    return [_reached(one, first, last), *also]
+        return ["With one repetition of each level nothing says whether another is as good: 3 are the least, 5 better."]
+    if one.numbers is None:
+        return _words(one.near, one)
+    if one.plateau is not None:
+        return [plateau(one)]
+    edge = _edge(one)
+    if one.no_plateau == GROWS:
+        way = "falls" if lower_is_better(one.part.response) else "rises"
+        return [f"No plateau begins: it still {way} at {level_text(one, -1)}, the last that was tested."]
+    if edge:
+        return [f"{wording.capital(one.no_plateau)}. It is the {edge} level that was tested: the best may lie beyond."]
+    return [f"There is no plateau: {one.no_plateau}."]
 
 
-def _reached(one: Peak, first: int, last: int) -> str:
-    good = "It is equally good" if one.exact else "It is within noise"
-    if first == last:
-        alone = isinstance(one.near, NotWorse) and len(one.near.members) == 1
-        return "Every other level is worse." if alone else "Its neighbours are worse."
+def _words(near: NotWorse, one: Peak) -> list[str]:
+    others = [level_text(one, index) for index in near.members if index != one.best]
+    worse = [level_text(one, index) for index in range(len(one.cells)) if index not in near.members]
+    if not others:
+        return ["The other level is worse." if len(worse) == 1 else "Every other level is worse."]
+    return [f"Not worse within noise: {wording.listed(others, 9)}. Worse: {wording.listed(worse, 9)}."]
+
+
+def plateau(one: Peak) -> str:
+    """`The plateau begins at 4 workers, the number of this machine's processors: from there on nothing is gained.`"""
+    first, last = one.plateau or (0, 0)
+    by = "exactly as good" if one.exact else f"as good within noise or {wording.percent(MARGIN)}"
+    if first == 0 and last == len(one.cells) - 1:
+        return f"There is no more to gain over {wording.factor(one.factor)}: every level is {by}."
     if last == len(one.cells) - 1:
-        return f"{good} from {level_text(one, first)} on; beyond that nothing is gained."
+        return f"The plateau begins {_edge_at(one, first)}: {_from(one, first)}."
     if first == 0:
-        return f"{good} up to {level_text(one, last)}; beyond that it is worse."
-    return f"{good} from {span(one, first, last)}; beyond {level_text(one, last)} it is worse."
+        return f"The plateau ends {_edge_at(one, last)}: up to there all are {by}, beyond it is worse."
+    return f"The plateau runs from {span(one, first, last)}{_processors(one, first)}; beyond that it is worse."
+
+
+def _from(one: Peak, first: int) -> str:
+    """What is gained after the plateau's first level, with what noise may hide of it."""
+    gap = abs(mean_of(one.cells[first].values) / one.mean - 1) if one.mean else 0.0
+    if one.exact or gap <= MARGIN:
+        return "from there on nothing is gained"
+    below = "above" if lower_is_better(one.part.response) else "below"
+    return (
+        f"from there on nothing can be told from noise, though the mean there is {wording.percent(gap)} {below} the "
+        "best, and more repetitions may move it"
+    )
+
+
+def _edge_at(one: Peak, index: int) -> str:
+    return f"{level_at(one, index)}{_processors(one, index)}"
+
+
+def _processors(one: Peak, index: int) -> str:
+    """That a level is the machine's number of processors, which explains a plateau that begins there."""
+    if one.numbers is None or one.processors is None or one.numbers[index] != one.processors:
+        return ""
+    return ", the number of this machine's processors"
+
+
+def _apart(one: Peak) -> list[str]:
+    """Levels as good as the best that are on no plateau with it."""
+    if one.numbers is None or isinstance(one.near, Undefined):
+        return []
+    first, last = one.plateau or (one.best, one.best)
+    apart = [level_text(one, index) for index in one.near.members if not first <= index <= last]
+    either = " either" if one.plateau else ""
+    return [f"Not worse within noise{either}: {wording.listed(apart, 9)}."] if apart else []
 
 
 def _nearly(one: Peak) -> list[str]:
     """A best level that is better for sure may still be hardly better."""
-    if one.nearly is None or one.nearly == one.best or one.plateau is None or one.nearly >= one.plateau[0]:
+    if one.nearly is None or one.nearly == one.best or (one.plateau and one.nearly >= one.plateau[0]):
         return []
-    return [f"At {level_text(one, one.nearly)} it is already within {wording.percent(MARGIN)} of that."]
+    return [f"{wording.capital(level_at(one, one.nearly))} it is already within {wording.percent(MARGIN)} of that."]
 
 
-def _edge(one: Peak) -> list[str]:
-    """A best level at the end of the range, clearly above its neighbour, says that the range is too short."""
-    if one.numbers is None or one.plateau is None or isinstance(one.near, Undefined):
-        return []
-    if one.plateau[0] != one.plateau[1] or one.best not in (0, len(one.cells) - 1):
-        return []
+def _edge(one: Peak) -> str:
+    """`first` or `last` where the best level is at that end of the range, and the range could go on; '' else."""
+    if one.numbers is None or one.no_plateau != ALONE or one.best not in (0, len(one.cells) - 1):
+        return ""
     number = one.numbers[one.best]
     if (one.best == 0 and number <= 1) or (number == 100 and "%" in level_text(one, one.best)):
-        return []  # there is nothing below one worker, nor above all
-    end = "last" if one.best else "first"
-    return [f"It is the {end} level that was tested: the best may lie beyond."]
+        return ""  # there is nothing below one worker, nor above all
+    return "last" if one.best else "first"
 
 
 def _bend(one: Peak) -> list[str]:
@@ -168,25 +254,39 @@ def _bend(one: Peak) -> list[str]:
 
 
 def _scales(one: Peak) -> list[str]:
-    said = []
-    if one.scaling is not None and not one.unseen:
-        ends, last = (level_text(one, 0), level_text(one, len(one.cells) - 1)), one.scaling[-1]
-        share = f"{wording.percent(last.efficiency)} of what perfect scaling would give"
-        said.append(f"From {ends[0]} to {ends[1]} it grows {wording.times(last.speedup)}, {share}.")
-    return said + ([law(one, one.law)] if one.law else [])
+    return [*scaling(one), *([law(one, one.law)] if one.law else growth(one))]
 
 
-def law(one: Peak, found: Law) -> str:
-    """The fitted law in a sentence, with what it predicts."""
+def scaling(one: Peak) -> list[str]:
+    """How much of perfect scaling is left, where the plateau begins or at the last level."""
+    if one.scaling is None or one.unseen:
+        return []
+    index = one.plateau[0] if one.plateau and one.plateau[0] else len(one.cells) - 1
+    at = one.scaling[index]
+    share = f"{wording.percent(at.efficiency)} of what perfect scaling would give"
+    return [f"From {level_text(one, 0)} to {level_text(one, index)} it grows {wording.times(at.speedup)}, {share}."]
+
+
+def growth(one: Peak) -> list[str]:
+    """The law up to the plateau, where there is one and all levels together follow none."""
+    if one.growth is None or one.plateau is None:
+        return []
+    return [f"Up to {level_text(one, one.plateau[0])} it follows a law: {law(one, one.growth, upto=True)}"]
+
+
+def law(one: Peak, found: Law, upto: bool = False) -> str:
+    """The fitted law in a sentence, with what it predicts; of a law `upto` the plateau nothing about the rest."""
     share = f"{_percent(found.alpha)} of the work cannot run in parallel ({_percents(found.alpha_interval)})"
     if found.kind != USL or found.peak is None or found.peak_interval is None:
-        most = f", which limits it to {wording.value(one.part.response, found.limit)}" if found.limit else ""
-        return f"By Amdahl's law {share}{most}."
+        limit = None if upto else found.limit
+        most = f", which limits it to {wording.value(one.part.response, limit)}" if limit else ""
+        return f"{'by' if upto else 'By'} Amdahl's law {share}{most}."
     where = "beyond what was tested" if found.peak > (one.numbers or (0.0,))[-1] else "within what was tested"
     ends = wording.joined(wording.plain_number(found.peak_interval.low), wording.plain_number(found.peak_interval.high))
     level = wording.level(found.peak_interval.confidence)
     peak = f"a peak at {wording.plain_number(found.peak)} ({level} interval {ends}), {where}"
-    return f"By the universal scalability law {share}, and workers that wait for each other give {peak}."
+    by = "by" if upto else "By"
+    return f"{by} the universal scalability law {share}, and workers that wait for each other give {peak}."
 
 
 def _percent(share: float) -> str:
@@ -198,12 +298,12 @@ def _percents(bounds: Interval) -> str:
     return f"{wording.level(bounds.confidence)} interval {low} to {high} %"
 
 
-def _shared_statement(response: str, factor: str, peaks: Sequence[Peak]) -> str:
+def shared_statement(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     counted: dict[str, int] = {}
     for one in peaks:
-        counted[level_text(one, one.best)] = counted.get(level_text(one, one.best), 0) + 1
+        counted[level_at(one, one.best)] = counted.get(level_at(one, one.best), 0) + 1
     word = "lowest, which is best," if lower_is_better(response) else "highest"
-    parts = [f"at {level} in {number}" for level, number in sorted(counted.items(), key=lambda pair: -pair[1])]
+    parts = [f"{level} in {number}" for level, number in sorted(counted.items(), key=lambda pair: -pair[1])]
     told = f"{wording.name(response)} is {word} {wording.listed(parts)} of {len(peaks)} places."
     unclear = sum(isinstance(one.near, NotWorse) and len(one.near.members) > 1 for one in peaks)
     return f"{told} In {unclear} of them another level is as good within noise." if unclear else told
@@ -212,35 +312,38 @@ def _shared_statement(response: str, factor: str, peaks: Sequence[Peak]) -> str:
 # Caveats
 
 
-def _fewest(one: Peak) -> int:
-    return min(cell.values.size for cell in one.cells)
-
-
 def _caveats(one: Peak, how: Ask) -> list[str]:
     said = []
     if metrics.metric(one.part.response).better == "none":
         said.append(
             f"Nothing says which direction of {wording.inside(one.part.response)} is better: more is taken to be."
         )
-    if not how.exact and _fewest(one) < FEW:
-        said.append(_FEW_SAID)
+    if not how.exact and one.fewest < FEW:
+        said.append(" ".join([_FEW_SAID, *([] if one.unseen else needs(one))]))
     if isinstance(one.near, NotWorse) and one.near.unjudged and not how.exact:
         alone = wording.listed([level_text(one, index) for index in one.near.unjudged], 9)
         said.append(f"One repetition only at {alone}: it cannot be told whether that is worse.")
     return said + _law_caveats(one, how)
 
 
+def _follows(one: Peak) -> str:
+    whole = "Over all its levels it" if one.growth else "It"
+    return f"{whole} follows no law of scaling"
+
+
 def _law_caveats(one: Peak, how: Ask) -> list[str]:
     if one.usl is None or one.amdahl is None or one.numbers is None or len(one.numbers) < FEWEST_LEVELS:
+        return []
+    if one.unseen:
         return []
     if isinstance(one.amdahl, Undefined) and one.law is None:
         return [f"No law of scaling is fitted: {one.amdahl.reason}."]
     nearest = preferred(one.usl, one.amdahl)
     if one.law is None and nearest is not None and nearest.alpha_interval.high < 0:
-        return ["It follows no law of scaling: it grows in proportion or more, and then less than the laws can say."]
+        return [f"{_follows(one)}: it grows in proportion or more, and then less than the laws can say."]
     if one.law is None and nearest is not None:
         miss = wording.percent(nearest.worst)
-        return [f"It follows no law of scaling: the level means leave the nearest by up to {miss}."]
+        return [f"{_follows(one)}: the level means leave the nearest by up to {miss}."]
     said = []
     if one.law and one.law.lack_p is not None and one.law.lack_p < 1 - how.confidence:
         said.append(

@@ -16,11 +16,19 @@ from ioassay.analysis.cells import Cells, cells
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.statistics.leastsquares import LackOfFit, Line, fit_line, lack_of_fit
 from ioassay.analysis.statistics.result import Floats, Undefined, plain
-from ioassay.record import RecordSet, level_number
+from ioassay.record import RecordSet, level_kind, level_numbers
 
 LINEAR, LOGARITHMIC = "linear", "log2"
 CLEARLY_BETTER = 2.0
 """Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
+
+_STEPS = {
+    "size": (1024.0, "per KiB"),
+    "duration": (1.0, "per second"),
+    "percent": (1.0, "per percentage point"),
+    "rate": (1e6, "per MB/s"),
+}
+"""What a slope is told per, by the kind of the levels: sizes by the KiB, which nobody chooses by the byte."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +69,8 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
 
 def points(found: Cells, factor: str) -> tuple[Floats, Floats] | None:
     """x and y of every repetition, shape (n,) both; None where a level is a word or fewer than three levels exist."""
-    numbers = [level_number(cell.point[factor]) for cell in found.cells]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers) or len(set(known)) < 3:
+    known = level_numbers([cell.point[factor] for cell in found.cells])
+    if known is None or len(set(known)) < 3:
         return None
     x = np.repeat(np.array(known), [cell.values.size for cell in found.cells])
     return x, np.concatenate(found.groups)
@@ -120,9 +127,9 @@ def slope_text(one: Regression, model: Model) -> str:
 
 
 def _step(one: Regression) -> tuple[float, str]:
-    """What a slope is told per: sizes by the KiB, which nobody chooses by the byte."""
-    sizes = any("B" in str(cell.point[one.factor]) for cell in one.cells.cells)
-    return (1024.0, "per KiB") if sizes else (1.0, f"per {wording.step_of(one.factor)}")
+    """What a slope is told per, and how much of the factor that is."""
+    kind = level_kind([cell.point[one.factor] for cell in one.cells.cells])
+    return _STEPS.get(kind or "", (1.0, f"per {wording.step_of(one.factor)}"))
 
 
 def _signed(response: str, number: float) -> str:

@@ -43,7 +43,7 @@ def shape_phrase(curve: Shape) -> str:
     factor = wording.factor(curve.factor)
     if curve.tendency is not None:
         way = "rise" if curve.kind == UP else "fall"
-        return f"tends to {way} with {factor} ({wording.p(curve.tendency)} by ranks)"
+        return f"tends to {way} with {factor}, as ranks over all levels show"
     return {
         LEVEL: f"is the same at every {factor}, to within {wording.percent(MARGIN)}",
         UP: f"rises with {factor}",
@@ -56,11 +56,11 @@ def shape_phrase(curve: Shape) -> str:
 def shape_ends(part: Cells, curve: Shape) -> str:
     """Where it begins and ends, or where it turns: `from 25 MB/s at 1 job to 93 MB/s at 8 jobs`."""
     turns = {PEAK: [curve.highest], DIP: [curve.lowest]}.get(curve.kind, [curve.first, curve.last])
-    at = [wording.level_of(curve.factor, cell.point[curve.factor]) for cell in turns]
+    at = [wording.at(curve.factor, cell.point[curve.factor]) for cell in turns]
     shown = [wording.value(part.response, mean_of(cell.values)) for cell in turns]
     if len(turns) == 1:
-        return f"at {at[0]} ({shown[0]})"
-    return f"from {shown[0]} at {at[0]} to {shown[1]} at {at[1]}"
+        return f"{at[0]} ({shown[0]})"
+    return f"from {shown[0]} {at[0]} to {shown[1]} {at[1]}"
 
 
 def _factor(curve: Shape) -> str:
@@ -96,16 +96,17 @@ def quiet_sentence(places: Sequence[tuple[Cells, str]]) -> str:
 
 def average_sentence(found: Cells, factor: str, ratio: Ratio) -> str:
     """Two levels against each other, averaged over everything else."""
-    first, second = (wording.level_of(factor, level) for level in found.factors[factor])
+    first, second = (wording.at(factor, level) for level in found.factors[factor])
     name, known = wording.inside(found.response), f"ratio {ratio.ratio:.3g}, {wording.bounds_of(ratio.interval)}"
     if alike(ratio):
-        return f"On average, {name} does not differ visibly between {first} and {second} ({known})."
+        between = wording.both(factor, *found.factors[factor])
+        return f"On average, {name} does not differ visibly between {between} ({known})."
     if ratio.ratio >= 2:
-        return f"On average, {name} is {wording.times(ratio.ratio)} as high at {second} as at {first} ({known})."
+        return f"On average, {name} is {wording.times(ratio.ratio)} as high {second} as {first} ({known})."
     if ratio.ratio <= 0.5:
-        return f"On average, {name} is {wording.times(1 / ratio.ratio)} as high at {first} as at {second} ({known})."
+        return f"On average, {name} is {wording.times(1 / ratio.ratio)} as high {first} as {second} ({known})."
     way = "higher" if ratio.ratio > 1 else "lower"
-    return f"On average, {name} is {wording.percent(abs(ratio.ratio - 1))} {way} at {second} than at {first} ({known})."
+    return f"On average, {name} is {wording.percent(abs(ratio.ratio - 1))} {way} {second} than {first} ({known})."
 
 
 def best_sentence(effect: Effect) -> str:
@@ -113,9 +114,11 @@ def best_sentence(effect: Effect) -> str:
     where, name = effect.cells.where(), wording.name(effect.cells.response)
     best, worst = (cell.point[effect.factor] for cell in (effect.extremes.best, effect.extremes.worst))
     word = "lowest, which is best," if lower_is_better(effect.cells.response) else "highest"
-    told = f"{name} is {word} at {wording.level_of(effect.factor, best)}"
+    told = f"{name} is {word} {wording.at(effect.factor, best)}"
     if effect.extremes.ratio is None:
         return wording.placed(where, f"{told}.")
+    if effect.extremes.interval is not None and effect.extremes.interval.low <= 1 <= effect.extremes.interval.high:
+        return wording.placed(where, f"{told}, though no two levels can be told apart.")
     other = f"a factor of {wording.ratio(effect.extremes.ratio, effect.extremes.interval)} from"
     return wording.placed(where, f"{told}, {other} {wording.level_of(effect.factor, worst)}.")
 

@@ -15,7 +15,7 @@ from ioassay.analysis.contrast import simultaneous
 from ioassay.analysis.statistics.ratio import Ratio, ratio_of_means
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, mean_of
 from ioassay.analysis.statistics.trend import Correlation, kendall_tau
-from ioassay.record import level_number
+from ioassay.record import level_numbers
 
 UP, DOWN, PEAK, DIP, LEVEL, UNCLEAR, MIXED = "up", "down", "peak", "dip", "level", "unclear", "mixed"
 MARGIN = 0.05
@@ -75,9 +75,8 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
 
 def ascending(cells: tuple[Cell, ...], factor: str) -> tuple[Cell, ...]:
     """By the numbers behind the levels, whatever the order in which the study lists them; words as listed."""
-    numbers = [level_number(cell.point[factor]) for cell in cells]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
+    known = level_numbers([cell.point[factor] for cell in cells])
+    if known is None:
         return cells
     return tuple(cell for _, cell in sorted(zip(known, cells, strict=True), key=lambda pair: pair[0]))
 

@@ -63,10 +63,18 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
         return [_finding(study, text, {"contradicted": 0, "witnessed_trials": 0}, [], "info")]
     judged, unclaimed = _judged(records, study, witnessed, _twins(frames, records, study))
     if not judged:
-        told = f"{wording.count(len(witnessed), 'trial')} were witnessed and claimed nothing that could be judged."
-        text = f"{told} {saw(unclaimed)}" if unclaimed is not None else told
-        return [_finding(study, text, {"contradicted": 0, "witnessed_trials": len(witnessed)}, [], "info")]
+        text = f"Its tool claims no I/O that could be confirmed or contradicted. {_all(len(witnessed))} witnessed."
+        text += f" Of the last of them: {_small(saw(unclaimed))}" if unclaimed is not None else ""
+        return [_finding(study, text, {"contradicted": 0, "witnessed_trials": len(witnessed), "claims": 0}, [], "info")]
     return [_told(study, judged, len(witnessed))]
+
+
+def _all(trials: int) -> str:
+    return "1 trial was" if trials == 1 else f"{trials} trials were"
+
+
+def _small(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _finding(

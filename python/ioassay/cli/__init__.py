@@ -36,6 +36,7 @@ from ioassay.cli import (
     sql,
     studies,
     trace,
+    tune,
     witness,
 )
 from ioassay.errors import Interrupted, IoassayError, UsageError
@@ -56,6 +57,7 @@ for command in (
     studies,
     report,
     compare,
+    tune,
     import_,
     doctor,
     sql,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.errors import StudyError, UsageError
 
 if TYPE_CHECKING:
+    from ioassay.record import Warning_
     from ioassay.study import Suite
 
 
@@ -18,19 +19,26 @@ def chosen(
     settings: Sequence[str] | None,
     factors: Sequence[str] | None,
     repetitions: int | None,
+    left_out: list[Warning_] | None = None,
 ) -> Suite:
-    """The suite called `study` after all changes; UsageError when none of its studies has the scale."""
+    """The suite called `study` after all changes; UsageError when none of its studies has the scale.
+
+    `left_out` is given a warning for each change that some of its studies do not take.
+    """
     from ioassay import adjust, catalogue
 
     scales = {adjust.FULL}
 
-    def change(table: Mapping[str, Any]) -> dict[str, Any]:
-        scales.update(table.get("scale", {}))
-        return adjust.adjusted(
-            table, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions
+    def change(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        scales.update(*(table.get("scale", {}) for table in tables))
+        changed, warnings = adjust.adjusted_all(
+            tables, scale=scale, settings=settings or (), factors=factors or (), repetitions=repetitions
         )
+        if left_out is not None:
+            left_out.extend(warnings)
+        return changed
 
-    suite = catalogue.load(study, change)
+    suite = catalogue.load_all(study, change)
     if scale not in scales:
         known = ", ".join(sorted(scales))
         raise UsageError(

@@ -38,7 +38,7 @@ def compare(
 
     console.use_json(json)
     before, after = (frames.load(RunStore.open(root)) for root in (a, b))
-    result = comparison.compare(before, after, margin=_share(margin), confidence=confidence)
+    result = comparison.compare(before, after, margin=share(margin), confidence=confidence)
     if junit is not None:
         from ioassay.junit import junit_xml
 
@@ -53,7 +53,8 @@ def compare(
         raise typer.Exit(1)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """The share behind `--margin`."""
     try:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ioassay.cli import console, options
 from ioassay.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioassay.record import Warning_
+
+_DEMANDING = "subsystems"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,13 +42,36 @@ def doctor(
         raise UsageError(f"{path}: no such path; wanted one on the disk that is to be measured")
     facts = host.facts(path)
     found = examination.diagnose(facts)
+    unable = _unable()
     if json:
-        console.emit({"facts": facts, "warnings": [vars(warning) for warning in found]})
+        told = {"warnings": [vars(warning) for warning in found], "unable": [vars(warning) for warning in unable]}
+        console.emit({"facts": facts, **told})
         return
     for warning in found:
         remedy = f"\n    remedy: {warning.remedy}" if warning.remedy else ""
         console.line(f"{warning.text} [{warning.code}]{remedy}")
     console.line(console.count(len(found), "warning") if found else "nothing found that would spoil a measurement")
+    _say_unable(unable)
+
+
+def _unable() -> list[Warning_]:
+    """What cannot be asked of this host: each once, for the suite whose studies ask for most."""
+    from ioassay import ability
+
+    return list(dict.fromkeys([*ability.refused_conditions(), *ability.skipped_trials(_DEMANDING)]))
+
+
+def _say_unable(unable: Sequence[Warning_]) -> None:
+    from ioassay import ability
+
+    share = ability.real_time_share()
+    if share is not None and share < 1:
+        console.line(
+            f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "
+            "that wait there (sched_rt_runtime_us)"
+        )
+    for warning in unable:
+        console.line(f"cannot be done here: {warning.text}")
 
 
 def _say_restored(restored: list[str]) -> None:

@@ -35,9 +35,11 @@ def plan(
     from ioassay.roles import Consent
 
     console.use_json(json)
-    suite = choice.chosen(study, scale, setting, factor, repetitions)
+    left_out: list[Warning_] = []
+    suite = choice.chosen(study, scale, setting, factor, repetitions, left_out)
     with choice.named(study):
         benches, warnings = session.checked(suite, Consent(tuple(destroy_data or ())), without_tools=True)
+    warnings = [*left_out, *warnings]
     result = _result(suite, benches, warnings)
     if json:
         console.emit({**result, "order": _order(suite)})

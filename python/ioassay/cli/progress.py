@@ -28,6 +28,9 @@ class Silent:
     def ended(self, trial: Trial, status: str) -> None:
         """See run.Progress."""
 
+    def said(self, text: str) -> None:
+        """A line about how it goes."""
+
 
 class Terminal(Silent):
     """A bar over all trials. The time left comes from this run's own trials, and before the first from the plan.
@@ -66,6 +69,10 @@ class Terminal(Silent):
         self._bar.update(self._task, left=units.format_duration(self._left_s()))
         if self._running:
             self._show_running()
+
+    def said(self, text: str) -> None:
+        """Above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
 
     def _show_running(self) -> None:
         """The trial that began last, and how many run beside it."""

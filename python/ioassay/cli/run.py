@@ -77,9 +77,11 @@ def _new(
             "no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file. "
             "'ioassay quick' needs none"
         )
-    suite = choice.chosen(study, scale, setting, factor, repetitions)
+    left_out: list[Warning_] = []
+    suite = choice.chosen(study, scale, setting, factor, repetitions, left_out)
     with choice.named(study):
-        return session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
+        store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
+    return store, benches, [*left_out, *warnings]
 
 
 def _refuse_changes(study: str | None, *changes: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ioassay.cli import console, progress
-from ioassay.errors import Contradicted, InputError, Interrupted, RunError, ToolError
+from ioassay.errors import Contradicted, InputError, Interrupted, RunError, ToolError, UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ioassay.preflight import Bench
     from ioassay.record import RecordSet, Warning_
     from ioassay.report import ReportPaths
-    from ioassay.run import Tally
+    from ioassay.run import Source, Tally
     from ioassay.store import RunStore
     from ioassay.study import Suite
 
 
-_TOLD = ("conclude", "verdict", "accountings")
+_TOLD = ("tuned", "peaks", "unclaimed", "conclude", "verdict", "accountings")
 """Questions whose answers are told on the terminal; the page has all."""
 _SHOWN = ("accountings",)
 """Those that are answered by a table."""
@@ -44,12 +44,17 @@ class Published:
 
 def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """Check everything, then make the run's folder."""
-    from ioassay import host
     from ioassay.store import RunStore
 
     benches, warnings = checked(suite, consent)
-    facts = {**host.facts(_measured_path(benches)), FOLDER: str(Path().absolute())}
-    return RunStore.create(root, suite, facts), benches, warnings
+    return RunStore.create(root, suite, facts(benches)), benches, warnings
+
+
+def facts(benches: Sequence[Bench]) -> dict[str, Any]:
+    """What a new run keeps of the host, and of where it was begun."""
+    from ioassay import host
+
+    return {**host.facts(_measured_path(benches)), FOLDER: str(Path().absolute())}
 
 
 def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
@@ -57,12 +62,19 @@ def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Wa
     from ioassay.store import RunStore
 
     store = RunStore.open(root)
+    if store.is_search:
+        raise UsageError(f"{root}: is a search, whose trials follow from each other; wanted: {store.resume_command}")
     suite = store.suite()
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
-    folder = store.host().get(FOLDER)
-    benches, warnings = checked(suite, consent, Path(folder) if folder else None)
+    benches, warnings = checked(suite, consent, folder_of(store))
     return store, benches, warnings
+
+
+def folder_of(store: RunStore) -> Path | None:
+    """Where relative paths of a run's studies start from."""
+    folder = store.host().get(FOLDER)
+    return Path(folder) if folder else None
 
 
 def checked(
@@ -76,8 +88,7 @@ def checked(
     from ioassay.record import Warning_
     from ioassay.report import figures
 
-    for study in suite.studies:
-        figures.check(study.model_dump())
+    figures.check_suite(suite.model_dump())
     benches = preflight.assemble(suite, consent, folder)
     missing = []
     try:
@@ -99,15 +110,27 @@ def _measured_path(benches: Sequence[Bench]) -> Path:
     return Path()
 
 
-def execute(store: RunStore, benches: Sequence[Bench], workers: int | None = None) -> Tally:
-    """Run what is left of a run, see run.execute; an interruption says how to go on."""
+def execute(
+    store: RunStore,
+    benches: Sequence[Bench],
+    workers: int | None = None,
+    source: Callable[[progress.Silent], Source] | None = None,
+    most: int | None = None,
+) -> Tally:
+    """Run what is left of a run, see run.execute; an interruption says how to go on.
+
+    A `source` that is not the plan is made for the progress that it tells, and gives `most` trials at most.
+    """
     from ioassay import preflight, run
 
-    forecast_s = sum(preflight.forecast(bench, workers).seconds for bench in benches)
-    total = sum(store.planned().values())
+    forecasts = [preflight.forecast(bench, workers) for bench in benches]
+    total = most or sum(store.planned().values())
+    forecast_s = sum(one.seconds for one in forecasts)
+    if most is not None:
+        forecast_s *= most / max(sum(one.trials for one in forecasts), 1)
     try:
         with progress.shown(total, forecast_s) as shown:
-            return run.execute(store, benches, shown, workers)
+            return run.execute(store, benches, shown, workers, source(shown) if source else None)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; what was recorded is kept. Go on with: {store.resume_command}") from None
 
@@ -143,6 +166,7 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
         ],
         "warnings": all_warnings(published.records, found),
         "failures": failures(published.records),
+        "skips": skips(published.records),
     }
 
 
@@ -160,10 +184,19 @@ def all_warnings(records: RecordSet, found: Sequence[Warning_]) -> list[dict[str
 
 def failures(records: RecordSet) -> list[dict[str, Any]]:
     """Why trials failed: each reason once, with the number of trials and the first of them."""
+    return _reasons(records, "failed")
+
+
+def skips(records: RecordSet) -> list[dict[str, Any]]:
+    """Why trials were skipped, in the same way."""
+    return _reasons(records, "skipped")
+
+
+def _reasons(records: RecordSet, status: str) -> list[dict[str, Any]]:
     factors = {study["name"]: (*study["factors"], "case") for study in records.studies}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _rows(records):
-        if row["status"] == "failed":
+        if row["status"] == status:
             point = {name: row[name] for name in factors[row["study"]] if row.get(name) is not None}
             raw = str(records.root / "trials" / row["trial"] / "raw")
             first = {"study": row["study"], "reason": row["reason"], "trials": 0, "point": point, "raw": raw}
@@ -172,8 +205,8 @@ def failures(records: RecordSet) -> list[dict[str, Any]]:
 
 
 def _rows(records: RecordSet) -> Iterator[dict[str, Any]]:
-    """Every recorded trial, those too that only the witness's effect is judged by."""
-    for frame in (records.trials, records.traced):
+    """Every recorded trial, those too that only the witness's effect is judged by, or that count system calls."""
+    for frame in (records.trials, records.traced, records.counting):
         if frame is not None:
             yield from frame.iter_rows(named=True)
 
@@ -197,14 +230,25 @@ def tally_of(records: RecordSet) -> Tally:
 def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> None:
     """The result for people."""
     console.warnings(all_warnings(published.records, found))
+    say_findings(published)
+    say_where(store, tally, published)
+
+
+def say_findings(published: Published) -> None:
+    """What the terminal tells of the findings; that a tool claims nothing is said once, not in each verdict."""
     for finding in published.findings:
-        if finding.question in _TOLD:
+        if finding.question in _TOLD and finding.statistics.get("claims") != 0:
             console.line(finding.title)
             console.paragraph(finding.statement, "  ")
             _say_tables(finding if finding.question in _SHOWN else None)
             console.line()
+
+
+def say_where(store: RunStore, tally: Tally, published: Published) -> None:
+    """How the trials went, and where everything is."""
     console.line(_counted(tally, store))
-    _say_failures(failures(published.records))
+    _say_reasons("skipped", skips(published.records))
+    _say_reasons("failed", failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
 
 
@@ -227,16 +271,17 @@ def _counted(tally: Tally, store: RunStore) -> str:
     )
 
 
-def _say_failures(found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
+def _say_reasons(ended: str, found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
     from ioassay import plan
 
-    for failure in found[:most]:
-        first = f"{failure['study']} at {plan.describe(failure['point'])}"
-        others = failure["trials"] - 1
+    for reason in found[:most]:
+        first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]
+        others = reason["trials"] - 1
         more = f" and {console.count(others, 'other')}" if others else ""
-        console.note(f"failed: {first}{more}: {failure['reason']}\n    what it left: {failure['raw']}")
+        left = f"\n    what it left: {reason['raw']}" if ended == "failed" else ""
+        console.note(f"{ended}: {first}{more}: {reason['reason']}{left}")
     if len(found) > most:
-        console.note(f"failed: {len(found) - most} more reasons are in the report")
+        console.note(f"{ended}: {len(found) - most} more reasons are in the report")
 
 
 def end(tally: Tally, published: Published) -> None:

@@ -22,7 +22,7 @@ def sql(
 ) -> None:
     """Ask one run or several anything, in SQL.
 
-    The tables are trials, hist, series, samples and warnings, each with a column run.
+    The tables are trials, hist, series, samples, warnings and calls (system calls by name), each with a column run.
 
     Example: ioassay sql runs/A runs/B 'SELECT run, bs, avg("read.bw") FROM trials GROUP BY ALL'
     """
@@ -46,7 +46,7 @@ def _answer(roots: list[Path], query: str) -> tuple[list[str], list[tuple[Any, .
     runs = [(name, frames.load(RunStore.open(root))) for name, root in _names(roots).items()]
     # No query reaches files or the network, not even by changing these settings back.
     database = duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
-    for name in ("trials", "hist", "series", "samples", "warnings"):
+    for name in ("trials", "hist", "series", "samples", "warnings", "calls"):
         pieces = [getattr(records, name).select(pl.lit(run).alias("run"), pl.all()) for run, records in runs]
         database.register(name, pl.concat(pieces, how="diagonal_relaxed").to_arrow())
     try:

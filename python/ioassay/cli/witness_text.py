@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ioassay.record import Claim
     from ioassay.roles import Outcome
 
+_MOST_CALLS = 8
 _MOST_CLAIMS = 12
 """Claims that are told one by one; an automatic IOzone run makes hundreds."""
 
@@ -43,6 +44,10 @@ def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict
         "operations": [_operation(each) for each in asdict(seen)["operations"]],
         "block": [_operation(each) for each in asdict(seen)["block"]],
         "processes": seen.processes,
+        "threads": seen.threads,
+        "most_alive": seen.most_alive,
+        "calls": dict(seen.calls),
+        "call_errors": dict(seen.call_errors),
         "lost": seen.health.get("lost", 0) + seen.health.get("dropped", 0),
         "missed": seen.health.get("missed", 0),
         "health": dict(seen.health),
@@ -84,6 +89,7 @@ def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
     if (more := len(judged) - _MOST_CLAIMS) > 0:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
     _say_seen(run.seen, result)
+    _say_calls(run.seen)
     _say_watch(run.seen)
 
 
@@ -142,6 +148,22 @@ def _say_seen(seen: Observation, result: Mapping[str, Any]) -> None:
         console.line()
 
 
+def _say_calls(seen: Observation) -> None:
+    """The most frequent calls, and how many a second over the time that the command ran."""
+    if not seen.calls:
+        return
+    seconds = max(seen.ended_ns - seen.held_ns, 1) / 1e9
+    most = sorted(seen.calls.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        [name, f"{number:,}", f"{number / seconds:,.0f}", f"{seen.call_errors.get(name, 0):,}"]
+        for name, number in most[:_MOST_CALLS]
+    ]
+    of = f", the {_MOST_CALLS} most frequent of {len(most)} kinds" if len(most) > _MOST_CALLS else ""
+    console.line(f"System calls{of}:")
+    console.table(["call", "number", "a second", "errors"], rows)
+    console.line()
+
+
 def _device_row(each: Requests) -> list[str]:
     calls = each.calls
     mean = format_ns(calls.sum_ns / calls.completed) if calls.completed else "-"
@@ -152,7 +174,13 @@ def _device_row(each: Requests) -> list[str]:
 def _say_watch(seen: Observation) -> None:
     faults = [f"{name.replace('_', ' ')} {number}" for name, number in seen.health.items() if number]
     health = f"; {', '.join(faults)}" if faults else "; nothing was lost" if seen.health else ""
-    tasks = f", {console.count(seen.processes, 'task')} followed" if seen.processes else ""
+    tasks = f", {_tasks(seen)} followed" if seen.processes else ""
     console.line(f"Watched by {seen.backend} ({', '.join(seen.layers)}){tasks}{health}")
     if seen.why:
         console.paragraph(seen.why, "    ")
+
+
+def _tasks(seen: Observation) -> str:
+    if not seen.threads:
+        return console.count(seen.processes, "task")
+    return f"{console.count(seen.processes, 'task')} ({console.count(seen.threads, 'thread')} of them)"

@@ -21,7 +21,7 @@ from typing import Self
 from ioassay import process
 from ioassay.conditions import cgroup, policy
 from ioassay.conditions.asked import Conditions, listed
-from ioassay.errors import StudyError
+from ioassay.errors import StudyError, ToolError
 from ioassay.record import Warning_
 
 __all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left"]
@@ -84,7 +84,10 @@ class Hold:
             watchdog = process.watchdog(pid, self._tag, after_s=self._after_s, processors=self._share.lab)
             self._watchdog = self._stack.enter_context(watchdog)
         policy.put(pid, self._wanted, self._share.load)
-        self._verify(pid)
+        try:
+            self._verify(pid)
+        except (ProcessLookupError, FileNotFoundError):
+            raise ToolError(f"{self._wanted.text}: the process was ended before it began") from None
 
     def ended(self, pid: int) -> None:
         """Take the account of the limits, when the trial's processes have ended."""
@@ -114,7 +117,8 @@ class Hold:
 
     def _remove(self, group: cgroup.Group) -> None:
         if strays := group.members():
-            text = f"{len(strays)} processes were still in the trial's control group at its end, and were ended"
+            were = f"{len(strays)} processes were" if len(strays) > 1 else "a process was"
+            text = f"{were} still in the trial's control group at its end, and ended by the lab"
             self.warnings.append(Warning_("processes-left-behind", text))
         try:
             group.remove()

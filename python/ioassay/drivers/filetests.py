@@ -58,6 +58,10 @@ class FileTests:
         """Nothing beside the target."""
         return ()
 
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """None: it lasts as long as its files take."""
+        return None
+
 
 @dataclass(frozen=True)
 class Wanted:

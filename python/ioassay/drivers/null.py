@@ -17,7 +17,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
-from ioassay.roles import NOTHING, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import NOTHING, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 _NUMBERS: dict[str, float] = {
     "value": 100.0,
@@ -80,6 +80,11 @@ class Null:
         """The time slept and worked; the memory that `memory_bytes` says."""
         seconds = _duration_s(params, "sleep") + _number(params, "steps") * _STEP_S
         return Estimate(seconds, written_bytes=0, memory_bytes=int(_number(params, "memory_bytes")))
+
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """With a shorter `sleep`, which changes nothing else."""
+        part_s = short_s(_duration_s(params, "sleep"), share)
+        return None if part_s is None else {**params, "sleep": part_s}
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """None: no process."""

@@ -29,7 +29,7 @@ _WORKERS = 2
 
 @dataclass(frozen=True)
 class FigurePaths:
-    """One figure's files. `problem` says why it is a placeholder, '' where it is none."""
+    """One figure's files; `study` is '' where it shows several. `problem` says why it is a placeholder, else ''."""
 
     study: str
     name: str
@@ -71,11 +71,14 @@ def build(
 
 
 def _drawn(records: RecordSet) -> Iterator[Drawn]:
-    """Every figure of every study; names that two studies share get the second study's name in front."""
+    """Every figure, those of all studies first; names that two share get the second's study in front."""
     from ioassay.report import figures
     from ioassay.report.figures import automatic
 
     names: set[str] = set()
+    for table in records.figures or automatic.several(records):
+        names.add(table["name"])
+        yield figures.draw_several(records, table)
     for study in records.studies:
         for table in study.get("figures") or automatic.tables(records, study):
             name = table["name"] if table["name"] not in names else f"{study['name']}-{table['name']}"
@@ -100,11 +103,14 @@ def _view(
 ) -> dict[str, Any]:
     """All that the template shows."""
     from ioassay import __version__
+    from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
-    from ioassay.report import alerts, evidence, facts, story, trials
+    from ioassay.report import again, alerts, evidence, facts, story, trials
 
     rows = headline(records, list(records.studies))
-    files = {name: records.root / name for name in ("study.toml", "plan.jsonl", "host.json")}
+    together = [finding for finding in findings if finding.question in OVERALL]
+    names = ("study.toml", "tune.json", "plan.jsonl", "found.json", "host.json")
+    files = {name: records.root / name for name in names}
     known = {str(study["name"]) for study in records.studies}
     return {
         "title": title,
@@ -112,9 +118,13 @@ def _view(
         "version": __version__,
         "measured_with": (records.host.get("ioassay") or {}).get("version", __version__),
         "studies": story.studies(records, findings, rows),
-        "headline": story.headline(records, rows),
-        "others": [story.told(finding) for finding in findings if finding.study not in known],
+        "together": [story.told(finding) for finding in together],
+        "headline": None if any(one.tables for one in together) else story.headline(records, rows),
+        "others": [
+            story.told(finding) for finding in findings if finding.study not in known and finding not in together
+        ],
         "figures": {name: [one for one in drawn if one.study == name] for name in known},
+        "overview": [one for one in drawn if not one.study],
         "alerts": alerts.alerts(records, drawn),
         "trials": trials.trials(records, out),
         "host": facts.sections(records.host),
@@ -122,6 +132,7 @@ def _view(
         "study_toml": _text(files["study.toml"]),
         "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
         "files": {name: evidence.link(path, out) for name, path in files.items() if path.is_file()},
+        "again": again.command(records),
         "root": shlex.quote(str(records.root)),
     }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioassay.record import FAILED, SKIPPED, RecordSet
 from ioassay.report.figures import Drawn
 from ioassay.report.trials import recorded
+
+_KEY = re.compile(r"[a-z]+\.[a-z_]+ ")
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,11 @@ class Alert:
     text: str
     remedy: str
     scope: str
+
+    @property
+    def sentence(self) -> str:
+        """The text with a capital, unless it begins with the key of a setting (`run.scheduler = …`)."""
+        return self.text if _KEY.match(self.text) else self.text[:1].upper() + self.text[1:]
 
 
 def alerts(records: RecordSet, drawn: Sequence[Drawn]) -> list[Alert]:
@@ -55,11 +63,25 @@ def _warnings(records: RecordSet) -> list[Alert]:
 
 
 def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
+    """One for all figures of a study that are missing for the same reason."""
+    missing: dict[tuple[str, str], list[str]] = {}
+    for one in drawn:
+        if one.problem:
+            missing.setdefault((one.study, one.problem), []).append(one.name)
     return [
-        Alert("figure-missing", f"Figure '{one.name}' has nothing to show: {one.problem}", "", f"study {one.study}")
-        for one in drawn
-        if one.problem
+        Alert("figure-missing", f"{_figures(names)} nothing to show: {problem}", "", _where(study))
+        for (study, problem), names in missing.items()
     ]
+
+
+def _figures(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"Figure '{names[0]}' has"
+    return f"{len(names)} figures ({', '.join(names)}) have"
+
+
+def _where(study: str) -> str:
+    return f"study {study}" if study else "all studies"
 
 
 def _count(number: int, thing: str) -> str:

@@ -19,6 +19,7 @@ from ioassay.report.tables import Cell, Shown
 
 CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
 _QUESTIONS = {
+    "tuned": "What did the search find? Winner, default and confirmation",
     VERDICT: "Is it true? Claims and what the kernel saw",
     "describe": "Every condition described",
     "stability": "Is it stable? Repetitions, drift, steady state",
@@ -112,8 +113,10 @@ def _answers(
 
 
 def _verdicts(own: Sequence[Finding]) -> list[str]:
-    """Whether the tool told the truth stands beside what it told."""
-    return [finding.statement for finding in own if finding.question == VERDICT]
+    """Whether the tool told the truth stands beside what it told; where it claims nothing, the run says so once."""
+    return [
+        finding.statement for finding in own if finding.question == VERDICT and finding.statistics.get("claims") != 0
+    ]
 
 
 def anchor(name: str) -> str:

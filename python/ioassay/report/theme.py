@@ -121,6 +121,8 @@ def _legend(color: dict[str, str]) -> dict[str, Any]:
         "titleOrient": "left",
         "titlePadding": 10,
         "offset": 6,
+        # Between legends side by side: as much as between the entries of one.
+        "layout": {"top": {"margin": 14, "anchor": "start", "direction": "horizontal"}},
     }
 
 
@@ -128,6 +130,8 @@ def _styles(color: dict[str, str]) -> dict[str, Any]:
     return {
         "repetition": {"color": color["faint"], "opacity": 0.4},
         "mean": {"color": color["faint"], "opacity": 1},
+        "joined": {"color": color["faint"], "opacity": 0.55},
+        "best": {"color": color["faint"], "opacity": 1},
         "deviation": {"color": color["ink"], "opacity": 0.9},
         "median": {"color": color["median"], "strokeWidth": 1.3, "opacity": 1},
         "fit": {"color": color["fit"], "opacity": 0.95},
@@ -141,6 +145,7 @@ def _styles(color: dict[str, str]) -> dict[str, Any]:
         "failed": {"color": color["fit"]},
         "on-dark": {"color": "#ffffff", "fontSize": 10.5},
         "on-bright": {"color": "#000000", "fontSize": 10.5},
+        "note": {"color": color["soft"], "fontSize": 10.5},
         "whisper": {"color": color["soft"], "fontSize": 12},
         "band": {"opacity": 1},
         "frame": {"color": color["grid"], "opacity": 0.5},

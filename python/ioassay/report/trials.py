@@ -64,12 +64,11 @@ class Trials:
 
 
 def recorded(records: RecordSet) -> pl.DataFrame:
-    """Every recorded trial, those too that only the witness's effect is judged by; `watched` marks these."""
+    """Every recorded trial, those too that speeds are not taken from; `apart` says why they are not, else ''."""
     import polars as pl
 
-    if records.traced is None:
-        return records.trials.with_columns(watched=pl.lit(False))
-    frames = [records.trials.with_columns(watched=pl.lit(False)), records.traced.with_columns(watched=pl.lit(True))]
+    parts = {"": records.trials, ", under the witness": records.traced, ", counting system calls": records.counting}
+    frames = [part.with_columns(apart=pl.lit(why)) for why, part in parts.items() if part is not None]
     return pl.concat(frames, how="diagonal_relaxed")
 
 
@@ -93,7 +92,7 @@ def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any],
     return Row(
         study=row["study"],
         trial=row["trial"],
-        point=f"{label(point)}, under the witness" if row["watched"] else label(point),
+        point=label(point) + row["apart"] + _purpose(row),
         repetition=row["repetition"] + 1,
         order=row["order"],
         status=row["status"],
@@ -102,6 +101,11 @@ def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any],
         duration=units.format_duration(row["duration_s"] or 0.0),
         evidence=evidence.read(records.root, row["trial"], out),
     )
+
+
+def _purpose(row: Mapping[str, Any]) -> str:
+    """What a trial of a search was for."""
+    return f", {row['search']}" if row.get("search") else ""
 
 
 def _count(records: RecordSet, study: str, rows: Sequence[Row]) -> Count:

@@ -89,8 +89,7 @@ def scheduler_knobs(schedulers: Mapping[str, str], root: Path) -> Iterator[Knob 
     """The I/O scheduler of each named disk; or why it cannot be had."""
     for disk, scheduler in schedulers.items():
         path = f"/sys/block/{disk.replace('/', '!')}/queue/scheduler"
-        file = inside(path, root)
-        offered = file.read_text().replace("[", "").replace("]", "").split() if file.exists() else []
+        offered = _offered(inside(path, root))
         if scheduler in offered:
             yield Knob(path, scheduler)
         else:
@@ -100,3 +99,11 @@ def scheduler_knobs(schedulers: Mapping[str, str], root: Path) -> Iterator[Knob 
 
 def _outside(path: Path, root: Path) -> str:
     return f"/{path.relative_to(root)}"
+
+
+def _offered(file: Path) -> list[str]:
+    """The choices that a file shows; none where there is no such file, or none any more."""
+    try:
+        return file.read_text().replace("[", "").replace("]", "").split()
+    except OSError:
+        return []

@@ -85,7 +85,8 @@ def pooled(root: Path = ROOT) -> dict[Number, str]:
     found: dict[Number, str] = {}
     for pattern, kind in (("btrfs/*/devices/*/dev", "btrfs"), ("bcachefs/*/dev-*/block/dev", "bcachefs")):
         for path in sorted((root / "sys/fs").glob(pattern)):
-            found[Number.parse(path.read_text())] = kind
+            if text := _text(path):  # it may have been unmounted meanwhile
+                found[Number.parse(text)] = kind
     return found
 
 

@@ -116,16 +116,24 @@ def _kind(holder: Device) -> str:
     """`dm LVM vg-home`, `md raid1`, `bcache`: what sysfs says of a holder."""
     folder = holder.folder
     if (folder / "dm").is_dir():
-        uuid, name = ((folder / "dm" / file).read_text().strip() for file in ("uuid", "name"))
+        uuid, name = (_said(folder / "dm" / file) for file in ("uuid", "name"))
         return f"device mapper {uuid.partition('-')[0]} {name}".replace("  ", " ")
     if (folder / "md").is_dir():
-        return f"md {(folder / 'md/level').read_text().strip()}"
+        return f"md {_said(folder / 'md/level')}"
     return "bcache" if (folder / "bcache").is_dir() else "a block device"
+
+
+def _said(path: Path) -> str:
+    """What a file of /proc or /sys says; empty where it has gone with its device or process."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _stop(holder: Device) -> str:
     if (holder.folder / "dm").is_dir():
-        return f"dmsetup remove {shlex.quote((holder.folder / 'dm/name').read_text().strip())}"
+        return f"dmsetup remove {shlex.quote(_said(holder.folder / 'dm/name'))}"
     if (holder.folder / "md").is_dir():
         return f"mdadm --stop /dev/{holder.name}"
     return f"stop /dev/{holder.name}"
@@ -138,7 +146,10 @@ def _programs(of: Family) -> Iterator[Finding]:
     for pid, number in _writers(of.root):
         if number in members and (pid, number) not in seen:
             seen.add((pid, number))
-            name = (of.root / "proc" / str(pid) / "comm").read_text().strip()
+            process = of.root / "proc" / str(pid)
+            name = _said(process / "comm")
+            if not name and not process.exists():
+                continue  # it has ended meanwhile
             what = f"is open for writing in process {pid} ({name})"
             yield _use(of, members[number], what, f"end process {pid}")
 
@@ -146,10 +157,10 @@ def _programs(of: Family) -> Iterator[Finding]:
 def _exported(of: Family) -> Iterator[Finding]:
     """Devices that this machine serves to others by NVMe over Fabrics: the kernel's target claims none of them."""
     for space in sorted((of.root / "sys/kernel/config/nvmet/subsystems").glob("*/namespaces/*")):
-        path = (space / "device_path").read_text().strip()
-        number = blockdev.number_of(of.root / path.lstrip("/"))
+        path = _said(space / "device_path")
+        number = blockdev.number_of(of.root / path.lstrip("/")) if path else None
         for member in of.members:
-            if member.device.number == number and (space / "enable").read_text().strip() == "1":
+            if member.device.number == number and _said(space / "enable") == "1":
                 what = f"is served to other machines as {space.parent.parent.name} (NVMe over Fabrics)"
                 yield _use(of, member, what, f"echo 0 > {space}/enable")
 

@@ -1,11 +1,13 @@
 """The witness: an independent observer of a command, in the kernel where that is possible.
 
 `watching` gives what watches one command, from before its first instruction to its end; what it saw is an
-`observation.Observation`. `watch` runs a command under it. Nothing is judged here: verdicts are made from observations
+`observation.Observation`. `counting` gives what counts its system calls by name, with strace where nothing better can.
+`watch` runs a command under it. Nothing is judged here: verdicts are made from observations
 by `ioassay.analysis.verdict`.
 """
 
+from ioassay.witness.capability import counter
 from ioassay.witness.once import Watched, paths_in, watch
-from ioassay.witness.watching import Watching, watching
+from ioassay.witness.watching import Watching, counting, watching
 
-__all__ = ["Watched", "Watching", "paths_in", "watch", "watching"]
+__all__ = ["Watched", "Watching", "counter", "counting", "paths_in", "watch", "watching"]

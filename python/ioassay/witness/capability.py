@@ -62,6 +62,19 @@ def best(asked: str, wanted: str = AUTO) -> Choice:
     return Choice(COUNTERS, (COUNTERS,), f"only counters were read, nothing of level {asked}: {reason}")
 
 
+def counter() -> tuple[str, str]:
+    """Who counts system calls by name here: BPF, or where that cannot run STRACE, and then why not BPF.
+
+    ToolError, with both reasons, when neither can.
+    """
+    reason = bpf_unusable()
+    if not reason:
+        return BPF, ""
+    if other := strace.available():
+        raise ToolError(f"system calls cannot be counted by BPF ({reason}), nor by strace ({other})")
+    return STRACE, reason
+
+
 def bpf_unusable() -> str:
     """Why BPF programs cannot be attached, with the remedy; '' when they can."""
     check = getattr(_core, "witness_capability", None)

@@ -9,7 +9,6 @@ Source: strace(1).
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from ioassay import process
 from ioassay.errors import ToolError
 from ioassay.observation import STRACE, SYSCALLS, Observation
+from ioassay.witness.strace_calls import ByName
 from ioassay.witness.strace_line import Lines
 from ioassay.witness.strace_tree import Tree
 
@@ -25,21 +25,8 @@ PROGRAM = "strace"
 TIMES = "strace slows every call down, so its times and rates are not to be judged"
 RINGS = "io_uring was used, and what is submitted through it strace cannot see: use the backend bpf"
 
-_TRACED = (
-    *("read", "readv", "pread64", "preadv", "preadv2"),
-    *("write", "writev", "pwrite64", "pwritev", "pwritev2"),
-    *("sendfile", "sendfile64", "copy_file_range"),
-    *("fsync", "fdatasync", "sync_file_range", "sync_file_range2", "sync", "syncfs", "msync"),
-    *("io_submit", "io_getevents", "io_pgetevents", "io_pgetevents_time64"),
-    *("io_uring_setup", "io_uring_enter"),
-    *("open", "openat", "openat2", "creat", "close", "close_range"),
-    *("dup", "dup2", "dup3", "fcntl", "fcntl64"),
-    *("clone", "clone3", "fork", "vfork", "execve", "execveat"),
-)
 _OPTIONS = ("-f", "-q", "-v", "-yy", "-s", "0", "-ttt", "-T", "-e", "signal=none")
 """Children too; no arrays cut short (-v); what descriptors are open to (-yy); no data; stamps and durations."""
-_SECCOMP_SINCE = (5, 3)
-"""With --seccomp-bpf, the calls that are not traced cost nothing (strace's NEWS for 5.3)."""
 
 
 def available() -> str:
@@ -56,19 +43,11 @@ def available() -> str:
 
 
 def wrap(argv: Sequence[str], output: Path) -> list[str]:
-    """The command line that runs `argv` under strace, which writes to `output` and ends as `argv` ends.
+    """The command line that runs `argv` under strace, which writes all calls to `output` and ends as `argv` ends.
 
-    ToolError when there is no strace.
+    The path is absolute, since `argv` may run in another folder.
     """
-    quick = ["--seccomp-bpf"] if version() >= _SECCOMP_SINCE else []
-    traced = ",".join(f"?{name}" for name in _TRACED)  # ?: an architecture that has no such call
-    return [PROGRAM, *_OPTIONS, *quick, "-e", f"trace={traced}", "-o", str(output), "--", *argv]
-
-
-def version() -> tuple[int, int]:
-    """Of the strace on PATH; (0, 0) when it does not say. ToolError when there is none."""
-    found = re.search(r"version (\d+)\.(\d+)", process.capture([PROGRAM, "-V"]).stdout)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    return [PROGRAM, *_OPTIONS, "-o", str(output.absolute()), "--", *argv]
 
 
 def read(output: Path, asked: str = SYSCALLS, why: str = "") -> Observation:
@@ -84,12 +63,16 @@ def parse(lines: Iterable[str], *, asked: str = SYSCALLS, why: str = "", epoch_n
     `epoch_ns` is subtracted from the stamps. A call that a signal interrupted moved nothing and is left out: the
     program enters it again, or gives it up.
     """
-    joined, tree = Lines(), Tree(epoch_ns)
+    joined, tree, names = Lines(), Tree(epoch_ns), ByName()
     for line in lines:
         event = joined.feed(line)
         if event is not None:
+            names.see(event)
             tree.see(event)
-    tree.finish(joined.unfinished())
+    unfinished = joined.unfinished()
+    for call in unfinished:
+        names.see(call)
+    tree.finish(unfinished)
     reasons = (why, TIMES, RINGS if tree.rings else "")
     return Observation(
         backend=STRACE,
@@ -97,6 +80,8 @@ def parse(lines: Iterable[str], *, asked: str = SYSCALLS, why: str = "", epoch_n
         layers=(SYSCALLS, "aio"),
         why="; ".join(filter(None, reasons)),
         processes=tree.tasks_seen,
+        calls=dict(names.calls),
+        call_errors=dict(names.errors),
         operations=tree.operations(),
         files=tree.files.seen(),
         sessions=tree.sessions(),

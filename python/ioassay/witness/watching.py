@@ -17,14 +17,15 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from ioassay import _core
-from ioassay.observation import BPF, COUNTERS, OFF, RECORD, STRACE, File, Observation, from_dict
+from ioassay.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
 from ioassay.roles import Outcome
-from ioassay.witness import strace
-from ioassay.witness.capability import AUTO, Choice, best
+from ioassay.witness import strace, strace_summary
+from ioassay.witness.capability import AUTO, BPF_LAYERS, Choice, best, counter
 from ioassay.witness.counters import Counters
 
 REQUESTS = "requests.bin"
 CALLS = "calls.strace"
+SUMMARY = "summary.strace"
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -65,6 +66,15 @@ def watching(
     if choice.backend == STRACE:
         return _Strace(choice, level, folder / CALLS)
     return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers)
+
+
+def counting(devices: Sequence[str], folder: Path) -> Watching:
+    """What counts the system calls of one command by name: BPF programs, or where these cannot run strace's summary,
+    SUMMARY in `folder`. ToolError when neither can."""
+    who, why = counter()
+    if who == STRACE:
+        return _Summary(folder / SUMMARY, why)
+    return _Witness(Choice(BPF, (*BPF_LAYERS[SYSCALLS], COUNTERS)), SYSCALLS, devices, None, ())
 
 
 class _Nothing:
@@ -113,6 +123,28 @@ class _Strace(_Nothing):
         found = strace.read(self._output, self._asked, self._choice.why)
         files = _with_filesystems(found.files)
         return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
+
+
+class _Summary(_Nothing):
+    """strace starts the command and counts its calls."""
+
+    def __init__(self, output: Path, why: str) -> None:
+        self._output = output
+        self._why = why
+        self._held_ns = self._ended_ns = 0
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return strace_summary.wrap(argv, self._output)
+
+    def held(self, pid: int) -> None:
+        self._held_ns = time.monotonic_ns()
+
+    def ended(self, pid: int) -> None:
+        self._ended_ns = time.monotonic_ns()
+
+    def observation(self, outcome: Outcome) -> Observation:
+        found = strace_summary.read(self._output, self._why)
+        return replace(found, held_ns=self._held_ns, ended_ns=self._ended_ns)
 
 
 class _Witness:

@@ -22,7 +22,7 @@ from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.drivers.fio.verdict import judge
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (3, 18)
 """The percentiles, and with them the bins, of all three latencies came with 3.18."""
@@ -125,6 +125,16 @@ class Fio:
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size."""
         return cost.estimate(_view(params).stages, check.target_bytes(target))
+
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """With a shorter `runtime`, where all jobs run for one time."""
+        times_s = {section.must_run_s for section in _view(params).jobs}
+        whole_s = times_s.pop() if len(times_s) == 1 else None
+        part_s = short_s(whole_s, share) if whole_s is not None else None
+        if part_s is None:
+            return None
+        others = {name: value for name, value in params.items() if canonical(name) != "runtime"}
+        return {**others, "runtime": f"{round(part_s * 1000)}ms"}
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """fio with the job file that is written to `raw`; ToolError when the load cannot be expressed in one."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.drivers.fio.options import canonical, write
-from ioassay.drivers.fio.section import Section
+from ioassay.drivers.fio.section import Section, fio_bytes
 from ioassay.errors import StudyError
-from ioassay.record import Warning_
+from ioassay.record import Warning_, level_number
 
 LOGS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "merge_blktrace_file")
 """Options whose value is a path, or the beginning of one, that fio writes its logs to."""
@@ -222,6 +222,31 @@ def warnings(jobs: JobFile) -> Iterator[Warning_]:
             text = f"line {line.number}: fio reads {line.name}={line.value} in powers of 1000, because kb_base is 1024"
             remedy = f"write {suffix[1][0]} instead of {suffix[1]}, or set kb_base=1000"
             yield Warning_("kib-suffix", text, remedy)
+
+
+def fixed(params: Mapping[str, Any], name: str) -> str | None:
+    """What the jobs of a study's job file set an option to, as a study would write it; None where none of them does.
+
+    StudyError where they differ: there is no one value of the job file then.
+    """
+    import os
+
+    if "job" not in params:
+        return None
+    jobs = parse(str(params["job"]), Path(str(params["job_folder"])), os.environ, Path(str(params["job_path"])))
+    option = canonical(name)
+    found = list(dict.fromkeys(_as_studies_write(job, option) for job in jobs.sections))
+    if len(found) > 1:
+        told = ", ".join("nothing" if value is None else value for value in found)
+        raise StudyError(f"its jobs set '{name}' to {told}", source=str(params["job_path"]))
+    return found[0] if found else None
+
+
+def _as_studies_write(job: Section, option: str) -> str | None:
+    """fio's `4KiB` is 4000 bytes; what means the same to both stays as it is written."""
+    value = job.options.get(option)
+    size = None if value is None else fio_bytes(value, job.kb_base)
+    return value if size is None or size == level_number(value) else str(size)
 
 
 def job_study(text: str, path: Path) -> dict[str, Any]:

@@ -56,6 +56,10 @@ class Simulate:
         """Seconds from the number of requests, memory from the size of the drive."""
         return settings.cost(settings.read(params))
 
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """None: a simulation lasts as long as its trace."""
+        return None
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """None: no process."""
         return None

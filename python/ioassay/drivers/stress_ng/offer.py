@@ -44,6 +44,8 @@ _WITH_CHOICES = (
 """Options that answer '?' with the words that they take."""
 _TRIED = ("netdev", "sockdiag", "ioport", "rdrand")
 """Stressors that may find out only at work that this kernel, processor or user cannot: one operation tells."""
+_POLICIES = ("deadline", "fifo", "rr")
+"""Scheduling policies that need a right."""
 PREFIX = re.compile(r"stress-ng: (?P<level>\w+):\s+\[\d+\] (?P<said>.*)")
 """How each line of its log begins."""
 _CHATTER = ("debug", "metrc")
@@ -79,7 +81,9 @@ def probes() -> dict[str, Sequence[str]]:
     asked |= {f"choices:{name}": ["--dry-run", f"--{name}=?"] for name in _WITH_CHOICES}
     asked["dry"] = ["--dry-run", "--all", "1", "--timeout", "1"]
     asked |= {f"try:{name}": [f"--{name}", "1", f"--{name}-ops", "1", "--timeout", "1"] for name in _TRIED}
-    asked["try:sched deadline"] = ["--sched", "deadline", "--cpu", "1", "--cpu-ops", "1", "--timeout", "1"]
+    asked |= {
+        f"try:sched {name}": ["--sched", name, "--cpu", "1", "--cpu-ops", "1", "--timeout", "1"] for name in _POLICIES
+    }
     return {name: ["stress-ng", *argv] for name, argv in asked.items()}
 
 
@@ -158,7 +162,7 @@ def _undispatched(stressors: Sequence[str], lines: Sequence[str], disabled: Sequ
 def _failed_tries(answers: Mapping[str, str]) -> dict[str, str]:
     """Of the tries with one operation: those that did not come to a successful end, where stress-ng says why."""
     found = {}
-    for name in (*_TRIED, "sched deadline"):
+    for name in (*_TRIED, *(f"sched {name}" for name in _POLICIES)):
         if why := hopeless(said(answers.get(f"try:{name}", ""), "info")):
             found[name] = why
     return found

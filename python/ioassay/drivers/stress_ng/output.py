@@ -27,7 +27,14 @@ _KNOWN: dict[str, tuple[str, float]] = {
     "max-rss": ("rss_max", 1024.0),
 }
 """Key in the YAML -> metric, and what its number is multiplied with (max-rss is in KiB, getrusage(2))."""
-_RATE_FIRST = re.compile(r"^(?:mbsec|mb-per-sec|mb-per-second)-(.+)$")
+_UNIT_LAST = (
+    (re.compile(r"^-?(?:mbsec|mb-per-sec|mb-per-second)-(.+)$"), r"\1-mb-per-s"),
+    (re.compile(r"^-?mb-(.+)-per-sec(?:ond)?$"), r"\1-mb-per-s"),
+    (re.compile(r"^-?ns-(?:duration-)?per-(.+)$"), r"nanosecs-per-\1"),
+    (re.compile(r"^-?nanosecs?-(?!per-)(.+)$"), r"\1-in-nanosecs"),
+    (re.compile(r"^-of-(.+)$"), r"percent-of-\1"),  # it was a per cent sign
+)
+"""Each version words its units in ways of its own; the registry of metrics knows one."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +95,9 @@ def _number(key: str, text: str) -> float:
 
 def slug(key: str) -> str:
     """`mbsec-compression-rate` -> `compression_rate_mb_per_s`, `-compression-ratio` -> `compression_ratio`."""
-    plain = key.strip().strip("-").lower()
-    if rate := _RATE_FIRST.match(plain):
-        plain = f"{rate[1]}-mb-per-s"
+    plain = key.strip().lower()
+    for pattern, named in _UNIT_LAST:
+        plain = pattern.sub(named, plain)
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "unnamed"
 
 

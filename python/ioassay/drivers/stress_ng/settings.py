@@ -34,11 +34,14 @@ DANGEROUS = {
     "mlockmany": "locks all memory",
     "oom-pipe": "fills the memory with pipes",
     "opcode": "runs random machine code",
+    "module": "loads and removes modules of the kernel",
+    "physpage": "writes to the memory type registers (MTRR)",
     "pci": "reads registers of all PCI devices",
     "reboot": "calls reboot",
     "resources": "takes all resources of the machine",
     "smi": "interrupts the whole machine below the kernel",
     "softlockup": "keeps all processors from the kernel",
+    "swap": "adds swap space, which stays when it is killed",
     "sysbadaddr": "makes system calls with bad addresses",
     "sysfs": "reads and writes every file in /sys",
     "sysinval": "makes system calls with random arguments",
@@ -152,7 +155,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 def _stressor(params: Mapping[str, Any], offer: Offer) -> str:
     name = params.get("stressor")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise _wrong("stressor", f"is {name!r}; wanted the name of one stressor, such as 'cpu'. {_CHOICE}")
+        raise _wrong("stressor", f"is {name!r}; wanted the name of one stressor, such as 'cpu'; {_CHOICE}")
     if offer.stressors and name not in offer.stressors:
         hint = _nearest(name, offer.stressors) or "'stress-ng --stressors' lists them"
         raise _wrong("stressor", f"this stress-ng has no stressor '{name}'; {hint}")
@@ -185,7 +188,7 @@ def _option(name: str, key: str, value: Any, offer: Offer) -> str | bool:
     if name in _REFUSED:
         raise _wrong(key, f"cannot be set: {_REFUSED[name]}")
     if name in offer.stressors:
-        raise _wrong(key, f"is a stressor. {_CHOICE}")
+        raise _wrong(key, f"is a stressor; {_CHOICE}")
     if offer.options and name not in offer.options:
         hint = _nearest(name, list(offer.options)) or "'stress-ng --help' lists them"
         raise _wrong(key, f"this stress-ng has no option '{name}'; {hint}")

@@ -26,6 +26,7 @@ _EXITS = {
 }
 _NOT_HERE = (0, 1, 3, 4)
 """Statuses behind which may be something that cannot be had here; the words tell."""
+_GAVE_UP = (3, 4)
 _GRACE_S = 0.5
 """Starting many workers takes a moment of a run."""
 _LONGEST_QUOTE = 300
@@ -41,6 +42,8 @@ def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: st
     code, worked = outcome.exit_code or 0, measured is not None and measured.number("bogo_ops") > 0
     if not worked and code in _NOT_HERE and (why := _cannot(wanted.stressor, log)):
         return SKIPPED, f"stress-ng cannot do this here: {why}"
+    if code in _GAVE_UP and (why := about(wanted.stressor, said(log, "info"))) and "skipping stressor" in why:
+        return SKIPPED, f"stress-ng cannot do this here: {why}"  # though some of its workers had begun
     if code == 4:
         return SKIPPED, f"stress-ng {_EXITS[4]}{_quoted(log)}"
     if code:
@@ -86,7 +89,7 @@ def _quoted(log: str, last: bool = False) -> str:
 
     `last`: where it complains of nothing, what it said last.
     """
-    lines: Sequence[str] = said(log, "fail", "error", "warn")
+    lines: Sequence[str] = list(dict.fromkeys(said(log, "fail", "error", "warn")))  # workers complain alike
     if not lines:
         plain = (line.strip() for line in log.split("\n") if not PREFIX.match(line))
         lines = [line for line in plain if line and not line.startswith("Try '")]

@@ -18,13 +18,16 @@ from ioassay.report.figures.spec import FigureSpec, NoData, read_spec
 FIGURES: dict[str, str] = {
     "bar": "ioassay.report.figures.bar",
     "box": "ioassay.report.figures.box",
+    "calls": "ioassay.report.figures.calls",
     "cdf": "ioassay.report.figures.cdf",
     "heatmap": "ioassay.report.figures.heatmap",
     "latency_bar": "ioassay.report.figures.latency_bar",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.monitors",
+    "multiples": "ioassay.report.figures.multiples",
     "order": "ioassay.report.figures.order",
     "scaling": "ioassay.report.figures.scaling",
+    "search": "ioassay.report.figures.search",
     "series": "ioassay.report.figures.series",
     "stack": "ioassay.report.figures.stack",
     "timeline": "ioassay.report.figures.timeline",
@@ -32,11 +35,16 @@ FIGURES: dict[str, str] = {
 }
 
 
+SEVERAL = ("multiples",)
+"""Kinds that show several studies at once, for the `[[figures]]` of a suite."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """One figure as a Vega-Lite declaration. `problem` says why it is a placeholder, '' where it is none."""
 
     study: str
+    """'' where it shows several."""
     name: str
     kind: str
     title: str
@@ -52,6 +60,17 @@ def check(study: Mapping[str, Any]) -> None:
         read(study, table)
 
 
+def check_suite(suite: Mapping[str, Any]) -> None:
+    """`check` every study and the suite's own tables; those may only be of the kinds that show several studies."""
+    for study in suite["studies"]:
+        check(study)
+    for table in suite["figures"]:
+        if (kind := table.get("kind")) in FIGURES and kind not in SEVERAL:
+            message = f"kind '{kind}' shows one study; those of a suite are: {', '.join(SEVERAL)}"
+            raise StudyError(message, source=str(suite["name"]), key=f"figures.{table.get('name', '?')}.kind")
+        read(suite, table)
+
+
 def read(study: Mapping[str, Any], table: Mapping[str, Any]) -> FigureSpec:
     """One table as the model of its kind; StudyError when the kind is unknown or a key is wrong."""
     kind = str(table.get("kind"))
@@ -63,19 +82,27 @@ def read(study: Mapping[str, Any], table: Mapping[str, Any]) -> FigureSpec:
     return read_spec(model, study, table)
 
 
+def draw_several(records: RecordSet, table: Mapping[str, Any]) -> Drawn:
+    """One figure of a suite, which belongs to none of its studies."""
+    return draw(records, {"name": ""}, table)
+
+
 def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any]) -> Drawn:
     """One figure; a placeholder with the reason where its data is missing."""
-    from ioassay.report.figures import placeholder
+    from altair.utils import schemapi
+
+    from ioassay.report.figures import layers, placeholder
 
     spec = read(study, table)
     problem = ""
-    try:
-        chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
-    except NoData as missing:
-        problem = str(missing)
-        chart = placeholder.draw(spec, problem)
     # Tests hold the declarations against the schema of Vega-Lite; here that would take half of the time.
-    declared: dict[str, Any] = chart.to_dict(validate=False)
+    with schemapi.debug_mode(False):
+        try:
+            chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
+        except NoData as missing:
+            problem = str(missing)
+            chart = placeholder.draw(spec, problem)
+        declared: dict[str, Any] = layers.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
     return Drawn(

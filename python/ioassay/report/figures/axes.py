@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import statistics
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +14,15 @@ from typing import Any
 from ioassay.record import Scalar
 from ioassay.report.figures import scales, selection
 
+MANY_FOLD = 16
+"""Numbers that span at least this factor may be seen best on a logarithmic axis."""
 _TICKS = 6
 _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
+_TWO_LINES_PX = 32
+"""Room for a slanted label of two lines."""
+_SLANTED = 14
+"""Characters in a line of a slanted label."""
 _CHARACTER_PX = 6.3
 """Mean width of a character of an axis label."""
 
@@ -58,15 +66,21 @@ class LevelAxis:
         labels = [selection.level_label(self.factor, level) for level in self.levels]
         room = int(width_px / max(len(labels), 1) / _CHARACTER_PX) - 1
         lines = {label: _wrapped(label, room) for label in labels}
-        crowded = max((len(line) for label in labels for line in lines[label]), default=0) > room
-        axis = alt.Axis(labelAngle=-35, labelLimit=200) if crowded else alt.Axis(
-            labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]"
-        )  # fmt: skip
+        if max((len(line) for label in labels for line in lines[label]), default=0) > room:
+            # Slanted, and so short that they do not reach into a chart at the left.
+            if width_px / len(labels) >= _TWO_LINES_PX:
+                lines = {label: _wrapped(label, _SLANTED) for label in labels}
+            else:
+                lines = {label: [label] for label in labels}
+            axis = alt.Axis(labelAngle=-35, labelLimit=200, labelExpr=f"({json.dumps(lines)})[datum.value]")
+        else:
+            axis = alt.Axis(labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]")
         return alt.X("x:N", title=selection.factor_label(self.factor), sort=labels, axis=axis)
 
 
 def _wrapped(label: str, room: int) -> list[str]:
-    """The label's lines; a number is not parted from its unit."""
+    """The label's lines; a number is not parted from its unit, nor what stands in parentheses."""
+    label = re.sub(r"\([^)]*\)", lambda found: found[0].replace(" ", "\u00a0"), label)
     joined = re.sub(r"(\d) (?=[kKMGT]?i?B\b|[nµm]?s\b)", "\\1\u00a0", label)
     return textwrap.wrap(joined, max(room, 4), break_long_words=False) or [""]
 
@@ -89,7 +103,22 @@ def category_axis(factor: str, levels: Sequence[Scalar]) -> LevelAxis:
     return LevelAxis(factor, levels, None)
 
 
-def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: bool = True) -> Any:
+def geometric(levels: Sequence[Scalar]) -> bool:
+    """Whether levels are seen best on a logarithmic axis: spanning MANY_FOLD, and growing by factors, not by steps."""
+    from ioassay.analysis import asked
+
+    numbers = sorted(asked.numbers(tuple(levels)) or ())
+    if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < MANY_FOLD * numbers[0]:
+        return False
+    pairs = list(itertools.pairwise(numbers))
+    return _unevenness([high / low for low, high in pairs]) < _unevenness([high - low for low, high in pairs])
+
+
+def _unevenness(steps: Sequence[float]) -> float:
+    return statistics.pstdev(steps) / statistics.fmean(steps)
+
+
+def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: bool = True, ticks: int = _TICKS) -> Any:
     """The linear y channel of a metric in `unit`, over the field `y`; `values` are the stored numbers it shows.
 
     From zero, so that lengths compare, unless it shows no lengths (`zero=False`). A metric that is never negative
@@ -100,10 +129,10 @@ def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: boo
     if zero and not any(values):
         scale = alt.Scale(domain=[0, 1])
     elif zero:
-        scale = alt.Scale(zero=True, nice=_TICKS, domainMin=0 if min(values) >= 0 else alt.Undefined)
+        scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(values) >= 0 else alt.Undefined)
     else:
-        scale = alt.Scale(zero=False, nice=_TICKS, padding=8)
-    return alt.Y("y:Q", title=_titled(name, unit), scale=scale, axis=alt.Axis(tickCount=_TICKS))
+        scale = alt.Scale(zero=False, nice=ticks, padding=8)
+    return alt.Y("y:Q", title=_titled(name, unit), scale=scale, axis=alt.Axis(tickCount=ticks))
 
 
 def log_metric_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:

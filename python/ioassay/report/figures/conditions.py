@@ -55,6 +55,13 @@ def of(cells: Sequence[Cell], study: Mapping[str, Any], x: str, color: str | Non
     ]
 
 
+def as_good(exact: bool) -> str:
+    """Behind these words, how they are meant: by noise or less than what matters; `exact` results by nothing."""
+    from ioassay.analysis.shape import MARGIN
+
+    return "" if exact else f" within noise or {100 * MARGIN:g} %"
+
+
 def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:
     """The levels of x, each once."""
     return list(dict.fromkeys(condition.level for condition in conditions))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.record import Scalar
@@ -13,14 +13,36 @@ from ioassay.report.figures.spec import ErrorBar
 DASH = "M-2,0L2,0"
 """A legend symbol for lines, wide enough to show dashes."""
 
+_ASIDE_PX = 6.0
+"""Between the marks of two groups at one level."""
+_ASIDE_ROOM_PX = 30.0
+"""What those of all groups take at most."""
+
 Rows = Sequence[dict[str, Any]]
 
 
+class Carried(str):
+    """Rows on their way through altair, which copies data again and again, but takes text as it is: see `data`."""
+
+    rows: list[dict[str, Any]]
+
+
 def data(rows: Rows) -> Any:
-    """Rows as the inline data of a layer."""
+    """Rows as the inline data of a layer; `with_rows` puts them into the finished declaration."""
     import altair as alt
 
-    return alt.Data(values=list(rows))
+    carried = Carried(f"{len(rows)} rows")
+    carried.rows = list(rows)
+    return alt.Data(values=carried)
+
+
+def with_rows(declared: Any) -> Any:
+    """A declaration with the rows that its layers carried."""
+    if isinstance(declared, dict):
+        return {key: with_rows(part) for key, part in declared.items()}
+    if isinstance(declared, list):
+        return [with_rows(part) for part in declared]
+    return declared.rows if isinstance(declared, Carried) else declared
 
 
 def with_role(rows: Rows, role: str) -> Any:
@@ -76,21 +98,35 @@ def group_offset(color: Any) -> Any:
     return alt.XOffset("group:N", sort=color.to_dict()["sort"])
 
 
-def error_bars(rows: Rows, y: Any, cap_px: float = 9, **places: Any) -> list[Any]:
+def side_by_side(rows: Rows) -> Iterator[tuple[Rows, dict[str, float]]]:
+    """The rows of each `group`, and what its marks are given so that they do not hide those of others at one level."""
+    groups = list(dict.fromkeys(row.get("group") for row in rows))
+    step_px = min(_ASIDE_PX, _ASIDE_ROOM_PX / max(len(groups), 1))
+    for place, group in enumerate(groups):
+        offset = round((place - (len(groups) - 1) / 2) * step_px, 2)
+        yield [row for row in rows if row.get("group") == group], {"xOffset": offset} if offset else {}
+
+
+def error_bars(
+    rows: Rows, y: Any, cap_px: float = 9, aside: Mapping[str, float] | None = None, **places: Any
+) -> list[Any]:
     """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels.
 
-    A bar that is `cut` at the axis has no cap there.
+    A bar that is `cut` at the axis has no cap there. `aside` is of `side_by_side`.
     """
     import altair as alt
 
+    style: dict[str, Any] = {"style": "deviation", **(aside or {})}
     bars = [row for row in rows if "low" in row]
     if not bars:
         return []
     whole = [row for row in bars if not row.get("cut")]
-    rule = alt.Chart(data(bars)).mark_rule(style="deviation", strokeWidth=1.4)
+    rule = alt.Chart(data(bars)).mark_rule(strokeWidth=1.4, **style)
     drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
     for end, ends in (("low", whole), ("high", bars)):
-        cap = alt.Chart(data(ends)).mark_tick(style="deviation", orient="horizontal", size=cap_px, thickness=1.4)
+        if not ends:
+            continue  # an empty layer has no extent, which Vega warns of
+        cap = alt.Chart(data(ends)).mark_tick(orient="horizontal", size=cap_px, thickness=1.4, **style)
         drawn.append(cap.encode(y=on(y, end), **places))
     return drawn
 

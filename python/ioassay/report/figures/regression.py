@@ -67,8 +67,10 @@ def text(found: Mapping[Scalar | None, Line], axis: LevelAxis, name: str) -> str
 
 def _step(axis: LevelAxis) -> tuple[float, str]:
     """The step of x that a slope is told for, and its name."""
+    from ioassay.analysis import wording
+
     if axis.log:
         return 1.0, "per doubling"
     if selection.is_size(axis.factor):
         return 1024.0, "per KiB"
-    return 1.0, "per percentage point" if selection.is_percent(axis.factor) else "per step of 1"
+    return 1.0, "per percentage point" if selection.is_percent(axis.factor) else f"per {wording.step_of(axis.factor)}"

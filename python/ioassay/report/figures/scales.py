@@ -17,13 +17,16 @@ from ioassay.record import Scalar
 from ioassay.report.figures import selection
 
 _COUNTS = ("", "thousands", "millions")
+_RATES = ("1/s", "k/s", "M/s", "G/s")
 _THOUSANDS = {
     "bytes/s": ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"),
     "ns": ("ns", "µs", "ms", "s"),
     "IOPS": _COUNTS,
     "requests": _COUNTS,
     "bogo ops": _COUNTS,
-    "bogo ops/s": _COUNTS,
+    "bogo ops/s": _RATES,
+    "1/s": _COUNTS,  # labels of these say that they are rates
+    **dict.fromkeys(("switches", "faults", "processes", "threads", "tasks", "workers", "blocks", "pages"), _COUNTS),
 }
 _BINARY = {"bytes": ("B", "KiB", "MiB", "GiB", "TiB")}
 

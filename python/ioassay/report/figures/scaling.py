@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
+from ioassay.report.figures import axes, conditions, hardware, layers, scales, selection, summary, titles
 from ioassay.report.figures.layers import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 REPETITION = "one repetition"
 IDEAL = "perfect scaling"
+BEST = "best level"
+RING = "M-1.2,0A1.2,1.2,0,1,1,1.2,0A1.2,1.2,0,1,1,-1.2,0Z"
+"""A circle larger than a mean's, in a legend too."""
 LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
 _STEPS = 80
 _HEADROOM = 1.08
@@ -37,6 +40,7 @@ class Spec(FigureSpec):
     law: bool = True
     plateau: bool = True
     repetitions: bool = True
+    threads: bool = True
 
 
 def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
@@ -47,7 +51,8 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     look = _Look(spec, found, conditions.of(found.cells, study, spec.x), summary.confidence(study))
     points = conditions.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {selection.plain_factor(spec.x)}: scaling"
-    drawn = [*look.plateau(), *look.lines(), *look.peak(), *look.repetitions(), *look.means(points)]
+    drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
+    drawn += [*look.repetitions(), *look.means(points), *look.best(points)]
     notes = [selection.repetitions_text([row["n"] for row in points]), *look.notes(), look.axis.note]
     chart = alt.layer(*drawn).properties(
         width=spec.width,
@@ -110,6 +115,11 @@ class _Look:
     def law(self) -> Law | None:
         return self.found.law if self.spec.law else None
 
+    @property
+    def growth(self) -> Law | None:
+        """The law of the levels up to the plateau, where all together follow none."""
+        return self.found.growth if self.spec.law and self.found.plateau and not self.law else None
+
     def plateau(self) -> list[Any]:
         """The band of levels that are as good as the best within noise."""
         import altair as alt
@@ -120,11 +130,17 @@ class _Look:
         row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
         return [alt.Chart(layers.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
 
+    def threads(self, host: Mapping[str, Any]) -> list[Any]:
+        """Where workers begin to share processors."""
+        number = hardware.threads(host, self.spec.x, self.numbers) if self.spec.threads else None
+        return [] if number is None else hardware.rule(number, self.x)
+
     def lines(self) -> list[Any]:
         """Perfect scaling from the first level on, and the law, with a legend entry each."""
         import altair as alt
 
-        rows = {IDEAL: self._ideal(), **({LAWS[self.law.kind]: self._curve(self.law)} if self.law else {})}
+        law = self.law or self.growth
+        rows = {IDEAL: self._ideal(), **({LAWS[law.kind]: self._curve(law)} if law else {})}
         names = {name: found for name, found in rows.items() if found}
         legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
         drawn = []
@@ -148,7 +164,9 @@ class _Look:
         return [{"x": x, "y": self.unit.scale(first * x / start)} for x in self._along(start, last)]
 
     def _curve(self, law: Law) -> Rows:
-        return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], self.numbers[-1])]
+        ends = self.found.plateau if law is self.growth else None
+        last = self.numbers[ends[0]] if ends else self.numbers[-1]
+        return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], last)]
 
     def _along(self, first: float, last: float) -> list[float]:
         """Places from `first` to `last`, even on the axis."""
@@ -197,17 +215,31 @@ class _Look:
         points = layers.cut_at(points, self.unit.scale(self.floor))
         data, shape = self._role(points, self.mean_name)
         tooltip = layers.point_tooltip(None, self.spec.error)
-        mean = alt.Chart(data).encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)
+        mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)
+        # A law's curve leads the eye already.
+        joined = [] if self.law else [mean.mark_line(style="joined", strokeWidth=1.3)]
         return [
+            *joined,
             *layers.error_bars(points, self.y, x=self.x),
-            mean.mark_point(style="mean", filled=True, size=44),
+            mean.mark_point(style="mean", filled=True, size=44).encode(shape=shape),
         ]
+
+    def best(self, points: Rows) -> list[Any]:
+        """A ring around the best mean, unless no level can be told from another."""
+        import altair as alt
+
+        if self.found.unseen:
+            return []
+        data, shape = self._role([points[self.found.best]], BEST)
+        ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
+        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=layers.point_tooltip(None, self.spec.error))]
 
     def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
         """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
         import altair as alt
 
         shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
+        shapes |= {} if self.found.unseen else {BEST: RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
         return layers.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 
@@ -215,12 +247,15 @@ class _Look:
         """The band, the law and what it predicts, or where the curve bends, in words."""
         if self.found.unseen:
             return ["no level can be told from another"]
-        said = []
-        if self.plateau():
-            said.append(f"shaded: as good as the best{'' if self.found.exact else ' within noise'}")
+        said = [f"shaded: as good as the best{conditions.as_good(self.found.exact)}"] if self.plateau() else []
+        if self.found.plateau is None and self.found.no_plateau:
+            said.append(f"no plateau: {self.found.no_plateau}")
         if self.law is not None:
             return [*said, _law_note(self.law)]
-        return [*said, *_bend_note(self.found), *(["no law of scaling fits"] if self.spec.law else [])]
+        said += _bend_note(self.found)
+        if self.growth is not None:
+            return [*said, f"up to the plateau: {_law_note(self.growth)}"]
+        return [*said, *(["no law of scaling fits"] if self.spec.law else [])]
 
 
 def _law_note(law: Law) -> str:

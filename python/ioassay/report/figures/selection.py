@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 _PERCENT = ("rwmixread", "rwmixwrite")
 _SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page", "file_size", "record_size")
-_SWITCHED = {"direct": ("buffered", "direct")}
-"""What off and on are called."""
 # Conditions worth a subtitle where the study fixes them: they decide what is measured at all.
-_TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct")
+_TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct", "stressor")
 
 
 def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Scalar]) -> pl.DataFrame:
@@ -120,14 +118,14 @@ def is_size(factor: str) -> bool:
 
 
 def level_label(factor: str, level: Scalar) -> str:
-    """A level for an axis: sizes as `4 KiB`, whole numbers without a point, words as they are; `direct`, `buffered`."""
-    if isinstance(level, bool):
-        return _SWITCHED.get(factor, ("false", "true"))[level]
-    if is_size(factor) and (number := level_number(level)) is not None:
+    """A level for an axis: sizes as `4 KiB`, other levels as in sentences, but without what they count."""
+    from ioassay.analysis import asked, wording
+
+    if factor == asked.CASE:
+        return str(level)  # a name that the study chose
+    if is_size(factor) and not isinstance(level, bool) and (number := level_number(level)) is not None:
         return kib(number)
-    if isinstance(level, float) and level.is_integer():
-        return str(int(level))
-    return str(level)
+    return wording.level_text(factor, level)
 
 
 def kib(size_bytes: float) -> str:
@@ -157,11 +155,11 @@ def plain_factor(factor: str) -> str:
 
 
 def describe_where(where: Mapping[str, Scalar]) -> str:
-    """A restriction in words: `rw = randrw, bs = 4 KiB`."""
+    """A restriction in words: `rw = randrw, bs = 4 KiB`, `without cache fence`."""
+    from ioassay.analysis import wording
+
     return ", ".join(
-        level_label(factor, level)
-        if isinstance(level, bool) and factor in _SWITCHED
-        else f"{factor} = {level_label(factor, level)}"
+        wording.level_of(factor, level) if isinstance(level, bool) else f"{factor} = {level_label(factor, level)}"
         for factor, level in where.items()
     )
 

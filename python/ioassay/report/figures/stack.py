@@ -48,24 +48,15 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     trials = selection.select(records, study, spec.where)
     factor = selection.main_factor(study, spec.x, spec.where)
     selection.require_factor(study, factor)
-    means, counts = _means(records, study, trials, factor, spec.core)
+    means, counts = level_means(records, study, trials, factor, spec.core)
     levels = selection.in_order(study, factor, list(counts))
     axis = axes.category_axis(factor, levels)
-    rows = [row for level in levels for row in _rows(axis.position(level), means[level])]
-    x = axis.encoding(spec.width)
     y = alt.Y("y:Q", title=f"{_whose(spec.core)} (%), grey: idle", scale=alt.Scale(domain=[0, 100], nice=False))
-    tooltip = [alt.Tooltip("x:N", title="level"), alt.Tooltip("line:N", title="state"), alt.Tooltip("share:N")]
-    width = alt.RelativeBandSize(0.72)
-    base = alt.Chart(layers.data([row for row in rows if row["line"] != "idle"]))
-    busy = base.mark_bar(style="band", width=width).encode(
-        x=x, y=y, y2="y2:Q", color=_color([row["line"] for row in rows if row["shown"]]), tooltip=tooltip
-    )
-    rest = alt.Chart(layers.data([row for row in rows if row["line"] == "idle"])).mark_bar(style="frame", width=width)
     title = f"{_whose(spec.core)} by state against {selection.plain_factor(factor)}"
     points = selection.points_of(study, trials)
     notes = ["means over trials", selection.repetitions_text(list(counts.values())), selection.pooled(points, factor)]
     told = [{"level": axis.position(level), "mean_text": _told(means[level])} for level in levels]
-    return alt.layer(rest.encode(x=x, y=y, y2="y2:Q", tooltip=tooltip), busy).properties(
+    return alt.layer(*bars(means, axis, axis.encoding(spec.width), y)).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
@@ -73,8 +64,29 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     )
 
 
-def _means(
-    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, factor: str, core: str
+def bars(
+    means: Mapping[Any, Mapping[str, float]], axis: axes.LevelAxis, x: Any, y: Any, every: bool = False
+) -> list[Any]:
+    """One bar a level of `axis` from its `level_means`: idle behind, the states in front of it.
+
+    The legend has `every` state, for charts that share it, or those that are usual or occur.
+    """
+    import altair as alt
+
+    rows = [row for level in axis.levels for row in _rows(axis.position(level), means[level])]
+    tooltip = [alt.Tooltip("x:N", title="level"), alt.Tooltip("line:N", title="state"), alt.Tooltip("share:N")]
+    width = alt.RelativeBandSize(0.72)
+    busy = alt.Chart(layers.data([row for row in rows if row["line"] != "idle"])).mark_bar(style="band", width=width)
+    rest = alt.Chart(layers.data([row for row in rows if row["line"] == "idle"])).mark_bar(style="frame", width=width)
+    color = _color(BANDS if every else [row["line"] for row in rows if row["shown"]])
+    return [
+        rest.encode(x=x, y=y, y2="y2:Q", tooltip=tooltip),
+        busy.encode(x=x, y=y, y2="y2:Q", color=color, tooltip=tooltip),
+    ]
+
+
+def level_means(
+    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, factor: str, core: str = "all"
 ) -> tuple[dict[Any, dict[str, float]], dict[Any, int]]:
     """Level -> band -> mean share in per cent, and level -> number of trials."""
     import polars as pl

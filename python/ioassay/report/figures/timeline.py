@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -26,8 +26,9 @@ _MOST_POINTS = 500
 """Of one line, over all trials."""
 _GAP = 0.004
 """Between two trials, as a share of the whole time line."""
-_LABEL_PX = 6.0
+_LABEL_PX = 5.5
 """Mean width of a character of a trial's label."""
+_LABEL_MOST_PX = 150
 _MOST_LABELS = 60
 
 
@@ -56,10 +57,15 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     trials = selection.select(records, study, spec.where)
-    found, absent = _found(records, study, spec.panels)
+    found, absent = _found(_of_repetition(records, trials, spec.repetition), study, spec.panels)
     rows = _chosen(trials, found, study, spec)
     spans = _spans(rows, found, study, spec)
-    panels = [_panel(panel, one, spans, spec, last=panel == list(found)[-1]) for panel, one in found.items()]
+    named = 1 < len(spans) <= _MOST_LABELS
+    places = range(len(found))
+    panels = [
+        _panel(panel, one, spans, spec, named=named and place == 0, last=place == places[-1])
+        for place, (panel, one) in zip(places, found.items(), strict=True)
+    ]
     notes = [
         f"{len(spans)} trials, one after the other{_labelled(study, spec)}"
         if len(spans) > 1
@@ -70,15 +76,22 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     ]
     title = "What the machine did meanwhile"
     described = [f"{one.label} ({', '.join(one.lines)})" for one in found.values()]
-    labels = [_labels(spans, spec)] if 1 < len(spans) <= _MOST_LABELS else []
     return (
-        alt.vconcat(*labels, *panels, spacing=6)
+        alt.vconcat(*panels, spacing=6)
         .resolve_scale(color="independent")
         .properties(
             title=titles.head(spec, study, title, notes),
             description=f"{titles.text(spec, title)}: {'; '.join(described)}. {'. '.join(filter(None, notes))}.",
         )
     )
+
+
+def _of_repetition(records: RecordSet, trials: pl.DataFrame, repetition: int | None) -> RecordSet:
+    """Without the samples of other repetitions: rates of those need not be derived. All, where it has none."""
+    wanted = trials.filter(trials["repetition"] == repetition)["trial"].to_list() if repetition is not None else []
+    if not wanted:
+        return records
+    return replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
 
 
 def _found(
@@ -153,7 +166,8 @@ def _last_s(found: Mapping[str, Watched], trial: str) -> float:
     return max((float(time_s) for time_s in times if time_s is not None), default=0.0)  # type: ignore[arg-type]
 
 
-def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, last: bool) -> Any:
+def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, named: bool, last: bool) -> Any:
+    """One panel; the trials' names stand over one that is `named`, the time axis below the `last`."""
     import altair as alt
 
     stacked = name == "cpu"
@@ -165,7 +179,8 @@ def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, last: 
     scale = alt.Scale(domain=[0, 100], nice=False) if stacked else _from_zero(rows)
     y = alt.Y("y:Q", title=titled, scale=scale, axis=alt.Axis(tickCount=3))
     domain = list(BANDS if stacked else found.lines)
-    legend = alt.Legend(offset=2, symbolType="square" if stacked else "stroke")
+    labels, height_px = _labels(spans, spec) if named else ([], 0)
+    legend = alt.Legend(offset=2 + height_px, symbolType="square" if stacked else "stroke")
     color = alt.Color("line:N", title=None, sort=domain, scale=alt.Scale(domain=domain), legend=legend)
     shown = [alt.Tooltip("line:N"), alt.Tooltip("x:Q", title="time (s)"), alt.Tooltip("value:Q", title=unit.name)]
     base = alt.Chart(layers.data(rows)).encode(x=x, y=y, color=color, detail="trial:N", tooltip=shown)
@@ -173,7 +188,17 @@ def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, last: 
         marks = base.mark_area(style="band", interpolate="step-before").encode(y2="y2:Q")
     else:
         marks = base.mark_line(style="curve", strokeWidth=1.5, interpolate="step-before")
-    return alt.layer(*_boundaries(spans, x), marks).properties(width=spec.width, height=spec.height)
+    still = [] if any(row["value"] for row in rows) else [_still()]
+    drawn = [*_boundaries(spans, x), marks, *still, *labels]
+    return alt.layer(*drawn).properties(width=spec.width, height=spec.height)
+
+
+def _still() -> Any:
+    """What stands in a panel whose lines lie on the axis."""
+    import altair as alt
+
+    text = alt.Chart(layers.data([{"text": "nothing the whole time"}])).mark_text(style="note", align="right", dy=-7)
+    return text.encode(x=alt.value("width"), y=alt.value("height"), text="text:N")
 
 
 def _from_zero(rows: layers.Rows) -> Any:
@@ -203,15 +228,19 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
 
     first = means.group_by("trial", "line", maintain_order=True).first().with_columns(time_s=pl.col("begin_s"))
     both = pl.concat([first.select(means.columns), means]).sort("time_s", maintain_order=True)
+    places: dict[tuple[str, float], dict[str, float]] = {}
+    for trial, time_s, line, value in both.select("trial", "time_s", "line", "value").iter_rows():
+        places.setdefault((trial, time_s), {})[line] = value
+    # Their numbers keep lines of different trials apart as well as their ids would, in a smaller page.
+    numbers = {trial: number for number, trial in enumerate(dict.fromkeys(trial for trial, _ in places))}
     rows: list[dict[str, Any]] = []
-    for (trial, _), part in both.group_by(["trial", "time_s"], maintain_order=True):
-        values = dict(part.select("line", "value").iter_rows())
-        x, low = float(f"{part['time_s'][0]:.6g}"), 0.0
+    for (trial, time_s), values in places.items():
+        x, low = float(f"{time_s:.6g}"), 0.0
         for line in lines:
             if line not in values:
                 continue
             value = unit.scale(values[line])
-            row = {"trial": trial, "line": line, "x": x, "value": float(f"{value:.4g}")}
+            row = {"trial": numbers[trial], "line": line, "x": x, "value": float(f"{value:.4g}")}
             rows.append({**row, "y": round(low, 4), "y2": round(low + value, 4)} if stacked else {**row, "y": value})
             low += value
     return rows
@@ -240,15 +269,16 @@ def _boundaries(spans: Sequence[_Span], x: Any) -> list[Any]:
     return marks
 
 
-def _labels(spans: Sequence[_Span], spec: Spec) -> Any:
-    """The trials' levels over the panels, upright where they would run into each other."""
+def _labels(spans: Sequence[_Span], spec: Spec) -> tuple[list[Any], int]:
+    """The trials' levels over the first panel, upright where they would run into each other, and their height in px."""
     import altair as alt
 
     longest = max((len(span.label) for span in spans), default=0) * _LABEL_PX
     upright = longest > spec.width / len(spans)
+    height = min(int(longest) + 6, _LABEL_MOST_PX) if upright else 16
     rows = [{"x": (span.begin_s + span.end_s) / 2, "label": span.label} for span in spans]
-    x = alt.X("x:Q", title=None, axis=None, scale=alt.Scale(domain=[0, spans[-1].end_s], nice=False))
-    height = min(int(longest) + 6, 150) if upright else 16
-    style = {"angle": 270, "align": "left", "baseline": "middle"} if upright else {"align": "center"}
-    text = alt.Chart(layers.data(rows)).mark_text(style="whisper", fontSize=10, limit=144, **style)
-    return text.encode(x=x, y=alt.value(height - 4), text="label:N").properties(width=spec.width, height=height)
+    style = (
+        {"angle": 270, "align": "left", "baseline": "middle"} if upright else {"align": "center", "baseline": "bottom"}
+    )
+    text = alt.Chart(layers.data(rows)).mark_text(style="note", limit=_LABEL_MOST_PX, **style)
+    return [text.encode(x=_time_axis(spans, shown=False), y=alt.value(-4), text="label:N")], height

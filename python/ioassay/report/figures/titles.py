@@ -26,7 +26,9 @@ def text(spec: FigureSpec, title: str) -> str:
     if spec.title or not spec.where:
         return spec.title or title
     levels = (
-        str(level) if level_number(level) is None else selection.describe_where({factor: level})
+        selection.describe_where({factor: level})
+        if isinstance(level, bool) or level_number(level) is not None
+        else selection.level_label(factor, level)
         for factor, level in spec.where.items()
     )
     return f"{title} ({', '.join(levels)})"

@@ -88,10 +88,13 @@ class _Look:
 
         if not self.spec.repetitions:
             return []
-        data, shape = self._role(rows, REPETITION)
-        marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3)
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
-        return [marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip, **self.color)]
+        drawn = []
+        for part, aside in layers.side_by_side(rows):
+            data, shape = self._role(part, REPETITION)
+            marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3, **aside)
+            drawn.append(marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip, **self.color))
+        return drawn
 
     def fits(self, rows: Rows) -> list[Any]:
         import altair as alt
@@ -105,20 +108,24 @@ class _Look:
         return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
 
     def means(self, points: Rows) -> list[Any]:
+        parts = layers.side_by_side(layers.cut_at(points, self.floor))
+        return [drawn for part, aside in parts for drawn in self._means(part, aside)]
+
+    def _means(self, points: Rows, aside: Mapping[str, float]) -> list[Any]:
+        """The means of one line, with its bars and medians, `aside` of those of others."""
         import altair as alt
 
-        points = layers.cut_at(points, self.floor)
         channels = {"x": self.x, "tooltip": layers.point_tooltip(self.spec.color, self.spec.error)}
         means, mean_shape = self._role(points, self.mean_name)
         medians, median_shape = self._role(points, MEDIAN)
         mean = alt.Chart(means).encode(y=self.y, **channels, **self.color)
         median = alt.Chart(medians).encode(y=layers.on(self.y, "median"), **channels)
-        line = [mean.mark_line(style="mean", strokeWidth=1.6)] if self.joined else []
+        line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside)] if self.joined else []
         return [
             *line,
-            *layers.error_bars(points, self.y, x=self.x),
-            mean.mark_point(style="mean", filled=True, size=34).encode(shape=mean_shape),
-            median.mark_point(style="median", filled=False, size=95).encode(shape=median_shape),
+            *layers.error_bars(points, self.y, aside=aside, x=self.x, **self.color),
+            mean.mark_point(style="mean", filled=True, size=34, **aside).encode(shape=mean_shape),
+            median.mark_point(style="median", filled=False, size=95, **aside).encode(shape=median_shape, **self.color),
         ]
 
     def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:

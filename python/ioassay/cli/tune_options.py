@@ -1,0 +1,158 @@
+"""The options of `ioassay tune`, and what their words mean. Which of them make a search is `ioassay.tune`'s to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ioassay import units
+from ioassay.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioassay.record import Scalar
+
+FEWEST = 2
+_GOAL, _SPACE, _EFFORT = "Goal", "Where to search", "Effort"
+
+
+def _option(*names: str, help_: str, panel: str, metavar: str | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, **more)
+
+
+Maximize = Annotated[str | None, _option(help_="What to make large, such as read.iops.", panel=_GOAL, metavar="METRIC")]
+Minimize = Annotated[
+    str | None, _option(help_="What to make small, such as read.lat.p99.", panel=_GOAL, metavar="METRIC")
+]
+SubjectTo = Annotated[
+    list[str] | None,
+    _option(help_="What must hold, such as 'write.lat.p99 < 5ms'; often.", panel=_GOAL, metavar="CONSTRAINT"),
+]
+Range = Annotated[
+    list[str] | None,
+    _option(
+        "--range",
+        help_="What may be tried of one parameter: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; often. "
+        "By default everything from a factor's lowest to its highest level.",
+        panel=_SPACE,
+        metavar="NAME=LOW..HIGH",
+    ),
+]
+Listed = Annotated[bool, _option("--listed", help_="Only levels that the study lists, and none between.", panel=_SPACE)]
+Default = Annotated[
+    list[str] | None,
+    _option(
+        help_="What the winner is compared with; by default the study's own parameter, or a factor's first level.",
+        panel=_SPACE,
+        metavar="NAME=VALUE",
+    ),
+]
+Trials = Annotated[
+    int | None, _option(help_="Trials of the search; the confirmation comes on top.", panel=_EFFORT, metavar="N")
+]
+Confirm = Annotated[
+    int | None,
+    _option(
+        help_="Fresh repetitions of winner and default at the end. [5, or the study's own up to 10]",
+        panel=_EFFORT,
+        metavar="K",
+        min=2,
+    ),
+]
+Budget = Annotated[
+    str | None,
+    _option(
+        help_="Try nothing new after so long, such as 10m; the confirmation still runs.", panel=_EFFORT, metavar="TIME"
+    ),
+]
+Pruning = Annotated[
+    bool,
+    _option(
+        "--pruning/--no-pruning",
+        help_="Give up candidates that a quarter of their time shows to be bad.",
+        panel=_EFFORT,
+    ),
+]
+Seed = Annotated[int | None, _option(help_="Seed of the search and of its trials.", panel=_EFFORT, metavar="N", min=0)]
+Margin = Annotated[
+    str,
+    _option(help_="Differences below this share count as the same, as for compare.", panel=_EFFORT, metavar="SHARE"),
+]
+
+
+@dataclass(frozen=True)
+class Words:
+    """The options of one command, each list read into names and values."""
+
+    ranges: dict[str, str]
+    defaults: dict[str, Scalar]
+    listed: bool
+    trials: int
+    confirm: int | None
+    budget_s: float | None
+    pruning: bool
+    margin: float
+
+
+def read(
+    ranges: Sequence[str] | None,
+    defaults: Sequence[str] | None,
+    *,
+    listed: bool,
+    trials: int | None,
+    confirm: int | None,
+    budget: str | None,
+    pruning: bool,
+    margin: float,
+) -> Words:
+    """What was asked; UsageError names the option, what it says and what was wanted."""
+    if trials is None or trials < FEWEST:
+        seen = "none given" if trials is None else f"is {trials}"
+        raise UsageError(f"--trials: {seen}; wanted {FEWEST} or more: one is the default itself")
+    named = _pairs("--default", defaults, "1")
+    return Words(
+        ranges=_pairs("--range", ranges, "1..64"),
+        defaults={name: _scalar(value) for name, value in named.items()},
+        listed=listed,
+        trials=trials,
+        confirm=confirm,
+        budget_s=_budget_s(budget),
+        pruning=pruning,
+        margin=margin,
+    )
+
+
+def _pairs(option: str, assignments: Sequence[str] | None, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for assignment in assignments or ():
+        name, equals, value = (part.strip() for part in assignment.partition("="))
+        if not (name and equals and value):
+            raise UsageError(f"{option} {assignment}: wanted NAME=VALUE, such as iodepth={example}")
+        if name in found:
+            raise UsageError(f"{option} {assignment}: '{name}' is named twice; wanted one of them")
+        found[name] = value
+    return found
+
+
+def _scalar(text: str) -> Scalar:
+    """As in a study: numbers, true and false; everything else is text."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+def _budget_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = units.parse_duration_s(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise UsageError(f"--budget {text}: wanted a time above 0, such as 90s, 10m or 2h")
+    return seconds

@@ -1,0 +1,276 @@
+"""Which system calls a load made: calls a second by name, one panel of bars a level of a factor, or one stack a level.
+
+The most frequent have names, the rest is 'other'. Counts are those of the trials that counted (`watch.calls`),
+or of all where each was watched at level syscalls; how long the calls took is not here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from ioassay.record import RecordSet, Scalar
+from ioassay.report.figures import layers, scales, selection, titles
+from ioassay.report.figures.spec import FigureSpec, NoData
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_WIDE = 50.0
+"""Ratio of the highest to the lowest bar from which on they are read on a logarithmic axis only."""
+_BAR_PX = 17
+_GAP_PX = 14
+_NUMBER_PX = 46
+"""What a number behind a bar takes."""
+_MOST_COLORS = 8
+_MOST_LEVELS = 8
+OTHER = "other"
+_COUNTERS = {"bpf": "counted by BPF", "strace": "counted by strace, which slows the load down"}
+
+
+class Spec(FigureSpec):
+    """Keys of bars of system calls. `width` is that of all panels together; their height follows from `top`."""
+
+    x: str | None = None
+    top: Annotated[int, Field(ge=1, le=40)] = 10
+    log: bool | None = None
+    stacked: bool = False
+    columns: Annotated[int, Field(ge=1, le=8)] = 4
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What was called at one level: name -> calls a second (mean over trials), and the share of these that failed."""
+
+    label: str
+    per_second: Mapping[str, float]
+    failed: Mapping[str, float]
+    trials: int
+
+    @property
+    def total(self) -> float:
+        return sum(self.per_second.values())
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """The panels or the stacks."""
+    found = _counted(records, study, spec)
+    factor = _factor(study, found, spec)
+    every = _levels(study, found, factor)
+    levels = _spread(every)
+    names = _most(levels, min(spec.top, _MOST_COLORS - 1) if spec.stacked else spec.top)
+    kept = [_with_other(one, names) for one in levels]
+    unit = scales.best_unit("IOPS", [one.total if spec.stacked else max(one.per_second.values()) for one in kept])
+    shown = list(dict.fromkeys(name for one in kept for name in one.per_second))
+    chart, log = (_stacks if spec.stacked else _panels)(kept, shown, unit, spec, factor)
+    title = "System calls a second by name" + (f" over {selection.plain_factor(factor)}" if factor else "")
+    points = found.select([name for name in selection.factors(study) if name in found.columns]).unique().to_dicts()
+    notes = [
+        selection.repetitions_text([one.trials for one in kept]),
+        *(_COUNTERS.get(by, by) for by in found["by"].unique().sort().to_list()),
+        "logarithmic axis" if log else "",
+        f"{len(levels)} of {len(every)} levels" if len(levels) < len(every) else "",
+        selection.pooled(points, factor),
+    ]
+    told = [{"level": one.label or "all", "mean_text": _told(one)} for one in kept]
+    return chart.properties(
+        title=titles.head(spec, study, title, notes), description=titles.description(spec, study, title, told)
+    )
+
+
+def _counted(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> pl.DataFrame:
+    """The study's rows that `where` keeps; NoData with the reason where there are none."""
+    import polars as pl
+
+    selection.select(records, study, spec.where)  # says why where nothing went well
+    found = records.calls.filter(pl.col("study") == study["name"])
+    for factor, level in spec.where.items():
+        if factor in found.columns:
+            same = [selection.same_level(level, other) for other in found[factor].to_list()]
+            found = found.filter(pl.Series(same, dtype=pl.Boolean))
+    if found.is_empty():
+        raise NoData(_uncounted(records, study))
+    return found
+
+
+def _uncounted(records: RecordSet, study: Mapping[str, Any]) -> str:
+    counting = records.counting
+    if counting is not None:
+        reasons = counting.filter((counting["study"] == study["name"]) & (counting["reason"] != ""))["reason"].to_list()
+        if reasons:
+            return f"no system calls were counted: {reasons[0]}"
+    return f"no trial of the study '{study['name']}' counted system calls; it needs watch.calls = true"
+
+
+def _factor(study: Mapping[str, Any], found: pl.DataFrame, spec: Spec) -> str | None:
+    """The factor of the panels: the one asked for, or the first whose levels differ; None where there is none."""
+    if spec.x is not None:
+        selection.require_factor(study, spec.x)
+        if spec.x not in found.columns:
+            raise NoData(f"the counts have no column of the factor '{spec.x}'")
+        return spec.x
+    free = [name for name in selection.factors(study) if name in found.columns and name not in spec.where]
+    return next((name for name in free if found[name].n_unique() > 1), None)
+
+
+def _levels(study: Mapping[str, Any], found: pl.DataFrame, factor: str | None) -> list[_Level]:
+    if factor is None:
+        return [_level("", found)]
+    known = selection.in_order(study, factor, found[factor].unique().to_list())
+    parts = {level: found.filter(_is(found, factor, level)) for level in known}
+    return [_level(selection.level_label(factor, level), part) for level, part in parts.items() if part.height]
+
+
+def _spread(levels: Sequence[_Level]) -> list[_Level]:
+    """As many as fit on a page, evenly among all, first and last with them."""
+    if len(levels) <= _MOST_LEVELS:
+        return list(levels)
+    return [levels[round(place * (len(levels) - 1) / (_MOST_LEVELS - 1))] for place in range(_MOST_LEVELS)]
+
+
+def _is(found: pl.DataFrame, factor: str, level: Scalar) -> pl.Series:
+    import polars as pl
+
+    return pl.Series([selection.same_level(level, other) for other in found[factor].to_list()], dtype=pl.Boolean)
+
+
+def _level(label: str, part: pl.DataFrame) -> _Level:
+    """A trial that made no such call counts as none."""
+    import polars as pl
+
+    trials = part["trial"].n_unique()
+    sums = part.group_by("name").agg(pl.col("per_second").sum(), pl.col("count").sum(), pl.col("errors").sum())
+    rows = sums.sort(["per_second", "name"], descending=[True, False]).to_dicts()
+    per_second = {row["name"]: row["per_second"] / trials for row in rows}
+    return _Level(label, per_second, {row["name"]: row["errors"] / max(row["count"], 1) for row in rows}, trials)
+
+
+def _most(levels: Sequence[_Level], number: int) -> list[str]:
+    """The names that occur most in all levels together, most frequent first."""
+    totals: dict[str, float] = {}
+    for one in levels:
+        for name, value in one.per_second.items():
+            totals[name] = totals.get(name, 0.0) + value
+    ranked = sorted(totals, key=lambda name: (-totals[name], name))
+    # One that is left over says more by its name.
+    return ranked if len(ranked) == number + 1 else ranked[:number]
+
+
+def _with_other(level: _Level, names: Sequence[str]) -> _Level:
+    """The named calls in their order, and the sum of all others under a name that says how many."""
+    others = [name for name in level.per_second if name not in names]
+    kept = {name: level.per_second[name] for name in names if name in level.per_second}
+    if others:
+        kept[OTHER] = sum(level.per_second[name] for name in others)
+    return _Level(level.label, kept, level.failed, level.trials)
+
+
+def _rows(level: _Level, unit: scales.Unit) -> list[dict[str, Any]]:
+    rows = []
+    for name, value in level.per_second.items():
+        row = {"name": name, "x": unit.scale(value), "text": _number(value), "level": level.label or "all"}
+        rows.append({**row, "failed": f"{100 * level.failed[name]:.2g} %" if name in level.failed else "–"})
+    return rows
+
+
+def _panels(
+    levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
+) -> tuple[Any, bool]:
+    """Bars from left to right, one panel a level, with one scale for all; whether that is logarithmic."""
+    import altair as alt
+
+    # Rows as even as they can be: 3 and 2 rather than 4 and 1.
+    columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
+    width = max(int((spec.width - _GAP_PX * (columns - 1)) / columns), 110)
+    order = _order(names)
+    x, floor = _axis(levels, unit, spec, width)
+    panels = []
+    for place, one in enumerate(levels):
+        first = alt.Axis(labels=place % columns == 0, grid=False)
+        y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
+        rows = [{**row, "x2": floor or 0} for row in _rows(one, scales.Unit(1.0, "") if floor else unit)]
+        base = alt.Chart(layers.data(rows)).encode(y=y, tooltip=_tooltip())
+        bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72)).encode(x=x, x2="x2:Q")
+        text = base.mark_text(style="value", align="left", dx=4).encode(x=x, text="text:N")
+        head = {"title": _head(one, factor)} if factor else {}
+        panels.append(alt.layer(bars, text).properties(width=width, height=_BAR_PX * len(order), **head))
+    return alt.concat(*panels, columns=columns, spacing=_GAP_PX), floor is not None
+
+
+def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -> tuple[Any, float | None]:
+    """The x channel of all panels, with room for a number behind the longest bar; where it begins if logarithmic."""
+    import altair as alt
+
+    values = [value for one in levels for value in one.per_second.values() if value > 0]
+    low, high = min(values), max(values)
+    if not (spec.log if spec.log is not None else high > _WIDE * low):
+        scale = alt.Scale(domain=[0, unit.scale(high) * (1 + _NUMBER_PX / width)], nice=False)
+        axis = alt.Axis(tickCount=max(width // 70, 2))
+        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis), None
+    floor = 10.0 ** math.floor(math.log10(low) - 0.01)
+    top = high * (high / floor) ** (_NUMBER_PX / width)
+    ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
+    kept = ticks[:: math.ceil(len(ticks) / max(width // 45, 2))]
+    labels = scales.labels_at({tick: _number(tick) for tick in kept})
+    axis = alt.Axis(values=kept, labelExpr=labels, labelFlush=False)
+    scale = alt.Scale(type="log", domain=[floor, top], nice=False)
+    return alt.X("x:Q", title="Calls a second", scale=scale, axis=axis), floor
+
+
+def _order(names: Sequence[str]) -> list[str]:
+    """The most frequent first, others last."""
+    return [*(name for name in names if name != OTHER), *(name for name in names if name == OTHER)]
+
+
+def _head(level: _Level, factor: str) -> dict[str, Any]:
+    from ioassay.analysis import wording
+
+    text = wording.level_of(factor, level.label)
+    return {"text": text, "subtitle": f"{_number(level.total)} in all", "fontSize": 12, "offset": 6}
+
+
+def _stacks(
+    levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
+) -> tuple[Any, bool]:
+    """One bar a level from zero, divided by name."""
+    import altair as alt
+
+    order = _order(names)
+    rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in _rows(one, unit)]
+    labels = [one.label or "all" for one in levels]
+    title = selection.factor_label(factor) if factor else None
+    color = alt.Color(
+        "name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=layers.level_legend(order)
+    )
+    chart = alt.Chart(layers.data(rows)).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
+    y = alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6))
+    return chart.encode(
+        x=alt.X("level:N", title=title, sort=labels, axis=alt.Axis(labelAngle=0)),
+        y=y,
+        color=color,
+        order=alt.Order("rank:Q"),
+        tooltip=_tooltip(),
+    ).properties(width=spec.width, height=spec.height), False
+
+
+def _tooltip() -> list[Any]:
+    import altair as alt
+
+    shown = {"name": "call", "text": "a second", "failed": "of these failed", "level": "level"}
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in shown.items()]
+
+
+def _number(value: float) -> str:
+    """A rate with three digits: `1.23 M`, `45.6 k`, `12`, `0.5`."""
+    for divisor, suffix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= divisor:
+            return f"{value / divisor:.3g}{suffix}"
+    return f"{value:.3g}"
+
+
+def _told(level: _Level) -> str:
+    return ", ".join(f"{name} {_number(value)}" for name, value in level.per_second.items())

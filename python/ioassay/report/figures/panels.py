@@ -1,0 +1,224 @@
+"""A study in one small panel: its response over what it sweeps, the best level, and the levels that are as good.
+
+The numbers are those of the question `peak` (`analysis/peak.py`) and of the intervals that all figures show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ioassay import metrics
+from ioassay.record import RecordSet, Scalar
+from ioassay.report.figures import axes, conditions, hardware, layers, scales, selection, summary
+from ioassay.report.figures.spec import NoData
+
+if TYPE_CHECKING:
+    from ioassay.analysis.cells import Cell, Cells
+    from ioassay.analysis.peak import Peak
+
+_TICKS = 4
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The size of a panel in px, the trials that it keeps, and its metric (None: the study's first response)."""
+
+    width: int
+    height: int
+    where: Mapping[str, Scalar] = field(default_factory=dict)
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart without a title, and what is to stand over it."""
+
+    chart: Any
+    notes: Sequence[str]
+
+
+def confidence(studies: Sequence[Mapping[str, Any]]) -> float:
+    """That of the first: studies of one suite seldom ask for different ones."""
+    return summary.confidence(studies[0])
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], ask: Ask) -> Panel:
+    """The panel; NoData where nothing went well or nothing is swept."""
+    import altair as alt
+
+    selection.select(records, study, ask.where)  # says why where nothing went well
+    name = ask.metric or _first_response(records, study)
+    cells = selection.measured(records, study, ask.where, name)
+    x, color = swept(study, [cell.point for cell in cells])
+    look = _Look(records, study, ask, name, cells, x, color)
+    pooled = selection.pooled([cell.point for cell in cells], x, color)
+    # Of several conditions taken together, none is best.
+    peaks = [] if pooled else _peaks(records, study, ask, name, x)
+    drawn = [*look.plateau(peaks), *look.threads(records.host), *look.levels(), *look.best(peaks)]
+    chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
+    unit = look.unit.titled(selection.metric_label(name))
+    return Panel(chart, [unit, _told(peaks), pooled])
+
+
+def _first_response(records: RecordSet, study: Mapping[str, Any]) -> str:
+    from ioassay.analysis import asked
+
+    found = asked.responses(records, study)
+    if not found:
+        raise NoData(f"no trial of the study '{study['name']}' has a metric that it asks for")
+    return found[0]
+
+
+def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
+    """The factor with most levels, rather of numbers than of words, and the next one, which takes the colour."""
+    from ioassay.analysis import asked
+
+    levels = {
+        name: selection.in_order(study, name, [point.get(name) for point in points])
+        for name in selection.factors(study)
+    }
+    varied = [name for name in levels if len(levels[name]) > 1]
+    if not varied:
+        raise NoData(f"the study '{study['name']}' has values of one condition only")
+    numeric = [name for name in varied if asked.numbers(tuple(levels[name])) and len(levels[name]) > 2]
+    x = max(numeric or varied, key=lambda name: len(levels[name]))
+    others = [name for name in varied if name != x]
+    return x, others[0] if others else None
+
+
+def _peaks(records: RecordSet, study: Mapping[str, Any], ask: Ask, name: str, x: str) -> list[Peak]:
+    """The best level along x, once for each combination of the other factors; none where nothing is better."""
+    from ioassay.analysis import peak
+    from ioassay.analysis.cells import cells
+
+    if metrics.known(name) and metrics.metric(name).better == "none":
+        return []
+    parts = [part for part in cells(records, study, name).slices(x) if len(part.cells) > 1]
+    return [peak.measure(part, x, peak.ask_of(study)) for part in parts if _matches(part, ask.where, x)]
+
+
+def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
+    point = part.cells[0].point
+    return all(selection.same_level(level, point[name]) for name, level in where.items() if name != x)
+
+
+def _told(peaks: Sequence[Peak]) -> str:
+    """The best level in words, of each combination of other factors where they differ."""
+    from ioassay.analysis import peak_tables
+
+    seen = [one for one in peaks if not one.unseen]
+    if not seen:
+        return "no level can be told from another" if peaks else ""
+    best = {peak_tables.level_text(one, one.best) for one in seen}
+    if len(seen) < len(peaks) or len(best) > 1:
+        named = [(one.part.where(), peak_tables.level_text(one, one.best) if one in seen else "none") for one in peaks]
+        told = [f"{', '.join(str(level) for level in where.values())}: {text}" for where, text in named]
+        return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
+    return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
+
+
+def _as_good(one: Peak) -> str:
+    """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
+    from ioassay.analysis import peak_tables, wording
+    from ioassay.analysis.statistics.best import NotWorse
+
+    if one.plateau is not None:
+        return f", as good: {peak_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
+    if one.numbers is not None:
+        return f"; {one.no_plateau}"
+    others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
+    return f", as good: {wording.listed([peak_tables.level_text(one, place) for place in others])}" if others else ""
+
+
+class _Look:
+    """The layers of one panel, with the channels that they share."""
+
+    def __init__(
+        self,
+        records: RecordSet,
+        study: Mapping[str, Any],
+        ask: Ask,
+        name: str,
+        cells: Sequence[Cell],
+        x: str,
+        color: str | None,
+    ) -> None:
+        found = conditions.of(cells, study, x, color)
+        values = conditions.values_of(found)
+        levels = conditions.levels_of(found)
+        self.factor, self.color_factor = x, color
+        self.axis = axes.level_axis(x, levels, axes.geometric(levels))
+        self.unit = scales.unit_for(name, values)
+        self.ask = conditions.Ask(name, color, "ci", summary.confidence(study))
+        self.points = layers.cut_at(
+            conditions.point_rows(found, self.axis, self.ask, self.unit),
+            self.unit.scale(axes.linear_floor(values)),
+        )
+        self.x = self.axis.encoding(ask.width)
+        self.y = axes.metric_axis(name, self.unit, values, ticks=_TICKS).title(None)
+        self.color = _colored(layers.group_channel(color, found), color)
+
+    def plateau(self, peaks: Sequence[Peak]) -> list[Any]:
+        """The band of levels that are as good as the best, in every line where there are several."""
+        import altair as alt
+
+        found = [(one.numbers, one.plateau) for one in peaks if not one.unseen and one.plateau and one.numbers]
+        if not found or len(found) < len(peaks):
+            return []
+        low = max(numbers[ends[0]] for numbers, ends in found)
+        high = min(numbers[ends[1]] for numbers, ends in found)
+        if low >= high:
+            return []
+        rect = alt.Chart(layers.data([{"x": low, "end": high}])).mark_rect(style="window")
+        return [rect.encode(x=self.x, x2="end:Q")]
+
+    def threads(self, host: Mapping[str, Any]) -> list[Any]:
+        """The number of hardware threads; its name is told once for all panels."""
+        number = hardware.threads(host, self.factor, self.axis.numbers)
+        return [] if number is None else hardware.rule(number, self.x, label=False)
+
+    def levels(self) -> list[Any]:
+        """Means with their intervals, joined where the levels are numbers."""
+        import altair as alt
+
+        tooltip = layers.point_tooltip(self.color_factor, "ci")
+        drawn = []
+        for part, aside in layers.side_by_side(self.points):
+            base = alt.Chart(layers.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip, **self.color)
+            drawn += layers.error_bars(part, self.y, 5, aside, x=self.x, **self.color)
+            if self.axis.numbers is not None:
+                drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside))
+            drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside))
+        return drawn
+
+    def best(self, peaks: Sequence[Peak]) -> list[Any]:
+        """A ring around the best mean of each line."""
+        import altair as alt
+
+        drawn = []
+        for part, aside in layers.side_by_side(self.points):
+            rows = [row for row in part if any(self._is_best(row, one) for one in peaks if not one.unseen)]
+            if rows:
+                ring = alt.Chart(layers.data(rows)).mark_point(style="best", filled=False, size=110, **aside)
+                drawn.append(ring.encode(x=self.x, y=self.y, **self.color))
+        return drawn
+
+    def _is_best(self, row: Mapping[str, Any], one: Peak) -> bool:
+        point = one.cells[one.best].point
+        if row["x"] != self.axis.position(point[self.factor]):
+            return False
+        other = self.color_factor
+        return other is None or row.get("group") == selection.level_label(other, point[other])
+
+
+def _colored(channel: Mapping[str, Any], factor: str | None) -> dict[str, Any]:
+    """The colour channel with a legend that is as small as the panel."""
+    if factor is None:
+        return {}
+    small = {"labelFontSize": 10, "titleFontSize": 10, "titlePadding": 5, "symbolSize": 36, "symbolStrokeWidth": 1}
+    color = channel["color"].copy()
+    color.title = selection.plain_factor(factor)
+    color.legend = {**small, "offset": 2, "columnPadding": 8, "labelOffset": 2}
+    return {"color": color}

@@ -1,0 +1,220 @@
+"""What a search was asked, and how that is kept: everything that decides which trials it asks for.
+
+It is stored in the run's folder before the first trial (`tune.json`), so that a resumed search asks alike, whatever
+the options' defaults or the reading of ranges have become since. The study that is stored beside it has the axes as
+its factors: what may be tried is what the study says.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ioassay.complaint import near
+from ioassay.errors import InputError, UsageError
+from ioassay.record import Scalar, level_number
+from ioassay.study import MAX_TRIALS, Study, make_study
+from ioassay.tune.goal import Constraint, Goal
+from ioassay.tune.space import CASE, Axis, axes, points
+
+SCHEMA = 1
+FEWEST_TRIALS = 2
+REPETITIONS, MOST_REPETITIONS = 5, 10
+"""Of winner and default in the confirmation: so many, or as many as the study itself has up to the second number."""
+QUESTIONS = ("tuned", "verdict", "describe", "stability", "caveats")
+"""What the page of a search answers. Not which factor matters and where the peak is: the points were not tried alike,
+most of them where it was good."""
+MOST_EXAMINED = 5000
+"""Points that are checked one by one before the first trial; of larger spaces the ends and what lies between."""
+_FEWER = (64, 16, 8, 5, 3, 2)
+"""Levels that are left of an axis, as many as there is room for."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search was asked. `trials` candidates and repeats; `confirm` repetitions of winner and default after."""
+
+    goal: Goal
+    axes: tuple[Axis, ...]
+    default: Mapping[str, Scalar]
+    """Axis -> the level that everything is compared with."""
+    trials: int
+    seed: int
+    confirm: int
+    batch: int = 1
+    """Points that are asked for at once."""
+    pruning: bool = True
+    budget_s: float | None = None
+    """After so long nothing new is tried."""
+    margin: float = 0.05
+    """Differences below this share count as none (`ioassay compare`)."""
+    source: str = ""
+    """The study as the user named it, with what else changes it: words for `ioassay run`, quoted for a shell."""
+
+    @property
+    def points(self) -> int:
+        """How many points there are to choose from."""
+        return points(self.axes)
+
+    def as_table(self) -> dict[str, Any]:
+        """As it is stored."""
+        goal = {"metric": self.goal.metric, "maximize": self.goal.maximize}
+        constraints = [asdict(constraint) for constraint in self.goal.constraints]
+        rest = {key: value for key, value in asdict(self).items() if key != "goal"}
+        return {"schema": SCHEMA, **goal, "constraints": constraints, "points": self.points, **rest}
+
+
+def from_table(table: Mapping[str, Any], place: str) -> Request:
+    """What `as_table` gave; InputError for anything else."""
+    try:
+        if table["schema"] > SCHEMA:
+            raise InputError(f"{place}: schema {table['schema']} is newer than this ioassay's {SCHEMA}; update ioassay")
+        constraints = tuple(Constraint(**constraint) for constraint in table["constraints"])
+        own = ("default", "trials", "seed", "confirm", "batch", "pruning", "budget_s", "margin", "source")
+        return Request(
+            goal=Goal(table["metric"], table["maximize"], constraints),
+            axes=tuple(map(_axis, table["axes"])),
+            **{key: table[key] for key in own},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{place}: is not what a search was asked ({error}); restore it from a copy") from None
+
+
+def _axis(table: Mapping[str, Any]) -> Axis:
+    numbers = table["numbers"]
+    return Axis(table["name"], tuple(table["levels"]), None if numbers is None else tuple(numbers), table["log"])
+
+
+def space(
+    study: Study,
+    ranges: Mapping[str, str],
+    defaults: Mapping[str, Scalar],
+    *,
+    listed: bool,
+    fixed: Callable[[str], Scalar | None] = lambda name: None,
+) -> tuple[tuple[Axis, ...], dict[str, Scalar]]:
+    """The axes of a study and the default on each; a default that lies beside an axis is added to it.
+
+    Where nobody names it the default is the study's fixed parameter of that name, else what `fixed` says of the name
+    (a job file sets what is no parameter of the study), else the factor's first level.
+    """
+    found = axes(study, ranges=ranges, listed=listed)
+    known = [axis.name for axis in found]
+    for name in defaults:
+        if name not in known:
+            raise UsageError(f"--default {name}={defaults[name]}: '{name}' is not searched; {near(name, known)}")
+    if points(found) > MAX_TRIALS:
+        raise UsageError(
+            f"{study.name}: the space has {points(found)} points; wanted {MAX_TRIALS} or fewer: give --range a step, "
+            "or keep to the listed levels with --listed"
+        )
+    placed = [
+        _with_level(axis, defaults[axis.name] if axis.name in defaults else _usual(study, axis, fixed))
+        for axis in found
+    ]
+    return tuple(axis for axis, _ in placed), {axis.name: level for axis, level in placed}
+
+
+def with_cases(study: Study, ranges: Mapping[str, str]) -> tuple[Study, dict[str, str]]:
+    """The study with only the case that a range names, and the other ranges: of one case there is no axis.
+
+    A case's name may have a comma; several cases are left to `axes`.
+    """
+    kept = [case for case in study.case if case["name"] == ranges.get(CASE)]
+    if not kept:
+        return study, dict(ranges)
+    return study.model_copy(update={"case": kept}), {name: text for name, text in ranges.items() if name != CASE}
+
+
+def _usual(study: Study, axis: Axis, fixed: Callable[[str], Scalar | None]) -> Scalar:
+    part, _, key = axis.name.partition(".")
+    tables: dict[str, Mapping[str, Any]] = {"target": study.target.model_dump(), "run": study.run.model_dump()}
+    known = tables[part].get(key) if key and part in tables else study.params.get(axis.name)
+    known = fixed(axis.name) if known is None else known
+    if isinstance(known, str | int | float):
+        return known
+    listed = study.factors.get(axis.name)
+    return next((level for level in listed or () if _place(axis, level) is not None), axis.levels[0])
+
+
+def _place(axis: Axis, level: Scalar) -> int | None:
+    """Where a level is on an axis, however it is written: 4096 and '4k' are the same."""
+    for place, other in enumerate(axis.levels):
+        if str(other) == str(level) or (other == level and isinstance(other, bool) == isinstance(level, bool)):
+            return place
+    number = level_number(level)
+    return axis.numbers.index(number) if axis.numbers is not None and number in axis.numbers else None
+
+
+def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
+    """The axis with the level on it, as the axis writes it."""
+    if (place := _place(axis, level)) is not None:
+        return axis, axis.levels[place]
+    number = level_number(level)
+    if axis.name == CASE or (axis.numbers is not None and number is None):
+        raise UsageError(
+            f"--default {axis.name}={level}: is no level of '{axis.name}'; {near(str(level), _words(axis))}"
+        )
+    if axis.numbers is None or number is None:
+        return replace(axis, levels=(*axis.levels, level)), level
+    place = bisect.bisect(axis.numbers, number)
+    levels = (*axis.levels[:place], level, *axis.levels[place:])
+    return replace(axis, levels=levels, numbers=(*axis.numbers[:place], number, *axis.numbers[place:])), level
+
+
+def _words(axis: Axis) -> list[str]:
+    words = [str(level) for level in axis.levels]
+    return words if len(words) <= 8 else [words[0], words[-1]]
+
+
+def repetitions(study: Study) -> int:
+    """How often winner and default are repeated in the confirmation, unless the user says it."""
+    return max(REPETITIONS, min(study.max_repetitions, MOST_REPETITIONS))
+
+
+def searched(study: Study, goal: Goal, along: Sequence[Axis], figures: Iterable[Mapping[str, Any]] = ()) -> Study:
+    """The study as the search's run has it: its factors are the axes, and its page answers what a search can."""
+    table = study.model_dump(exclude_none=True, exclude={"scale", "until", "repetitions", "figures", "case"})
+    levels = {axis.name: list(axis.levels) for axis in along}
+    cases = [case for case in study.case if CASE not in levels or case["name"] in levels[CASE]]
+    factors = {name: levels.pop(name, list(listed)) for name, listed in study.factors.items()}
+    levels.pop(CASE, None)
+    responses = dict.fromkeys((goal.metric, *(constraint.metric for constraint in goal.constraints)))
+    return make_study(
+        {
+            **table,
+            "repetitions": 1,
+            "factors": {**factors, **levels},
+            "case": cases,
+            "watch": {**table["watch"], "twins": False, "calls": False},
+            "analysis": {**table["analysis"], "responses": list(responses), "questions": list(QUESTIONS)},
+            "figures": list(figures),
+        },
+        study.name,
+    )
+
+
+def examined(study: Study, request: Request) -> Study:
+    """The study with the points that are checked before the first trial: all of them, or of many the outer ones.
+
+    What a target is made of is never thinned, so that nothing is loaded that was not examined.
+    """
+    if request.points <= MOST_EXAMINED:
+        return study
+    thinned = (
+        {axis.name: _thinned(axis, most, request.default[axis.name]) for axis in request.axes} for most in _FEWER
+    )
+    kept = next((kept for kept in thinned if math.prod(map(len, kept.values())) <= MOST_EXAMINED), None)
+    kept = kept or {axis.name: _thinned(axis, _FEWER[-1], request.default[axis.name]) for axis in request.axes}
+    factors = {name: kept.get(name, levels) for name, levels in study.factors.items()}
+    return study.model_copy(update={"factors": factors})
+
+
+def _thinned(axis: Axis, most: int, default: Scalar) -> list[Scalar]:
+    if axis.numbers is None or axis.name.startswith("target.") or len(axis.levels) <= most:
+        return list(axis.levels)
+    places = {round(step * (len(axis.levels) - 1) / (most - 1)) for step in range(most)}
+    return [axis.levels[place] for place in sorted(places | {axis.levels.index(default)})]

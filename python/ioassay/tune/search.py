@@ -1,0 +1,250 @@
+"""Which point to measure next, and which is the best so far: asks and is told. Runs nothing, stores nothing.
+
+A search begins with the default and a design that covers the grid (about a third of its trials). Then each trial goes
+where it is worth most (`propose`): to an unknown point, or to one again whose noise hides whether it is the best; every
+fourth to where something better may hide. In its last fifth only points are measured that may themselves be named.
+A grid of no more points than trials is measured whole, then repeated where that is worth most.
+
+Trials are kept by optuna (ask and tell, in memory). Where a search has told more points than a model is made of
+(`told.MODELLED`), every second one is proposed by its TPE sampler: J. Bergstra et al., "Algorithms for
+Hyper-Parameter Optimization", NIPS 2011.
+
+The same seed and the same asks and tells in the same order give the same asks, so a search is resumed by doing it
+again with what the records say. Several asks may be out at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ioassay.complaint import shown
+from ioassay.errors import RunError, UsageError
+from ioassay.record import Scalar
+from ioassay.tune.arithmetic import load_numpy
+from ioassay.tune.axis import Axis
+from ioassay.tune.grid import Grid, Key
+from ioassay.tune.told import MODELLED, Told
+from ioassay.tune.trials import Trials
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ioassay.tune.propose import Model
+
+Point = dict[str, Scalar]
+Why = Literal["default", "explore", "refine", "repeat"]
+_DESIGN, _FINISH = 0.35, 0.2
+_LARGEST_DESIGN = 60
+_PROMISE_EVERY = 4
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A point to measure, and why: the study's own point, one nobody knows, one near the best, or one again."""
+
+    point: Point
+    why: Why
+
+
+@dataclass(frozen=True)
+class Best:
+    """A measured point: its values, their plain `mean`, and what it is `expected` to give again, which is the mean
+    pooled with its neighbours and drawn towards them. `violation` is the sum over the constraints of how far they are
+    broken on average, and `feasible` that it is 0."""
+
+    point: Point
+    mean: float
+    values: tuple[float, ...]
+    feasible: bool
+    expected: float
+    violation: float
+
+
+class Search:
+    """A search over axes: `ask` for points, `tell` what they gave, `best` at any time."""
+
+    def __init__(
+        self,
+        axes: Sequence[Axis],
+        *,
+        maximize: bool,
+        constraints: int = 0,
+        seed: int = 1,
+        budget: int,
+        first: Point | None = None,
+    ) -> None:
+        """`budget`: trials of the whole search, repeats included. `first`: the default, asked first."""
+        load_numpy()
+        self._grid = Grid(axes)
+        self._seed, self._budget = seed, budget
+        self._told = Told(1.0 if maximize else -1.0, constraints)
+        self._trials = Trials(self._grid, maximize, seed)
+        self._first = None if first is None else self._key(first)
+        self._asked: dict[Key, int] = {}
+        self._asks = 0
+        self._plan = deque(self._design())
+        self._models: dict[tuple[int, tuple[Key, ...]], Model] = {}
+        self._tells = 0
+
+    def ask(self) -> Ask:
+        """The next point. Raises RunError when every point failed."""
+        if self._first is not None and not self._asks:
+            return self._out(self._first, "default")
+        while self._plan:
+            if (key := self._plan.popleft()) not in self._asked:
+                return self._out(key, self._why(key))
+        if not self._told.measured():
+            key = self._unknown()
+            return self._out(key, "repeat" if key in self._asked else "explore")
+        suggested = self._suggested()
+        key = self._worthiest() if suggested is None else suggested
+        return self._out(key, self._why(key))
+
+    def tell(
+        self, point: Point, value: float | None, violations: Sequence[float] = (), *, pruned: bool = False
+    ) -> None:
+        """What a point gave: None (or what is no number) for a failed trial; `pruned` for a value that was foretold.
+
+        `violations`: one for each constraint, 0 or less where it holds. Raises UsageError for another number of them.
+        """
+        key = self._key(point)
+        failed = value is None or not math.isfinite(value)
+        if not failed and len(violations) != self._told.constraints:
+            raise UsageError(
+                f"told {len(violations)} violations, wanted one for each of {self._told.constraints} constraints"
+            )
+        limits = tuple(math.inf if math.isnan(violation) else float(violation) for violation in violations)
+        seen = self._told.at(key)
+        if value is None or failed:
+            seen.failed += 1
+        elif pruned:
+            seen.foretold = value
+        else:
+            seen.values.append(value)
+            seen.violations.append(limits)
+        self._trials.tell(key, None if failed else value, limits, pruned=pruned)
+        self._tells += 1
+        self._models.clear()
+
+    def best(self) -> Best | None:
+        """The best point so far; one that is not feasible only where none is, and then the nearest."""
+        ranking = self.ranking()
+        return ranking[0] if ranking else None
+
+    def ranking(self) -> list[Best]:
+        """All points that were measured, best first: by the posterior mean, not by the best value.
+
+        Those come first that are feasible on average and are believed to be; then those that are on average; then the
+        others, the nearest first.
+        """
+        keys = self._told.measured()
+        if not keys:
+            return []
+        belief = self._model(()).belief(self._grid.rows(keys))
+        ranked = []
+        for key, score, likely in zip(keys, belief.mean.tolist(), belief.feasible.tolist(), strict=True):
+            seen = self._told.points[key]
+            excess = seen.excess()
+            doubt = 2 if excess > 0 else int(likely < 0.5)
+            expected = self._told.unscaled(score)
+            one = Best(self._point(key), seen.mean, tuple(seen.values), excess <= 0, expected, excess)
+            ranked.append(((doubt, excess, -score), one))
+        return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
+
+    def _design(self) -> list[Key]:
+        """The points to begin with, default left out; all of them where there are no more than trials."""
+        random = self._random()
+        if self._grid.size <= self._budget:
+            keys = self._grid.all_keys()
+            return [keys[place] for place in random.permutation(len(keys))]
+        count = min(max(round(self._budget * _DESIGN), 2), _LARGEST_DESIGN) - (self._first is not None)
+        return self._grid.design(max(count, 1), random)
+
+    def _random(self) -> np.random.Generator:
+        """Chance that depends on nothing but the seed and how many were asked."""
+        import numpy as np
+
+        return np.random.default_rng([self._seed, self._asks])
+
+    def _pending(self) -> tuple[Key, ...]:
+        return self._trials.pending()
+
+    def _worthiest(self) -> Key:
+        """The point whose measurement is worth most."""
+        import numpy as np
+
+        closed = self._told.closed()
+        known = [key for key in self._asked if key not in closed]
+        leaders = [self._key(one.point) for one in self.ranking()[:5]]
+        keys = [key for key in self._grid.candidates(leaders, known, self._random()) if key not in closed]
+        rows = self._grid.rows(keys)
+        measured = np.array([key in self._asked for key in keys])
+        model = self._model(self._pending())
+        finishing = self._asks >= self._budget * (1 - _FINISH)
+        if not finishing and self._asks % _PROMISE_EVERY == 0 and not measured.all():
+            promise = model.promise(rows, measured)
+            if np.isfinite(promise.max()):
+                return keys[int(promise.argmax())]
+        return keys[int(model.worth(rows, measured, finishing=finishing).argmax())]
+
+    def _suggested(self) -> Key | None:
+        """In long searches every second point is TPE's, unless it is known or the end is near."""
+        long = len(self._told.points) > MODELLED and self._asks < self._budget * (1 - _FINISH)
+        if not long or self._asks % 2:
+            return None
+        key = self._trials.suggested()
+        return None if key in self._asked else key
+
+    def _unknown(self) -> Key:
+        """A point that nobody asked for, while nothing went well yet."""
+        random = self._random()
+        for _ in range(50):
+            key = self._grid.nearest(self._grid.uniform(1, random)[0])
+            if key not in self._asked:
+                return key
+        waiting = self._pending()
+        open_keys = [key for key in self._grid.candidates((), (), random) if key not in self._asked]
+        if open_keys or waiting:
+            return (open_keys or list(waiting))[0]
+        raise RunError(f"all of {len(self._asked)} points failed; nothing is left to try")
+
+    def _model(self, pending: tuple[Key, ...]) -> Model:
+        """Of what was told, and of what is believed of points that are out."""
+        from ioassay.tune.propose import Model
+
+        if (model := self._models.get((self._tells, pending))) is None:
+            believed: dict[Key, float] = {}
+            if pending:
+                means = self._model(()).belief(self._grid.rows(pending)).mean
+                believed = dict(zip(pending, means.tolist(), strict=True))
+            values = self._told.observed(self._grid, pending, believed)
+            limits = [self._told.violations(self._grid, place) for place in range(self._told.constraints)]
+            model = self._models[self._tells, pending] = Model(
+                values, limits, self._grid.ordered, self._told.failures(self._grid)
+            )
+        return model
+
+    def _why(self, key: Key) -> Why:
+        if key in self._asked:
+            return "repeat"
+        best = self.best() if not self._plan else None
+        return "refine" if best is not None and self._grid.near(key, self._key(best.point)) else "explore"
+
+    def _out(self, key: Key, why: Why) -> Ask:
+        self._trials.ask(key)
+        self._asked[key] = self._asked.get(key, 0) + 1
+        self._asks += 1
+        return Ask(self._point(key), why)
+
+    def _point(self, key: Key) -> Point:
+        return {axis.name: axis.levels[place] for axis, place in zip(self._grid.axes, key, strict=True)}
+
+    def _key(self, point: Point) -> Key:
+        for axis in self._grid.axes:
+            if point.get(axis.name) not in axis.levels:
+                raise UsageError(f"{axis.name} is {shown(point.get(axis.name))}, which is no level of this search")
+        return tuple(axis.levels.index(point[axis.name]) for axis in self._grid.axes)

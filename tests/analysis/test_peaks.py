@@ -1,0 +1,135 @@
+"""What all sweeps of a suite come to: one table at the top, one sentence for tools that claim nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioassay.analysis import OVERALL, conclude, peaks
+from ioassay.analysis.everything import analyse_all
+from ioassay.record import RecordSet
+
+RATE = "bogo_ops_real_rate"
+
+
+def study(lab: Any, name: str, factors: Any, **keys: Any) -> Any:
+    made = lab.study(name, factors=factors, responses=[RATE], driver="stress_ng", **keys)
+    made["analysis"]["lead"] = "peak"
+    return made
+
+
+def workers(lab: Any, name: str = "cpu", cores: int = 4, seed: int = 1) -> Any:
+    rng = np.random.default_rng(seed)
+    made = study(lab, name, {"workers": [1, 2, 3, 4, 6, 8]})
+    return lab.run(made, lambda p, _: {RATE: 1e3 * min(p["workers"], cores) * rng.lognormal(0, 0.01)}, 5)
+
+
+def policies(lab: Any) -> Any:
+    rng = np.random.default_rng(2)
+    made = study(lab, "policies", {"cpu-method": ["int16", "int64"], "run.scheduler": ["fifo:99", "idle", "other"]})
+    level = {"idle": 500, "other": 900}
+
+    def measure(p: Any, _: int) -> Any:
+        known = level.get(p["run.scheduler"])
+        return known and {RATE: known * rng.lognormal(0, 0.01)}
+
+    return lab.run(made, measure, 5, first_order=1000)
+
+
+def never(lab: Any) -> Any:
+    made = study(lab, "ports", {"workers": [1, 2, 4]})
+    return lab.run(made, lambda *_: None, 2, first_order=2000)
+
+
+def whole(lab: Any) -> RecordSet:
+    records: RecordSet = lab.records(workers(lab), policies(lab), never(lab), host={"cpu": {"cpus": 4}})
+    return records
+
+
+def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> None:
+    (found,) = peaks.together(whole(lab), ())
+    rows = {row[0]: row for row in found.tables[0].rows}
+    assert set(rows) == {"cpu", "policies (method int16)", "policies (method int64)", "ports"}
+    cpu = dict(zip(found.tables[0].columns, rows["cpu"], strict=True))
+    assert cpu["Factor"] == "number of workers" and cpu["Best"].endswith(" workers")
+    assert " k bogo ops/s (" in cpu["Value"] and " to " in cpu["Value"]
+    assert cpu["Plateau"] == "from 4 workers (this machine's processors)"
+    assert cpu["Scaling law"].startswith("up to 4 workers: Amdahl")
+    assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][2]
+    assert rows["ports"][2] == "Nothing was measured; all 6 trials failed: the tool crashed."
+    assert found.statement == (
+        "3 studies, 4 sweeps: a best value can be told in 3, a plateau in 1, of which 1 begins at the number of this "
+        "machine's processors, 4. 1 sweep could not be measured."
+    )
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:
+    (found,) = peaks.together(whole(lab), ())
+    cpu, *_ = found.statistics["sweeps"]
+    assert cpu["study"] == "cpu" and cpu["response"] == RATE and cpu["plateau"] == [4, 8]
+    assert cpu["interval"]["low"] < cpu["mean"] < cpu["interval"]["high"]
+    assert cpu["best"] in cpu["not_worse"] and 0 < cpu["confidence"] <= 1
+
+
+def test_one_study_and_studies_of_something_else_have_no_table(lab: Any) -> None:
+    assert peaks.together(lab.records(workers(lab)), ()) == []
+    other = lab.run(lab.study("other", factors={"bs": ["4k", "8k"]}), lambda *_: {"read.bw": 1e8}, 3, first_order=900)
+    assert peaks.together(lab.records(workers(lab), other), ()) == []
+
+
+def test_the_summary_of_a_study_of_peaks_begins_with_its_best_value_and_plateau(lab: Any) -> None:
+    records = whole(lab)
+    (found,) = conclude.analyse(records, records.studies[0])
+    first = found.statistics["summary"][0]
+    assert first.startswith("Rate of bogo operations is highest at ") and "95 % interval" in first
+    assert "The plateau begins at 4 workers, the number of this machine's processors" in first
+    (fact, *_) = found.statistics["facts"]
+    assert (fact["factor"], fact["plateau"]) == ("workers", [4, 8])
+
+
+def test_few_repetitions_say_how_many_would_do(lab: Any) -> None:
+    rng = np.random.default_rng(3)
+    made = study(lab, "noisy", {"workers": [1, 2, 4]})
+    records = lab.records(lab.run(made, lambda p, _: {RATE: 1e3 * rng.lognormal(0, 0.05)}, 2))
+    (found,) = conclude.analyse(records, made)
+    assert "No best number of workers for rate of bogo operations can be told" in found.statement
+    assert "each level needs about " in found.statement and " repetitions instead of 2." in found.statement
+
+
+def test_tools_that_claim_nothing_are_said_once_for_the_whole_run(lab: Any) -> None:
+    from ioassay.observation import Observation
+
+    records = lab.records(workers(lab), workers(lab, "again", seed=5))
+    seen = {row["trial"]: Observation("bpf", "block", ("block",)) for row in records.trials.iter_rows(named=True)}
+    found = [one for one in analyse_all(replace(records, observations=seen)) if one.question == "unclaimed"]
+    assert len(found) == 1 and found[0].study == ""
+    assert found[0].statement.startswith("stress-ng claims no I/O, so the kernel's counts can neither confirm")
+    assert found[0].statistics["studies"] == ["cpu", "again"]
+
+
+def test_every_listed_module_answers_for_the_run(lab: Any) -> None:
+    import importlib
+
+    for module in OVERALL.values():
+        assert importlib.import_module(module).together(whole(lab), []) is not None
+
+
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_poor_data_still_have_their_row(lab: Any, repetitions: int) -> None:
+    made = study(lab, "poor", {"workers": [1, 2]})
+    poor = lab.run(made, lambda p, _: {RATE: 1e3 * p["workers"]}, repetitions, first_order=5000)
+    (found,) = peaks.together(lab.records(workers(lab), poor), ())
+    assert len(found.tables[0].rows) == 2
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_what_falls_and_what_tends_to_fall_is_no_contrast() -> None:
+    from ioassay.analysis.brief import _turn
+
+    assert _turn(["falls with number of workers", "tends to fall with number of workers"]) == ", and "
+    assert _turn(["falls with number of workers", "rises with number of workers"]) == ", but "

@@ -1,0 +1,70 @@
+"""What this host cannot do is found out by trying, and said by the doctor."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ioassay import ability, conditions
+from ioassay.errors import ConditionError
+
+FakeRoot = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "share"), [("950000\n", 0.95), ("-1\n", 1.0), ("0\n", 0.0), (None, None), ("x\n", None)]
+)
+def test_the_time_that_the_kernel_keeps_from_real_time_tasks(
+    fake_root: FakeRoot, runtime: str | None, share: float | None
+) -> None:
+    tree = {"proc/sys/kernel/sched_rt_period_us": "1000000\n"}
+    root = fake_root(tree if runtime is None else {**tree, "proc/sys/kernel/sched_rt_runtime_us": runtime})
+    assert ability.real_time_share(root) == share
+
+
+def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rehearse(wanted: conditions.Conditions) -> list[object]:
+        if wanted.limits:
+            raise ConditionError(f"{wanted.text}: not here")
+        return []
+
+    monkeypatch.setattr(conditions, "rehearse", rehearse)
+    said = [warning.text for warning in ability.refused_conditions()]
+    assert said == ["run.cpu_limit = 0.5: not here", f"run.memory_limit = {2**26}: not here"]
+
+
+@pytest.mark.stress
+def test_a_host_with_one_processor_is_told_which_trials_it_will_skip() -> None:
+    one = f"import os; os.sched_setaffinity(0, [{min(os.sched_getaffinity(0))}])"
+    code = f"{one}; from ioassay import ability; [print(w.text) for w in ability.skipped_trials('subsystem-cpu')]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        "subsystem-cpu-policy: run.scheduler = fifo:99: under a real-time policy one processor is left" in done.stdout
+    )
+
+
+def test_a_missing_tool_is_the_reason_for_all(tmp_path: Path) -> None:
+    code = "from ioassay import ability; [print(w.text) for w in ability.skipped_trials('subsystem-pipe')]"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": str(tmp_path)},
+    )
+    assert (
+        done.stdout == "subsystem-pipe: stress-ng: not found; install it, on Debian with: apt-get install stress-ng\n"
+    )
+
+
+def test_the_doctor_says_it_after_its_warnings(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "ioassay", "doctor", str(tmp_path), "--json"]
+    told = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    assert {"facts", "warnings", "unable"} == told.keys()
+    assert all({"code", "text", "remedy"} == entry.keys() for entry in told["unable"])

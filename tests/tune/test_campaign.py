@@ -1,0 +1,338 @@
+"""A search as a run: what it plans, that nothing is lost or run twice, that it ends alike however it was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import durable, frames
+from ioassay.errors import InputError, UsageError
+from ioassay.store import RunStore
+from ioassay.tune import campaign, pruning
+
+SEED = random.randrange(10**6)
+
+
+def test_a_search_is_a_run_whose_trials_say_what_they_were_for(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study))
+    tally = lab.go_on()
+    found = frames.load(store)
+    assert found.trials["search"].to_list()[0] == "default"
+    assert found.trials["search"].to_list().count("confirm") == 6
+    assert found.trials["order"].to_list() == list(range(26))
+    assert (tally.planned, tally.ok) == (26, 26)
+    assert found.tuning is not None and found.tuning["found"]["winner"] == {"x": 3, "y": "b"}
+    assert found.planned == {"s": 26}
+
+
+def test_the_plan_begins_with_the_first_trials_and_grows_as_they_are_asked(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study))
+    assert [trial.search for trial in store.trials()] == ["default"]
+    assert store.resume_command.startswith("ioassay tune --resume")
+    lab.go_on()
+    assert len(list(store.trials())) == 26
+
+
+def test_repeats_of_a_point_are_its_next_repetitions_with_seeds_of_their_own(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study, trials=40))
+    lab.go_on()
+    seen: dict[str, list[tuple[int, int]]] = {}
+    for trial in store.trials():
+        seen.setdefault(str(trial.point), []).append((trial.repetition, trial.seed))
+    assert max(map(len, seen.values())) > 1
+    for point in seen.values():
+        assert len({seed for _, seed in point}) == len(point)
+        assert len({repetition for repetition, _ in point}) == len(point)
+
+
+def test_a_search_that_has_ended_is_not_run_again(lab: Any) -> None:
+    study = lab.study()
+    lab.begin(study, lab.asked(study))
+    lab.go_on()
+    before = lab.outcome()
+    lab.go_on()
+    assert {status for _, status in lab.told.ends} == {"kept"}
+    assert lab.outcome() == before
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, at: int, torn: bool) -> None:
+    """Let the write number `at` from now on be the last thing that happens, or only be begun when `torn`."""
+    write, left = durable.write_pieces, [at]
+
+    def write_pieces(path: Path, pieces: Any) -> None:
+        if left[0] == 0:
+            left[0] = -1
+            if torn:
+                durable.unfinished_of(path).write_text("half of it")
+            else:
+                write(path, pieces)
+            raise Killed
+        left[0] -= 1
+        write(path, pieces)
+
+    monkeypatch.setattr(durable, "write_pieces", write_pieces)
+
+
+@pytest.mark.parametrize(("batch", "pruning_too"), [(1, False), (1, True), (4, False), (4, True)])
+def test_a_search_that_was_killed_ends_as_one_that_was_not(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, batch: int, pruning_too: bool
+) -> None:
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    study = lab.study(driver="null" if batch == 1 else "null_pure")
+    if pruning_too:
+        shortening(monkeypatch)
+    lab.begin(study, lab.asked(study, batch=batch), "whole")
+    lab.go_on("whole")
+    wanted = lab.outcome("whole")
+    for attempt in range(3):
+        name = f"killed{attempt}"
+        lab.begin(study, lab.asked(study, batch=batch), name)
+        for _ in range(3):
+            with monkeypatch.context() as patched:
+                crashing(patched, chance.randrange(20), torn=chance.random() < 0.5)
+                try:
+                    lab.go_on(name)
+                except Killed:
+                    continue
+        lab.go_on(name)
+        assert lab.outcome(name) == wanted
+
+
+def test_a_batch_is_asked_alike_whatever_the_number_of_workers(lab: Any) -> None:
+    study = lab.study(driver="null_pure")
+    for name, workers in (("one", 1), ("two", 2)):
+        lab.begin(study, lab.asked(study, batch=4), name)
+        lab.go_on(name, workers=workers)
+    assert lab.outcome("one") == lab.outcome("two")
+    kinds = [kind for _, kind, _ in lab.outcome("one")["plan"]]
+    assert kinds[0] == "default" and kinds.count("confirm") == 6 and len(kinds) == 26
+
+
+def test_a_point_that_fails_is_told_and_the_search_goes_on(lab: Any) -> None:
+    study = lab.study(params={"fail_share": 0.3})
+    store = lab.begin(study, lab.asked(study))
+    tally = lab.go_on()
+    assert tally.failed > 0
+    assert store.tuning()["found"]["winner"] is not None  # type: ignore[index]
+
+
+def test_a_search_of_which_all_trials_fail_ends_without_a_winner(lab: Any) -> None:
+    study = lab.study(params={"fail_share": 1.0})
+    store = lab.begin(study, lab.asked(study))
+    tally = lab.go_on()
+    assert tally.failed == tally.planned
+    found = store.tuning()["found"]  # type: ignore[index]
+    assert found["winner"] is None and not found["feasible"]
+    assert not [trial for trial in store.trials() if trial.search == "confirm"]
+
+
+def test_a_metric_that_the_driver_does_not_give_ends_the_search_at_once(lab: Any) -> None:
+    study = lab.study(params={"metrics": {"read.bw": 1e8, "read.iops": 1e3}})
+    lab.begin(study, lab.asked(study))
+    with pytest.raises(UsageError, match=r"no metric value; .*read\.bw"):
+        lab.go_on()
+    assert len(lab.told.ends) == 1
+
+
+def test_a_constraint_keeps_the_search_from_what_it_forbids(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study, subject_to=("value < 140",)))
+    lab.go_on()
+    found = store.tuning()["found"]  # type: ignore[index]
+    assert found["feasible"] and found["winner"] != {"x": 3, "y": "b"}
+
+
+def test_constraints_that_nothing_fulfils_leave_the_nearest_and_no_confirmation(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study, subject_to=("value < 10",)))
+    tally = lab.go_on()
+    found = store.tuning()["found"]  # type: ignore[index]
+    assert not found["feasible"] and found["winner"]["y"] == "c"
+    assert tally.planned == 20
+
+
+def clock(step_s: float) -> Iterator[float]:
+    now_s = 0.0
+    while True:
+        yield now_s
+        now_s += step_s
+
+
+def test_nothing_new_is_tried_after_the_budget_and_the_confirmation_still_runs(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study, budget_s=60.0))
+    lab.go_on(clock=clock(10.0).__next__)
+    kinds = [trial.search for trial in store.trials()]
+    assert store.tuning()["found"]["ended"] == "budget"  # type: ignore[index]
+    assert kinds.index("confirm") == store.tuning()["found"]["asked"] < 10  # type: ignore[index]
+
+
+def test_a_search_whose_budget_has_ended_asks_for_nothing_more_when_it_is_resumed(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study, budget_s=60.0))
+    write_found = RunStore.write_found
+
+    def killed(self: RunStore, found: Any) -> None:
+        write_found(self, found)
+        raise Killed
+
+    monkeypatch.setattr(RunStore, "write_found", killed)
+    with pytest.raises(Killed):
+        lab.go_on(clock=clock(10.0).__next__)
+    planned = len(list(store.trials()))
+    lab.go_on(clock=clock(0.0).__next__)
+    assert len(list(store.trials())) == planned + 6
+
+
+def shortening(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the null driver have a running time that can be shortened without any sleep."""
+    from ioassay.drivers.null import Null
+
+    monkeypatch.setattr(Null, "shortened", lambda self, params, share: {**params, "seconds": 8 * share})
+
+
+def test_a_candidate_that_is_clearly_worse_in_its_short_run_gets_no_whole_one(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortening(monkeypatch)
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study))
+    lab.go_on()
+    trials = frames.load(store).trials
+    pruned = trials.filter(search="pruned")
+    assert pruned.height > 0
+    assert pruned["value"].max() < trials.filter(search="confirm")["value"].max()  # type: ignore[operator]
+    assert trials.filter(search="short").height > 0
+    assert "pruned" not in {trial.search for trial in store.trials()}
+    assert store.tuning()["found"]["winner"] == {"x": 3, "y": "b"}  # type: ignore[index]
+
+
+def test_no_candidate_is_given_up_where_pruning_is_off(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shortening(monkeypatch)
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study, pruning=False))
+    lab.go_on()
+    assert "short" not in {trial.search for trial in store.trials()}
+
+
+def test_nothing_is_hopeless_until_short_runs_have_shown_what_they_foretell() -> None:
+    shorts = pruning.Shorts(maximize=True, values={"best": 100.0, "bad": 10.0})
+    assert not shorts.hopeless("bad", "best")
+    shorts.ratios = [0.0, 0.01, -0.01]
+    assert shorts.hopeless("bad", "best")
+    assert not shorts.hopeless("best", "bad")
+    shorts.values["near"] = 95.0
+    assert not shorts.hopeless("near", "best")
+    shorts.ratios = [1.0, -1.0, 0.5]  # short runs say nothing of whole ones
+    assert not shorts.hopeless("bad", "best")
+    lower = pruning.Shorts(maximize=False, values={"best": 10.0, "bad": 100.0}, ratios=[0.0, 0.01, -0.01])
+    assert lower.hopeless("bad", "best")
+
+
+def test_a_plan_that_is_not_of_this_search_is_refused(lab: Any) -> None:
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study))
+    lab.go_on()
+    lines = (store.root / "plan.jsonl").read_text().splitlines(keepends=True)
+    (store.root / "plan.jsonl").write_text("".join([lines[0], lines[2], *lines[3:]]))
+    (store.root / "found.json").unlink()
+    with pytest.raises(InputError, match="its plan is not that of this search"):
+        lab.go_on()
+
+
+@pytest.mark.parametrize("pruning_too", [False, True])
+def test_a_plan_is_followed_even_where_the_search_would_ask_for_something_else_now(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, pruning_too: bool
+) -> None:
+    """As after a removed record that was measured again, or with another rounding of its model."""
+    if pruning_too:
+        shortening(monkeypatch)
+    study = lab.study()
+    store = lab.begin(study, lab.asked(study))
+    with monkeypatch.context() as patched:
+        crashing(patched, 25, torn=False)
+        with pytest.raises(Killed):
+            lab.go_on()
+    before = list(store.trials())
+    assert len(before) > 8
+    asked = json.loads((store.root / "tune.json").read_text())
+    (store.root / "tune.json").write_text(json.dumps({**asked, "seed": asked["seed"] + 1}))
+    lab.go_on()
+    assert list(store.trials())[: len(before)] == before
+    assert store.tuning()["found"]["asked"] == 20  # type: ignore[index]
+
+
+def test_a_run_that_is_no_search_is_not_resumed_as_one(lab: Any, tmp_path: Path) -> None:
+    from ioassay.study import Suite
+
+    store = RunStore.create(tmp_path / "plain", Suite(name="s", title="S", studies=[lab.study()]), {})
+    with pytest.raises(UsageError, match="is no search; go on with it: ioassay run --resume"):
+        campaign.resumed(store)
+
+
+STUDY = """
+name = "s"
+title = "S"
+driver = "null"
+[params]
+noise = 0.02
+sleep = "10ms"
+[params.effects]
+x = { "1" = 1.0, "2" = 1.1, "3" = 1.3, "4" = 1.2, "5" = 0.9 }
+[factors]
+x = [1, 2, 3, 4, 5]
+y = ["a", "b", "c"]
+[watch]
+monitors = []
+witness = "off"
+[run]
+governor = "keep"
+"""
+
+
+def test_sigkill_at_any_instant_loses_nothing(lab: Any, tmp_path: Path) -> None:
+    """The real command line, killed again and again, ends with what an undisturbed one finds."""
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    (tmp_path / "s.toml").write_text(STUDY)
+    options = ["--maximize", "value", "--trials", "15", "--confirm", "2"]
+
+    def command(*words: str) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-I", "-m", "ioassay", "tune", *words]
+        return subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    assert command("s.toml", *options, "--output", "whole").wait(timeout=120) == 0
+    words = ["s.toml", *options, "--output", "killed"]
+    for _ in range(3):
+        running = command(*words)
+        plan, before = tmp_path / "killed" / "plan.jsonl", 0.0
+        while running.poll() is None and not plan.exists() and before < 30:
+            time.sleep(0.01)
+            before += 0.01
+        time.sleep(chance.uniform(0, 0.4))
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        if plan.exists():
+            words = ["--resume", "killed"]
+    assert command("--resume", "killed").wait(timeout=120) == 0
+    assert lab.outcome("killed") == lab.outcome("whole")

@@ -1,0 +1,202 @@
+"""A search finds what is best, says so again when it is done again, and takes whatever trials give."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from ioassay.errors import RunError, UsageError
+from ioassay.tune.axis import Axis, between
+from ioassay.tune.search import Ask, Point, Search
+
+DEPTHS = between("depth", [1, 2, 4, 8, 16, 32])
+SIZES = between("size", ["4KiB", "8KiB", "16KiB", "40KiB"])
+ENGINES = Axis("engine", ("psync", "libaio", "io_uring"))
+
+
+def hill(point: Point) -> float:
+    """Best at depth 12 of 32 and 24 KiB of 4 … 40."""
+    depth, size = math.log2(float(point["depth"])), float(str(point["size"]).removesuffix("KiB"))
+    return 1000 * math.exp(-(((depth - math.log2(12)) / 2) ** 2) - ((size - 24) / 20) ** 2)
+
+
+def searched(search: Search, measure: Callable[[Point], float | None], trials: int) -> list[Ask]:
+    asks = []
+    for _ in range(trials):
+        asks.append(search.ask())
+        search.tell(asks[-1].point, measure(asks[-1].point))
+    return asks
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_noise_the_best_is_found_in_forty_trials_of_320_points(seed: int) -> None:
+    search = Search((DEPTHS, SIZES), maximize=True, seed=seed, budget=40, first={"depth": 1, "size": "4KiB"})
+    asks = searched(search, hill, 40)
+    best = search.best()
+    assert best is not None
+    assert best.mean >= 0.98 * 1000, f"seed {seed}"
+    assert asks[0] == Ask({"depth": 1, "size": "4KiB"}, "default")
+
+
+def test_a_minimum_is_found_as_well_as_a_maximum() -> None:
+    search = Search((DEPTHS, SIZES), maximize=False, seed=3, budget=40)
+    searched(search, lambda point: 1e6 / hill(point), 40)
+    best = search.best()
+    assert best is not None
+    assert best.mean <= 1.02 * 1000
+
+
+def test_only_a_deliberate_repeat_asks_for_a_point_again() -> None:
+    random.seed(5)
+    search = Search((DEPTHS, SIZES), maximize=True, seed=5, budget=40)
+    seen: list[Point] = []
+    for ask in searched(search, lambda point: hill(point) * random.lognormvariate(0, 0.1), 40):
+        assert (ask.point in seen) == (ask.why == "repeat")
+        seen.append(ask.point)
+
+
+def test_the_same_seed_and_tells_give_the_same_asks_and_another_seed_others() -> None:
+    def asks(seed: int) -> list[Ask]:
+        return searched(
+            Search((DEPTHS, ENGINES), maximize=True, seed=seed, budget=24), lambda point: len(str(point)), 24
+        )
+
+    assert asks(1) == asks(1)
+    assert asks(1) != asks(2)
+
+
+def test_asks_that_are_out_together_differ_and_are_the_same_again() -> None:
+    def asks() -> list[Ask]:
+        search = Search((DEPTHS, SIZES), maximize=True, seed=9, budget=40)
+        found = []
+        for _ in range(8):
+            batch = [search.ask() for _ in range(4)]
+            found += batch
+            for ask in reversed(batch):
+                search.tell(ask.point, hill(ask.point))
+        return found
+
+    first = asks()
+    assert first == asks()
+    fresh = [str(ask.point) for ask in first if ask.why != "repeat"]
+    assert len(fresh) == len(set(fresh))
+
+
+def test_a_small_grid_is_measured_whole_and_then_repeated() -> None:
+    random.seed(4)
+    search = Search((ENGINES,), maximize=True, seed=4, budget=20)
+    true = {"psync": 100, "libaio": 300, "io_uring": 310}
+    asks = searched(search, lambda point: true[str(point["engine"])] * random.lognormvariate(0, 0.03), 20)
+    assert {str(ask.point["engine"]) for ask in asks[:3]} == set(true)
+    assert {ask.why for ask in asks[3:]} == {"repeat"}
+    assert [ask.point["engine"] for ask in asks[3:]].count("psync") < 4, "who is far behind is not repeated for long"
+
+
+def test_one_lucky_value_does_not_win_over_many_good_ones() -> None:
+    search = Search((DEPTHS,), maximize=True, seed=1, budget=40)
+    for depth in range(1, 33):
+        search.tell({"depth": depth}, 100.0 - abs(depth - 20) * 3)
+    for value in (95, 105, 90, 110, 100):
+        search.tell({"depth": 20}, float(value))
+    search.tell({"depth": 1}, 112.0)  # beside 43 before, and 46 next to it
+    best = search.best()
+    assert best is not None
+    assert abs(float(best.point["depth"]) - 20) <= 2
+    lucky = next(one for one in search.ranking() if one.point == {"depth": 1})
+    assert lucky.values == (43.0, 112.0)
+
+
+def test_constraints_decide_who_can_be_named() -> None:
+    search = Search((DEPTHS,), maximize=True, constraints=1, seed=2, budget=24)
+    for _ in range(24):
+        point = search.ask().point
+        search.tell(point, float(point["depth"]), [(float(point["depth"]) - 20.5) / 20.5])
+    best = search.best()
+    assert best is not None
+    assert best.feasible
+    assert best.point == {"depth": 20}
+
+
+def test_where_no_point_is_feasible_the_nearest_is_named_and_said_to_be_none() -> None:
+    search = Search((DEPTHS,), maximize=True, constraints=2, seed=2, budget=16)
+    for _ in range(16):
+        point = search.ask().point
+        search.tell(point, float(point["depth"]), [float(point["depth"]), math.inf if point["depth"] == 32 else -1.0])
+    best = search.best()
+    assert best is not None
+    assert not best.feasible
+    assert best.point == {"depth": 1}
+
+
+def test_while_no_point_is_feasible_others_are_tried() -> None:
+    search = Search((DEPTHS,), maximize=True, constraints=1, seed=1, budget=20)
+    asked = []
+    for _ in range(20):
+        asked.append(search.ask().point["depth"])
+        search.tell({"depth": asked[-1]}, float(asked[-1]), [math.inf])
+    assert len(set(asked)) == 20
+
+
+def test_failed_values_are_never_asked_for_again_and_all_failing_ends_the_search() -> None:
+    search = Search((DEPTHS,), maximize=True, seed=1, budget=20)
+    asks = searched(search, lambda point: None if float(point["depth"]) > 16 else float(point["depth"]), 20)
+    failed = [str(ask.point) for ask in asks if float(ask.point["depth"]) > 16]
+    assert len(failed) == len(set(failed))
+    best = search.best()
+    assert best is not None
+    assert best.point == {"depth": 16}
+    hopeless = Search((ENGINES,), maximize=True, seed=1, budget=20)
+    searched(hopeless, lambda point: math.nan, 3)
+    assert hopeless.best() is None
+    with pytest.raises(RunError, match="all of 3 points failed"):
+        hopeless.ask()
+
+
+def test_pruned_values_guide_and_are_never_named() -> None:
+    search = Search((DEPTHS,), maximize=True, seed=1, budget=30)
+    for _ in range(30):
+        point = search.ask().point
+        search.tell(point, float(point["depth"]), pruned=float(point["depth"]) > 25)
+    best = search.best()
+    assert best is not None
+    assert float(best.point["depth"]) <= 25
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3])
+def test_tiny_budgets(budget: int) -> None:
+    search = Search((DEPTHS, SIZES), maximize=True, seed=1, budget=budget, first={"depth": 2, "size": "8KiB"})
+    searched(search, hill, budget + 2)
+    assert search.best() is not None
+
+
+def test_many_levels_many_axes_zeros_and_negative_values() -> None:
+    wide = [between(name, [1, 2, 4, 8192]) for name in "abc"]
+    search = Search((*wide, ENGINES), maximize=True, seed=1, budget=30)
+    searched(search, lambda point: -abs(math.log2(float(point["a"])) - 6), 30)
+    best = search.best()
+    assert best is not None
+    assert best.mean > -1
+    flat = Search((DEPTHS,), maximize=True, seed=1, budget=12)
+    searched(flat, lambda point: 0.0, 12)
+    assert flat.best() is not None
+
+
+def test_long_searches_take_suggestions_of_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ioassay.tune.search.MODELLED", 20)
+    monkeypatch.setattr("ioassay.tune.told.MODELLED", 20)
+    search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
+    searched(search, hill, 60)
+    best = search.best()
+    assert best is not None
+    assert best.mean >= 950
+
+
+def test_a_point_that_is_no_level_and_a_wrong_number_of_violations_are_refused() -> None:
+    search = Search((DEPTHS,), maximize=True, constraints=1, seed=1, budget=5)
+    with pytest.raises(UsageError, match="depth is 99"):
+        search.tell({"depth": 99}, 1.0, [0.0])
+    with pytest.raises(UsageError, match="wanted one for each of 1"):
+        search.tell({"depth": 1}, 1.0)

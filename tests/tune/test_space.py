@@ -1,0 +1,126 @@
+"""A study's factors as axes: what may be tried between the levels that are listed, and what the command line names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ioassay.errors import StudyError, UsageError
+from ioassay.study import Study, make_study
+from ioassay.tune.axis import MAX_LEVELS, Axis
+from ioassay.tune.space import axes, points
+
+
+def study(factors: dict[str, list[Any]], **more: Any) -> Study:
+    return make_study({"name": "s", "title": "S", "driver": "null", "factors": factors, **more}, "s.toml")
+
+
+def axis(levels: list[Any], **how: Any) -> Axis:
+    (found,) = axes(study({"x": levels}), **how)
+    return found
+
+
+def named(text: str) -> Axis:
+    return axes(study({"y": [1, 2]}), ranges={"x": text})[-1]
+
+
+def test_integers_become_every_integer_and_doublings_a_logarithmic_axis() -> None:
+    found = axis([1, 2, 4, 8, 128])
+    assert found.levels == tuple(range(1, 129))
+    assert found.numbers == tuple(float(number) for number in range(1, 129))
+    assert found.log
+    assert not axis([0, 12, 25, 38, 50]).log
+    assert not axis([1, 2, 4, 6, 8]).log
+
+
+def test_sizes_stay_multiples_of_the_smallest_and_are_spelled_like_the_others() -> None:
+    found = axis(["4KiB", "16KiB", "1MiB"])
+    assert found.levels[:3] == ("4KiB", "8KiB", "12KiB")
+    assert found.levels[-2:] == ("1020KiB", "1MiB")
+    assert found.numbers is not None
+    assert {number % 4096 for number in found.numbers} == {0}
+    assert axis([512, 4096, 8192]).levels == tuple(range(512, 8193, 512))
+    assert axis(["500kB", "2MB"]).levels == ("500kB", "1MB", "1500kB", "2MB")
+
+
+@pytest.mark.parametrize(
+    ("levels", "wanted"),
+    [
+        ([0.1, 0.3, 0.4], (0.1, 0.2, 0.3, 0.4)),
+        (["48%", "50%"], ("48%", "49%", "50%")),
+        (["closed:1", "closed:3"], ("closed:1", "closed:2", "closed:3")),
+        (["500us", "1ms", "2ms"], ("500us", "1ms", "1500us", "2ms")),
+        (["psync", "libaio"], ("psync", "libaio")),
+        ([True, False], (True, False)),
+        (["4KiB", "auto"], ("4KiB", "auto")),
+    ],
+)
+def test_other_kinds_of_levels(levels: list[Any], wanted: tuple[Any, ...]) -> None:
+    assert axis(levels).levels == wanted
+
+
+def test_long_axes_are_thinned_and_keep_the_listed_levels() -> None:
+    found = axis(["4KiB", "12KiB", "64KiB", "1GiB"])
+    assert 500 < len(found.levels) <= MAX_LEVELS
+    assert {"4KiB", "12KiB", "64KiB", "1GiB"} <= set(found.levels)
+    assert found.numbers is not None
+    assert list(found.numbers) == sorted(set(found.numbers))
+
+
+def test_listed_levels_only_when_asked_for() -> None:
+    assert axis([8, 1, 64], listed=True).levels == (1, 8, 64)
+
+
+def test_cases_are_an_axis_and_single_levels_are_none() -> None:
+    cases = [{"name": "a", "rw": "read"}, {"name": "b", "rw": "write"}]
+    found = axes(study({"x": [1, 2], "one": [7]}, case=cases))
+    assert [axis.name for axis in found] == ["case", "x"]
+    assert found[0].levels == ("a", "b")
+    assert points(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("1..4", (1, 2, 3, 4)),
+        ("1..64:*4", (1, 4, 16, 64)),
+        ("0.1..0.4:0.1", (0.1, 0.2, 0.3, 0.4)),
+        ("4KiB..16KiB", ("4KiB", "8KiB", "12KiB", "16KiB")),
+        ("4KiB..16KiB:4KiB", ("4KiB", "8KiB", "12KiB", "16KiB")),
+        ("closed:2..4", ("closed:2", "closed:3", "closed:4")),
+        ("closed:2..closed:8:2", ("closed:2", "closed:4", "closed:6", "closed:8")),
+        ("a,b,3", ("a", "b", 3)),
+        ("8,2", (2, 8)),
+        ("true,false", (True, False)),
+    ],
+)
+def test_ranges_of_the_command_line(text: str, levels: tuple[Any, ...]) -> None:
+    assert named(text).levels == levels
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "5", "5..1", "3..3", "1..", "..", "a..b", "1..4KiB", "1..4:0", "1..4:x", "0..4:*2", "1..4:*1", "a,a", "a,"],
+)
+def test_ranges_that_make_no_sense_name_the_factor_and_what_was_seen(text: str) -> None:
+    with pytest.raises(UsageError, match=r"range of x is .*wanted") as caught:
+        named(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_a_range_of_a_metric_of_an_unknown_case_or_of_a_cases_own_parameter_is_refused() -> None:
+    cases = [{"name": "a", "rw": "read"}, {"name": "b", "rw": "write"}]
+    with pytest.raises(UsageError, match="metric"):
+        axes(study({"x": [1, 2]}), ranges={"bogo_ops": "1..4"})
+    with pytest.raises(UsageError, match="no case is called 'c'"):
+        axes(study({}, case=cases), ranges={"case": "a,c"})
+    with pytest.raises(UsageError, match="case 'a' sets it"):
+        axes(study({}, case=cases), ranges={"rw": "read,write"})
+    with pytest.raises(UsageError, match="not a factor name"):
+        axes(study({"x": [1, 2]}), ranges={"a b": "1..4"})
+
+
+def test_a_study_without_anything_to_vary_is_refused_with_the_remedy() -> None:
+    with pytest.raises(StudyError, match=r"nothing to search.*--range"):
+        axes(study({"x": [1]}))
