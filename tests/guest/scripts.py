@@ -42,11 +42,21 @@ ip link set eth0 up
 """
 
 
+_DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
+_HOST_ID = "00000000-0000-4000-8000-000000000001"
+
+
 def nvme_tcp(port: int, nqn: str, options: str = "") -> str:
-    """Connects by NVMe over TCP, twice: plainly, and with `options` such as digests."""
-    host = "hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"
-    address = f"transport=tcp,traddr={HOST},trsvcid={port},nqn={nqn},{host}"
-    address += ",hostid=00000000-0000-4000-8000-000000000001"
+    """Connects by NVMe over TCP: to the discovery service, then twice to the drive: plainly, and with `options` such as
+    digests."""
+    place = f"transport=tcp,traddr={HOST},trsvcid={port}"
+    host = f"hostnqn=nqn.2014-08.org.nvmexpress:uuid:{_HOST_ID},hostid={_HOST_ID}"
+    discovery = f"""
+echo "{place},nqn={_DISCOVERY},{host}" >/dev/nvme-fabrics
+echo "GUEST: a $(cat /sys/class/nvme/nvme0/cntrltype) controller is $(cat /sys/class/nvme/nvme0/state)"
+echo 1 >/sys/class/nvme/nvme0/delete_controller
+"""
+    address = f"{place},nqn={nqn},{host}"
     connect = "\n".join(
         f"""
 echo "{address}{extra}" >/dev/nvme-fabrics
@@ -57,7 +67,7 @@ echo 1 >/sys/class/nvme/nvme0/delete_controller
 """
         for extra in ("", options)
     )
-    return f"{_WAIT}{_FILESYSTEM}{_NETWORK}wait_for /dev/nvme-fabrics\n{connect}"
+    return f"{_WAIT}{_FILESYSTEM}{_NETWORK}wait_for /dev/nvme-fabrics\n{discovery}{connect}"
 
 
 def nvme_pci() -> str:

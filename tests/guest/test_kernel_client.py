@@ -42,6 +42,7 @@ def test_linux_uses_the_drive_by_nvme_over_tcp(tmp_path: Path, block_size: int) 
         modules = (*kernel.NVME_TCP, *kernel.EXT4)
         said = machine.boot(found(), script, modules, machine.NETWORK, tmp_path)
     assert machine.ENDED in said, said
+    assert "GUEST: a discovery controller is live" in said, said
     assert said.count("GUEST: compared 51 files") == 2, said
     assert said.count("GUEST: discarded") == 2, said
 
