@@ -32,7 +32,7 @@ GARBAGE = {
 }
 
 # What a driver cannot do without.
-LEAST = {"stress_ng": {"stressor": "cpu"}}
+LEAST = {"db_bench": {"benchmarks": "fillseq"}, "stress_ng": {"stressor": "cpu"}}
 
 
 def trial(name: str) -> Trial:
@@ -90,6 +90,7 @@ def test_a_driver_names_nothing_outside_the_trial_unless_it_is_asked_to(name: st
 TIMED = {
     "fio": ({"rw": "read", "bs": "4k", "runtime": "8s"}, {"kind": "file", "path": "data", "size": "1MiB"}),
     "stress_ng": ({"stressor": "cpu", "timeout": "8s"}, {}),
+    "db_bench": ({"benchmarks": "readrandom", "duration": 8}, {"kind": "folder", "path": "."}),
     "null": ({"sleep": "8s"}, {}),
     "null_pure": ({"sleep": 8}, {}),
 }
@@ -106,7 +107,9 @@ def test_a_load_that_runs_for_a_time_can_be_shortened_and_no_other(name: str) ->
         assert made.estimate(short, where).seconds == pytest.approx(made.estimate(params, where).seconds - 6, abs=0.1)
         assert set(short) == set(params)
         assert (
-            made.shortened({**params, **{key: 1 for key in ("runtime", "timeout", "sleep") if key in params}}, 0.25)
+            made.shortened(
+                {**params, **{key: 1 for key in ("runtime", "timeout", "sleep", "duration") if key in params}}, 0.25
+            )
             is None
         )
 

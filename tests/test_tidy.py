@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
     "traces": CONTRACTS | {"_core", "durable"},
     "simulation": CONTRACTS | {"_core", "traces", "durable"},
+    "device": CONTRACTS | {"_core", "simulation"},
     "catalogue": CONTRACTS | {"study", "complaint", "drivers"},
     "adjust": CONTRACTS | {"study"},
     "plan": ROLES | {"study", "conditions"},

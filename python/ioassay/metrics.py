@@ -113,6 +113,13 @@ def _stress(name: str, unit: str, better: str, label: str, format: Callable[[flo
     return _Rule(re.compile(rf"^{name}$"), unit, better, lambda _: label, format, kind)
 
 
+def _rocksdb(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
+    """What RocksDB counted over a whole trial."""
+    return _Rule(re.compile(rf"^rocksdb\.{name}$"), unit, better, lambda _: label, format)
+
+
+_BENCHMARK = r"(?P<bench>(?:fill|read|over|update|append|merge|seek|delete|xor|random|new|time|crc|xx|get)\w*)"
+"""Benchmarks of db_bench, by how their names begin."""
 _DIR = r"(?P<dir>read|write|trim|total)"
 _PASS = (
     r"(?P<pass>rewrite|reread|random_read|random_write|random_mix|backward_read|record_rewrite|stride_read"
@@ -134,6 +141,29 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _rate(rf"^{_PASS}\.bw$", "bytes/s", lambda m: f"{_pass(m)} bandwidth", units.format_rate),
     _rate(rf"^{_PASS}\.iops$", "IOPS", lambda m: f"{_pass(m)} IOPS", units.format_count),
+    _rate(rf"^{_BENCHMARK}\.ops_rate$", "ops/s", lambda m: f"Rate of {m['bench']}", units.format_count),
+    _rate(rf"^{_BENCHMARK}\.bw$", "bytes/s", lambda m: f"Keys and values of {m['bench']}", units.format_rate),
+    _Rule(
+        re.compile(rf"^{_BENCHMARK}\.ops$"), "ops", "none", lambda m: f"Operations of {m['bench']}", units.format_count
+    ),
+    _Rule(
+        re.compile(rf"^{_BENCHMARK}\.op_time\.(?P<stat>mean|stddev|min|max|p\d+(?:\.\d+)?)$"),
+        "ns",
+        "lower",
+        lambda m: f"Time of an operation of {m['bench']}, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
+        units.format_ns,
+    ),
+    _Rule(re.compile(rf"^{_BENCHMARK}\.found$"), "", "higher", lambda m: f"Keys that {m['bench']} found", _share),
+    *(_rocksdb(*rule) for rule in (
+        ("user_bytes", "bytes", "none", "Written by users", units.format_size),
+        ("wal_bytes", "bytes", "lower", "Written to the log", units.format_size),
+        ("flush_bytes", "bytes", "lower", "Written by flushes", units.format_size),
+        ("compaction_read_bytes", "bytes", "lower", "Read by compactions", units.format_size),
+        ("compaction_write_bytes", "bytes", "lower", "Written by compactions", units.format_size),
+        ("write_amplification", "", "lower", "RocksDB's write amplification", _plain),
+        ("stall_time", "s", "lower", "Time in which writes were held up", units.format_duration),
+        ("cache_hit_ratio", "", "higher", "Hits of the block cache", _share),
+    )),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),

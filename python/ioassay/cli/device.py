@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ioassay.cli import console, options
+from ioassay.cli import device_options as wanted
 from ioassay.errors import UsageError
 
 Socket = Annotated[Path, typer.Argument(metavar="SOCKET", help="The socket that the drive said as 'stats'.")]
@@ -34,76 +35,47 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    transport: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WAY",
-            help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH; several by commas, or often.",
-        ),
-    ] = None,
-    size: Annotated[str | None, typer.Option(metavar="SIZE", help="Size; without it that of the backing file.")] = None,
-    block_size: Annotated[str, typer.Option(metavar="SIZE", help="Logical block: 512 or 4096.")] = "512",
-    model: Annotated[str, typer.Option(metavar="NAME", help="thesis, or none: it answers at once.")] = "thesis",
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Policy of the write buffer, or none.")] = "none",
-    buffer: Annotated[str | None, typer.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the model, as of simulate: read_us=100."),
-    ] = None,
-    precondition: Annotated[
-        float | None, typer.Option(min=0, metavar="SHARE", help="Overwrite this share of the model's drive first.")
-    ] = None,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep what is flushed in this file.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse writes.")] = False,
-    pin: Annotated[int | None, typer.Option(min=0, metavar="CPU", help="The processor that serves.")] = None,
-    keep_awake: Annotated[
-        bool, typer.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
-    ] = False,
-    poll: Annotated[str, typer.Option(metavar="HOW", help="adaptive: sleep when idle; always: never.")] = "adaptive",
-    calibrate: Annotated[
-        bool, typer.Option(help="Measure the transports' own time and take it off the model's.")
-    ] = True,
-    prefault: Annotated[bool, typer.Option("--prefault", help="Take all memory at the start.")] = False,
-    serial: Annotated[str | None, typer.Option(metavar="TEXT", help="Serial number.")] = None,
-    stats_socket: Annotated[
-        Path | None, typer.Option("--stats", metavar="PATH", help="Socket for questions; by default in a new folder.")
-    ] = None,
+    transport: wanted.Ways = None,
+    size: wanted.Size = None,
+    block_size: wanted.Block = "512",
+    model: wanted.Model = "thesis",
+    policy: wanted.Policy = "none",
+    buffer: wanted.Buffer = None,
+    set_: wanted.OfModel = None,
+    precondition: wanted.Precondition = None,
+    backing_file: wanted.Backing = None,
+    read_only: wanted.ReadOnly = False,
+    pin: wanted.Pin = None,
+    keep_awake: wanted.Awake = False,
+    poll: wanted.Poll = "adaptive",
+    calibrate: wanted.Calibrate = True,
+    prefault: wanted.Prefault = False,
+    serial: wanted.Serial = None,
+    stats_socket: wanted.Stats = None,
     json: options.Json = False,
 ) -> None:
     """Serve a simulated drive until Ctrl-C or SIGTERM.
 
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
+    given = dict(locals())
     from ioassay import device
     from ioassay.cli import device_text
     from ioassay.device import options as described
 
     console.use_json(json)
+    for name in ("json", "transport", "policy", "buffer", "set_", "stats_socket"):
+        del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
     if not ways:
         raise UsageError("no --transport given; wanted at least one, such as nbd:unix:drive.sock")
     of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
+    of_model |= described.settings(set_ or ())
     with _socket(stats_socket) as answers_at:
-        wanted = described.described(
-            {**of_model, **described.settings(set_ or ())},
-            transports=ways,
-            size=size,
-            block_size=block_size,
-            model=model,
-            precondition=precondition,
-            backing_file=file,
-            read_only=read_only,
-            pin=pin,
-            keep_awake=keep_awake,
-            poll=poll,
-            calibrate=calibrate,
-            prefault=prefault,
-            serial=serial,
-            stats_socket=answers_at,
-        )
+        told = described.described(of_model, transports=ways, stats_socket=answers_at, **given)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)  # the core's own handlers end the drive, and no other is to follow
-        counted = device.serve(wanted, lambda told: device_text.ready(told, as_json=json))
+        counted = device.serve(told, lambda ready: device_text.ready(ready, as_json=json))
     if not json:
         device_text.ended(counted)
 

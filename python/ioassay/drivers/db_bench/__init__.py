@@ -16,7 +16,7 @@ from ioassay.drivers.db_bench import offer, output, settings, verdict
 from ioassay.drivers.db_bench.offer import Offer
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, Warning_
-from ioassay.roles import WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (6, 0)
 DATABASE = "db"
@@ -66,6 +66,13 @@ class DbBench:
         wanted = settings.read(params, self._offer)
         return Estimate(wanted.expected_s, wanted.written_bytes)
 
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """With a shorter `duration`, in whole seconds; None where the load ends after its operations."""
+        wanted = settings.read(params, self._offer)
+        alone = len(wanted.benchmarks) == 1 and not wanted.prepare
+        part_s = short_s(wanted.number("duration"), share, 1.0) if alone else None
+        return None if part_s is None else {**params, "duration": int(part_s)}
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """db_bench with its histograms and statistics, and the trial's seed."""
         wanted = settings.read(trial.params, self._offer)
@@ -81,7 +88,10 @@ class DbBench:
         if outcome is None:
             return Parsed(FAILED, "db_bench was not started")
         printed, said = _text(outcome.stdout), _text(outcome.stderr)
-        wanted, unread = settings.read(trial.params, self._offer), ""
+        try:
+            wanted, unread = settings.read(trial.params, self._offer), ""
+        except StudyError as error:
+            return Parsed(FAILED, str(error))
         try:
             measured = output.read(printed, wanted.measured)
         except InputError as error:

@@ -1,0 +1,42 @@
+"""The options of `ioassay device serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Ways = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--transport",
+        metavar="WAY",
+        help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH; several by commas, or often.",
+    ),
+]
+Size = Annotated[str | None, typer.Option(metavar="SIZE", help="Size; without it that of the backing file.")]
+Block = Annotated[str, typer.Option("--block-size", metavar="SIZE", help="Logical block: 512 or 4096.")]
+Model = Annotated[str, typer.Option(metavar="NAME", help="thesis, or none: it answers at once.")]
+Policy = Annotated[str, typer.Option(metavar="NAME", help="Policy of the write buffer, or none.")]
+Buffer = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
+OfModel = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="An option of the model, as of simulate: read_us=100."),
+]
+Precondition = Annotated[
+    float | None, typer.Option(min=0, metavar="SHARE", help="Overwrite this share of the model's drive first.")
+]
+Backing = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Keep what is flushed in this file.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse writes.")]
+Pin = Annotated[int | None, typer.Option(min=0, metavar="CPU", help="The processor that serves.")]
+Awake = Annotated[
+    bool, typer.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
+]
+Poll = Annotated[str, typer.Option(metavar="HOW", help="adaptive: sleep when idle; always: never.")]
+Calibrate = Annotated[bool, typer.Option(help="Measure the transports' own time and take it off the model's.")]
+Prefault = Annotated[bool, typer.Option("--prefault", help="Take all memory at the start.")]
+Serial = Annotated[str | None, typer.Option(metavar="TEXT", help="Serial number.")]
+Stats = Annotated[
+    Path | None, typer.Option("--stats", metavar="PATH", help="Socket for questions; by default in a new folder.")
+]
