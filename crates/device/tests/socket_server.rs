@@ -249,6 +249,57 @@ fn a_host_that_breaks_the_rules_is_told_why() {
 }
 
 #[test]
+fn nothing_follows_a_request_to_end_the_connection() {
+    let (mut server, at) = nbd_server(1);
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut client = begin(at);
+    client.write_all(&read_request(4096)).unwrap();
+    settle_unanswered(&mut server, &mut drive);
+    client.write_all(&[0xee; 28]).unwrap();
+    settle_unanswered(&mut server, &mut drive);
+    let all = receive(&mut server, &mut drive, &mut client, 10_000);
+    assert_eq!(all.len(), 18 + 10);
+}
+
+#[test]
+fn a_drive_that_sleeps_is_woken_by_all_that_concerns_it() {
+    const READS: usize = 64;
+    let (mut server, at) = nbd_server(1);
+    let mut drive = Memory::new(1 << 20, 512);
+    let reader = std::thread::spawn(move || {
+        let mut client = begin(at);
+        client
+            .write_all(&read_request(1 << 20).repeat(READS))
+            .unwrap();
+        let mut all = vec![0; 18 + 10 + READS * (16 + (1 << 20))];
+        client.read_exact(&mut all).unwrap();
+    });
+    let mut descriptors = Vec::new();
+    server.descriptors(&mut descriptors);
+    let (mut sleeps, mut in_vain) = (0, 0);
+    while !reader.is_finished() {
+        while round(&mut server, &mut drive) {}
+        sleeps += 1;
+        assert!(sleeps < 100_000, "it is woken for nothing");
+        in_vain += u32::from(!is_woken(descriptors[0]));
+    }
+    reader.join().unwrap();
+    assert!(in_vain <= 1, "at most when the client has just left");
+}
+
+/// Sleeps until a descriptor is readable, for at most two seconds: whether it is.
+#[allow(unsafe_code)]
+fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
+    let mut waits = libc::pollfd {
+        fd: descriptor,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor is described, and it is open while its server lives.
+    unsafe { libc::poll(&mut waits, 1, 2_000) != 0 }
+}
+
+#[test]
 fn both_transports_measure_their_floor_and_leave() {
     for name in ["nbd", "nvme-tcp"] {
         let at: Endpoint = "127.0.0.1:0".parse().unwrap();

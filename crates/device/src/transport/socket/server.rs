@@ -103,7 +103,11 @@ impl<P: Protocol> Server<P> {
         for event in events {
             match event.data.u64() {
                 LISTENER => any |= self.accept()?,
-                token => self.wake(token as u32, event.flags),
+                token => {
+                    // A client that reads again may have requests in its buffer that waited for it.
+                    self.wake(token as u32, event.flags);
+                    any = true;
+                }
             }
         }
         Ok(any)
@@ -243,6 +247,9 @@ impl<P: Protocol> Server<P> {
                 self.close(at);
                 continue;
             }
+            if slot.state != State::Open {
+                continue;
+            }
             let end = self
                 .protocol
                 .tick(&mut slot.session, now, &mut slot.output.bytes);
@@ -294,9 +301,9 @@ impl<P: Protocol> Transport for Server<P> {
         let Some(slot) = self.slots.get_mut(at as usize).and_then(Option::as_mut) else {
             return;
         };
-        if slot.state == State::Gone {
+        if !slot.state.takes_answers() {
             self.protocol.dropped(&mut slot.session, answer);
-            if self.protocol.in_flight(&slot.session) == 0 {
+            if slot.state == State::Gone && self.protocol.in_flight(&slot.session) == 0 {
                 self.slots[at as usize] = None;
             }
             return;

@@ -37,6 +37,13 @@ pub(super) enum State {
     Gone,
 }
 
+impl State {
+    /// Whether answers are still sent: nothing follows a request to end the connection.
+    pub(super) fn takes_answers(self) -> bool {
+        matches!(self, State::Open | State::Ending(End::WhenAnswered))
+    }
+}
+
 pub(super) struct Slot<S> {
     stream: Option<Stream>,
     pub(super) session: S,
