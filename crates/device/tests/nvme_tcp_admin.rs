@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use host::{ENABLED, Entry, Said, configure, connect, connect_data};
 use ioassay_device::transport::nvme_tcp::DISCOVERY_NAME;
-use ioassay_device::transport::socket::Protocol;
+use ioassay_device::transport::socket::{Protocol, Then};
 use scene::{HOST, NAME, Scene, read, vain, write};
 
 #[test]
@@ -153,6 +153,21 @@ fn log_pages_are_given_in_parts() {
         .word(10, 0xffff_0002)
         .word(11, 0xffff);
     assert_eq!(scene.ask(0, endless).0, vain(0x0f));
+}
+
+#[test]
+fn log_pages_that_are_not_read_take_a_bounded_memory() {
+    let mut scene = Scene::connected();
+    let log = Entry::new(2, 9).pointer(0x5a, 0, 1 << 20);
+    let log = log.word(10, 1 | 0xffff << 16).word(11, 3);
+    let many = log.capsule(&[], (false, false)).repeat(100);
+    let mut out = Vec::new();
+    let session = &mut scene.sessions[0];
+    let received = scene
+        .nvme
+        .received(session, &many, &mut out, &mut scene.drive);
+    assert_eq!(received.then, Then::Blocked);
+    assert!(out.len() < 6 << 20, "{} bytes", out.len());
 }
 
 #[test]

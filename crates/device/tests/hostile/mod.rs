@@ -18,7 +18,10 @@ const NAME: &str = "nqn.2016-06.io.example:drive";
 const SIZE_BYTES: u64 = 1 << 16;
 
 /// What one client may make the transport keep: the longest request, and answers to many.
-const MOST_KEPT_BYTES: usize = 96 << 20;
+const MOST_KEPT_BYTES: usize = 48 << 20;
+
+/// A client reads when so much was sent to it.
+const READ_BYTES: usize = 3 << 20;
 
 /// Bytes that are used up; zeroes behind their end.
 struct Bytes<'a>(std::slice::Iter<'a, u8>);
@@ -120,6 +123,9 @@ impl<P: Protocol> Crowd<P> {
         }
         client.unread.drain(..received.consumed);
         assert!(client.out.len() < MOST_KEPT_BYTES);
+        if client.out.len() > READ_BYTES {
+            client.out.clear();
+        }
         if matches!(received.then, Then::Ends(_)) {
             self.close(at);
         }

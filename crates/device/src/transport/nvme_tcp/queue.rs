@@ -11,6 +11,10 @@ use crate::command::{Answer, Command, Drive, Op, Tag};
 /// Bytes that reads in flight may bring; one read that is longer goes alone.
 const MAX_READING_BYTES: u64 = 8 << 20;
 
+/// Commands that the drive may have of one queue: more than entries, because one of the host's may be
+/// of 256 ranges.
+const MAX_IN_FLIGHT: usize = 4096;
+
 /// What an answer of the drive is a part of: bits 16 and up of its command's tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -107,10 +111,10 @@ impl Queue {
         self.in_flight
     }
 
-    /// Whether the drive has so much to read for it that more is to wait.
+    /// Whether the drive has so much to do for it that more is to wait.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.reading_bytes >= MAX_READING_BYTES
+        self.reading_bytes >= MAX_READING_BYTES || self.in_flight >= MAX_IN_FLIGHT
     }
 
     /// A command came: whether the queue has an entry for it. Its number must not be another's.

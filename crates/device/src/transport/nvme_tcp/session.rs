@@ -13,6 +13,9 @@ use super::{NvmeTcp, Subsystem, admin, io};
 use crate::command::{Drive, Facts};
 use crate::transport::socket::{End, Received, Then};
 
+/// Bytes to be sent from which on no command is taken: a small one may ask for a long log page.
+const MAX_ANSWERS_BYTES: usize = 4 << 20;
+
 /// A connection's state.
 #[derive(Debug)]
 pub struct Session {
@@ -75,7 +78,8 @@ impl NvmeTcp {
                 Ok(Err(wants)) => break Then::Wants(wants),
                 Ok(Ok(unit))
                     if unit.kind == kind::CAPSULE_CMD
-                        && session.queue.as_ref().is_some_and(Queue::is_full) =>
+                        && (out.len() > MAX_ANSWERS_BYTES
+                            || session.queue.as_ref().is_some_and(Queue::is_full)) =>
                 {
                     break Then::Blocked;
                 }
