@@ -43,7 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
     "blockdev": {"errors"},
-    "targets": ROLES | {"study", "complaint", "process", "blockdev"},
+    "targets": ROLES
+    | {"study", "complaint", "process", "blockdev", "partner", "device", "simulation"},  # virtual serves a drive
     "settings": ROLES | {"durable"},
     "conditions": ROLES | {"process", "settings"},  # settings.restore: whether a run is alive
     "host": ROLES | {"process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on

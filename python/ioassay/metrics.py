@@ -86,6 +86,11 @@ def _sim(name: str, unit: str, better: str, label: str, format: Callable[[float]
     return _Rule(re.compile(rf"^sim\.{name}$"), unit, better, lambda _: label, format)
 
 
+def _drive(name: str, unit: str, better: str, label: str, format: Callable[[float], str]) -> _Rule:
+    """What a served drive counts for itself."""
+    return _Rule(re.compile(rf"^drive\.{name}$"), unit, better, lambda _: label, format)
+
+
 def _micro(value: float) -> str:
     return f"{value:.4g} µs"
 
@@ -192,6 +197,42 @@ _RULES: tuple[_Rule, ...] = (
     _extra(r"millisecs?_per_\w+", "ms", "lower", _milli),
     _extra(r"\w+_per_sec(?:ond)?(?:_\w+)?", "1/s", "higher", units.format_count),
     _extra(r"\w+", "", "none"),
+    _Rule(
+        re.compile(r"^drive\.(?P<dir>read|write|trim|flush)\.lat\.(?P<stat>mean|max|p\d+(?:\.\d+)?)$"),
+        "ns",
+        "lower",
+        lambda m: f"Drive's own {m['dir']} latency, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
+        units.format_ns,
+    ),
+    _Rule(
+        re.compile(r"^drive\.(?P<dir>read|write|trim|flush)\.ios$"),
+        "requests",
+        "none",
+        lambda m: f"Requests to {m['dir']} that the drive counted",
+        units.format_count,
+    ),
+    _Rule(
+        re.compile(r"^drive\.(?P<dir>read|write|trim)\.bytes$"),
+        "bytes",
+        "none",
+        lambda m: f"Bytes of {m['dir']}s that the drive counted",
+        units.format_size,
+    ),
+    _Rule(
+        re.compile(r"^drive\.late\.(?P<stat>mean|max|p\d+(?:\.\d+)?)$"),
+        "ns",
+        "lower",
+        lambda m: f"Answers later than the model's time, {_STATISTIC_LABEL.get(m['stat'], m['stat'])}",
+        units.format_ns,
+    ),
+    *(_drive(*rule) for rule in (
+        ("errors", "requests", "lower", "Requests that the drive answered with an error", units.format_count),
+        ("depth", "requests", "none", "Requests in the drive when one came", _plain),
+        ("hit_ratio", "", "higher", "Share of written pages found in the drive's buffer", _share),
+        ("read_hit_ratio", "", "higher", "Share of read pages found in the drive's buffer", _share),
+        ("write_amplification", "", "lower", "Drive's write amplification", _plain),
+        ("erases", "blocks", "lower", "Blocks that the drive erased", units.format_count),
+    )),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the buffer", _share),

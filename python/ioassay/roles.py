@@ -87,6 +87,14 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What storage that counts for itself says: all of it as it was said, and as metrics."""
+
+    document: Mapping[str, Any]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Load:
     """What a target yields to be loaded. `path` is None for a load without storage."""
 
@@ -94,6 +102,10 @@ class Load:
     path: Path | None
     size_bytes: int
     read_only: bool
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Other ways to the same storage: `nbd` (a URI), `nvme_tcp` (address and port) with its `nqn`."""
+    counted: Callable[[], Counted] | None = None
+    """What the storage itself counted since it was yielded; asked once, when the tool has ended."""
 
 
 @dataclass(frozen=True)

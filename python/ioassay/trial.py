@@ -23,11 +23,13 @@ from ioassay.monitors.sampler import Sampler
 from ioassay.observation import OFF, Observation
 from ioassay.preflight import Bench
 from ioassay.record import FAILED, SKIPPED, Record, Samples, Warning_
-from ioassay.roles import Command, Load, Monitor, Outcome, Parsed, Trial
+from ioassay.roles import Command, Counted, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.settings import drop_caches
 from ioassay.store import RunStore
 from ioassay.worker import Computed
 
+COUNTED = "drive.json"
+"""In a trial's raw folder: what storage that counts for itself said."""
 _LEAST_SPACE_BYTES = 2**16
 """A record and a tool's smallest results."""
 _KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin", "calls")
@@ -58,7 +60,9 @@ def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warn
         with bench.target(trial).load(trial) as load:
             command = bench.driver.command(trial, load, raw)
             outcome = watched.run(command, load, raw, tag(store))
+            counted = load.counted() if load.counted else None
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched.over_memory)
+        parsed = _with_counts(parsed, counted, raw)
     except (ToolError, ConditionError) as error:
         status = SKIPPED if isinstance(error, ConditionError) else FAILED
         command, outcome, parsed = None, None, Parsed(status, str(error))
@@ -120,6 +124,14 @@ def _require_space(store: RunStore) -> None:
     space = os.statvfs(store.root)
     if space.f_bavail * space.f_frsize < _LEAST_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _with_counts(parsed: Parsed, counted: Counted | None, raw: Path) -> Parsed:
+    """The driver's reading, with what the storage counted for itself beside it."""
+    if counted is None:
+        return parsed
+    (raw / COUNTED).write_text(json.dumps(counted.document, indent=1))
+    return dataclasses.replace(parsed, metrics={**parsed.metrics, **counted.metrics})
 
 
 def _settle(trial: Trial) -> list[Warning_]:

@@ -52,6 +52,7 @@ def serve(
     prefault: wanted.Prefault = False,
     serial: wanted.Serial = None,
     stats_socket: wanted.Stats = None,
+    with_parent: wanted.WithParent = None,
     json: options.Json = False,
 ) -> None:
     """Serve a simulated drive until Ctrl-C or SIGTERM.
@@ -59,12 +60,14 @@ def serve(
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     given = dict(locals())
-    from ioassay import device
+    from ioassay import device, partner
     from ioassay.cli import device_text
     from ioassay.device import options as described
 
     console.use_json(json)
-    for name in ("json", "transport", "policy", "buffer", "set_", "stats_socket"):
+    if with_parent is not None:
+        partner.end_with(with_parent)
+    for name in ("json", "transport", "policy", "buffer", "set_", "stats_socket", "with_parent"):
         del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
     if not ways:

@@ -40,3 +40,4 @@ Serial = Annotated[str | None, typer.Option(metavar="TEXT", help="Serial number.
 Stats = Annotated[
     Path | None, typer.Option("--stats", metavar="PATH", help="Socket for questions; by default in a new folder.")
 ]
+WithParent = Annotated[int | None, typer.Option(hidden=True, help="End when this process, which started it, is gone.")]

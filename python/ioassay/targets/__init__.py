@@ -18,6 +18,7 @@ TARGETS: dict[str, str] = {
     "file": "ioassay.targets.file:FileTarget",
     "folder": "ioassay.targets.folder:FolderTarget",
     "device": "ioassay.targets.device:DeviceTarget",
+    "virtual": "ioassay.targets.virtual:VirtualTarget",
 }
 
 

@@ -97,11 +97,20 @@ def _seed(job: Section, seed: int) -> dict[str, str]:
 
 
 def _storage(job: Section, load: Load) -> dict[str, str]:
+    if job.engine == "nbd" and "uri" not in job.options:
+        return _over_nbd(job, load)
     if load.path is None:
         if job.engine not in ELSEWHERE:
             raise ToolError(f"ioengine {job.engine} needs something to load, and the target has nothing: set [target]")
         return {} if "size" in job.options else {"size": str(load.size_bytes or _NO_LOAD_BYTES)}
     return {"filename": file_name(load.path), **_area(job, load.size_bytes)}
+
+
+def _over_nbd(job: Section, load: Load) -> dict[str, str]:
+    """Where the target can be reached by NBD, and its area there."""
+    if "nbd" not in load.addresses:
+        raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
+    return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
 
 
 def file_name(path: Path) -> str:

@@ -1,0 +1,213 @@
+"""The target that is a simulated drive: served by a process of its own, new for each trial, gone after it.
+
+It is reached as a file (FUSE), by NBD and by NVMe over TCP at once, so that each engine finds what it needs: a path, or
+an address. As a `device` a loop device lies on the file, as a `folder` a file system on that; both need root. What the
+drive itself counts is told beside what the tool claims (`Load.counted`). How it works: docs/virtual-drive.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, PositiveInt
+
+from ioassay import device, process
+from ioassay.blockdev import ROOT
+from ioassay.device import control, numbers
+from ioassay.device import options as described
+from ioassay.errors import InputError, StudyError, ToolError, UsageError
+from ioassay.partner import Partner
+from ioassay.record import Warning_
+from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
+from ioassay.simulation.options import NAMES
+from ioassay.targets.settings import PositiveSize, Settings, read_settings
+
+_START_S = 120.0
+"""A large drive is preconditioned and calibrated first."""
+_END_S = 20.0
+_PATIENCE_S = 60.0
+_WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
+_OWN_TAG = "a drive"
+"""No trial's: what ends a tool's orphans is to leave the drive alone."""
+
+
+class VirtualSettings(Settings):
+    """A simulated drive. Beside these all options of a simulated drive and its buffer, by their names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str = "virtual"
+    size: PositiveSize
+    model: str = "thesis"
+    form: Literal["file", "device", "folder"] = "file"
+    """What the path is: the file itself, a loop device on it, or a folder on a file system on that."""
+    filesystem: Literal["ext4", "xfs", "btrfs"] = "ext4"
+    """Of the folder."""
+    ways: tuple[Literal["fuse", "nbd", "nvme-tcp"], ...] = ("fuse", "nbd", "nvme-tcp")
+    """How it can be reached; each that is polled takes the others some of their time."""
+    block_size: Literal[512, 4096] = 512
+    precondition: float = 0.0
+    pin: PositiveInt | Literal[0] | None = None
+    keep_awake: bool = False
+    poll: Literal["adaptive", "always"] = "always"
+    calibrate: bool = True
+
+
+class VirtualTarget:
+    """A drive for each trial. Implements `roles.Target`."""
+
+    kind = "virtual"
+
+    def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
+        self._settings = read_settings(VirtualSettings, spec)
+        self._model = dict(self._settings.model_extra or {})
+        for name in self._model:
+            if name not in NAMES:
+                raise StudyError(_unknown(name), key=f"target.{name}")
+        try:
+            described.described(self._model)
+        except UsageError as error:
+            raise StudyError(str(error), key="target") from None
+        if self._settings.model not in device.models():
+            known = " or ".join(device.models())
+            raise StudyError(f"is '{self._settings.model}', wanted {known}", key="target.model")
+
+    def inspect(self, access: str) -> Sequence[Warning_]:
+        """Whether it can be made here. StudyError: no root for a loop device, no FUSE, no way to it."""
+        if access == NOTHING and self._settings.form == "file":
+            return ()
+        if self._settings.form != "file" and os.geteuid():
+            raise StudyError(f"is '{self._settings.form}', which takes root; wanted 'file'", key="target.form")
+        if "fuse" in self._settings.ways and not os.access("/dev/fuse", os.R_OK | os.W_OK):
+            raise StudyError("has 'fuse', and /dev/fuse cannot be used here", key="target.ways")
+        if self._settings.form != "file" and "fuse" not in self._settings.ways:
+            raise StudyError(f"a {self._settings.form} lies on the file; wanted 'fuse' among them", key="target.ways")
+        return ()
+
+    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
+        """Nothing to make before a trial."""
+        return self.inspect(access)
+
+    @contextmanager
+    def load(self, trial: Trial) -> Iterator[Load]:
+        """A new drive; ToolError when it cannot be served."""
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ioassay-drive-")))
+            told = stack.enter_context(_served(self._argv(folder)))
+            path = Path(told["fuse"]) if "fuse" in told else None
+            if path is not None and self._settings.form != "file":
+                path = stack.enter_context(_looped(path))
+                if self._settings.form == "folder":
+                    path = stack.enter_context(_mounted(path, self._settings.filesystem, folder))
+            control.ask(Path(told["stats"]), "reset-stats")  # calibrating and making a file system are no part of it
+            yield Load(
+                kind={"file": "file", "device": "device", "folder": "folder"}[self._settings.form],
+                path=path,
+                size_bytes=told["size_bytes"],
+                read_only=False,
+                addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
+                counted=lambda: _counted(Path(told["stats"]), told),
+            )
+
+    def close(self) -> None:
+        """Each trial has given back what it took."""
+
+    def _argv(self, folder: Path) -> list[str]:
+        wanted = self._settings
+        argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--with-parent", str(os.getpid())]
+        argv += ["--size", str(wanted.size), "--model", wanted.model, "--block-size", str(wanted.block_size)]
+        argv += ["--stats", str(folder / "stats.sock"), "--poll", wanted.poll]
+        for way in wanted.ways:
+            argv += ["--transport", _WAYS[way].format(folder)]
+        for name, value in self._model.items():
+            argv += ["--policy", str(value)] if name == "policy" else ["--set", f"{name}={value}"]
+        argv += ["--precondition", str(wanted.precondition)] if wanted.precondition else []
+        argv += ["--pin", str(wanted.pin)] if wanted.pin is not None else []
+        return [
+            *argv,
+            *(["--keep-awake"] if wanted.keep_awake else []),
+            *([] if wanted.calibrate else ["--no-calibrate"]),
+        ]
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, [*VirtualSettings.model_fields, *NAMES], 1)
+    return f"unknown key; {f'did you mean {near[0]!r}?' if near else 'docs/targets.md lists the keys'}"
+
+
+@contextmanager
+def _served(argv: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A drive that is ready, and what it said of itself."""
+    server = Partner(argv, _OWN_TAG)
+    try:
+        ready, _, _ = select.select([server.answers], [], [], _START_S)
+        line = server.answers.readline() if ready else b""
+        try:
+            told: dict[str, Any] = json.loads(line)
+        except ValueError:
+            server.end(1.0)
+            said = server.said().strip().splitlines()
+            why = said[-1] if said else "it said nothing"
+            raise ToolError(f"the virtual drive could not be served: {why.removeprefix('ioassay: ')}") from None
+        if "error" in told:
+            raise ToolError(f"the virtual drive could not be served: {told['error']}")
+        yield told
+        _stop(Path(told["stats"]))
+        server.end(_END_S)
+    finally:
+        server.end()
+        server.close()
+
+
+def _stop(socket: Path) -> None:
+    try:
+        control.ask(socket, "stop")
+    except (InputError, ToolError):
+        return  # it has ended by itself; what it counted was asked before
+
+
+def _counted(socket: Path, told: Mapping[str, Any]) -> Counted:
+    """What the drive counted since the trial began, and what it is."""
+    try:
+        found = control.ask(socket, "stats", buckets=True)["stats"]
+    except InputError as error:
+        raise ToolError(f"the virtual drive ended during the trial: {error}") from None
+    return Counted({"drive": dict(told), "counted": found}, numbers.metrics(found))
+
+
+@contextmanager
+def _looped(file: Path) -> Iterator[Path]:
+    attached = _run(["losetup", "--find", "--show", "--direct-io=on", str(file)], "a loop device")
+    try:
+        yield Path(attached.strip())
+    finally:
+        process.capture(["losetup", "--detach", attached.strip()], timeout_s=_PATIENCE_S)
+
+
+@contextmanager
+def _mounted(block: Path, filesystem: str, folder: Path) -> Iterator[Path]:
+    force = "-F" if filesystem == "ext4" else "-f"
+    _run([f"mkfs.{filesystem}", "-q", force, str(block)], f"an {filesystem} file system")
+    point = folder / "mounted"
+    point.mkdir()
+    _run(["mount", "-t", filesystem, str(block), str(point)], "the mount")
+    try:
+        yield point
+    finally:
+        process.capture(["umount", str(point)], timeout_s=_PATIENCE_S)
+
+
+def _run(argv: Sequence[str], what: str) -> str:
+    done = process.capture(argv, timeout_s=_PATIENCE_S)
+    if done.exit_code:
+        raise ToolError(f"{what} on the virtual drive failed: {(done.stderr or done.stdout).strip()[:200]}")
+    return done.stdout
