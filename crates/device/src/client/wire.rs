@@ -51,10 +51,11 @@ impl Wire {
     /// # Errors
     /// The connection is over.
     pub fn push(&mut self) -> io::Result<()> {
+        let mut silence = Silence::default();
         while !self.output.send(&mut self.stream)? {
             let wants = self.input.pending().len() + 1;
             if self.input.fill(&mut self.stream, wants)? == Filled::Nothing {
-                self.wait(PollFlags::IN | PollFlags::OUT)?;
+                self.wait(PollFlags::IN | PollFlags::OUT, &mut silence)?;
             }
         }
         Ok(())
@@ -76,23 +77,14 @@ impl Wire {
     /// # Errors
     /// The connection is over, or nothing came for half a minute.
     pub fn more(&mut self, wants: usize) -> io::Result<()> {
-        let mut began = None;
-        for round in 0u32.. {
+        let mut silence = Silence::default();
+        loop {
             match self.input.fill(&mut self.stream, wants)? {
                 Filled::Bytes(_) => return Ok(()),
                 Filled::Over => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Filled::Nothing if self.waiting == Waiting::Sleeps => self.wait(PollFlags::IN)?,
-                Filled::Nothing if round % 4096 == 4095 => {
-                    if began.get_or_insert_with(Instant::now).elapsed()
-                        > Duration::from_secs(SILENCE_S.unsigned_abs())
-                    {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                }
-                Filled::Nothing => std::hint::spin_loop(),
+                Filled::Nothing => self.wait(PollFlags::IN, &mut silence)?,
             }
         }
-        Err(io::ErrorKind::TimedOut.into())
     }
 
     /// Waits until so many bytes are there, and returns them.
@@ -106,7 +98,15 @@ impl Wire {
         Ok(&self.input.pending()[..bytes])
     }
 
-    fn wait(&self, flags: PollFlags) -> io::Result<()> {
+    /// Waits as this client does, but not for ever.
+    fn wait(&self, flags: PollFlags, silence: &mut Silence) -> io::Result<()> {
+        match self.waiting {
+            Waiting::Sleeps => self.sleep(flags),
+            Waiting::Spins => silence.spin(),
+        }
+    }
+
+    fn sleep(&self, flags: PollFlags) -> io::Result<()> {
         let mut waits = [PollFd::new(&self.stream, flags)];
         let limit = Timespec {
             tv_sec: SILENCE_S,
@@ -117,5 +117,26 @@ impl Wire {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// How long a client has been asking in vain; the clock is read now and then.
+#[derive(Debug, Default)]
+struct Silence {
+    rounds: u32,
+    began: Option<Instant>,
+}
+
+impl Silence {
+    fn spin(&mut self) -> io::Result<()> {
+        std::hint::spin_loop();
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds % 4096 == 0 {
+            let limit = Duration::from_secs(SILENCE_S.unsigned_abs());
+            if self.began.get_or_insert_with(Instant::now).elapsed() > limit {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
     }
 }
