@@ -30,6 +30,11 @@ iostat      sysstat      tests of rates beside those of iostat and mpstat
 bpftrace    bpftrace     what it costs beside the witness, in benches
 mdadm       mdadm        signatures of RAID members
 dmsetup     dmsetup      device mapper holders
+qemu-img    qemu-utils   a client of the virtual drive by NBD
+nbdcopy     libnbd-bin   another
+nbdkit      nbdkit       a server of NBD to compare with, in benches
+/usr/bin/busybox    busybox-static   what runs in a machine whose kernel is a client of the drive
+qemu-system-x86_64  qemu-system-x86  that machine
 '
 
 PATH=$PATH:/usr/sbin:/sbin # where Debian keeps mkfs, losetup and mdadm, and where a user's PATH does not look
@@ -45,6 +50,15 @@ install_packages() {
     [ "$1" = check ] || return 0
     wanted=$(missing_packages "$check_packages")
     [ -z "$wanted" ] || apt_install_if_possible "$wanted" "tests will be skipped that need"
+}
+
+# A kernel for the tests' guests (tests/guest/kernel.py), unpacked and never installed. Without it those tests are
+# skipped with the reason.
+fetch_guest_kernel() {
+    [ "$1" = check ] && command -v qemu-system-x86_64 apt-get >/dev/null || return 0
+    [ ! -d "$state/guest-kernel" ] || return 0
+    say "fetching a kernel for tests, once"
+    quietly .venv/bin/python tests/guest/kernel.py || say "could not fetch a kernel (see $log)"
 }
 
 # So that a start after clang was installed builds again (setup/ready.sh).

@@ -35,6 +35,7 @@ main() {
     find_python
     make_venv
     install_python_packages "$goal"
+    fetch_guest_kernel "$goal"
     build_core
 
     [ "$goal" = run ] || cp -p "$state/$goal.new" "$state/run"

@@ -65,7 +65,7 @@ def _without_guest() -> str:
     if not Path("/usr/bin/busybox").exists():
         return "needs a static busybox: apt-get install busybox-static"
     named = os.environ.get("IOASSAY_GUEST_KERNEL")
-    folder = Path(named) if named else Path.home() / ".cache" / "ioassay" / "guest-kernel"
+    folder = Path(named) if named else Path(__file__).parent.parent / ".setup" / "guest-kernel"
     return "" if any(folder.glob("boot/vmlinuz-*")) else "needs a kernel for guests: python tests/guest/kernel.py"
 
 

@@ -1,13 +1,15 @@
 """A real kernel for guests: the distribution's own, unpacked and never installed.
 
-It is looked for in the folder that IOASSAY_GUEST_KERNEL names (an unpacked linux-image package), and otherwise kept in
-the user's cache, where `fetch` puts it with apt.
+It is looked for in the folder that IOASSAY_GUEST_KERNEL names (an unpacked linux-image package), and otherwise in this
+checkout's .setup, where `fetch` puts what guests need of it with apt.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,15 +45,15 @@ class Kernel:
         return [path for path in paths if path.exists()]
 
 
-def cache() -> Path:
+def place() -> Path:
     """Where an unpacked kernel is looked for."""
     named = os.environ.get("IOASSAY_GUEST_KERNEL")
-    return Path(named) if named else Path.home() / ".cache" / "ioassay" / "guest-kernel"
+    return Path(named) if named else Path(__file__).parents[2] / ".setup" / "guest-kernel"
 
 
 def find(folder: Path | None = None) -> Kernel | None:
     """The kernel in a folder, or None."""
-    folder = folder or cache()
+    folder = folder or place()
     images = sorted((folder / "boot").glob("vmlinuz-*"))
     modules = sorted((folder / "lib" / "modules").glob("*/kernel"))
     return Kernel(images[-1], modules[-1]) if images and modules else None
@@ -60,9 +62,9 @@ def find(folder: Path | None = None) -> Kernel | None:
 def fetch(folder: Path | None = None) -> Kernel:
     """Gets the distribution's present kernel with apt, and unpacks it.
 
-    Errors: RuntimeError when there is none; subprocess.CalledProcessError when apt or dpkg fail.
+    Errors: RuntimeError when there is none; subprocess.CalledProcessError when apt fails.
     """
-    folder = folder or cache()
+    folder = folder or place()
     if (kernel := find(folder)) is not None:
         return kernel
     depends = subprocess.run(["apt-cache", "depends", META_PACKAGE], capture_output=True, text=True, check=True)
@@ -71,13 +73,32 @@ def fetch(folder: Path | None = None) -> Kernel:
         raise RuntimeError(f"apt knows no kernel for {META_PACKAGE}: run apt-get update")
     with tempfile.TemporaryDirectory() as download:
         subprocess.run(["apt-get", "download", "-q", packages[0]], cwd=download, check=True)
-        package = next(Path(download).glob("*.deb"))
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
+        _unpack(next(Path(download).glob("*.deb")), folder)
     kernel = find(folder)
     if kernel is None:
         raise RuntimeError(f"{packages[0]} holds no kernel")
     return kernel
+
+
+def _unpack(package: Path, folder: Path) -> None:
+    """The image and the modules that guests load: a hundredth of what the package holds."""
+    wanted = {f"{name}.ko" for name in (*NVME_PCI, *NVME_TCP, *EXT4)}
+    unpacking = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(unpacking, ignore_errors=True)
+    argv = ["dpkg-deb", "--fsys-tarfile", str(package)]
+    with (
+        subprocess.Popen(argv, stdout=subprocess.PIPE) as process,
+        tarfile.open(fileobj=process.stdout, mode="r|") as files,
+    ):
+        for file in files:
+            is_module = file.name.partition("/kernel/")[2] in wanted
+            content = files.extractfile(file) if is_module or file.name.startswith("./boot/vmlinuz-") else None
+            if content is not None:
+                path = unpacking / file.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.read())
+    shutil.rmtree(folder, ignore_errors=True)
+    unpacking.rename(folder)
 
 
 if __name__ == "__main__":
