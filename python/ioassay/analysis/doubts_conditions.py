@@ -41,10 +41,10 @@ def other_work(context: Context) -> Iterator[Doubt]:
     """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
     if not any(response.startswith(_BOGO) for response in context.responses):
         return
-    cases = context.study.get("case") or ()
-    named = {key: [case.get(key) for case in cases] for case in cases for key in case}
+    cases, params = context.study.get("case") or (), context.study.get("params") or {}
+    named = {key: [case.get(key, params.get(key)) for case in cases] for case in cases for key in case}
     varied = {**named, **(context.study.get("factors") or {})}
-    differ = [name for name, levels in varied.items() if name.endswith(_WORK) and len(set(map(str, levels))) > 1]
+    differ = [name for name, levels in varied.items() if name.endswith(_WORK) and len({*levels} - {None}) > 1]
     if not differ:
         return
     yield Doubt(
