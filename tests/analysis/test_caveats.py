@@ -151,6 +151,21 @@ def test_a_processor_fewer_under_some_conditions_is_said_beside_what_they_are_co
     assert "fewer-processors" not in raised(lab, lambda p, r: measure(p, r, everywhere=True), factors=factors)
 
 
+def test_bogo_operations_that_are_other_work_are_not_to_be_compared(lab: Any) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        return {"bogo_ops_real_rate": 1e6 + repetition}
+
+    def found(**keys: Any) -> str:
+        doubt = raised(lab, measure, responses=["bogo_ops_real_rate"], **keys).get("different-work")
+        return doubt.text if doubt else ""
+
+    assert "for each CPU method" in found(factors={"cpu-method": ["int16", "int64"]})
+    cases = [{"name": "a", "stressor": "cpu"}, {"name": "b", "stressor": "pipe"}]
+    assert "for each stressor" in found(factors={}, case=cases)
+    assert found(factors={"workers": [1, 2]}) == ""
+    assert "different-work" not in raised(lab, factors={"cpu-method": ["int16", "int64"]})
+
+
 def test_a_pause_in_the_run_is_named(lab: Any) -> None:
     study = lab.study(factors=FACTORS)
     rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import OVERALL, conclude, peaks
+from ioassay.analysis import OVERALL, conclude, peak, peaks
 from ioassay.analysis.everything import analyse_all
 from ioassay.record import RecordSet
 
@@ -133,3 +133,12 @@ def test_what_falls_and_what_tends_to_fall_is_no_contrast() -> None:
 
     assert _turn(["falls with number of workers", "tends to fall with number of workers"]) == ", and "
     assert _turn(["falls with number of workers", "rises with number of workers"]) == ", but "
+
+
+def test_cases_are_swept_only_where_no_factor_has_as_many_levels(lab: Any) -> None:
+    cases = [{"name": "integers", "stressor": "cpu"}, {"name": "pipes", "stressor": "pipe"}]
+    for factors, swept in (({"run.nice": [0, 10], "fence": [False, True]}, ["run.nice", "fence"]), ({}, ["case"])):
+        made = study(lab, "own", factors, case=cases)
+        run = lab.run(made, lambda p, repetition: {RATE: 1e3 + repetition + 9 * len(str(p["case"]))}, 3)
+        found = peak.measured(lab.records(run), made, RATE)
+        assert peak.swept(made, found) == swept

@@ -40,6 +40,7 @@ def searched(
     confirmed: Sequence[tuple[float, float]],
     *,
     p99: Sequence[float] = (1e6,) * 5,
+    default_p99: Sequence[float] = (1e6,) * 5,
     searched_rows: Sequence[dict[str, Any]] | None = None,
     **tuning: Any,
 ) -> tuple[RecordSet, dict[str, Any]]:
@@ -56,8 +57,8 @@ def searched(
             trial(4, "repeat", WINNER, 950.0),
         ]
     rows = list(own)
-    for (default, winner), latency in zip(confirmed, p99, strict=False):
-        rows.append(trial(len(rows), "confirm", DEFAULT, default))
+    for (default, winner), latency, other in zip(confirmed, p99, default_p99, strict=False):
+        rows.append(trial(len(rows), "confirm", DEFAULT, default, other))
         rows.append(trial(len(rows), "confirm", WINNER, winner, latency))
     table = {
         "metric": METRIC,
@@ -156,6 +157,41 @@ def test_a_constraint_holds_where_its_whole_interval_does(lab: Any, p99: Sequenc
     assert found.statistics["confirmation"]["constraints"][0]["verdict"] == verdict
     assert found.statistics["confirmed"] is (verdict == "kept")
     assert LATENCY["text"] in found.statement
+
+
+COST = [(100, 70), (101, 71), (99, 70), (100, 72), (102, 69)]
+BEYOND = (7e6, 6e6, 8e6, 7e6, 6e6)
+
+
+def test_a_default_that_breaks_a_constraint_is_no_choice_whatever_it_gives(lab: Any) -> None:
+    found = told(lab, COST, default_p99=BEYOND, constraints=[LATENCY])
+    assert found.statistics["confirmation"]["verdict"] == "worse"
+    assert found.statistics["confirmed"] is True
+    assert found.statistics["confirmation"]["default_constraints"][0]["verdict"] == "broken"
+    assert "The default itself breaks read.lat.p99 < 5ms (6.8 ms there)" in found.statement
+    assert "confirmed as what keeps read.lat.p99 < 5ms" in found.statement
+    assert "luck" not in found.statement and "Keep the default" not in found.statement
+
+
+def test_a_winner_that_breaks_the_constraint_as_well_is_not_confirmed(lab: Any) -> None:
+    found = told(lab, COST, p99=BEYOND, default_p99=BEYOND, constraints=[LATENCY])
+    assert found.statistics["confirmed"] is False
+    assert "Nor is the winner confirmed: read.lat.p99 < 5ms is broken" in found.statement
+
+
+def test_what_becomes_of_the_constraints_is_said_of_gains_that_are_not_proved_too(lab: Any) -> None:
+    unproved = [(100, 150), (50, 60), (150, 240), (80, 70), (120, 160)]
+    found = told(lab, unproved, p99=BEYOND, default_p99=(1e6, 9e6, 9e6, 2e6, 9e6), constraints=[LATENCY])
+    assert found.statistics["confirmed"] is False
+    assert "On average the default itself breaks" in found.statement
+    assert "At the winner read.lat.p99 < 5ms is broken" in found.statement
+
+
+def test_a_search_that_tried_nothing_but_the_default_praises_it_not(lab: Any) -> None:
+    stayed = {"ended": "budget", "asked": 1, "winner": DEFAULT, "feasible": True}
+    found = told(lab, [], searched_rows=[trial(0, "default", DEFAULT, 100.0)], found=stayed)
+    assert "1 of 8 points was tried" in found.statement
+    assert "nothing was compared with" in found.statement and "keep it" not in found.statement
 
 
 def test_a_default_that_stays_the_best_is_said(lab: Any) -> None:

@@ -252,7 +252,7 @@ monitors = ["cpu"]
 @pytest.mark.fio
 def test_a_search_of_the_queue_depth_ends_with_a_confirmed_winner(ioassay: Any, tmp_path: Path) -> None:
     (tmp_path / "depth.toml").write_text(DEPTH)
-    words = ["--maximize", "read.iops", "--subject-to", "read.lat.p99 < 10s", "--trials", "5", "--confirm", "2"]
+    words = ["--maximize", "read.iops", "--subject-to", "read.lat.p99 < 10s", "--trials", "5", "--confirm", "5"]
     answer = ioassay("tune", "depth.toml", *words, "--listed", "--json", within_s=300)
     assert answer.code == 0, answer.err
     assert answer.json["best"]["point"]["iodepth"] > 1

@@ -123,6 +123,15 @@ def test_of_conditions_taken_together_none_is_best(tmp_path: Path) -> None:
     assert any("together" in line for line in drawn.spec["concat"][0]["title"]["subtitle"])
 
 
+def test_the_best_of_each_line_is_told_by_the_words_of_the_legend(tmp_path: Path) -> None:
+    factors = {"numjobs": [1, 2, 4], "cache-fence": [False, True]}
+    records = synthetic.run(tmp_path, [synthetic.study("fence", "Fence", factors, [])], 5)
+    most = pl.when(pl.col("cache-fence").cast(pl.String) == "true").then(4).otherwise(1)
+    peaked = (pl.col("numjobs") == most).cast(pl.Float64) * 1e8 + 1e7 + 1e3 * pl.col("repetition")
+    one = draw(replace(records, trials=records.trials.with_columns(peaked.alias("read.bw")))).spec["concat"][0]
+    assert "best of no: 1 job; yes: 4 jobs" in " ".join(one["title"]["subtitle"])
+
+
 SUITE = """
 title = "All"
 suite = ["jobs", "block-size"]

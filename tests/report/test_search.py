@@ -83,6 +83,15 @@ def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(su
     assert all(scale == scales[0] for scale in scales)
 
 
+def test_an_interval_of_what_cannot_be_negative_ends_at_zero(suite: RecordSet) -> None:
+    records = synthetic.as_search(suite)
+    wide = pl.when(pl.col("repetition") % 2 == 0).then(1e9).otherwise(1e6)
+    drawn = draw(replace(records, trials=records.trials.with_columns(wide.alias("read.bw"))))
+    means = [row for layer in styled(drawn.spec, "mean") for row in rows(layer)]
+    assert any(row["low"] == 0 and row["cut"] for row in means)
+    assert styled(drawn.spec, "mean")[0]["encoding"]["y"]["scale"]["domain"][0] == 0
+
+
 def test_each_axis_has_a_panel_with_the_winner_marked(suite: RecordSet) -> None:
     _, (panel,) = parts(draw(synthetic.as_search(suite)))
     assert {row["x"] for row in points(panel)} == {1, 2, 4, 6, 8}

@@ -86,6 +86,7 @@ def test_what_outlived_the_command_is_said(fake_root: Build) -> None:
     counters.begin(7)
     counters.end(7)
     assert counters.result(None, adopted=(11, 12))["why"].startswith("2 processes outlived the command")
+    assert counters.result(None, adopted=(11,))["why"].startswith("1 process outlived the command: what it did")
 
 
 def test_devices_below_are_counted_too(fake_root: Build) -> None:

@@ -26,6 +26,7 @@ CHECKS = (
     doubts_data.short,
     doubts_data.saturated,
     doubts_conditions.narrowed,
+    doubts_conditions.other_work,
     doubts_machine.busy_device,
     doubts_machine.stolen,
     doubts_machine.contended,

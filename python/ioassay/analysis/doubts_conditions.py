@@ -11,6 +11,9 @@ from ioassay.analysis.cells import label
 from ioassay.analysis.doubt import Context, Doubt
 
 _NARROWED = "affinity-narrowed"
+_BOGO = "bogo_ops"
+_WORK = ("stressor", "-method")
+"""Ends of the names of stress-ng's options that say what its work is."""
 
 
 def narrowed(context: Context) -> Iterator[Doubt]:
@@ -30,5 +33,27 @@ def narrowed(context: Context) -> Iterator[Doubt]:
         "With as many workers as processors, or more, they are not compared under the same conditions.",
         remedy="set run.affinity to the same processors for all, one less than there are",
         evidence={"conditions": fewer, "others": others},
+        severity="info",
+    )
+
+
+def other_work(context: Context) -> Iterator[Doubt]:
+    """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
+    if not any(response.startswith(_BOGO) for response in context.responses):
+        return
+    cases, params = context.study.get("case") or (), context.study.get("params") or {}
+    named = {key: [case.get(key, params.get(key)) for case in cases] for case in cases for key in case}
+    varied = {**named, **(context.study.get("factors") or {})}
+    differ = [name for name, levels in varied.items() if name.endswith(_WORK) and len({*levels} - {None}) > 1]
+    if not differ:
+        return
+    yield Doubt(
+        "different-work",
+        "An operation is not the same work everywhere",
+        f"A bogo operation is whatever its stressor does again and again, so it is other work for each "
+        f"{wording.listed([wording.factor(name) for name in differ])}: that one has a higher rate of them does not "
+        "mean that it is faster.",
+        remedy="compare what else varies, at one of them at a time",
+        evidence={"factors": differ},
         severity="info",
     )

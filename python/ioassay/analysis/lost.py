@@ -73,7 +73,7 @@ def _sentence(one: Lost, study: asked.Study) -> str:
     why = (why if len(why) <= _LONGEST else f"{why[:_LONGEST].rstrip()} …").rstrip(".")
     count = wording.count(one.trials, "trial")
     if one.every and len(one.points) == len(_conditions(study)):
-        every = count if one.trials == 1 else f"all {count}"
+        every = {1: count, 2: "both trials"}.get(one.trials, f"all {count}")
         return f"Nothing was measured; {every} {how}: {why}."
     where = wording.listed(_places(one, study), 6)
     return f"Not measured: {where}; {count} {how}: {why}."

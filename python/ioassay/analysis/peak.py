@@ -148,10 +148,14 @@ def measured(records: RecordSet, study: asked.Study, response: str) -> dict[str,
 
 
 def swept(study: asked.Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
-    """The factors that a study is about: those with three numbers or more, else the one of which it lists most."""
+    """The factors that a study is about: those with three numbers or more, else those of which it lists most.
+
+    Cases, which differ in more than one thing, only where no factor has as many levels.
+    """
     listed = {factor: len(asked.factors(study).get(factor, ())) for factor in peaks}
     numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
-    return numeric or [factor for factor in listed if listed[factor] == max(listed.values())][:1]
+    most = [factor for factor in listed if listed[factor] == max(listed.values())]
+    return numeric or [factor for factor in most if factor != asked.CASE] or most
 
 
 def _has_better(response: str) -> bool:

@@ -39,13 +39,17 @@ class Side:
 
 @dataclass(frozen=True)
 class Bound:
-    """One constraint at the winner. `verdict`: KEPT, BROKEN (its mean is beyond) or UNDECIDED; in the metric's unit."""
+    """One constraint at one point. `verdict`: KEPT, BROKEN (its mean is beyond) or UNDECIDED; in the metric's unit.
+
+    `surely`: whether its whole interval is on the side of its mean.
+    """
 
     metric: str
     text: str
     mean: float
     interval: Interval | None
     verdict: str
+    surely: bool
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Tuned:
     row: compare.Row | None
     verdict: str | None
     bounds: Sequence[Bound]
+    """The constraints at the winner."""
+    default_bounds: Sequence[Bound]
     history: Sequence[Mapping[str, Any]]
     exact: bool
     confidence: float
@@ -78,9 +84,15 @@ class Tuned:
         return self.winner is not None and self.default is not None and self.winner.point == self.default.point
 
     @property
+    def default_out(self) -> bool:
+        """Whether the default is proved to break a constraint, so that it is no choice whatever it gives."""
+        return any(bound.verdict == BROKEN and bound.surely for bound in self.default_bounds)
+
+    @property
     def confirmed(self) -> bool:
-        """Whether the winner is proved to be better, and to keep every constraint."""
-        return self.verdict == IMPROVED and all(bound.verdict == KEPT for bound in self.bounds)
+        """Whether the winner is proved to keep every constraint, and to be better than a default that may keep them."""
+        better = self.verdict == IMPROVED or (self.row is not None and self.default_out)
+        return better and all(bound.verdict == KEPT for bound in self.bounds)
 
 
 def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
@@ -114,6 +126,7 @@ def measure(records: RecordSet, study: asked.Study, tuning: Mapping[str, Any]) -
         row=row,
         verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
         bounds=_bounds(study, rows, winner, tuning, confidence),
+        default_bounds=_bounds(study, rows, default, tuning, confidence),
         history=_history(study, rows, metric),
         exact=not asked.is_measured(study) and not _spread(sides),
         confidence=confidence,
@@ -200,30 +213,24 @@ def _verdict(row: compare.Row, *, maximize: bool) -> str:
 def _bounds(
     study: asked.Study,
     rows: Sequence[Row],
-    winner: Mapping[str, Scalar] | None,
+    point: Mapping[str, Scalar] | None,
     tuning: Mapping[str, Any],
     confidence: float,
 ) -> list[Bound]:
-    """Each constraint at the winner, by its fresh repetitions where it has any."""
+    """Each constraint at a point, by its fresh repetitions where it has any."""
     fresh = [row for row in rows if row.get("search") == "confirm"]
     found = []
     for constraint in tuning["constraints"]:
-        own = _values(study, fresh, winner, constraint["metric"])
-        values = own or _values(study, rows, winner, constraint["metric"])
-        if winner is None or not values:
+        own = _values(study, fresh, point, constraint["metric"])
+        values = own or _values(study, rows, point, constraint["metric"])
+        if point is None or not values:
             continue
         mean, interval = mean_of(as_floats(values)), _interval(values, confidence)
-        verdict = _kept(constraint, mean, interval)
-        found.append(Bound(constraint["metric"], constraint["text"], mean, interval, verdict))
+        kept = holds(constraint, mean)
+        surely = interval is not None and all(holds(constraint, end) == kept for end in (interval.low, interval.high))
+        verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
+        found.append(Bound(constraint["metric"], constraint["text"], mean, interval, verdict, surely))
     return found
-
-
-def _kept(constraint: Mapping[str, Any], mean: float, interval: Interval | None) -> str:
-    upper = constraint["sense"].startswith("<")
-    if not holds(constraint, mean):
-        return BROKEN
-    worst = None if interval is None else interval.high if upper else interval.low
-    return KEPT if worst is not None and holds(constraint, worst) else UNDECIDED
 
 
 def holds(constraint: Mapping[str, Any], value: float) -> bool:

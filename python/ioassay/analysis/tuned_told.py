@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis import asked, wording
@@ -10,7 +10,7 @@ from ioassay.analysis.cells import label
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.statistics.ratio import Ratio
 from ioassay.analysis.statistics.result import Interval, plain
-from ioassay.analysis.tuned import BROKEN, IMPROVED, KEPT, SAME, WHOLE, WORSE, Side, Tuned
+from ioassay.analysis.tuned import BROKEN, IMPROVED, KEPT, SAME, WHOLE, WORSE, Bound, Side, Tuned
 
 SHOWN = 10
 """Points of the search that its table shows, best first."""
@@ -45,7 +45,8 @@ def statistics(found: Tuned) -> dict[str, Any]:
         "confirmed": found.confirmed,
         "margin": found.margin,
         "confidence": found.confidence,
-        "constraints": [{**plain(bound), "interval": _ends(bound.interval)} for bound in found.bounds],
+        "constraints": _bounds(found.bounds),
+        "default_constraints": _bounds(found.default_bounds),
     }
     return {
         "metric": found.metric,
@@ -76,6 +77,10 @@ def _plain(side: Side | None) -> dict[str, Any] | None:
     }
 
 
+def _bounds(bounds: Sequence[Bound]) -> list[dict[str, Any]]:
+    return [{**plain(bound), "interval": _ends(bound.interval)} for bound in bounds]
+
+
 def _ends(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]
 
@@ -89,6 +94,8 @@ def statement(found: Tuned) -> str:
         return f"{_effort(found)} The search has not ended; the best so far is {_named(found.winner)} with {value}."
     if not found.feasible:
         return f"{_effort(found)} {_nearest(found)}"
+    if found.stayed and found.tried == 1 < found.points:
+        return f"{_effort(found)} It is the default, {_named(found.winner)}, which nothing was compared with."
     if found.stayed:
         value = wording.value(found.metric, found.winner.mean)
         return f"{_effort(found)} None was better than the default itself, {_named(found.winner)} ({value}): keep it."
@@ -98,7 +105,8 @@ def statement(found: Tuned) -> str:
 
 
 def _effort(found: Tuned) -> str:
-    tried = "The only point was tried" if found.points == 1 else f"{found.tried} of {found.points} points were tried"
+    were = "was" if found.tried == 1 else "were"
+    tried = "The only point was tried" if found.points == 1 else f"{found.tried} of {found.points} points {were} tried"
     pruned = found.counts["pruned"]
     parts = [f"{wording.count(pruned, 'candidate')} given up after a part of the time"] if pruned else []
     parts += [f"{wording.count(found.counts['failed'], 'trial')} without a result"] if found.counts["failed"] else []
@@ -140,29 +148,56 @@ def _proved(found: Tuned) -> str:
     assert row is not None
     if not isinstance(row.ratio, Ratio):
         return f"The gain is not confirmed: {row.ratio.reason}."
-    times = f"{wording.plain_number(row.ratio.ratio)} times the default"
+    times = f"That is {wording.plain_number(row.ratio.ratio)} times the default"
     times += "" if found.exact else f" ({wording.bounds_of(row.ratio.interval)})"
-    if found.verdict == WORSE:
-        return f"That is {times}, and worse: what the search saw was luck. Keep the default."
-    if found.verdict == SAME:
-        within = wording.percent(found.margin)
-        return f"That is {times}: no difference beyond {within}, so there is no gain to claim."
-    if found.verdict != IMPROVED:
-        return (
-            f"That is {times}, which does not prove a gain: it is not confirmed; more repetitions (--confirm) may tell."
-        )
-    return f"That is {times}: the gain is confirmed{_under(found)}"
+    if found.verdict == IMPROVED:
+        return f"{times}: the gain is confirmed{_under(found)}{_at_default(found)}"
+    if found.default_out:
+        return f"{times}.{_at_default(found)} {_instead(found)}"
+    judged = {
+        WORSE: ", and worse: what the search saw was luck. Keep the default.",
+        SAME: f": no difference beyond {wording.percent(found.margin)}, so there is no gain to claim.",
+    }
+    unproved = ", which does not prove a gain: it is not confirmed; more repetitions (--confirm) may tell."
+    lost = _lost(found.bounds)
+    return f"{times}{judged.get(str(found.verdict), unproved)}{_at_default(found)}" + (
+        f" At the winner {lost}." if lost else ""
+    )
 
 
 def _under(found: Tuned) -> str:
     """What becomes of a gain under the constraints."""
     if not found.bounds:
         return "."
-    lost = [bound for bound in found.bounds if bound.verdict != KEPT]
-    if not lost:
-        return f", and {wording.listed([bound.text for bound in found.bounds])} held."
+    if lost := _lost(found.bounds):
+        return f", but not the constraints: {lost}. So the winner is not confirmed."
+    return f", and {_texts(found.bounds)} held."
+
+
+def _at_default(found: Tuned) -> str:
+    """A sentence where the default itself breaks constraints: a winner that costs something may be worth it."""
+    broken = [bound for bound in found.default_bounds if bound.verdict == BROKEN]
+    told = [f"{bound.text} ({wording.value(bound.metric, bound.mean)} there)" for bound in broken]
+    average = "" if found.default_out else "On average "
+    return f" {average}{'the' if average else 'The'} default itself breaks {wording.listed(told)}." if told else ""
+
+
+def _instead(found: Tuned) -> str:
+    """Of a winner that is not better than a default that is no choice."""
+    if lost := _lost(found.bounds):
+        return f"Nor is the winner confirmed: {lost}."
+    return f"The winner is confirmed as what keeps {_texts(found.bounds)}."
+
+
+def _lost(bounds: Sequence[Bound]) -> str:
+    """The constraints that are not proved to be kept; '' where all are."""
+    lost = [bound for bound in bounds if bound.verdict != KEPT]
     told = [f"{bound.text} {'is broken' if bound.verdict == BROKEN else 'is not sure to hold'}" for bound in lost]
-    return f", but not the constraints: {wording.listed(told)}. So the winner is not confirmed."
+    return wording.listed(told) if told else ""
+
+
+def _texts(bounds: Sequence[Bound]) -> str:
+    return wording.listed([bound.text for bound in bounds])
 
 
 def _confirmed(found: Tuned) -> Table | None:
@@ -177,11 +212,12 @@ def _constraints(found: Tuned) -> Table | None:
     if not found.bounds:
         return None
     rows = []
-    for bound in found.bounds:
-        ends = _ends(bound.interval) or (None, None)
-        shown = [None if value is None else wording.value(bound.metric, value) for value in (bound.mean, *ends)]
-        rows.append([bound.text, *shown, bound.verdict])
-    return Table(["constraint at the winner", "mean", "from", "to", "verdict"], rows)
+    for name, bounds in (("default", found.default_bounds), ("winner", found.bounds)):
+        for bound in bounds if name == "winner" or not found.stayed else ():
+            ends = _ends(bound.interval) or (None, None)
+            shown = [None if value is None else wording.value(bound.metric, value) for value in (bound.mean, *ends)]
+            rows.append([bound.text, name, *shown, bound.verdict])
+    return Table(["constraint", "at", "mean", "from", "to", "verdict"], rows)
 
 
 def _tried(found: Tuned) -> Table | None:

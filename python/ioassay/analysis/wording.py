@@ -193,7 +193,7 @@ _LEVELS = {
     "page": "pages of {}",
     "policy": "{}",
     "run.affinity": "processors {}",
-    "run.cpu_limit": "{} processors' time",
+    "run.cpu_limit": "a CPU limit of {}",
     "run.memory_limit": "{} of memory",
     "run.nice": "niceness {}",
     "run.scheduler": "{}",
@@ -211,7 +211,7 @@ _ONE = {
     "elements": "1 element",
     "l1cache-sets": "1 cache set",
     "numjobs": "1 job",
-    "run.cpu_limit": "1 processor's time",
+    "run.cpu_limit": "a CPU limit of 1 processor",
     "workers": "1 worker",
 }
 _PATTERNS = {

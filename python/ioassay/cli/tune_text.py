@@ -95,5 +95,6 @@ def say(
     if found["confirmed"]:
         for name in (axis.name for axis in request.axes):
             console.line(f"  {name}={_word(found['best']['point'][name])}")
-        console.line(f"to use it: {_use(request, found)}\n")
+        others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
+        console.line(f"to use it: {_use(request, found)}{others}\n")
     session.say_where(store, tally, published)

@@ -197,7 +197,7 @@ class Script:
             if record.status == OK and name not in record.metrics:
                 known = list(record.metrics)
                 hint = near(name, known) if known else "it gives none"
-                told = f"{hint}. It gives {', '.join(known)}" if hint.startswith("did") else hint
+                told = f"{hint} It gives {', '.join(known)}" if hint.startswith("did") else hint
                 raise UsageError(f"the first trial of '{self.study.name}' has no metric {name}; {told}")
 
 

@@ -84,7 +84,9 @@ class Counters:
         """
         why = [self._why] if self._why else []
         if adopted:
-            why.append(f"{len(adopted)} processes outlived the command: what they did is not in its counters")
+            one = len(adopted) == 1
+            who, they = ("1 process", "it") if one else (f"{len(adopted)} processes", "they")
+            why.append(f"{who} outlived the command: what {they} did is not in its counters")
         process = growth(*self._io) if all(self._io) else {}
         disks = {name: growth(was, self._disks[1][name]) for name, was in self._disks[0].items() if self._still(name)}
         return {"counters": {**process, **usage(rusage)}, "disks": disks, "why": "; ".join(why)}

@@ -78,7 +78,9 @@ pub fn run(initiator: &mut dyn Initiator, load: &Load) -> io::Result<Outcome> {
         let before = free.len();
         initiator.reap(&mut |done| {
             error |= done.error;
-            free.push(done.tag);
+            if usize::from(done.tag) < sent.len() {
+                free.push(done.tag);
+            }
         })?;
         let answered = Instant::now();
         latencies_ns.extend(

@@ -117,10 +117,13 @@ pub struct Refused {
 /// # Errors
 /// As [`Initiator::call`].
 pub fn floor(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
-    let length_bytes = initiator
-        .block_bytes()
-        .max(4096)
-        .min(initiator.size_bytes() as u32 | 512);
+    let block_bytes = initiator.block_bytes();
+    let whole_page = initiator.size_bytes() >= 4096;
+    let length_bytes = if whole_page {
+        block_bytes.max(4096)
+    } else {
+        block_bytes
+    };
     let pages = (initiator.size_bytes() / u64::from(length_bytes)).max(1);
     let mut took_ns = Vec::new();
     let start = Instant::now();

@@ -106,7 +106,7 @@ def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
 
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
-    from ioassay.analysis import peak_tables
+    from ioassay.analysis import peak_tables, wording
 
     seen = [one for one in peaks if not one.unseen]
     if not seen:
@@ -114,7 +114,7 @@ def _told(peaks: Sequence[Peak]) -> str:
     best = {peak_tables.level_text(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
         named = [(one.part.where(), peak_tables.level_text(one, one.best) if one in seen else "none") for one in peaks]
-        told = [f"{', '.join(str(level) for level in where.values())}: {text}" for where, text in named]
+        told = [f"{', '.join(wording.level_text(*level) for level in where.items())}: {text}" for where, text in named]
         return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
     return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
 

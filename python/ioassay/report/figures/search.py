@@ -160,12 +160,14 @@ class _Look:
         named = {"default": self.found.default, "winner": None if self.found.stayed else self.found.winner}
         return {name: side for name, side in named.items() if side is not None and side.fresh}
 
+    def _ends(self, side: Side) -> list[float]:
+        """The ends of a mean's interval, where it has one; what cannot be negative starts at 0, as in sentences."""
+        from ioassay.analysis import wording
+
+        return [] if side.interval is None else [wording.lowest(self.metric, side.interval.low), side.interval.high]
+
     def _fresh_values(self) -> list[float]:
-        ends = [
-            [side.mean, *((side.interval.low, side.interval.high) if side.interval else ())]
-            for side in self._sides().values()
-        ]
-        return [value for pair in ends for value in pair]
+        return [value for side in self._sides().values() for value in (side.mean, *self._ends(side))]
 
     def confirmation(self) -> list[Any]:
         """Means of fresh repetitions with their intervals."""
@@ -179,9 +181,8 @@ class _Look:
                 "value": format_metric(self.metric, side.mean),
                 "n": side.n,
             }
-            if side.interval is not None:
-                row |= {"low": self.unit.scale(side.interval.low), "high": self.unit.scale(side.interval.high)}
-            rows.append(row)
+            row |= {end: self.unit.scale(value) for end, value in zip(("low", "high"), self._ends(side), strict=False)}
+            rows.append(row | {"cut": True} if row.get("low") == 0 else row)
         if not rows:
             return []
         x = alt.X("x:N", title="Confirmation", sort=["default", "winner"], axis=alt.Axis(labelAngle=0))
@@ -287,7 +288,8 @@ def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
         return axes.log_metric_axis(name, unit, values)
     margin = 0.06 * (high - low or abs(high) or 1.0)
     shared = axes.metric_axis(name, unit, values, zero=False)
-    shared.scale = {"domain": [unit.scale(low - margin), unit.scale(high + margin)], "nice": False, "zero": False}
+    floor = max(low - margin, 0.0) if low >= 0 else low - margin
+    shared.scale = {"domain": [unit.scale(floor), unit.scale(high + margin)], "nice": False, "zero": False}
     return shared
 
 

@@ -183,8 +183,12 @@ impl Admin {
     /// As the socket says, or the controller refuses.
     pub fn queue(&mut self, number: u16) -> io::Result<Queue> {
         let namespace = self.identify(0, 1)?;
-        let block_bytes = 1 << namespace[130];
-        let size_bytes = u64_at(&namespace, 0) * block_bytes;
+        let exponent = namespace.get(130).copied().unwrap_or(0);
+        if !(9..=16).contains(&exponent) {
+            return Err(nonsense("the size of a block"));
+        }
+        let block_bytes = 1_u32 << exponent;
+        let size_bytes = u64_at(&namespace, 0).saturating_mul(block_bytes.into());
         let mut channel = Channel::open(&self.to, &self.settings)?;
         let entry = connect_entry(number, self.settings.entries, &self.settings);
         channel.command(
@@ -192,7 +196,7 @@ impl Admin {
             &connect_data(self.controller, &self.subsystem, &self.settings),
         );
         succeeded(answer(&mut channel)?)?;
-        Ok(Queue::new(channel, size_bytes, block_bytes as u32))
+        Ok(Queue::new(channel, size_bytes, block_bytes))
     }
 }
 
@@ -215,7 +219,7 @@ fn connect_entry(queue: u16, entries: u16, settings: &Settings) -> [u8; 64] {
     connect[4] = 1;
     pointer(&mut connect, 1024, true);
     connect[42..44].copy_from_slice(&queue.to_le_bytes());
-    connect[44..46].copy_from_slice(&(entries - 1).to_le_bytes());
+    connect[44..46].copy_from_slice(&entries.saturating_sub(1).to_le_bytes());
     connect[46] = if settings.flow_control { 0 } else { 4 };
     connect[48..52].copy_from_slice(&settings.keep_alive_ms.to_le_bytes());
     connect
@@ -225,10 +229,16 @@ fn connect_data(controller: u16, subsystem: &str, settings: &Settings) -> Vec<u8
     let mut data = vec![0; 1024];
     data[..16].copy_from_slice(&settings.host_id);
     data[16..18].copy_from_slice(&controller.to_le_bytes());
-    data[256..256 + subsystem.len().min(255)]
-        .copy_from_slice(&subsystem.as_bytes()[..subsystem.len().min(255)]);
-    data[512..512 + settings.host.len()].copy_from_slice(settings.host.as_bytes());
+    put(&mut data[256..511], subsystem);
+    put(&mut data[512..767], &settings.host);
     data
+}
+
+/// Text in a field, cut where the field ends.
+fn put(field: &mut [u8], text: &str) {
+    for (to, from) in field.iter_mut().zip(text.bytes()) {
+        *to = from;
+    }
 }
 
 fn succeeded(answer: Answer) -> io::Result<Answer> {

@@ -120,7 +120,10 @@ impl Controller {
     pub fn property(&self, offset: u32, entries: u16) -> Option<u64> {
         match offset {
             // Contiguous queues required, and the NVM command set.
-            property::CAP => Some(u64::from(entries - 1) | 1 << 16 | READY_TIME << 24 | 1 << 37),
+            property::CAP => {
+                let most = u64::from(entries.saturating_sub(1));
+                Some(most | 1 << 16 | READY_TIME << 24 | 1 << 37)
+            }
             property::VS => Some(VERSION.into()),
             property::CC => Some(self.configuration.into()),
             property::CSTS => Some(self.state.into()),
