@@ -116,7 +116,11 @@ def test_a_load_that_runs_for_a_time_can_be_shortened_and_no_other(name: str) ->
 
 def settings(kind: str, folder: Path) -> dict[str, object]:
     """The least that a study says of a target of this kind."""
-    least = {"null": {}, "file": {"path": str(folder / "data"), "size": "1MiB"}}
+    least = {
+        "null": {},
+        "file": {"path": str(folder / "data"), "size": "1MiB"},
+        "virtual": {"size": "1MiB", "model": "none"},
+    }
     return {"kind": kind, **least.get(kind, {"path": str(folder / "data")})}
 
 

@@ -160,9 +160,11 @@ def _served(argv: Sequence[str]) -> Iterator[dict[str, Any]]:
             raise ToolError(f"the virtual drive could not be served: {why.removeprefix('ioassay: ')}") from None
         if "error" in told:
             raise ToolError(f"the virtual drive could not be served: {told['error']}")
-        yield told
-        _stop(Path(told["stats"]))
-        server.end(_END_S)
+        try:
+            yield told
+        finally:  # its file is unmounted when it ends by itself
+            _stop(Path(told["stats"]))
+            server.end(_END_S)
     finally:
         server.end()
         server.close()

@@ -1,0 +1,111 @@
+"""The target that is a simulated drive: what it says, what it yields, and that nothing stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import living
+from ioassay.errors import StudyError, ToolError
+from ioassay.roles import READ, WRITE, Consent, Trial
+from ioassay.targets import target
+
+SMALL = {"kind": "virtual", "size": "16MiB", "calibrate": False}
+TRIAL = Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)
+root = pytest.mark.root
+
+
+def made(**settings: Any) -> Any:
+    return target({**SMALL, **settings}, Consent())
+
+
+def left() -> list[str]:
+    """What a drive could leave: mounts, loop devices, processes."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "ioassay-drive-" in line]
+    loops = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True).stdout.splitlines()
+    return [*mounts, *(line for line in loops if "ioassay-drive-" in line), *map(str, living.children())]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "said"),
+    [
+        ({"size": "0"}, "target.size", "greater than 0"),
+        ({"form": "tape"}, "target.form", "file"),
+        ({"ways": ["iscsi"]}, "target.ways", "fuse"),
+        ({"model": "fast"}, "target.model", "thesis"),
+        ({"polcy": "lru"}, "target.polcy", "did you mean 'policy'"),
+        ({"read_us": "soon"}, "target", "read_us is 'soon'"),
+        ({"feed": "open"}, "target", "says how a trace is simulated"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], key: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said) as found:
+        made(**settings).inspect(WRITE)
+    assert found.value.key == key
+
+
+def test_a_device_lies_on_the_file() -> None:
+    with pytest.raises(StudyError, match="wanted 'fuse' among them|takes root"):
+        made(form="device", ways=["nbd"]).inspect(READ)
+
+
+@root
+def test_the_file_is_a_drive_and_what_it_counted_is_told() -> None:
+    with made(policy="lru", buffer="1MiB").load(TRIAL) as load:
+        assert load.path is not None and load.size_bytes == 16 * 2**20
+        assert load.path.stat().st_size == load.size_bytes
+        socket = urllib.parse.unquote(load.addresses["nbd"].partition("socket=")[2])
+        assert Path(socket).is_socket()
+        assert load.addresses["nvme_tcp"].startswith("127.0.0.1:")
+        descriptor = os.open(load.path, os.O_RDWR)
+        try:
+            assert os.pwrite(descriptor, b"x" * 8192, 4096) == 8192
+            assert os.pread(descriptor, 4096, 8192) == b"x" * 4096
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        counted = load.counted()
+        assert counted.metrics["drive.write.ios"] == counted.metrics["drive.read.ios"] == 1
+        assert counted.metrics["drive.write.bytes"] == 8192
+        assert counted.metrics["drive.flush.ios"] == 1
+        assert counted.metrics["drive.read_hit_ratio"] == 1.0
+        assert counted.document["counted"]["writes"]["latency_ns"]["buckets"]
+    assert left() == []
+
+
+@root
+@pytest.mark.parametrize("form", ["device", "folder"])
+def test_on_the_file_lies_a_device_and_on_that_a_file_system(form: str) -> None:
+    with made(form=form, size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
+        assert load.path is not None and load.kind == form
+        assert load.path.is_block_device() if form == "device" else os.path.ismount(load.path)
+        name = load.path if form == "device" else load.path / "file"
+        with name.open("wb") as file:
+            file.write(b"y" * 2**20)
+            file.flush()
+            os.fsync(file.fileno())
+        assert load.counted().metrics["drive.write.bytes"] >= 2**20
+    assert left() == []
+
+
+@root
+def test_each_trial_has_a_new_drive_and_an_error_leaves_nothing() -> None:
+    drive = made(ways=["fuse"], model="none")
+    with pytest.raises(ZeroDivisionError), drive.load(TRIAL) as load:
+        load.path.write_bytes(b"z" * 4096)
+        raise ZeroDivisionError
+    assert left() == []
+    with drive.load(TRIAL) as load, load.path.open("rb") as file:
+        assert file.read(4096) == bytes(4096)
+    assert left() == []
+
+
+def test_a_drive_that_cannot_be_served_says_why() -> None:
+    with pytest.raises(ToolError, match="could not be served: .*memory"), made(size="900TiB").load(TRIAL):
+        pass
+    assert left() == []
