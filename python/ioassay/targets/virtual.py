@@ -149,17 +149,7 @@ def _served(argv: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A drive that is ready, and what it said of itself."""
     server = Partner(argv, _OWN_TAG)
     try:
-        ready, _, _ = select.select([server.answers], [], [], _START_S)
-        line = server.answers.readline() if ready else b""
-        try:
-            told: dict[str, Any] = json.loads(line)
-        except ValueError:
-            server.end(1.0)
-            said = server.said().strip().splitlines()
-            why = said[-1] if said else "it said nothing"
-            raise ToolError(f"the virtual drive could not be served: {why.removeprefix('ioassay: ')}") from None
-        if "error" in told:
-            raise ToolError(f"the virtual drive could not be served: {told['error']}")
+        told = _ready(server)
         try:
             yield told
         finally:  # its file is unmounted when it ends by itself
@@ -168,6 +158,20 @@ def _served(argv: Sequence[str]) -> Iterator[dict[str, Any]]:
     finally:
         server.end()
         server.close()
+
+
+def _ready(server: Partner) -> dict[str, Any]:
+    ready, _, _ = select.select([server.answers], [], [], _START_S)
+    line = server.answers.readline() if ready else b""
+    try:
+        told: dict[str, Any] = json.loads(line)
+    except ValueError:
+        server.end(1.0)
+        said = server.said().strip().splitlines()
+        told = {"error": said[-1].removeprefix("ioassay: ") if said else "it said nothing"}
+    if "error" in told:
+        raise ToolError(f"the virtual drive could not be served: {told['error']}")
+    return told
 
 
 def _stop(socket: Path) -> None:
