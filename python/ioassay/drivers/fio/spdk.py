@@ -1,0 +1,87 @@
+"""SPDK's engines for fio: where the plugins are, and how a job reaches an NVMe over TCP address through them.
+
+They are no part of fio or Debian: SPDK builds them for one version of fio (`./configure --with-fio=…`, in build/fio).
+The folder is given by the environment, `IOASSAY_SPDK_FIO`, or lies where SPDK installs it. `spdk_nvme` takes huge
+pages; `spdk_bdev` is run without, so that it needs no privileges. Sources: SPDK's documentation of its fio plugins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+ENGINES = ("spdk_nvme", "spdk_bdev")
+VARIABLE = "IOASSAY_SPDK_FIO"
+CONFIGURATION = "spdk.json"
+_PLACES = ("/usr/local/lib/spdk/fio", "/usr/lib/spdk/fio", "/opt/spdk/build/fio")
+_HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+_MEMORY_MIB = "1024"
+_BDEV = "Virtual0"
+
+
+def plugin(engine: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The plugin's file; None where there is none."""
+    folders = [environment[VARIABLE]] if environment.get(VARIABLE) else list(_PLACES)
+    found = (Path(folder) / engine for folder in folders)
+    return next((path for path in found if path.is_file()), None)
+
+
+def missing(engine: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Why the engine cannot run here, with the remedy; '' where it can."""
+    if plugin(engine, environment) is None:
+        place = environment.get(VARIABLE) or "its usual places"
+        return (
+            f"SPDK's fio plugin '{engine}' is not in {place}: build SPDK with ./configure --with-fio=<fio's sources, of "
+            f"the installed version>, and set {VARIABLE}=<spdk>/build/fio"
+        )
+    if engine == "spdk_nvme" and _huge_pages() == 0:
+        return "spdk_nvme needs huge pages and there are none: sysctl vm.nr_hugepages=512, or ioengine = 'spdk_bdev'"
+    return ""
+
+
+def job_lines(engine: str, address: str, nqn: str, folder: Path) -> dict[str, str]:
+    """What a job is told so that it reaches the subsystem `nqn` at `address` (`127.0.0.1:4420`)."""
+    found = plugin(engine)
+    lines = {"ioengine": str(found) if found else engine, "thread": "1"}
+    if engine == "spdk_nvme":
+        return {**lines, "filename": file_name(address, nqn)}
+    return {
+        **lines,
+        "spdk_json_conf": str(folder / CONFIGURATION),
+        "spdk_mem": _MEMORY_MIB,
+        "env_context": "--no-huge --iova-mode=va",
+        "filename": f"{_BDEV}n1",
+    }
+
+
+def file_name(address: str, nqn: str) -> str:
+    """fio splits file names at colons, so these are escaped."""
+    host, _, port = address.rpartition(":")
+    text = f"trtype=TCP adrfam=IPv4 traddr={host} trsvcid={port} subnqn={nqn} ns=1"
+    return text.replace(":", "\\:")
+
+
+def configuration(address: str, nqn: str) -> str:
+    """What SPDK's block layer is to connect to."""
+    host, _, port = address.rpartition(":")
+    attach = {
+        "method": "bdev_nvme_attach_controller",
+        "params": {
+            "name": _BDEV,
+            "trtype": "TCP",
+            "adrfam": "IPv4",
+            "traddr": host,
+            "trsvcid": port,
+            "subnqn": nqn,
+        },
+    }
+    return json.dumps({"subsystems": [{"subsystem": "bdev", "config": [attach]}]}, indent=1)
+
+
+def _huge_pages() -> int:
+    try:
+        return int(_HUGE_PAGES.read_text())
+    except (OSError, ValueError):
+        return 0
