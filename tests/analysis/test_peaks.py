@@ -55,15 +55,15 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     rows = {row[0]: row for row in found.tables[0].rows}
     assert set(rows) == {"cpu", "policies (method int16)", "policies (method int64)", "ports"}
     cpu = dict(zip(found.tables[0].columns, rows["cpu"], strict=True))
-    assert cpu["Factor"] == "number of workers" and cpu["Best"].endswith(" workers")
+    assert cpu["Best"].endswith(" workers")
     assert " k bogo ops/s (" in cpu["Value"] and " to " in cpu["Value"]
     assert cpu["Plateau"] == "from 4 workers (this machine's processors)"
     assert cpu["Scaling law"].startswith("up to 4 workers: Amdahl")
-    assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][2]
-    assert rows["ports"][2] == "Nothing was measured; all 6 trials failed: the tool crashed."
+    assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
+    assert rows["ports"][1] == "Nothing was measured; all 6 trials failed: the tool crashed."
     assert found.statement == (
         "3 studies, 4 sweeps: a best value can be told in 3, a plateau in 1, of which 1 begins at the number of this "
-        "machine's processors, 4. 1 sweep could not be measured."
+        "machine's processors (4). 1 sweep could not be measured."
     )
     json.dumps(found.as_dict(), allow_nan=False)
 

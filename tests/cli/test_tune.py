@@ -269,3 +269,27 @@ def test_a_target_that_holds_data_of_others_is_refused_before_anything_is_made(i
     assert "data" in answer.err
     assert (tmp_path / "data").read_bytes() == b"precious" * 1000
     assert not (tmp_path / "run").exists()
+
+
+METHODS = """
+title = "Methods"
+driver = "stress_ng"
+[params]
+stressor = "cpu"
+timeout = "1s"
+[factors]
+cpu-method = ["int16", "int64"]
+[watch]
+monitors = ["cpu"]
+"""
+
+
+@pytest.mark.stress
+def test_a_search_over_what_an_operation_is_says_that_these_are_different_work(ioassay: Any, tmp_path: Path) -> None:
+    (tmp_path / "methods.toml").write_text(METHODS)
+    goal = ["--maximize", "bogo_ops_real_rate", "--trials", "2", "--confirm", "2"]
+    answer = ioassay("tune", "methods.toml", *goal, "--json", within_s=120)
+    assert answer.code == 0, answer.err
+    (told,) = [item for item in answer.json["warnings"] if item["code"] == "different-work"]
+    assert "other work for each CPU method" in told["text"]
+    assert told["remedy"] == "--range cpu-method=NAME keeps to one"

@@ -82,7 +82,7 @@ def test_a_study_that_was_skipped_keeps_its_panel_and_says_why(suite: RecordSet)
     one = panel(drawn, suite.studies[3]["title"])
     (text,) = [rows(layer)[0] for layer in layers(one) if mark(layer)["type"] == "text"]
     assert "no </script> to run jobs on" in text["reason"]
-    assert "1 without a result" in subtitle(drawn.spec)
+    assert "1 without a curve" in subtitle(drawn.spec)
     assert "<script" not in render.svg(drawn.spec)
 
 

@@ -42,7 +42,9 @@ class Brief:
         phrases = topic.setdefault(part.response, {})
         where = wording.levels(part.where())
         ends = sentences.shape_ends(part, curve)
-        phrases.setdefault(sentences.shape_phrase(curve), []).append(f"{ends} with {where}" if where else ends)
+        phrases.setdefault(sentences.shape_phrase(curve), []).append(
+            f"{ends} {wording.beside_text(where)}" if where else ends
+        )
 
     def pair(self, found: Cells, factor: str, ratio: Ratio) -> None:
         """Two levels against each other."""

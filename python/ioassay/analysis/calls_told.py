@@ -97,8 +97,7 @@ def _at(point: Point) -> str:
     if len(point.levels) == 1:
         ((name, level),) = point.levels.items()
         return wording.at(name, level)
-    text = wording.levels(point.levels)
-    return text if text.startswith(("with ", "without ")) else f"with {text}"
+    return wording.beside(point.levels)
 
 
 def _rate(point: Point) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -39,21 +39,32 @@ def narrowed(context: Context) -> Iterator[Doubt]:
 
 def other_work(context: Context) -> Iterator[Doubt]:
     """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
-    if not any(response.startswith(_BOGO) for response in context.responses):
-        return
     cases, params = context.study.get("case") or (), context.study.get("params") or {}
     named = {key: [case.get(key, params.get(key)) for case in cases] for case in cases for key in case}
-    varied = {**named, **(context.study.get("factors") or {})}
-    differ = [name for name, levels in varied.items() if name.endswith(_WORK) and len({*levels} - {None}) > 1]
+    differ = different_work(context.responses, {**named, **(context.study.get("factors") or {})})
     if not differ:
         return
     yield Doubt(
         "different-work",
         "An operation is not the same work everywhere",
-        f"A bogo operation is whatever its stressor does again and again, so it is other work for each "
-        f"{wording.listed([wording.factor(name) for name in differ])}: that one has a higher rate of them does not "
-        "mean that it is faster.",
+        different_work_text(differ),
         remedy="compare what else varies, at one of them at a time",
         evidence={"factors": differ},
         severity="info",
+    )
+
+
+def different_work(responses: Iterable[str], varied: Mapping[str, Iterable[object]]) -> list[str]:
+    """Which of the factors that vary change what an operation is, where operations are counted at all."""
+    if not any(response.startswith(_BOGO) for response in responses):
+        return []
+    return [name for name, levels in varied.items() if name.endswith(_WORK) and len({*levels} - {None}) > 1]
+
+
+def different_work_text(factors: Sequence[str]) -> str:
+    """What that means for a comparison."""
+    return (
+        f"A bogo operation is whatever its stressor does again and again, so it is other work for each "
+        f"{wording.listed([wording.factor(name) for name in factors])}: that one has a higher rate of them does not "
+        "mean that it is faster."
     )

@@ -17,7 +17,7 @@ from ioassay.analysis.statistics.scalability import USL, Law
 from ioassay.record import RecordSet
 
 QUESTION = "peaks"
-COLUMNS = ("Sweep", "Factor", "Best", "It may be", "Value", "Plateau", "Scaling law")
+COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law")
 _NONE = "–"
 
 
@@ -126,12 +126,11 @@ def _called(law: Law) -> str:
 def _told(row: Mapping[str, Any]) -> list[Any]:
     where = wording.levels(row["where"])
     sweep = f"{row['title']} ({where})" if where else row["title"]
-    factor = wording.factor(row["factor"]) if row["factor"] else _NONE
     if row["best"] is None:
-        return [sweep, factor, row["not_measured"], _NONE, _NONE, _NONE, _NONE]
+        return [sweep, row["not_measured"], _NONE, _NONE, _NONE, _NONE]
     texts = dict(row["texts"])
     texts["best"] += f" ({row['not_measured']})" if row["not_measured"] else ""
-    return [sweep, factor, *(texts[name] for name in ("best", "may", "value", "plateau", "law"))]
+    return [sweep, *(texts[name] for name in ("best", "may", "value", "plateau", "law"))]
 
 
 def _statement(rows: Sequence[Mapping[str, Any]], studies: int) -> str:
@@ -143,6 +142,6 @@ def _statement(rows: Sequence[Mapping[str, Any]], studies: int) -> str:
     told += f"a best value can be told in {best}, a plateau in {len(flat)}"
     if own:
         told += f", of which {len(own)} {'begins' if len(own) == 1 else 'begin'} at the number of this machine's "
-        told += f"processors, {own[0]['processors']}"
+        told += f"processors ({own[0]['processors']})"
     empty = len(rows) - len(measured)
     return f"{told}." + (f" {wording.count(empty, 'sweep')} could not be measured." if empty else "")

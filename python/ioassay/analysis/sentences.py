@@ -88,7 +88,7 @@ def quiet_sentence(places: Sequence[tuple[Cells, str]]) -> str:
         shared.setdefault((factor, tuple(where)), []).append(name)
     parts = [
         f"{wording.factor(factor)} on {wording.listed(names, 9)}"
-        + (f" (with {' or '.join(where)})" if any(where) else "")
+        + (f" ({wording.beside_text(' or '.join(where))})" if any(where) else "")
         for (factor, where), names in shared.items()
     ]
     return f"These repetitions show no effect of {', nor of '.join(parts)}."

@@ -308,6 +308,16 @@ def levels(where: Mapping[str, object]) -> str:
     return ", ".join(level_of(key, shown) for key, shown in where.items())
 
 
+def beside(where: Mapping[str, object]) -> str:
+    """Several levels as what holds meanwhile: `with random access (randrw), 8 jobs`, `without cache fence`."""
+    return beside_text(levels(where))
+
+
+def beside_text(text: str) -> str:
+    """The same of `levels` already said."""
+    return text if text.startswith(("with ", "without ")) else f"with {text}"
+
+
 def placed(where: Mapping[str, object], sentence: str) -> str:
     """A sentence with its restriction in front: `With random access (randrw), read bandwidth falls.`"""
     if not where:

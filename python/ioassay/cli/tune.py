@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ioassay.record import Warning_
     from ioassay.store import RunStore
     from ioassay.study import Study
+    from ioassay.tune.axis import Axis
     from ioassay.tune.campaign import Campaign
     from ioassay.tune.goal import Goal
     from ioassay.tune.request import Request
@@ -126,7 +127,6 @@ def _new(
 ) -> Begun:
     """Check everything, then make the run's folder with its first trials planned."""
     from ioassay.drivers import driver
-    from ioassay.record import Warning_
     from ioassay.report.figures import FIGURES
     from ioassay.store import RunStore, new_folder
     from ioassay.study import Suite
@@ -154,8 +154,19 @@ def _new(
     suite = Suite(name=searched.name, title=searched.title, description=searched.description, studies=[searched])
     opening = campaign.opening(searched, asked, bench.driver)
     store = RunStore.create(root, suite, session.facts([bench]), opening, asked.as_table())
-    odd = [Warning_("goal-direction", goal.warning)] if goal.warning else []
-    return store, asked, bench, [*odd, *warnings]
+    return store, asked, bench, [*_odd(goal, axes), *warnings]
+
+
+def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
+    """What is odd about a goal over these axes."""
+    from ioassay.analysis.doubts_conditions import different_work, different_work_text
+    from ioassay.record import Warning_
+
+    found = [Warning_("goal-direction", goal.warning)] if goal.warning else []
+    if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
+        remedy = f"--range {differ[0]}=NAME keeps to one"
+        found.append(Warning_("different-work", different_work_text(differ), remedy))
+    return found
 
 
 def _fixed(study: Study) -> Callable[[str], str | None]:

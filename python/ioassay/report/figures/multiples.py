@@ -126,4 +126,4 @@ def _notes(spec: Spec, chosen: Sequence[Mapping[str, Any]], shown: Sequence[_Sho
             "dotted: number of hardware threads",
             "each panel has its own unit",
         ]
-    return [f"{len(shown)} studies" + (f", {missing} without a result" if missing else ""), *told]
+    return [f"{len(shown)} studies" + (f", {missing} without a curve" if missing else ""), *told]
