@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.claims import fio as claimed
-from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths
+from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, spdk
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.drivers.fio.verdict import judge
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.record import FAILED, OK, Warning_
+from ioassay.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (3, 18)
@@ -136,11 +136,19 @@ class Fio:
         others = {name: value for name, value in params.items() if canonical(name) != "runtime"}
         return {**others, "runtime": f"{round(part_s * 1000)}ms"}
 
-    def command(self, trial: Trial, load: Load, raw: Path) -> Command:
-        """fio with the job file that is written to `raw`; ToolError when the load cannot be expressed in one."""
+    def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
+        """fio with the job file that is written to `raw`; ToolError when the load cannot be expressed in one.
+
+        None where an engine's plugin is missing; `parse` then says which, and how to get it.
+        """
         view, raw = _view(trial.params), raw.absolute()
+        beside: Mapping[str, str] = {}
+        if _missing_plugin(view):
+            return None
         if view.file is None:
-            text, folder = job.emit(trial, load), raw
+            text, folder, beside = job.emit(trial, load, raw), raw, job.beside(trial, load)
+            if beside:
+                _require_plain(raw)  # the job names a file there
             must_not_write = load.read_only and view.jobs[0].engine not in ELSEWHERE
             options = ["--readonly"] if must_not_write or not view.jobs[0].writes else []
         else:
@@ -152,15 +160,16 @@ class Fio:
         return Command(
             argv=["fio", *standard, *options, str(raw / JOB)],
             timeout_s=cost.timeout_s(view.stages, load.size_bytes or None),
-            files={JOB: text},
+            files={JOB: text, **beside},
             cwd=folder,
         )
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read fio's results; `failed` with the reason for everything that is not a measurement."""
-        if outcome is None:
-            return Parsed(FAILED, "fio was not run")
         try:
+            if outcome is None:
+                why = _missing_plugin(_view(trial.params))
+                return Parsed(SKIPPED, why) if why else Parsed(FAILED, "fio was not run")
             return _read(trial, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
             return Parsed(FAILED, str(error))
@@ -173,7 +182,7 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
     results, unreadable = _results(raw / RESULTS)
     verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
     if results is None or verdict.reason:
-        return Parsed(FAILED, verdict.reason)
+        return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason)
     series, lost = logs.series(trial.params, raw)
     return Parsed(
         OK,
@@ -184,6 +193,12 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         claims=claimed.from_json(results.document),
         warnings=(*verdict.warnings, *lost),
     )
+
+
+def _missing_plugin(view: _View) -> str:
+    """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
+    wanted = [section.engine for section in view.jobs if section.engine in spdk.ENGINES]
+    return next((why for engine in wanted if (why := spdk.missing(engine))), "")
 
 
 def _ungrouped(view: _View) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay import units
+from ioassay.drivers.fio import spdk
 from ioassay.drivers.fio.section import ELSEWHERE, PATTERNS, SYNCHRONOUS, Section
 from ioassay.errors import StudyError
 from ioassay.record import Warning_
@@ -32,10 +33,20 @@ def _refuse(name: str, message: str) -> StudyError:
 
 
 def _engine(job: Section, engines: Sequence[str]) -> None:
-    if engines and job.engine not in engines and "/" not in job.engine:
+    if engines and job.engine not in engines and "/" not in job.engine and job.engine not in spdk.ENGINES:
         close = difflib.get_close_matches(job.engine, engines, 1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}it has: {', '.join(engines)}")
+
+
+def _plugin(job: Section, target: Target) -> Iterator[Warning_]:
+    """SPDK's engines are no part of fio, and reach what speaks NVMe over TCP."""
+    if job.engine not in spdk.ENGINES:
+        return
+    if target.get("kind", "null") != "virtual":
+        raise _refuse("ioengine", f"{job.engine} needs a target that speaks NVMe over TCP: target.kind = 'virtual'")
+    if why := spdk.missing(job.engine):
+        yield Warning_("will-be-skipped", why)
 
 
 def _pattern(job: Section, target: Target) -> Iterator[Warning_]:
@@ -167,6 +178,7 @@ def _host(job: Section, target: Target) -> Iterator[Warning_]:
 
 
 _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
+    _plugin,
     _pattern,
     _numbers,
     _run_time,

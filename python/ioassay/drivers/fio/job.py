@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.fio import logs
+from ioassay.drivers.fio import logs, spdk
 from ioassay.drivers.fio.options import canonical, words, write
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.errors import StudyError, ToolError
@@ -78,11 +78,22 @@ def defaults(written: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in added.items() if name not in written}
 
 
-def emit(trial: Trial, load: Load) -> str:
-    """The text of the job file of one trial; ToolError when the load cannot be written into one."""
+def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
+    """The text of the job file of one trial; ToolError when the load cannot be written into one.
+
+    `folder` is where files beside it lie (`beside`).
+    """
     job = section(trial.params)
-    lines = {**job.options, **_seed(job, trial.seed), **_storage(job, load), **logs.options(trial.params, job)}
+    storage = _over_spdk(job, load, folder) if job.engine in spdk.ENGINES else _storage(job, load)
+    lines = {**job.options, **_seed(job, trial.seed), **storage, **logs.options(trial.params, job)}
     return "\n".join([f"[{name_of(trial)}]", *(f"{name}={value}" for name, value in lines.items())]) + "\n"
+
+
+def beside(trial: Trial, load: Load) -> dict[str, str]:
+    """Files that the job needs beside its own: name -> text."""
+    if section(trial.params).engine != "spdk_bdev":
+        return {}
+    return {spdk.CONFIGURATION: spdk.configuration(*_subsystem("spdk_bdev", load))}
 
 
 def name_of(trial: Trial) -> str:
@@ -111,6 +122,20 @@ def _over_nbd(job: Section, load: Load) -> dict[str, str]:
     if "nbd" not in load.addresses:
         raise ToolError("ioengine nbd needs a target that is reached by NBD: kind = 'virtual', or set uri yourself")
     return {"uri": load.addresses["nbd"], **_area(job, load.size_bytes)}
+
+
+def _over_spdk(job: Section, load: Load, folder: Path) -> dict[str, str]:
+    """Where SPDK finds the target, and its area there; what the study sets of it counts."""
+    lines = spdk.job_lines(job.engine, *_subsystem(job.engine, load), folder)
+    own = {name: value for name, value in lines.items() if name == "ioengine" or name not in job.options}
+    return {**own, **_area(job, load.size_bytes)}
+
+
+def _subsystem(engine: str, load: Load) -> tuple[str, str]:
+    """Address and name of the NVMe subsystem."""
+    if not {"nvme_tcp", "nqn"} <= load.addresses.keys():
+        raise ToolError(f"ioengine {engine} needs a target that speaks NVMe over TCP: add 'nvme-tcp' to target.ways")
+    return load.addresses["nvme_tcp"], load.addresses["nqn"]
 
 
 def file_name(path: Path) -> str:

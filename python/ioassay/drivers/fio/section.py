@@ -22,7 +22,9 @@ SYNCHRONOUS = frozenset(
 """Engines that wait for each request, so that iodepth does nothing (FIO_SYNCIO in fio's engines/)."""
 DIRECTIONLESS = frozenset({"cpuio", "exec"})
 """Engines that do no I/O at all."""
-ELSEWHERE = DIRECTIONLESS | frozenset(words("null net netsplice rdma rados rbd gfapi gfapi_async nbd http"))
+ELSEWHERE = DIRECTIONLESS | frozenset(
+    words("null net netsplice rdma rados rbd gfapi gfapi_async nbd http spdk_nvme spdk_bdev")
+)
 """Engines that load no local file or device."""
 CHANGES_FILES = frozenset(words("falloc ftruncate filecreate filedelete e4defrag"))
 """Engines that change files whatever `rw` says."""
@@ -148,6 +150,11 @@ class Section:
             idle = {0.0: "write", 1.0: "read"}.get(self.write_share)
             return asked - {idle} if idle else asked
         return asked
+
+    @property
+    def polled(self) -> bool:
+        """Whether completions are polled for, which takes a path that can (`hipri`; IORING_SETUP_IOPOLL)."""
+        return self.engine in ("io_uring", "io_uring_cmd", "pvsync2") and self.flag("hipri")
 
     @property
     def writes(self) -> bool:

@@ -6,6 +6,7 @@ I/O, and the run time is about the one asked for. Otherwise the reason quotes fi
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -52,6 +53,8 @@ class Verdict:
 
     reason: str
     warnings: Sequence[Warning_] = ()
+    cannot: bool = False
+    """Nothing went wrong: the path to the target cannot do what was asked for, and said so before any I/O."""
 
 
 def judge(
@@ -64,8 +67,28 @@ def judge(
     if results is None:
         return Verdict(_explained(_ended_badly(outcome, messages) or exited or unreadable, messages))
     done = results.jobs
+    if why := _unpolled(done, jobs, outcome):
+        return Verdict(why, cannot=True)
     reason = _ended_badly(outcome, messages) or _errors(done) or exited or _idle(done, jobs) or _short(done, jobs)
     return Verdict(_explained(reason, messages)) if reason else Verdict("", tuple(_suspicions(done, jobs, messages)))
+
+
+def _unpolled(done: Sequence[Job], asked: Sequence[Section], outcome: Outcome) -> str:
+    """EOPNOTSUPP for the first request of jobs that poll: the kernel's word for a path without polled queues.
+
+    A file system says so by lacking `iopoll` (io_uring's io_rw_init_file), as FUSE does; a device by having no polled
+    queue. A job that did I/O before failed for another reason.
+    """
+    polled = {section.title for section in asked if section.polled}
+    failed = [job for job in done if job.error]
+    if outcome.timed_out or not failed or any(job.error != errno.EOPNOTSUPP or job.ios for job in failed):
+        return ""
+    if not all(job.name in polled for job in failed):
+        return ""
+    return (
+        "the path to the target cannot be polled for completions (hipri): the kernel says EOPNOTSUPP to the first "
+        "request. It takes a file system and a device that can, such as XFS on NVMe with nvme.poll_queues=4; or hipri=0"
+    )
 
 
 def _ended_badly(outcome: Outcome, messages: str) -> str:
