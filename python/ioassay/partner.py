@@ -57,6 +57,10 @@ class Partner:
         """End it at once, in the middle of whatever it does; from any thread."""
         self._child.kill()
 
+    def ended(self) -> int | None:
+        """How it ended, negative for a signal; None while it lives."""
+        return self._child.poll()
+
     def end(self, grace_s: float = 0.0) -> int:
         """How it ended, negative for a signal; one that does not end by itself within `grace_s` is killed."""
         with suppress(subprocess.TimeoutExpired):

@@ -5,7 +5,8 @@ looked at when it has ended and is not reaped yet (`on_ended`): its whole accoun
 A child dies with its runner: it asks the kernel for SIGKILL when the thread that started it ends. Its own children may
 leave its group (fio's jobs do: each is a session) and outlive it: this process adopts them as their subreaper, and
 `watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
-A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time.
+A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time. What a killed runner would
+leave that is no process is put back by `if_killed`.
 A child that is talked to while it runs is a `partner`.
 Nothing here goes through a shell, and nothing that was not started here is ever signalled.
 """
@@ -348,6 +349,36 @@ def watched(trial_tag: str) -> Iterator[None]:
     try:
         yield
     finally:
+        os.close(open_end)
+        _reap(pid)
+
+
+@contextmanager
+def if_killed(undo: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, another process waits for the end of this one; where this one is killed, it calls `undo`.
+
+    For what outlives a process and is none: mounts, folders, kernel modules. Who leaves by himself puts back himself.
+    `undo` runs beside the end of the trial's processes (`watched`), so that what these use is free only soon.
+    """
+    waiting, open_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            os.chdir("/")
+            _close_all_but(waiting)
+            if not os.read(waiting, 1):
+                undo()
+        finally:
+            os._exit(0)
+    os.close(waiting)
+    try:
+        yield
+    finally:
+        with suppress(BrokenPipeError):
+            os.write(open_end, b"d")
         os.close(open_end)
         _reap(pid)
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
+import tempfile
+import time
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +29,20 @@ def made(**settings: Any) -> Any:
     return target({**SMALL, **settings}, Consent())
 
 
-def left() -> list[str]:
-    """What a drive could leave: mounts, loop devices, processes."""
-    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "ioassay-drive-" in line]
-    loops = subprocess.run(["losetup", "--list", "--noheadings"], capture_output=True, text=True).stdout.splitlines()
-    return [*mounts, *(line for line in loops if "ioassay-drive-" in line), *map(str, living.children())]
+@pytest.fixture(autouse=True)
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where this test's drives have their folders, so that other tests' are told apart. Sockets need short paths."""
+    made = Path(tempfile.mkdtemp(prefix="vt-"))
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    yield made
+    made.rmdir()
+
+
+def left(place: Path) -> list[str]:
+    """What a drive could leave: mounts, loop devices, folders, processes."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"{place}/" in line]
+    loops = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return [*mounts, *(file for file in loops if f"{place}/" in file), *os.listdir(place), *map(str, living.children())]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +69,7 @@ def test_a_device_lies_on_the_file() -> None:
 
 
 @root
-def test_the_file_is_a_drive_and_what_it_counted_is_told() -> None:
+def test_the_file_is_a_drive_and_what_it_counted_is_told(place: Path) -> None:
     with made(policy="lru", buffer="1MiB").load(TRIAL) as load:
         assert load.path is not None and load.size_bytes == 16 * 2**20
         assert load.path.stat().st_size == load.size_bytes
@@ -75,12 +89,12 @@ def test_the_file_is_a_drive_and_what_it_counted_is_told() -> None:
         assert counted.metrics["drive.flush.ios"] == 1
         assert counted.metrics["drive.read_hit_ratio"] == 1.0
         assert counted.document["counted"]["writes"]["latency_ns"]["buckets"]
-    assert left() == []
+    assert left(place) == []
 
 
 @root
 @pytest.mark.parametrize("form", ["device", "folder"])
-def test_on_the_file_lies_a_device_and_on_that_a_file_system(form: str) -> None:
+def test_on_the_file_lies_a_device_and_on_that_a_file_system(form: str, place: Path) -> None:
     with made(form=form, size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
         assert load.path is not None and load.kind == form
         assert load.path.is_block_device() if form == "device" else os.path.ismount(load.path)
@@ -90,22 +104,70 @@ def test_on_the_file_lies_a_device_and_on_that_a_file_system(form: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         assert load.counted().metrics["drive.write.bytes"] >= 2**20
-    assert left() == []
+    assert left(place) == []
 
 
 @root
-def test_each_trial_has_a_new_drive_and_an_error_leaves_nothing() -> None:
+def test_each_trial_has_a_new_drive_and_an_error_leaves_nothing(place: Path) -> None:
     drive = made(ways=["fuse"], model="none")
     with pytest.raises(ZeroDivisionError), drive.load(TRIAL) as load:
         load.path.write_bytes(b"z" * 4096)
         raise ZeroDivisionError
-    assert left() == []
+    assert left(place) == []
     with drive.load(TRIAL) as load, load.path.open("rb") as file:
         assert file.read(4096) == bytes(4096)
-    assert left() == []
+    assert left(place) == []
 
 
-def test_a_drive_that_cannot_be_served_says_why() -> None:
+def test_a_drive_that_cannot_be_served_says_why(place: Path) -> None:
     with pytest.raises(ToolError, match="could not be served: .*memory"), made(size="900TiB").load(TRIAL):
         pass
-    assert left() == []
+    assert left(place) == []
+
+
+@root
+@pytest.mark.parametrize("form", ["file", "device", "folder"])
+def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Path) -> None:
+    drive = made(form=form, size="64MiB", model="none", ways=["fuse"], block_size=4096)
+    with drive.load(TRIAL) as load:
+        (served,) = (pid for pid in living.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(served, signal.SIGKILL)
+        with pytest.raises(ToolError, match="ended during the trial, killed by SIGKILL"):
+            load.counted()
+    assert left(place) == []
+
+
+HOLDS_A_DRIVE = """
+import sys, time
+from ioassay.roles import Consent, Trial
+from ioassay.targets import target
+spec = {"kind": "virtual", "size": "64MiB", "calibrate": False, "model": "none", "ways": ["fuse"], "form": sys.argv[1]}
+with target(spec, Consent()).load(Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)) as load:
+    (load.path / "file" if load.kind == "folder" else load.path).open("r+b" if load.kind != "folder" else "wb").close()
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@root
+@pytest.mark.parametrize("form", ["file", "device", "folder"])
+def test_a_runner_that_is_killed_leaves_nothing(form: str, place: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(place)}
+    argv = [sys.executable, "-c", HOLDS_A_DRIVE, form]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) as runner:
+        assert runner.stdout is not None and runner.stdout.readline() == b"ready\n"
+        assert os.listdir(place)
+        runner.kill()
+    deadline_s = time.monotonic() + 30
+    while left(place) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert left(place) == []
+
+
+@root
+def test_a_loop_device_has_the_blocks_of_its_drive(place: Path) -> None:
+    with made(form="device", model="none", ways=["fuse"], block_size=4096).load(TRIAL) as load:
+        assert Path("/sys/block", load.path.name, "queue/logical_block_size").read_text() == "4096\n"
+        descriptor = os.open(load.path, os.O_RDONLY | os.O_DIRECT)
+        os.close(descriptor)
+    assert left(place) == []

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, PositiveInt
 
-from ioassay import device, process
+from ioassay import device
 from ioassay.blockdev import ROOT
 from ioassay.device import control, numbers
 from ioassay.device import options as described
@@ -28,12 +28,12 @@ from ioassay.partner import Partner
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
 from ioassay.simulation.options import NAMES
+from ioassay.targets import layers
 from ioassay.targets.settings import PositiveSize, Settings, read_settings
 
 _START_S = 120.0
 """A large drive is preconditioned and calibrated first."""
 _END_S = 20.0
-_PATIENCE_S = 60.0
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
 _OWN_TAG = "a drive"
 """No trial's: what ends a tool's orphans is to leave the drive alone."""
@@ -99,13 +99,13 @@ class VirtualTarget:
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new drive; ToolError when it cannot be served."""
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ioassay-drive-")))
-            told = stack.enter_context(_served(self._argv(folder)))
+            folder = stack.enter_context(layers.folder("ioassay-drive-"))
+            server, told = stack.enter_context(_served(self._argv(folder)))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._settings.form != "file":
-                path = stack.enter_context(_looped(path))
+                path = stack.enter_context(layers.looped(path, self._settings.block_size))
                 if self._settings.form == "folder":
-                    path = stack.enter_context(_mounted(path, self._settings.filesystem, folder))
+                    path = stack.enter_context(layers.mounted(path, self._settings.filesystem, folder))
             control.ask(Path(told["stats"]), "reset-stats")  # calibrating and making a file system are no part of it
             yield Load(
                 kind={"file": "file", "device": "device", "folder": "folder"}[self._settings.form],
@@ -113,7 +113,7 @@ class VirtualTarget:
                 size_bytes=told["size_bytes"],
                 read_only=False,
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
-                counted=lambda: _counted(Path(told["stats"]), told),
+                counted=lambda: _counted(server, told),
             )
 
     def close(self) -> None:
@@ -145,13 +145,13 @@ def _unknown(name: str) -> str:
 
 
 @contextmanager
-def _served(argv: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _served(argv: Sequence[str]) -> Iterator[tuple[Partner, dict[str, Any]]]:
     """A drive that is ready, and what it said of itself."""
     server = Partner(argv, _OWN_TAG)
     try:
         told = _ready(server)
         try:
-            yield told
+            yield server, told
         finally:  # its file is unmounted when it ends by itself
             _stop(Path(told["stats"]))
             server.end(_END_S)
@@ -181,39 +181,18 @@ def _stop(socket: Path) -> None:
         return  # it has ended by itself; what it counted was asked before
 
 
-def _counted(socket: Path, told: Mapping[str, Any]) -> Counted:
-    """What the drive counted since the trial began, and what it is."""
+def _counted(server: Partner, told: Mapping[str, Any]) -> Counted:
+    """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked."""
     try:
-        found = control.ask(socket, "stats", buckets=True)["stats"]
+        found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
     except InputError as error:
-        raise ToolError(f"the virtual drive ended during the trial: {error}") from None
+        raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
     return Counted({"drive": dict(told), "counted": found}, numbers.metrics(found))
 
 
-@contextmanager
-def _looped(file: Path) -> Iterator[Path]:
-    attached = _run(["losetup", "--find", "--show", "--direct-io=on", str(file)], "a loop device")
-    try:
-        yield Path(attached.strip())
-    finally:
-        process.capture(["losetup", "--detach", attached.strip()], timeout_s=_PATIENCE_S)
-
-
-@contextmanager
-def _mounted(block: Path, filesystem: str, folder: Path) -> Iterator[Path]:
-    force = "-F" if filesystem == "ext4" else "-f"
-    _run([f"mkfs.{filesystem}", "-q", force, str(block)], f"an {filesystem} file system")
-    point = folder / "mounted"
-    point.mkdir()
-    _run(["mount", "-t", filesystem, str(block), str(point)], "the mount")
-    try:
-        yield point
-    finally:
-        process.capture(["umount", str(point)], timeout_s=_PATIENCE_S)
-
-
-def _run(argv: Sequence[str], what: str) -> str:
-    done = process.capture(argv, timeout_s=_PATIENCE_S)
-    if done.exit_code:
-        raise ToolError(f"{what} on the virtual drive failed: {(done.stderr or done.stdout).strip()[:200]}")
-    return done.stdout
+def _how(server: Partner) -> str:
+    """How it ended, and the last that it said; empty when it did not."""
+    status = server.end(1.0)
+    said = server.said().strip().splitlines()
+    how = f", killed by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
+    return how + (f": {said[-1].removeprefix('ioassay: ')}" if said else "")
