@@ -1,4 +1,4 @@
-"""SPDK's engines for fio: known although fio does not list them, skipped with the remedy where the plugin is missing."""
+"""SPDK's engines for fio: known although fio does not list them, skipped with the remedy where a plugin is missing."""
 
 import json
 from pathlib import Path

@@ -222,3 +222,30 @@ def test_the_summed_run_time_of_a_group_is_not_taken_for_that_of_a_job() -> None
 
     assert group(10.0) == Verdict("")
     assert "ran 3 s of the 10 s" in group(3.0).reason
+
+
+POLLED = Section("job", {"rw": "randread", "ioengine": "io_uring", "hipri": "1", "runtime": "1", "time_based": "1"})
+
+
+def refused(moved_bytes: int, error: int = 95) -> Results:
+    """fio counts the refused request, and no bytes of it."""
+    return Results("fio-3.33", [Job("job", 0, error, {"read": Direction(1, moved_bytes, 0.001)}, {}, 0.001)])
+
+
+def test_a_path_that_cannot_be_polled_is_no_failure() -> None:
+    found = verdict(refused(0), POLLED, "fio: io_u error on file /d: Operation not supported: read", exit_code=1)
+    assert found.cannot and "EOPNOTSUPP" in found.reason and "hipri=0" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("results", "section"),
+    [
+        (refused(4096), POLLED),
+        (refused(0, error=5), POLLED),
+        (refused(0), Section("job", {"rw": "randread", "ioengine": "io_uring"})),
+        (refused(0), Section("job", {"rw": "randread", "ioengine": "libaio", "hipri": "1"})),
+    ],
+)
+def test_other_refusals_of_requests_are_failures(results: Results, section: Section) -> None:
+    found = verdict(results, section, exit_code=1)
+    assert found.reason and not found.cannot

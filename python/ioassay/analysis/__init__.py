@@ -12,6 +12,7 @@ ANALYSES: dict[str, str] = {
     "reductions": "ioassay.analysis.reductions",
     "conclude": "ioassay.analysis.conclude",
     "verdict": "ioassay.analysis.verdict",
+    "drive": "ioassay.analysis.drive",
     "accountings": "ioassay.analysis.accountings",
     "describe": "ioassay.analysis.describe",
     "stability": "ioassay.analysis.stability",

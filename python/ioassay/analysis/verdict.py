@@ -16,11 +16,13 @@ from ioassay.analysis import asked, wording
 from ioassay.analysis.cells import label
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.statistics.result import plain
+from ioassay.analysis.witnessed import drive
 from ioassay.analysis.witnessed.accounting import claimed_seconds
 from ioassay.analysis.witnessed.effect import Twins
 from ioassay.analysis.witnessed.judge import judge, overall, saw
 from ioassay.analysis.witnessed.outcome import (
     BY_DEVICE,
+    BY_DRIVE,
     CATEGORIES,
     CONTRADICTED,
     TRUE_CLAIMS,
@@ -57,7 +59,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     frames = _frames(records, study)
     if not asked.is_measured(study) or not any(frame.height for frame in frames):
         return []
-    witnessed = [row for row in _rows(frames) if row["trial"] in records.observations]
+    witnessed = _witnessed(records, frames)
     if not witnessed:
         text = "Its trials were not witnessed, so what the tools claim is taken on trust."
         return [_finding(study, text, {"contradicted": 0, "witnessed_trials": 0}, [], "info")]
@@ -67,6 +69,16 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
         text += f" Of the last of them: {_small(saw(unclaimed))}" if unclaimed is not None else ""
         return [_finding(study, text, {"contradicted": 0, "witnessed_trials": len(witnessed), "claims": 0}, [], "info")]
     return [_told(study, judged, len(witnessed))]
+
+
+def judged_claims(records: RecordSet, study: asked.Study) -> list[Judged]:
+    """Every claim of the study's witnessed trials, judged by the kernel's counts and the drive's own."""
+    frames = _frames(records, study)
+    return _judged(records, study, _witnessed(records, frames), _twins(frames, records, study))[0]
+
+
+def _witnessed(records: RecordSet, frames: Sequence[pl.DataFrame]) -> list[dict[str, Any]]:
+    return [row for row in _rows(frames) if row["trial"] in records.observations]
 
 
 def _all(trials: int) -> str:
@@ -130,6 +142,7 @@ def _judged(
             unclaimed = observation
         condition = label(_point(row, factors))
         verdicts = judge(claims, observation, twins=twins.get(_key(row, factors)), exit_ok=row["status"] == OK)
+        verdicts = drive.set_against(verdicts, drive.counts(row))
         found += [
             Judged(row["trial"], condition, _name(claim), verdict)
             for claim, verdict in zip(claims, verdicts, strict=True)
@@ -192,7 +205,10 @@ def _statement(counts: Counter[str], judged: Sequence[Judged], worst: Verdict) -
     kinds = [f"{counts[category]} {category}" for category in CATEGORIES if counts[category]]
     true = sum(counts[category] for category in TRUE_CLAIMS)
     total = wording.count(len(judged), "claim")
-    told = f"The kernel confirms {true} of {total}: {wording.listed(kinds, most=len(CATEGORIES))}."
+    by_drive = sum(one.verdict.reason == BY_DRIVE for one in judged)
+    who = f"The kernel confirms {true - by_drive} of {total}"
+    who += f", and the drive itself {by_drive} whose path the kernel does not see" if by_drive else ""
+    told = f"{who}: {wording.listed(kinds, most=len(CATEGORIES))}."
     if worst.category == next(iter(CATEGORIES)):
         return told
     first = next(one for one in judged if one.verdict is worst)
@@ -257,6 +273,8 @@ def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:
         claimed, seen = numbers.get(f"claimed_{name}"), numbers.get(f"seen_{name}")
         if verdict.reason == BY_DEVICE:  # its calls were not seen, its requests were
             seen = numbers.get("device_bytes") if name == "bytes" else numbers.get("device_requests")
+        if verdict.reason == BY_DRIVE:
+            seen = numbers.get(f"drive_{name}")
         if claimed is not None:
             difference = (seen / claimed - 1) * 100 if seen is not None and claimed else None
             return shown(claimed), shown(seen) if seen is not None else None, difference

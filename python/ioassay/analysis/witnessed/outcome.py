@@ -19,7 +19,7 @@ UNSUBSTANTIATED = "UNSUBSTANTIATED"
 CONTRADICTED = "CONTRADICTED"
 
 CATEGORIES: dict[str, str] = {
-    CONFIRMED: "the kernel saw what is claimed",
+    CONFIRMED: "the kernel, or the drive where the kernel does not see the path, counted what is claimed",
     CACHED: "the calls were made, and memory answered most of them: a statement about the page cache, not the device",
     DEFERRED: "the writes were accepted, and the device did not have them all by the end",
     AMPLIFIED: "the calls were made, and the device had to do more than was claimed",
@@ -33,6 +33,9 @@ CATEGORIES: dict[str, str] = {
 
 BY_DEVICE = "BY-DEVICE"
 """The reason of a verdict that rests on requests to devices, since the calls were not seen."""
+
+BY_DRIVE = "BY-DRIVE"
+"""The reason of a verdict that rests on what the drive itself counted, since the kernel does not see this path."""
 
 HELD_UP = "HELD-UP"
 """The reason of a verdict on a claim that is slower than the truth, by as little as losing the processor costs."""

@@ -18,6 +18,7 @@ from ioassay.claims import fio as claimed
 from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, spdk
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
+from ioassay.drivers.fio.plausible import without_impossible
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.drivers.fio.verdict import judge
 from ioassay.errors import InputError, StudyError, ToolError
@@ -183,6 +184,7 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
     verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
     if results is None or verdict.reason:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason)
+    results, doubtful = without_impossible(results)
     series, lost = logs.series(trial.params, raw)
     return Parsed(
         OK,
@@ -191,7 +193,7 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         series=series,
         parts=merge.parts(results),
         claims=claimed.from_json(results.document),
-        warnings=(*verdict.warnings, *lost),
+        warnings=(*verdict.warnings, *doubtful, *lost),
     )
 
 

@@ -33,8 +33,8 @@ def missing(engine: str, environment: Mapping[str, str] = os.environ) -> str:
     if plugin(engine, environment) is None:
         place = environment.get(VARIABLE) or "its usual places"
         return (
-            f"SPDK's fio plugin '{engine}' is not in {place}: build SPDK with ./configure --with-fio=<fio's sources, of "
-            f"the installed version>, and set {VARIABLE}=<spdk>/build/fio"
+            f"SPDK's fio plugin '{engine}' is not in {place}: build SPDK with ./configure --with-fio=<fio's sources, "
+            f"of the installed version>, and set {VARIABLE}=<spdk>/build/fio"
         )
     if engine == "spdk_nvme" and _huge_pages() == 0:
         return "spdk_nvme needs huge pages and there are none: sysctl vm.nr_hugepages=512, or ioengine = 'spdk_bdev'"

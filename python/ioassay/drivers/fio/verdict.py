@@ -77,11 +77,11 @@ def _unpolled(done: Sequence[Job], asked: Sequence[Section], outcome: Outcome) -
     """EOPNOTSUPP for the first request of jobs that poll: the kernel's word for a path without polled queues.
 
     A file system says so by lacking `iopoll` (io_uring's io_rw_init_file), as FUSE does; a device by having no polled
-    queue. A job that did I/O before failed for another reason.
+    queue. A job that moved data before failed for another reason; the refused request itself fio counts as one.
     """
     polled = {section.title for section in asked if section.polled}
     failed = [job for job in done if job.error]
-    if outcome.timed_out or not failed or any(job.error != errno.EOPNOTSUPP or job.ios for job in failed):
+    if outcome.timed_out or not failed or any(job.error != errno.EOPNOTSUPP or _moved(job) for job in failed):
         return ""
     if not all(job.name in polled for job in failed):
         return ""
@@ -89,6 +89,10 @@ def _unpolled(done: Sequence[Job], asked: Sequence[Section], outcome: Outcome) -
         "the path to the target cannot be polled for completions (hipri): the kernel says EOPNOTSUPP to the first "
         "request. It takes a file system and a device that can, such as XFS on NVMe with nvme.poll_queues=4; or hipri=0"
     )
+
+
+def _moved(job: Job) -> int:
+    return sum(direction.bytes for direction in job.directions.values())
 
 
 def _ended_badly(outcome: Outcome, messages: str) -> str:
