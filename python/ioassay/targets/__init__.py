@@ -19,6 +19,7 @@ TARGETS: dict[str, str] = {
     "folder": "ioassay.targets.folder:FolderTarget",
     "device": "ioassay.targets.device:DeviceTarget",
     "virtual": "ioassay.targets.virtual:VirtualTarget",
+    "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
 }
 
 

@@ -1,0 +1,352 @@
+"""The target of NVMeVirt on machines that are made up: commands and system files are fakes, its drive a loop device.
+
+That a real kernel loads it cannot be tested where kernels load no modules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.errors import RunError, SafetyRefusal, StudyError, ToolError
+from ioassay.process import Captured
+from ioassay.roles import NOTHING, WRITE, Consent, Trial
+from ioassay.targets import claims, nvmevirt, reserved, signatures, target
+from ioassay.targets.nvmevirt import NvmevirtTarget
+
+from .conftest import MIB, make_ext4
+
+GIB = 2**30
+TRIAL = Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)
+BOOT_LINE = "BOOT_IMAGE=/vmlinuz ro memmap=512M$1G isolcpus=2,3 quiet"
+IOMEM = """\
+00000000-00000fff : Reserved
+00001000-3fffffff : System RAM
+  02000000-02ffffff : Kernel code
+40000000-5fffffff : Reserved
+60000000-7fffffff : System RAM
+fed00000-fed003ff : PNP0103:00
+"""
+CREATED = "[   12.5] NVMeVirt: Virtual NVMe device created"
+
+
+@dataclass
+class Machine:
+    """A machine whose kernel loads modules: what it was asked, and what it has."""
+
+    root: Path
+    disk: Path | None = None
+    """Appears as nvme1n1 when the module is loaded."""
+    model: str = "CSL_Virt_MN_01"
+    says: Sequence[str] = (CREATED,)
+    refuses: dict[str, str] = field(default_factory=dict)
+    asked: list[list[str]] = field(default_factory=list)
+    log: list[str] = field(default_factory=lambda: ["[    0.0] Linux"])
+
+    def __post_init__(self) -> None:
+        for name, text in {
+            "proc/iomem": IOMEM,
+            "proc/cmdline": BOOT_LINE + "\n",
+            "proc/modules": "nvme 49152 0 - Live 0x0\n",
+            "proc/swaps": "Filename Type Size Used Priority\n",
+            "proc/self/mountinfo": "",
+            "sys/devices/system/cpu/online": "0-3\n",
+            "sys/devices/system/cpu/isolated": "2-3\n",
+        }.items():
+            self.write(name, text)
+        self.write("module/nvmev.ko", "")
+        (self.root / "dev").mkdir()
+        (self.root / "sys/block").mkdir()
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def capture(self, argv: Sequence[str]) -> Captured:
+        self.asked.append(list(argv))
+        program = argv[0]
+        if program in self.refuses:
+            return Captured(1, "", self.refuses[program], False)
+        if program == "insmod":
+            self.loaded()
+        elif program == "rmmod":
+            self.unloaded()
+        return Captured(0, "\n".join(self.log) + "\n" if program == "dmesg" else "", "", False)
+
+    def loaded(self) -> None:
+        self.write("proc/modules", "nvmev 81920 0 - Live 0x0\nnvme 49152 0 - Live 0x0\n")
+        self.log += self.says
+        if self.disk is not None:
+            self.appear("nvme1n1", self.disk)
+
+    def appear(self, name: str, disk: Path) -> None:
+        status = disk.stat()
+        size = int(Path("/sys/block", disk.name, "size").read_text())
+        folder = f"sys/devices/{name}"
+        number = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        self.write(f"{folder}/dev", number)
+        self.write(f"{folder}/size", str(size))
+        self.write(f"{folder}/device/model", f"{self.model}    \n")
+        (self.root / "sys/block" / name).symlink_to(self.root / folder)
+        (self.root / "dev" / name).symlink_to(disk)
+
+    def unloaded(self) -> None:
+        self.write("proc/modules", "nvme 49152 0 - Live 0x0\n")
+        for name in ("sys/block/nvme1n1", "dev/nvme1n1"):
+            (self.root / name).unlink(missing_ok=True)
+
+    def programs(self) -> list[str]:
+        return [argv[0] for argv in self.asked if argv[0] != "dmesg"]
+
+    def target(self, *consented: str, **settings: Any) -> NvmevirtTarget:
+        spec = {"kind": "nvmevirt", "module": str(self.root / "module/nvmev.ko"), "memmap_start": "1GiB"}
+        spec |= {"memmap_size": "512MiB", "cpus": [2, 3], **settings}
+        return NvmevirtTarget(spec, Consent(consented), root=self.root, capture=self.capture)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvmevirt, "_APPEARS_S", 0.2)
+    monkeypatch.setattr(nvmevirt, "_FREE_S", 0.2)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+# Before anything is loaded
+
+
+def test_a_machine_that_was_booted_for_it_is_good(machine: Machine) -> None:
+    assert list(machine.target().inspect(WRITE)) == []
+    assert list(machine.target().inspect(NOTHING)) == []
+    assert machine.asked == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "said"),
+    [
+        ({"module": "/nowhere/nvmev.ko"}, "target.module", "is no file; wanted the nvmev.ko"),
+        ({"memmap_size": "1MiB"}, "target.memmap_size", "1048576"),
+        ({"memmap_start": "soon"}, "target.memmap_start", "soon"),
+        ({"cpus": [2]}, "target.cpus", "2"),
+        ({"cpus": [2, 2]}, "target.cpus", "each once"),
+        ({"cpus": [2, 7]}, "target.cpus", "7: no such processor is on"),
+        ({"path": "/dev/sda"}, "target.path", "unknown key"),
+        ({"memmap_size": "1GiB"}, "target.memmap_start", r"wanted memmap=1G\$1G at boot; found memmap=512M\$1G"),
+        ({"memmap_start": "512MiB"}, "target.memmap_start", r"wanted memmap=512M\$512M at boot"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(machine: Machine, settings: dict[str, Any], key: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said) as found:
+        machine.target(**settings).inspect(WRITE)
+    assert found.value.key == key
+    assert machine.asked == []
+
+
+@pytest.mark.parametrize(
+    ("boot_line", "iomem", "said"),
+    [
+        ("ro quiet", IOMEM, r"not told to leave this memory alone: wanted memmap=512M\$1G at boot; add it"),
+        ("ro memmap=512M", IOMEM, r"found memmap=512M, whose \$ the boot loader took for its own"),
+        (BOOT_LINE, IOMEM.replace("40000000-5fffffff : Reserved", "40000000-5fffffff : System RAM"), "has System RAM"),
+        (BOOT_LINE, "00000000-00000000 : Reserved\n", "has nothing there"),
+        (BOOT_LINE, IOMEM.replace("5fffffff : Reserved", "4fffffff : Reserved"), "has Reserved there"),
+    ],
+)
+def test_memory_that_is_not_reserved_is_not_taken(machine: Machine, boot_line: str, iomem: str, said: str) -> None:
+    machine.write("proc/cmdline", boot_line)
+    machine.write("proc/iomem", iomem)
+    with pytest.raises(StudyError, match=said):
+        machine.target().inspect(WRITE)
+
+
+def test_boot_lines_are_read_as_the_kernel_reads_them(machine: Machine) -> None:
+    machine.write("proc/cmdline", "memmap=0x10M$0x40000000,1K$4096 memmap=2G memmap=1G@3G memmap=x$y root=/dev/sda")
+    assert list(reserved.told(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
+
+
+def test_processors_that_others_use_are_a_warning_with_the_boot_line(machine: Machine) -> None:
+    machine.write("sys/devices/system/cpu/isolated", "3\n")
+    (warning,) = machine.target().inspect(WRITE)
+    assert warning.code == "processors-not-isolated"
+    assert "processor 2" in warning.text and "isolcpus=2,3" in warning.text
+
+
+def test_a_module_that_somebody_else_loaded_is_left_as_it_is(machine: Machine) -> None:
+    machine.loaded()
+    with pytest.raises(SafetyRefusal, match="loaded already, by somebody else: refused"):
+        machine.target().inspect(WRITE)
+    with pytest.raises(SafetyRefusal, match="rmmod nvmev"), machine.target().load(TRIAL):
+        pass
+    assert machine.asked == []
+
+
+def test_a_kernel_without_modules_is_told(machine: Machine) -> None:
+    (machine.root / "proc/modules").unlink()
+    with pytest.raises(StudyError, match="loads no modules"):
+        machine.target().inspect(WRITE)
+
+
+def test_on_this_machine_it_says_what_is_missing(tmp_path: Path) -> None:
+    spec = {"kind": "nvmevirt", "module": str(tmp_path / "nvmev.ko"), "memmap_start": "1GiB", "memmap_size": "64MiB"}
+    with pytest.raises(StudyError, match="is no file|takes root"):
+        target({**spec, "cpus": [0, 1]}, Consent()).inspect(WRITE)
+
+
+# Loading
+
+
+@pytest.mark.root
+def test_the_drive_that_appears_is_filled_claimed_and_gone_after(machine: Machine, loop_device: Callable) -> None:
+    machine.disk = loop_device(8 * MIB)
+    made = machine.target()
+    with made.load(TRIAL) as load:
+        assert load.path == machine.root / "dev/nvme1n1"
+        assert (load.kind, load.size_bytes, load.read_only) == ("device", 8 * MIB, False)
+        assert signatures.content(machine.disk).blank == 0
+        with pytest.raises(OSError, match="busy"):
+            os.open(machine.disk, os.O_RDONLY | os.O_EXCL)
+    made.close()
+    assert claims.held() == []
+    options = ["memmap_start=1073741824", "memmap_size=536870912", "cpus=2,3"]
+    assert [argv for argv in machine.asked if argv[0] != "dmesg"] == [
+        ["insmod", str(machine.root / "module/nvmev.ko"), *options],
+        ["rmmod", "nvmev"],
+    ]
+
+
+@pytest.mark.root
+def test_an_error_in_a_trial_unloads_it_too_and_the_next_has_it_again(machine: Machine, loop_device: Callable) -> None:
+    machine.disk = loop_device(4 * MIB)
+    made = machine.target(prepare="none")
+    with pytest.raises(ZeroDivisionError), made.load(TRIAL):
+        raise ZeroDivisionError
+    with made.load(TRIAL):
+        pass
+    assert machine.programs() == ["insmod", "rmmod"] * 2
+    assert claims.held() == []
+
+
+@pytest.mark.root
+def test_another_drive_that_appears_meanwhile_is_not_touched(machine: Machine, loop_device: Callable) -> None:
+    machine.disk, machine.model = loop_device(4 * MIB), "Somebody's SSD"
+    with pytest.raises(ToolError, match="made no drive within"), machine.target().load(TRIAL):
+        pass
+    assert not any(machine.disk.read_bytes())
+    assert machine.programs() == ["insmod", "rmmod"]
+
+
+@pytest.mark.root
+def test_a_drive_that_was_there_before_is_not_taken_for_the_modules(machine: Machine, loop_device: Callable) -> None:
+    there = loop_device(4 * MIB)
+    machine.appear("nvme0n1", there)
+    with pytest.raises(ToolError, match="made no drive within"), machine.target().load(TRIAL):
+        pass
+    assert not any(there.read_bytes())
+
+
+@pytest.mark.root
+def test_a_drive_that_does_not_fit_its_memory_is_not_touched(machine: Machine, loop_device: Callable) -> None:
+    machine.write("proc/cmdline", "memmap=2M$1G")
+    machine.disk = loop_device(4 * MIB)
+    with (
+        pytest.raises(ToolError, match="not its drive, and not touched"),
+        machine.target(memmap_size="2MiB").load(TRIAL),
+    ):
+        pass
+    assert not any(machine.disk.read_bytes())
+    assert machine.programs() == ["insmod", "rmmod"]
+
+
+@pytest.mark.root
+def test_a_log_that_does_not_name_the_drive_is_an_error(machine: Machine, loop_device: Callable) -> None:
+    machine.disk, machine.says = loop_device(4 * MIB), ("[   12.0] NVMeVirt: something else",)
+    machine.log.append(CREATED)  # of an earlier time
+    with pytest.raises(ToolError, match="did not say in the kernel's log.*something else"):
+        machine.target().load(TRIAL).__enter__()
+    assert machine.programs() == ["insmod", "rmmod"]
+
+
+@pytest.mark.root
+def test_memory_that_holds_a_file_system_is_kept_unless_its_loss_is_consented_to(
+    machine: Machine, loop_device: Callable
+) -> None:
+    machine.disk = loop_device(8 * MIB)
+    make_ext4(machine.disk)
+    with pytest.raises(SafetyRefusal, match=r"holds ext4.*from when it was last loaded(.|\n)*--destroy-data"):
+        machine.target().load(TRIAL).__enter__()
+    assert machine.programs() == ["insmod", "rmmod"]
+    with machine.target("nvme1n1").load(TRIAL) as load:
+        assert load.size_bytes == 8 * MIB
+
+
+@pytest.mark.root
+def test_a_drive_in_use_is_not_taken_from_its_user(machine: Machine, loop_device: Callable) -> None:
+    machine.disk = loop_device(4 * MIB)
+    said = "stays loaded: .*held by the kernel or another program.*rmmod nvmev"
+    with pytest.raises(RunError, match=said), machine.target(prepare="none").load(TRIAL):
+        (number,) = claims.held()
+        claims.give_back(number)
+        user = os.open(machine.disk, os.O_RDONLY | os.O_EXCL)
+        claims._held[number] = (os.open("/dev/null", os.O_RDONLY), 1)
+    os.close(user)
+    assert machine.programs() == ["insmod"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("insmod: ERROR: could not insert module nvmev.ko: Invalid module format", "built for another kernel"),
+        ("insmod: ERROR: could not insert module nvmev.ko: Key was rejected by service", "only signed modules"),
+        ("insmod: ERROR: could not insert module nvmev.ko: Input/output error", "Input/output error"),
+        ("insmod: ERROR: could not insert module nvmev.ko: File exists", "loaded already"),
+    ],
+)
+def test_a_module_that_is_refused_says_why_and_nothing_is_unloaded(machine: Machine, error: str, said: str) -> None:
+    machine.refuses["insmod"] = error
+    with pytest.raises(ToolError, match=said), machine.target().load(TRIAL):
+        pass
+    assert machine.programs() == ["insmod"]
+
+
+@pytest.mark.root
+def test_a_module_that_the_kernel_keeps_ends_the_run(machine: Machine, loop_device: Callable) -> None:
+    machine.disk = loop_device(4 * MIB)
+    machine.refuses["rmmod"] = "rmmod: ERROR: Module nvmev is in use"
+    said = "stays loaded: rmmod: ERROR: Module nvmev is in use"
+    with pytest.raises(RunError, match=said), machine.target(prepare="none").load(TRIAL):
+        pass
+
+
+def test_a_log_that_cannot_be_read_loads_nothing(machine: Machine) -> None:
+    machine.refuses["dmesg"] = "dmesg: read kernel buffer failed: Operation not permitted"
+    with pytest.raises(ToolError, match="log cannot be read"), machine.target().load(TRIAL):
+        pass
+    assert machine.programs() == []
+
+
+@pytest.mark.root
+def test_a_log_without_times_and_one_that_lost_its_beginning_are_read(machine: Machine, loop_device: Callable) -> None:
+    machine.disk, machine.log = loop_device(4 * MIB), [CREATED]
+    with machine.target(prepare="none").load(TRIAL):
+        assert machine.log == [CREATED, CREATED]
+    machine.log = ["[    9.0] a", "[   10.0] b"]
+
+    def rotating(argv: Sequence[str]) -> Captured:
+        done = machine.capture(argv)
+        if argv[0] == "insmod":
+            del machine.log[0]
+        return done
+
+    made = machine.target(prepare="none")
+    made._capture = rotating
+    with made.load(TRIAL) as load:
+        assert load.size_bytes == 4 * MIB
