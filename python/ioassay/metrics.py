@@ -170,6 +170,7 @@ _RULES: tuple[_Rule, ...] = (
         ("cache_hit_ratio", "", "higher", "Hits of the block cache", _share),
     )),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
+    _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ioassay import living
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.roles import READ, WRITE, Consent, Trial
 from ioassay.targets import target
 
@@ -64,8 +64,16 @@ def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], key: str, s
 
 
 def test_a_device_lies_on_the_file() -> None:
-    with pytest.raises(StudyError, match="wanted 'fuse' among them|takes root"):
+    with pytest.raises(StudyError, match="wanted 'fuse' among them"):
         made(form="device", ways=["nbd"]).inspect(READ)
+
+
+def test_without_root_trials_on_a_folder_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (told,) = made(form="folder").inspect(WRITE)
+    assert told.code == "will-be-skipped"
+    with pytest.raises(ConditionError, match="takes root"), made(form="folder").load(TRIAL):
+        pass
 
 
 @root

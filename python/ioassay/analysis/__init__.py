@@ -14,6 +14,7 @@ ANALYSES: dict[str, str] = {
     "verdict": "ioassay.analysis.verdict",
     "drive": "ioassay.analysis.drive",
     "accountings": "ioassay.analysis.accountings",
+    "database": "ioassay.analysis.database",
     "describe": "ioassay.analysis.describe",
     "stability": "ioassay.analysis.stability",
     "effect": "ioassay.analysis.effect",

@@ -57,6 +57,21 @@ def rates_of(study: str) -> Rates | None:
     return Rates(table["source"], tuple(table["tests"]), disks, tuple(table["reading"]))
 
 
+@dataclass(frozen=True)
+class Loads:
+    """What one source published of a database's loads, operations a second, and how to read it."""
+
+    source: str
+    rates: Mapping[str, float]
+    reading: tuple[str, ...]
+
+
+def loads_of(study: str) -> Loads | None:
+    """Published loads of the study called so; None for none."""
+    table = next((table for table in _tables() if study in table["studies"] and "loads" in table), None)
+    return None if table is None else Loads(table["source"], table["loads"], tuple(table["reading"]))
+
+
 def _claims(table: Mapping[str, Any]) -> Claims:
     cases = {name: trace for trace in table["trace"] for name in trace["of"]}
     return Claims(

@@ -23,7 +23,7 @@ from ioassay import device
 from ioassay.blockdev import ROOT
 from ioassay.device import control, numbers
 from ioassay.device import options as described
-from ioassay.errors import InputError, StudyError, ToolError, UsageError
+from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.partner import Partner
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
@@ -80,16 +80,19 @@ class VirtualTarget:
             raise StudyError(f"is '{self._settings.model}', wanted {known}", key="target.model")
 
     def inspect(self, access: str) -> Sequence[Warning_]:
-        """Whether it can be made here. StudyError: no root for a loop device, no FUSE, no way to it."""
+        """Whether it can be made here: a warning where there is no root for a loop device. StudyError: no FUSE."""
         if access == NOTHING and self._settings.form == "file":
             return ()
-        if self._settings.form != "file" and os.geteuid():
-            raise StudyError(f"is '{self._settings.form}', which takes root; wanted 'file'", key="target.form")
         if "fuse" in self._settings.ways and not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise StudyError("has 'fuse', and /dev/fuse cannot be used here", key="target.ways")
         if self._settings.form != "file" and "fuse" not in self._settings.ways:
             raise StudyError(f"a {self._settings.form} lies on the file; wanted 'fuse' among them", key="target.ways")
-        return ()
+        return (Warning_("will-be-skipped", text, "run as root"),) if (text := self._missing()) else ()
+
+    def _missing(self) -> str:
+        """What a trial would be skipped for."""
+        form = self._settings.form
+        return f"a virtual drive as a {form} takes root, for its loop device" if form != "file" and os.geteuid() else ""
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Nothing to make before a trial."""
@@ -97,7 +100,9 @@ class VirtualTarget:
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
-        """A new drive; ToolError when it cannot be served."""
+        """A new drive; ToolError when it cannot be served, ConditionError when that takes root."""
+        if missing := self._missing():
+            raise ConditionError(missing)
         with ExitStack() as stack:
             folder = stack.enter_context(layers.folder("ioassay-drive-"))
             server, told = stack.enter_context(_served(self._argv(folder)))

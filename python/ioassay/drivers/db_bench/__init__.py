@@ -49,8 +49,14 @@ class DbBench:
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point; StudyError names the parameter. Flags are known after `configure`."""
         settings.read(params, self._offer)
-        if (kind := target.get("kind", "null")) != "folder":
-            raise StudyError(f"is '{kind}'; db_bench makes a database in a folder: wanted 'folder'", key="target.kind")
+        if (kind := target.get("kind", "null")) == "virtual":
+            if (form := target.get("form", "file")) != "folder":
+                raise StudyError(
+                    f"is '{form}'; db_bench makes a database in a folder: wanted 'folder'", key="target.form"
+                )
+        elif kind != "folder":
+            wanted = "wanted 'folder', or 'virtual' with form = 'folder'"
+            raise StudyError(f"is '{kind}'; db_bench makes a database in a folder: {wanted}", key="target.kind")
         return ()
 
     def access(self, params: Mapping[str, Any]) -> str:

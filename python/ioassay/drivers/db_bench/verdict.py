@@ -62,6 +62,9 @@ def _found_counts(wanted: Settings, measured: Mapping[str, float]) -> list[Warni
             remedy = "name a benchmark that fills the database in prepare, such as 'fillseq'"
             told.append(Warning_("keys-not-found", f"{text}: nothing filled the database before", remedy))
         elif filled[-1] == "fillrandom" and abs(share - _drawn(threads)) < _CHANCE:
+            text = (
+                f"{name} found about {_drawn(threads):.0%} of the keys that it asked for"  # the same of each repetition
+            )
             why = f"fillrandom draws {_times(threads)}as many keys as there are, and some of them again, "
             remedy = "fillseq and filluniquerandom write every key"
             told.append(Warning_("keys-not-found", f"{text}: {why}which gives {_drawn(threads):.2%} of them", remedy))

@@ -117,11 +117,15 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
 
 
 def _subject(records: RecordSet, study: Mapping[str, Any], spec: FigureSpec) -> tuple[RecordSet, Mapping[str, Any]]:
-    """What the figure is of: the run itself, or its passes as if each were a trial."""
+    """What the figure is of: the run itself, or its passes or loads as if each were a trial."""
     if spec.of == "trials":
         return records, study
-    from ioassay.analysis import passes
+    from ioassay.analysis import loads, passes
 
+    if spec.of == "loads":
+        if (of_loads := loads.expanded(records, study)) is None:
+            raise NoData(f"no trial of the study '{study['name']}' measured a load of a database")
+        return of_loads.records, of_loads.study
     made = passes.expanded(records, study)
     if made is None:
         raise NoData(_without_passes(records, study))

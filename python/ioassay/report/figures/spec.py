@@ -26,7 +26,8 @@ class NoData(IoassayError):
 class FigureSpec(BaseModel):
     """Keys of every figure. `where` keeps the trials whose factors have these levels.
 
-    `of` says what a mark is made of: the study's trials, or each pass that a trial timed (`analysis.passes`).
+    `of` says what a mark is made of: the study's trials, each pass that a trial timed
+    (`analysis.passes`), or each load of a database (`analysis.loads`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,7 +35,7 @@ class FigureSpec(BaseModel):
     name: Annotated[str, Field(pattern=r"^[\w-]+$")]
     title: str = ""
     where: dict[str, Level] = Field(default_factory=dict)
-    of: Literal["trials", "passes"] = "trials"
+    of: Literal["trials", "passes", "loads"] = "trials"
     width: Annotated[int, Field(ge=200, le=2000)] = 640
     height: Annotated[int, Field(ge=120, le=2000)] = 360
 

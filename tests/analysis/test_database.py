@@ -1,0 +1,82 @@
+"""Loads of a database: means with published ones beside, bytes on their way to the drive, keys that were not found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ioassay.analysis import database, loads
+from ioassay.analysis.finding import Finding
+
+LOADS = "fillseq,fillrandom,readrandom[X2]"
+
+
+def asked(lab: Any, name: str = "mine", driver: str = "db_bench") -> dict[str, Any]:
+    factors = {"compression_type": ["none", "snappy"]}
+    return lab.study(name, driver=driver, factors=factors, responses=["fillseq.ops_rate"], params={"benchmarks": LOADS})
+
+
+def measured(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+    packed = point["compression_type"] == "snappy"
+    return {
+        "readrandom.ops_rate": 50e3,
+        "readrandom.found": 0.63 + 0.002 * repetition,
+        "fillseq.ops_rate": (200e3 if packed else 100e3) + 2e3 * repetition,
+        "fillrandom.ops_rate": 80e3,
+        "rocksdb.user_bytes": 100e6,
+        "drive.write.bytes": 50e6 if packed else 150e6,
+    }
+
+
+def found(lab: Any, study: Mapping[str, Any], measure: Any = measured) -> list[Finding]:
+    return database.analyse(lab.records(lab.run(study, measure, 3)), study)
+
+
+def test_the_loads_are_told_in_their_order_as_means(lab: Any) -> None:
+    told = found(lab, asked(lab))[0]
+    assert told.tables[0].columns == ["condition", "fillseq", "fillrandom", "readrandom"]
+    assert told.tables[0].rows == [
+        ["compression_type=none", 102e3, 80e3, 50e3],
+        ["compression_type=snappy", 202e3, 80e3, 50e3],
+    ]
+    assert "fillseq 102 to 202, fillrandom 80, readrandom 50" in told.statement
+    assert told.caveats == []
+
+
+def test_published_loads_stand_beside_with_their_source(lab: Any) -> None:
+    told = found(lab, asked(lab, "rocksdb"))[0]
+    assert told.tables[0].rows[-1] == ["published", 295222, 181504, 102904]
+    assert "632,563" in " ".join(told.caveats)
+
+
+def test_what_reached_the_drive_is_set_against_what_users_wrote(lab: Any) -> None:
+    told = found(lab, asked(lab))[1]
+    assert told.statement == "The drive was asked to write 0.50 to 1.50 times what users wrote."
+
+
+def test_without_a_drive_that_counts_nothing_is_said_of_it(lab: Any) -> None:
+    def elsewhere(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        return {name: value for name, value in measured(point, repetition).items() if not name.startswith("drive.")}
+
+    assert [one.response for one in found(lab, asked(lab), elsewhere)] == ["", "readrandom.found"]
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.6325, "info"), (0.4, "warning")])
+def test_keys_that_are_drawn_again_are_explained_and_others_are_not(lab: Any, share: float, severity: str) -> None:
+    told = found(lab, asked(lab), lambda point, repetition: {**measured(point, repetition), "readrandom.found": share})
+    assert told[-1].severity == severity
+    assert ("Nothing was lost" in told[-1].statement) == (severity == "info")
+
+
+def test_other_drivers_have_no_such_finding(lab: Any) -> None:
+    assert found(lab, asked(lab, driver="fio")) == []
+
+
+def test_each_load_is_a_trial_for_figures(lab: Any) -> None:
+    study = asked(lab)
+    made = loads.expanded(lab.records(lab.run(study, measured, 3)), study)
+    assert made is not None
+    assert made.study["factors"]["load"] == ["fillseq", "fillrandom", "readrandom"]
+    assert made.records.trials.height == 2 * 3 * 3

@@ -1,0 +1,32 @@
+"""The study `rocksdb`, as a user runs it, on a virtual drive."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.rocksdb
+@pytest.mark.root
+@pytest.mark.slow
+def test_the_four_loads_are_measured_on_a_drive_that_counts(tmp_path: Path) -> None:
+    words = ("run", "rocksdb", "--scale", "quick", "--repetitions", "1", "--set", "num=20000", "--json")
+    narrowed = ("--factor", "target.policy=none", "--set", "write_buffer_size=262144", "--set", "target.size=256MiB")
+    done = subprocess.run(
+        [sys.executable, "-m", "ioassay", *words, *narrowed], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    findings = [one for one in result["findings"] if one["question"] == "database"]
+    assert [one["response"] for one in findings] == ["", "drive.write.bytes", "readrandom.found"]
+    columns = ["condition", "fillseq", "readseq", "fillrandom", "readrandom"]
+    assert findings[0]["tables"][0]["columns"] == columns
+    assert findings[2]["severity"] == "info"
+    codes = [warning["code"] for warning in result["warnings"]]
+    assert codes.count("keys-not-found") == 1  # once for all trials
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "report" / "figures" / "rocksdb_loads.svg").stat().st_size > 5000
