@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,3 +121,26 @@ def test_a_dropped_recorder_ends(tmp_path: Path) -> None:
         assert time.monotonic() < deadline_s, "the thread that writes is still there"
         time.sleep(0.01)
     assert bpf_descriptors() == 0
+
+
+SYNCED = """
+import os
+descriptor = os.open("mounted/file", os.O_RDWR | os.O_CREAT)
+for number in range(200):
+    os.pwrite(descriptor, b"x" * 4096, number * 4096)
+    os.fsync(descriptor)
+"""
+
+
+@pytest.mark.root
+def test_a_request_that_flushes_around_its_data_is_one(watch: Any, loop_device: Any, tmp_path: Path) -> None:
+    """A disk with a volatile cache and without FUA: the journal's requests complete twice."""
+    disk, place = loop_device(64 << 20), tmp_path / "mounted"
+    place.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(disk)], check=True)
+    subprocess.run(["mount", str(disk), str(place)], check=True)
+    try:
+        seen = watch("block", sys.executable, "-c", SYNCED)  # which refuses completions without a start
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert seen.health["unmatched"] == 0

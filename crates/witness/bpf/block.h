@@ -176,13 +176,21 @@ int block_issue(u64 *ctx) {
     return 0;
 }
 
+/* Whether the request has completed before: one that flushes first or last does so after its data, and again at its
+ * end, and then its flags do not tell any more. Its entry is as old as it is; a new request's would be older. */
+INLINE int again(struct request *rq) {
+    u64 key = (u64)rq;
+    struct inflight *entry = map_lookup(&inflight, &key);
+    return entry && rq->start_time_ns <= (entry->dispatched_ns ? entry->dispatched_ns : entry->start_ns);
+}
+
 /* A completion without an entry is that of a request which began before the trace, or whose start was not seen. */
 INLINE void unmatched(struct request *rq) {
     /* The kernel's own flushes are never started, and one that flushes before or after its data completes twice. */
     u32 flushes = OP_OF(rq->cmd_flags) == REQ_OP_FLUSH || rq->cmd_flags >> (REQ_PREFLUSH_BIT - 1) & 3;
     u32 when = ATTACHED_NS;
     u64 *attached_ns = map_lookup(&health, &when);
-    if (!flushes && attached_ns && *attached_ns && rq->start_time_ns > *attached_ns)
+    if (!flushes && attached_ns && *attached_ns && rq->start_time_ns > *attached_ns && !again(rq))
         count(UNMATCHED);
 }
 
