@@ -12,6 +12,7 @@ from ioassay.analysis.drive import analyse
 from ioassay.analysis.everything import analyse_study
 from ioassay.analysis.verdict import judged_claims
 from ioassay.analysis.witnessed.drive import counts, set_against
+from ioassay.analysis.witnessed.judge import judge
 from ioassay.analysis.witnessed.outcome import Verdict
 from ioassay.observation import Observation
 from ioassay.record import Claim, RecordSet
@@ -45,6 +46,7 @@ def after(category: str, reason: str, own: Claim, counted: int) -> tuple[str, st
 @pytest.mark.parametrize(
     ("category", "reason"),
     [
+        ("UNSUBSTANTIATED", "PAST-THE-KERNEL"),
         ("UNSUBSTANTIATED", "NOTHING-SEEN"),
         ("UNSUBSTANTIATED", "NO-DEVICE-IO"),
         ("CONFIRMED-CACHED", "NO-DEVICE-IO"),
@@ -60,7 +62,7 @@ def test_what_only_the_drive_saw_is_confirmed_by_the_drive(category: str, reason
     "kept",
     [
         ("CONFIRMED", "BY-TOTALS"),
-        ("CONTRADICTED", "FEWER-SEEN"),
+        ("CONTRADICTED", "OTHER-TIME"),
         ("PERTURBED", "PROBE-EFFECT"),
         ("UNSUBSTANTIATED", "NULL-ENGINE"),
         ("INCOMPLETE", "STONEWALLED"),
@@ -69,6 +71,20 @@ def test_what_only_the_drive_saw_is_confirmed_by_the_drive(category: str, reason
 )
 def test_agreement_of_the_drive_mends_no_other_verdict(kept: tuple[str, str]) -> None:
     assert after(*kept, claim(), SIZE) == kept
+
+
+@pytest.mark.parametrize(("evidence", "category"), [("process", "CONFIRMED"), ("files", "CONTRADICTED")])
+def test_the_drive_outweighs_totals_and_not_the_claims_own_files(evidence: str, category: str) -> None:
+    fewer = Verdict("CONTRADICTED", "FEWER-SEEN", "", {"evidence": evidence}, claim("libaio"))
+    [found] = set_against([fewer], counts(drive(SIZE)))
+    assert found.category == category
+
+
+def test_without_a_drive_that_counts_engines_past_the_kernel_are_unsubstantiated() -> None:
+    nothing = Observation("bpf", "block", ("counters", "block", "uring"), held_ns=1, ended_ns=4 * 10**9)
+    [found] = judge([claim("/opt/spdk/build/fio/spdk_bdev")], nothing)
+    assert (found.category, found.reason) == ("UNSUBSTANTIATED", "PAST-THE-KERNEL")
+    assert "spdk_bdev" in found.explanation
 
 
 @pytest.mark.parametrize("engine", ["nbd", "/opt/spdk/build/fio/spdk_bdev"])

@@ -212,3 +212,8 @@ def test_unified_reporting_is_a_total() -> None:
     document = {"fio version": "fio-3.33", "jobs": [{"jobname": "a", "mixed": entry}]}
     found = merge.metrics(parse_json(json.dumps(document, indent=1)).jobs)
     assert found["total.bw"] == 8192
+
+
+def test_results_begin_in_the_middle_of_a_line_where_messages_were_lost(golden: Any) -> None:
+    text = "fio: io_u error on file /drive: Operation not" + golden.text("write").lstrip()
+    assert parse_json(text).jobs == parse_json(golden.text("write")).jobs

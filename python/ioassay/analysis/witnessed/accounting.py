@@ -213,7 +213,7 @@ def _loose(
     skipped = {"ramp", "layout", "stonewalled", "pre-read"} & set(claim.unreported)
     spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
     longest_s = max(spans, default=0.0)
-    numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds))
+    numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen))
     if skipped:
         notes.append(f"Its interval was not judged: what was seen includes {' and '.join(sorted(skipped))}.")
     elif seconds < longest_s / 2 and longest_s <= seconds + numbers["allowed_seconds"]:
@@ -233,6 +233,13 @@ def _loose(
             "the last: its clock also ran while it did no I/O (start, pauses, synchronisation)."
         )
     return faults, notes, numbers
+
+
+def _in_flight_s(claim: Claim, seconds: float, seen: Seen) -> float:
+    """How much later than the tool's clock its last requests may end, which were in flight when it stopped."""
+    if claim.engine not in ("libaio", "io_uring"):
+        return 0.0
+    return min(seen.calls.max_ns * _NS, tolerance.of("in_flight_share") * seconds)
 
 
 def _rate_told(seen_s: float, claimed_s: float) -> str:

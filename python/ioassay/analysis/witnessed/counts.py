@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from ioassay.analysis.witnessed import tolerance
 from ioassay.analysis.witnessed.amounts import amount, apart, how_to_tell, percent, seen_amount
+from ioassay.analysis.witnessed.drive import PAST_THE_KERNEL
 from ioassay.analysis.witnessed.evidence import MAPPED, NOTHING, Device, Seen, unwatched
 from ioassay.analysis.witnessed.matching import Group
 from ioassay.analysis.witnessed.outcome import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
@@ -95,6 +97,8 @@ def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, obser
     engine = group.claims[0].engine
     if engine in _WITHOUT_DATA:
         return [_null(want, engine)]
+    if PurePath(engine).name in PAST_THE_KERNEL:
+        return [_past(want, PurePath(engine).name)]
     hidden = unwatched(engine, observation.layers)
     if hidden or seen.source == NOTHING:
         return _by_device(group, want, device, hidden or "no calls were watched", mapped=engine == MAPPED)
@@ -116,6 +120,14 @@ def _null(want: Expected, engine: str) -> Fault:
         f"{amount(want)} were claimed by an engine that does no I/O (null), and the kernel saw none: "
         "the rate is that of the tool alone.",
     )
+
+
+def _past(want: Expected, engine: str) -> Fault:
+    text = (
+        f"{amount(want)} were claimed by an engine that speaks to the drive by itself ({engine}): the kernel sees at "
+        "most its sockets, so only the drive could tell."
+    )
+    return Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", text)
 
 
 def _is_nothing(want: Expected, seen: Seen) -> bool:

@@ -38,11 +38,12 @@ KINDS: Mapping[str, Sequence[str]] = {
 }
 """Kind of claim -> what the drive counts of it."""
 _UNSEEN = {
-    UNSUBSTANTIATED: {"NO-DEVICE-IO", "NOTHING-SEEN"},
+    UNSUBSTANTIATED: {"NO-DEVICE-IO", "NOTHING-SEEN", "PAST-THE-KERNEL"},
     CACHED: {"NO-DEVICE-IO"},
     INCOMPLETE: {
         *("CALLS-NOT-OBSERVED", "DEVICE-NOT-OBSERVED", "BELOW-RESOLUTION", "EVENTS-LOST", "MAPPED", "MORE-SEEN"),
     },
+    CONTRADICTED: {"FEWER-SEEN"},
 }
 """Verdicts whose only reason is that the kernel did not see enough."""
 
@@ -112,9 +113,16 @@ def _set_against(verdict: Verdict, counted: Mapping[str, Count], volumes: Mappin
     return _agreed(found, claimed, count)
 
 
+def _is_unseen(verdict: Verdict) -> bool:
+    """Whether the kernel only did not see enough; where it followed the claim's own files, it saw all of them."""
+    if verdict.category == CONTRADICTED and verdict.numbers.get("evidence") == "files":
+        return False
+    return verdict.reason in _UNSEEN.get(verdict.category, ())
+
+
 def _agreed(verdict: Verdict, claimed: int, count: Count) -> Verdict:
     told = f"The drive itself counted {_amount(count)}"
-    if verdict.reason not in _UNSEEN.get(verdict.category, ()):
+    if not _is_unseen(verdict):
         return replace(verdict, notes=(*verdict.notes, f"{told}."))
     text = f"{format_size(claimed)} were claimed. The kernel cannot see them on this path. {told}."
     return _judged(verdict, CONFIRMED, BY_DRIVE, text)
@@ -131,7 +139,7 @@ def _fewer(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdic
 
 def _more(verdict: Verdict, claimed: int, count: Count) -> Verdict:
     told = f"The drive itself counted {_amount(count)}, where {format_size(claimed)} were claimed."
-    if verdict.category in TRUE_CLAIMS or verdict.reason in _UNSEEN.get(verdict.category, ()):
+    if verdict.category in TRUE_CLAIMS or _is_unseen(verdict):
         return _judged(verdict, AMPLIFIED, "DRIVE-MORE", told)
     return replace(verdict, notes=(*verdict.notes, told))
 

@@ -94,9 +94,12 @@ def parse_json(text: str, source: str = "fio's output") -> Results:
 
 
 def _documents(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Each JSON object that begins a line and has fio's keys, with where it starts and ends."""
+    """Each JSON object that begins a line and has fio's keys, with where it starts and ends.
+
+    Of many messages fio loses some in the middle of a line; then the object begins there.
+    """
     decoder, position = json.JSONDecoder(), 0
-    for brace in re.finditer(r"^\{", text, re.M):
+    for brace in re.finditer(r'^\{|\{(?=\s*"fio version")', text, re.M):
         if brace.start() < position:
             continue
         try:

@@ -25,13 +25,13 @@ def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
         kept: dict[str, Direction] = {}
         for name, direction in job.directions.items():
             bad = _impossible(direction.latencies)
-            gone |= {f"{name}.{kind}": None for kind in bad}
+            gone |= dict.fromkeys(bad)
             left = {kind: latency for kind, latency in direction.latencies.items() if kind not in bad}
             kept[name] = replace(direction, latencies=left)
         jobs.append(replace(job, directions=kept))
     if not gone:
         return results, []
-    text = f"{', '.join(gone)}: fio's numbers are longer than the requests as a whole took, so they are left out"
+    text = f"fio's {' and '.join(gone)} is longer than requests took as a whole, so it is left out"
     remedy = "use the total latency (lat); with sqthread_poll fio cannot tell submission from completion"
     return replace(results, jobs=jobs), [Warning_("impossible-latency", text, remedy)]
 
