@@ -66,7 +66,8 @@ def _paragraphs(response: str, own: Mapping[str, Sequence[Peak]]) -> tuple[list[
             told += [" ".join([*peak_told.in_brief(one), *peak_told.scaling(one)]) for one in peaks]
             facts += known
         else:
-            told.append(peak_told.shared_statement(response, factor, peaks))
+            many = len(peaks) > peak_told.MOST_PLACES
+            told.append((peak_told.shared_statement if many else peak_told.by_place)(response, factor, peaks))
             facts.append({"response": response, "factor": factor, "slices": known})
     return told, facts
 

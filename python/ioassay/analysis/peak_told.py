@@ -21,6 +21,8 @@ from ioassay.analysis.statistics.saturation import Knee
 from ioassay.analysis.statistics.scalability import FEWEST_LEVELS, USL, Law, preferred
 
 FEW = 5
+MOST_PLACES = 8
+"""Up to so many places are told one by one where they share a sentence."""
 """Below so many repetitions an interval is said to be wide because of them."""
 
 
@@ -307,6 +309,26 @@ def shared_statement(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     told = f"{wording.name(response)} is {word} {wording.listed(parts)} of {len(peaks)} places."
     unclear = sum(isinstance(one.near, NotWorse) and len(one.near.members) > 1 for one in peaks)
     return f"{told} In {unclear} of them another level is as good within noise." if unclear else told
+
+
+def by_place(response: str, factor: str, peaks: Sequence[Peak]) -> str:
+    """Of each place the best level, and whether it can be told from the others."""
+    word = "lowest, which is best" if lower_is_better(response) else "highest"
+    told = "; ".join(f"with {wording.levels(one.part.where())} {_here(one)}" for one in peaks)
+    return f"{wording.name(response)} is {word}, {told}."
+
+
+def _here(one: Peak) -> str:
+    best = level_at(one, one.best)
+    if one.unseen:
+        return f"{best}, though no level can be told from another"
+    near = [index for index in one.near.members if index != one.best] if isinstance(one.near, NotWorse) else None
+    if near is None:
+        return best
+    if not near:
+        return f"{best}, beyond noise"
+    others = wording.listed([level_text(one, index) for index in near], 9)
+    return f"{best}, and {others} {'is' if len(near) == 1 else 'are'} as good within noise"
 
 
 # Caveats

@@ -19,6 +19,8 @@ from ioassay.record import RecordSet
 QUESTION = "peaks"
 COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law")
 _NONE = "–"
+_LONG = 200
+"""Characters of a note that are not said in every row."""
 
 
 def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
@@ -49,12 +51,11 @@ def _rows(records: RecordSet, study: asked.Study) -> list[dict[str, Any]]:
         said = lost.told(missing, study) or ["Nothing was measured."]
         factor = next(iter(asked.factors(study)), "")
         return [{**common, "factor": factor, "where": {}, "best": None, "not_measured": " ".join(said)}]
-    said = lost.told(missing, study)
-    return [
-        {**common, "response": found.response, **_row(one), "not_measured": " ".join(said)}
-        for peaks in found.peaks.values()
-        for one in peaks
-    ]
+    whole = [one for peaks in found.peaks.values() for one in peaks]
+    note = " ".join(lost.told(missing, study))
+    if len(whole) > 1 and len(note) > _LONG:
+        note = "some levels were not measured, see below"  # once in its summary, not in every row
+    return [{**common, "response": found.response, **_row(one), "not_measured": note} for one in whole]
 
 
 def _row(one: Peak) -> dict[str, Any]:
