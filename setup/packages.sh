@@ -15,6 +15,7 @@ wanted_packages='
 clang      clang          BPF programs, which watch what the kernel does; without them only its counters are read
 stress-ng  stress-ng      loads of single subsystems: the driver stress_ng
 db_bench   rocksdb-tools  a database as a load: the driver db_bench
+fusermount3  fuse3        the virtual drive as a file, for users other than root
 '
 # ./check installs these if it can; a test that misses one is skipped with the reason.
 check_packages='

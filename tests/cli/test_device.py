@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 
 COMMAND = [sys.executable, "-m", "ioassay", "device"]
 PATIENCE_S = 60
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 POLICIES = ("none", "fifo", "lru", "clock", "bplru", "fab", "epo", "epo-all", "idle-cold")
 
 
@@ -43,8 +46,8 @@ class Drive:
 
 
 @contextmanager
-def served(folder: Path, *words: str) -> Iterator[Drive]:
-    argv = [*COMMAND, "serve", "--json", *words]
+def served(folder: Path, *words: str, before: Sequence[str] = ()) -> Iterator[Drive]:
+    argv = [*before, *COMMAND, "serve", "--json", *words]
     with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -122,6 +125,13 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
         (("--transport", "nbd:unix:taken", "--size", "1MiB"), "taken"),
         (("--transport", "nbd:tcp:8.8.8.8:1", "--size", "1MiB"), "8.8.8.8"),
         (("--transport", "nbd:unix:a", "--file", "none/b", "--size", "1MiB"), "none/b"),
+        (("--transport", "nbd:unix:a", "--size", "99999999999999999999"), "wanted less than 8 EiB"),
+        (("--transport", "nbd:unix:", "--size", "1MiB"), "transport is 'nbd:unix:', wanted nbd:unix:PATH"),
+        (("--transport", "nbd:tcp:0.0.0.0:1", "--size", "1MiB"), "wanted a loopback address, such as 127.0.0.1:1"),
+        (("--transport", "nbd:tcp:x", "--size", "1MiB"), "transport is tcp:x, wanted unix:PATH or ADDRESS:PORT"),
+        (("--transport", "nbd:unix:a", "--size", "1MiB", "--pin", "999"), "pin is 999, wanted a processor that is on"),
+        (("--transport", "nbd:unix:a", "--size", "1MiB", "--serial", "x" * 21), "wanted 1 to 20 printable"),
+        (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "none", "--policy", "lru"), "not used by model"),
     ]:
         done = typed(tmp_path, "serve", *words)
         assert (done.returncode, said in done.stderr) == (2, True), (words, done.returncode, done.stderr)
@@ -221,7 +231,111 @@ def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:
         assert drive.end()[0] == 0
 
 
+@pytest.mark.root
+@pytest.mark.fio
+def test_a_full_disk_under_the_backing_file_is_an_error_of_the_drive_and_told_at_its_end(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(disk)], check=True)
+    try:
+        words = ("--size", "16MiB", "--transport", "nbd:unix:a,fuse:drive", "--file", "disk/back", "--no-calibrate")
+        with served(tmp_path, *words) as drive:
+            assert [one["kind"] for one in drive.told["warnings"]] == ["disk_may_fill"]
+            with (tmp_path / "drive").open("r+b", buffering=0) as file:
+                file.write(os.urandom(8 * 2**20))
+                with pytest.raises(OSError, match="No space left"):
+                    os.fsync(file.fileno())
+            assert drive.ask("stats")["flushes"]["errors"] == 1
+            code, said = drive.end()
+            assert code == 1
+            assert "disk/back: the disk is full: what was written last is not in it" in said
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+# Two drives, and other users
+
+
+def test_what_a_drive_has_no_other_drive_takes(tmp_path: Path) -> None:
+    small = ("--size", "1MiB", "--no-calibrate")
+    words = (*small, "--transport", "nbd:unix:a,nvme-tcp:127.0.0.1:0", "--file", "kept", "--stats", "st")
+    with served(tmp_path, *words) as drive:
+        for taken in (
+            ("--transport", "nbd:unix:a"),
+            ("--transport", f"nvme-tcp:{drive.told['nvme_tcp']}"),
+            ("--transport", "nbd:unix:b", "--stats", "st"),
+            ("--transport", "nbd:unix:b", "--file", "kept"),
+        ):
+            done = typed(tmp_path, "serve", *small, *taken)
+            assert done.returncode == 2, done.stderr
+            assert "is taken by a program" in done.stderr or "is served by another process" in done.stderr
+        assert drive.ask("stats")["size_bytes"] == 2**20
+        with served(tmp_path, *small, "--transport", "nbd:unix:b") as other:
+            assert other.ask("stats")["size_bytes"] == 2**20
+
+
+def test_nothing_listens_beyond_this_machine(tmp_path: Path) -> None:
+    ways = "nbd:tcp:127.0.0.1:0,nvme-tcp:[::1]:0"
+    with served(tmp_path, "--size", "1MiB", "--no-calibrate", "--transport", ways) as drive:
+        own = {str(entry.readlink()) for entry in Path(f"/proc/{drive.process.pid}/fd").iterdir()}
+        places = []
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                columns = line.split()
+                if f"socket:[{columns[9]}]" in own:
+                    places.append(columns[1].rpartition(":")[0])
+        assert sorted(places) == ["00000000000000000000000001000000", "0100007F"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("fusermount3") is None, reason="fusermount3 is not installed (package fuse3)")
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_user_without_rights_has_a_drive_too(end: signal.Signals) -> None:
+    """In a folder that such a user can reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="dv-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        words = ("--size", "16MiB", "--transport", "fuse:drive,nbd:unix:a", "--file", "kept", "--no-calibrate")
+        with served(folder, *words, "--stats", "st", before=AS_NOBODY) as drive:
+            write = ["dd", "if=/dev/zero", "of=drive", "bs=64k", "count=4", "conv=fsync,notrunc", "status=none"]
+            subprocess.run([*AS_NOBODY, *write], cwd=folder, check=True)
+            assert drive.ask("stats")["writes"]["bytes"] == 2**18
+            assert drive.end(end)[0] == (0 if end == signal.SIGTERM else -end)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while folder / "drive" in _mounts() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert folder / "drive" not in _mounts()
+
+
+@pytest.mark.root
+def test_a_user_without_rights_is_told_what_he_needs(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="dv-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        argv = [*AS_NOBODY, *COMMAND, "serve", "--size", "1MiB", "--no-calibrate", "--transport"]
+        for way, path, said in [
+            ("fuse:drive", "/nowhere", "Debian has it in the package fuse3"),
+            ("nbd:unix:/a", os.environ["PATH"], "Permission denied"),
+        ]:
+            environment = {**os.environ, "PATH": path}
+            setpriv = shutil.which("setpriv") or "setpriv"
+            whole = [setpriv, *argv[1:], way]
+            done = subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert os.listdir(folder) == []
+
+
 # Watching
+
+
+def test_top_ends_with_its_drive(tmp_path: Path) -> None:
+    with served(tmp_path, "--size", "1MiB", "--transport", "nbd:unix:a", "--no-calibrate") as drive:
+        argv = [*COMMAND, "top", drive.told["stats"], "--interval", "0.1"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as top:
+            assert top.stdout is not None and "read/s" in top.stdout.readline()
+            drive.end()
+            shown, said = top.communicate(timeout=PATIENCE_S)
+            assert (top.returncode, shown.splitlines()[-1], said) == (0, "the drive has ended", "")
 
 
 def test_top_has_a_row_for_each_interval(tmp_path: Path) -> None:

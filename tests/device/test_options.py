@@ -45,6 +45,10 @@ def test_paths_are_absolute_and_sizes_bytes(tmp_path: Path, monkeypatch: pytest.
         ({"size": "much"}, "size: "),
         ({"transports": ["nbd"]}, "transport is 'nbd', wanted nbd:unix:PATH"),
         ({"transports": ["iscsi:x"]}, "transport is 'iscsi:x'"),
+        ({"transports": ["nbd:unix:"]}, "transport is 'nbd:unix:', wanted nbd:unix:PATH"),
+        ({"size": "99999999999999999999"}, "size is 99999999999999999999, wanted less than 8 EiB"),
+        ({"serial": "x" * 21}, "wanted 1 to 20 printable characters"),
+        ({"serial": "a\n"}, "printable"),
         ({"poll": "sometimes"}, "poll is 'sometimes', wanted adaptive or always"),
     ],
 )
@@ -68,3 +72,17 @@ def test_settings_are_words_with_an_equals_sign() -> None:
     assert options.settings(["read-us=100", "elements = 8"]) == {"read_us": "100", "elements": "8"}
     with pytest.raises(UsageError, match="'read_us' sets nothing"):
         options.settings(["read_us"])
+
+
+@pytest.mark.parametrize(
+    ("model", "of_model", "precondition", "said"),
+    [
+        ("thesis", {"policy": "none"}, 0.5, ""),
+        ("thesis", {"policy": "lru", "buffer": "1MiB", "read_us": "3"}, None, ""),
+        ("none", {"policy": "none"}, None, ""),
+        ("none", {"policy": "lru", "read_us": "3"}, 1.0, "policy, read_us, precondition: not used by model 'none'"),
+    ],
+)
+def test_what_has_no_effect_is_told(model: str, of_model: dict[str, str], precondition: float, said: str) -> None:
+    found = options.unused(model, of_model, precondition)
+    assert found.startswith(said) and bool(found) == bool(said)

@@ -260,7 +260,7 @@ fn what_cannot_be_served_is_said() {
         ),
         (
             json!({"transports": ["nbd:tcp:8.8.8.8:1"], "size_bytes": size}),
-            "not a loopback address",
+            "wanted a loopback address, such as 127.0.0.1:1",
         ),
         (
             json!({"transports": [way, way], "size_bytes": size}),
@@ -276,7 +276,7 @@ fn what_cannot_be_served_is_said() {
         ),
         (
             json!({"transports": [way], "size_bytes": size, "pin": 1000}),
-            "processor 1000",
+            "pin is 1000",
         ),
     ] {
         let mut options = options;
@@ -286,7 +286,7 @@ fn what_cannot_be_served_is_said() {
         let seen = message(options.clone());
         assert!(seen.contains(wanted), "{options}: {seen}");
         // No file is left of a drive that was never served.
-        assert!(!file.exists() || wanted == "processor 1000");
+        assert!(!file.exists() || wanted == "pin is 1000");
     }
     assert!(serde_json::from_value::<Options>(json!({"sise_bytes": 1})).is_err());
 }

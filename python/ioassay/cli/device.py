@@ -74,6 +74,8 @@ def serve(
         raise UsageError("no --transport given; wanted at least one, such as nbd:unix:drive.sock")
     of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
     of_model |= described.settings(set_ or ())
+    if useless := described.unused(model, of_model, precondition):
+        raise UsageError(useless)
     with _socket(stats_socket) as answers_at:
         told = described.described(of_model, transports=ways, stats_socket=answers_at, **given)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -108,7 +110,7 @@ def top(
     interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between two looks.")] = 1.0,
     count: Annotated[int, typer.Option("-n", min=0, metavar="N", help="Rows; 0: until Ctrl-C.")] = 0,
 ) -> None:
-    """Watch a served drive: a row for each interval."""
+    """Watch a served drive: a row for each interval, until Ctrl-C or its end."""
     from ioassay.cli import device_text
     from ioassay.device import control
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.cli import console
+from ioassay.errors import InputError
 
 _OPS = ("reads", "writes", "trims", "flushes")
 _HEAD = ("read/s", "write/s", "read", "written", "read p50", "write p50", "depth", "in buffer", "late p99")
@@ -73,11 +74,15 @@ def statistics(found: Mapping[str, Any]) -> None:
 
 
 def follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int) -> None:
-    """A row for each interval, until Ctrl-C."""
+    """A row for each interval, until Ctrl-C or the drive's end."""
     before, number = look(), 0
     while not rows or number < rows:
         time.sleep(interval_s)
-        now = look()
+        try:
+            now = look()
+        except InputError:
+            console.line("the drive has ended")
+            return
         if number % _HEAD_EVERY == 0:
             console.line("  ".join(f"{name:>9}" for name in _HEAD))
         console.line("  ".join(f"{cell:>9}" for cell in _row(before, now)))

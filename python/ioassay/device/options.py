@@ -19,6 +19,9 @@ POLLS = ("adaptive", "always")
 _RENAMED = {"pages": "bytes"}
 """Key of a simulation -> key of a served drive: its buffer is given in bytes."""
 _OF_RESHAPE = ("mode",)
+_MOST_BYTES = 2**63 - 1
+_SERIAL_BYTES = 20
+"""Room for it in an answer to Identify (NVM Express Base Specification, Identify Controller)."""
 
 
 def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]:
@@ -36,8 +39,20 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
             told[name] = str(Path(told[name]).absolute())
     if told.get("poll", POLLS[0]) not in POLLS:
         raise UsageError(f"poll is '{told['poll']}', wanted {' or '.join(POLLS)}")
+    serial = str(told.get("serial", "x"))
+    if not (serial.isascii() and serial.isprintable() and 0 < len(serial) <= _SERIAL_BYTES):
+        raise UsageError(f"serial is '{serial}', wanted 1 to {_SERIAL_BYTES} printable characters of ASCII")
     told["geometry"], told["buffer"] = _model(model_options)
     return told
+
+
+def unused(model: str, of_model: Mapping[str, Any], precondition: float | None = None) -> str:
+    """What was asked for and has no effect on such a drive, with the reason; empty when nothing."""
+    if model != "none":
+        return ""
+    asked = [name for name, value in of_model.items() if (name, str(value)) != ("policy", "none")]
+    asked += ["precondition"] if precondition else []
+    return f"{', '.join(asked)}: not used by model 'none', which answers at once" if asked else ""
 
 
 def transports(text: str) -> list[str]:
@@ -77,15 +92,18 @@ def _model(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _size(name: str, value: Any) -> int:
     try:
-        return units.parse_size(value)
+        size_bytes = units.parse_size(value)
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from None
+    if size_bytes > _MOST_BYTES:
+        raise UsageError(f"{name} is {value}, wanted less than 8 EiB")
+    return size_bytes
 
 
 def _transport(text: str) -> str:
     """Paths are absolute, so that clients find them from wherever they are."""
     name, _, place = text.partition(":")
-    if name not in TRANSPORTS or not place:
+    if name not in TRANSPORTS or place in ("", "unix:", "tcp:"):
         wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT or fuse:PATH"
         raise UsageError(f"transport is '{text}', wanted {wanted}")
     if name == "fuse":

@@ -83,11 +83,13 @@ class VirtualTarget:
         """Whether it can be made here: a warning where there is no root for a loop device. StudyError: no FUSE."""
         if access == NOTHING and self._settings.form == "file":
             return ()
+        useless = described.unused(self._settings.model, self._model, self._settings.precondition)
+        warnings = [Warning_("drive-option-unused", useless)] if useless else []
         if "fuse" in self._settings.ways and not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise StudyError("has 'fuse', and /dev/fuse cannot be used here", key="target.ways")
         if self._settings.form != "file" and "fuse" not in self._settings.ways:
             raise StudyError(f"a {self._settings.form} lies on the file; wanted 'fuse' among them", key="target.ways")
-        return (Warning_("will-be-skipped", text, "run as root"),) if (text := self._missing()) else ()
+        return [*warnings, *([Warning_("will-be-skipped", text, "run as root")] if (text := self._missing()) else [])]
 
     def _missing(self) -> str:
         """What a trial would be skipped for."""

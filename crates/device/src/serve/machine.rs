@@ -45,15 +45,18 @@ fn of_group(root: &Path) -> Option<u64> {
 /// This thread runs on one processor alone.
 ///
 /// # Errors
-/// [`Error::System`] for one that is not there.
+/// [`Error::Option`] for one that is not there, [`Error::System`].
 pub fn pin(processor: u32) -> Result<(), Error> {
-    let failed = |error| Error::system(format!("cannot run on processor {processor}"), error);
+    let wanted = "a processor that is on and that this process may use";
     if processor as usize >= CpuSet::MAX_CPU {
-        return Err(failed(Errno::INVAL));
+        return Err(Error::option("pin", processor, wanted));
     }
     let mut set = CpuSet::new();
     set.set(processor as usize);
-    rustix::thread::sched_setaffinity(None, &set).map_err(failed)
+    rustix::thread::sched_setaffinity(None, &set).map_err(|error| match error {
+        Errno::INVAL => Error::option("pin", processor, wanted),
+        other => Error::system(format!("cannot run on processor {processor}"), other),
+    })
 }
 
 /// Processors that this thread may run on, for threads that are started when it is pinned.

@@ -16,7 +16,7 @@ pub use options::{Options, Poll, Ready, Warning, Way};
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::command::{Drive, Facts};
+use crate::command::{Drive, Facts, Status};
 use crate::model::Model;
 use crate::served::{Floor, Served};
 use crate::statistics::Statistics;
@@ -75,8 +75,18 @@ pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, E
     ended?;
     Ok(Summary {
         statistics: serving.served.snapshot().statistics(true),
-        lost: lost.map(|status| format!("the backing file did not take everything: {status:?}")),
+        lost: lost.map(|status| not_taken(status).to_owned()),
     })
+}
+
+/// What is said when a backing file has not all of the drive in the end.
+fn not_taken(status: Status) -> &'static str {
+    match status {
+        Status::NoSpace => {
+            "the disk is full: what was written last is not in it; free space before it is served again"
+        }
+        _ => "it could not be written: what was written last is not in it",
+    }
 }
 
 fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Error> {

@@ -6,7 +6,7 @@ use super::Transport;
 use super::fuse::Fuse;
 use super::nbd;
 use super::nvme_tcp::{self, Subsystem};
-use super::socket::Endpoint;
+use super::socket::{Endpoint, EndpointError};
 use crate::Error;
 
 /// Opens the transport of this number, at the place that is written behind its name.
@@ -64,10 +64,18 @@ pub fn open(number: u32, asked: &str) -> Result<Box<dyn Transport>, Error> {
 /// A place for sockets that only this machine's programs can reach.
 fn endpoint(place: &str) -> Result<Endpoint, Error> {
     let text = place.strip_prefix("tcp:").unwrap_or(place);
-    let wrong = |error: super::socket::EndpointError| Error::Option {
+    let wrong = |error| Error::Option {
         name: "transport",
         value: place.to_owned(),
-        wanted: error.to_string(),
+        wanted: match error {
+            EndpointError::Unreadable { .. } => {
+                "unix:PATH or ADDRESS:PORT, such as 127.0.0.1:4420".to_owned()
+            }
+            EndpointError::NotLoopback { address } => format!(
+                "a loopback address, such as 127.0.0.1:{}: nothing protects the drive from other machines",
+                address.port()
+            ),
+        },
     };
     text.parse::<Endpoint>()
         .and_then(Endpoint::local)

@@ -27,7 +27,7 @@ pub enum EndpointError {
     },
     /// Others than this machine's programs could connect.
     #[error(
-        "{address} is not a loopback address: nothing protects the drive there; say that others may connect, or \
+        "{address} is not a loopback address: nothing protects the drive there; \
          listen at 127.0.0.1:{}", address.port()
     )]
     NotLoopback {
