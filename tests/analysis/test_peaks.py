@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import OVERALL, conclude, peak, peaks
+from ioassay.analysis import OVERALL, conclude, peak, peak_told, peaks
 from ioassay.analysis.everything import analyse_all
 from ioassay.record import RecordSet
 
@@ -142,3 +142,27 @@ def test_cases_are_swept_only_where_no_factor_has_as_many_levels(lab: Any) -> No
         run = lab.run(made, lambda p, repetition: {RATE: 1e3 + repetition + 9 * len(str(p["case"]))}, 3)
         found = peak.measured(lab.records(run), made, RATE)
         assert peak.swept(made, found) == swept
+
+
+def test_each_of_several_places_is_told_with_whether_its_best_can_be_told(lab: Any) -> None:
+    rng = np.random.default_rng(5)
+    speed = {"slow": 100, "fast": 300, "also": 299}
+    made = study(lab, "paths", {"path": list(speed), "place": [f"p{number}" for number in range(6)]})
+
+    def measure(p: Any, _: int) -> Any:
+        alike = p["place"] == "p5"
+        return {RATE: (100 if alike else speed[p["path"]]) * rng.lognormal(0, 0.02)}
+
+    found = peak.measured(lab.records(lab.run(made, measure, 5)), made, RATE)["path"]
+    sentence = peak_told.by_place(RATE, "path", found)
+    assert sentence.count(";") == 5
+    assert "with place = p0 (path = also is as good within noise)" in sentence
+    assert "though no level can be told from another" in sentence.split(";")[-1]
+
+
+def test_a_long_note_is_not_repeated_in_every_row(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peaks, "_LONG", 20)
+    (found,) = peaks.together(whole(lab), ())
+    rows = {row[0]: row for row in found.tables[0].rows}
+    assert rows["policies (method int16)"][1].endswith("(some levels were not measured, see below)")
+    assert rows["ports"][1].startswith("Nothing was measured")

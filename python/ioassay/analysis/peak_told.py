@@ -314,21 +314,18 @@ def shared_statement(response: str, factor: str, peaks: Sequence[Peak]) -> str:
 def by_place(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     """Of each place the best level, and whether it can be told from the others."""
     word = "lowest, which is best" if lower_is_better(response) else "highest"
-    told = "; ".join(f"with {wording.levels(one.part.where())} {_here(one)}" for one in peaks)
-    return f"{wording.name(response)} is {word}, {told}."
+    return f"{wording.name(response)} is {word}, {'; '.join(map(_here, peaks))}."
 
 
 def _here(one: Peak) -> str:
-    best = level_at(one, one.best)
+    place = f"{level_at(one, one.best)} with {wording.levels(one.part.where())}"
     if one.unseen:
-        return f"{best}, though no level can be told from another"
-    near = [index for index in one.near.members if index != one.best] if isinstance(one.near, NotWorse) else None
-    if near is None:
-        return best
-    if not near:
-        return f"{best}, beyond noise"
-    others = wording.listed([level_text(one, index) for index in near], 9)
-    return f"{best}, and {others} {'is' if len(near) == 1 else 'are'} as good within noise"
+        return f"{place} (though no level can be told from another)"
+    if not isinstance(one.near, NotWorse):
+        return place
+    near = [level_text(one, index) for index in one.near.members if index != one.best]
+    others = f"{wording.listed(near, 9)} {'is' if len(near) == 1 else 'are'} as good within noise"
+    return f"{place} ({others if near else 'beyond noise'})"
 
 
 # Caveats
