@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from ioassay import living
+from ioassay.device import control
 from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.roles import READ, WRITE, Consent, Trial
-from ioassay.targets import target
+from ioassay.targets import target, virtual
 
 SMALL = {"kind": "virtual", "size": "16MiB", "calibrate": False}
 TRIAL = Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)
@@ -148,7 +149,7 @@ def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Pat
 HOLDS_A_DRIVE = """
 import sys, time
 from ioassay.roles import Consent, Trial
-from ioassay.targets import target
+from ioassay.targets import target, virtual
 spec = {"kind": "virtual", "size": "64MiB", "calibrate": False, "model": "none", "ways": ["fuse"], "form": sys.argv[1]}
 with target(spec, Consent()).load(Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)) as load:
     (load.path / "file" if load.kind == "folder" else load.path).open("r+b" if load.kind != "folder" else "wb").close()
@@ -179,3 +180,33 @@ def test_a_loop_device_has_the_blocks_of_its_drive(place: Path) -> None:
         descriptor = os.open(load.path, os.O_RDONLY | os.O_DIRECT)
         os.close(descriptor)
     assert left(place) == []
+
+
+@root
+def test_a_drive_that_hangs_is_told_and_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "_ANSWER_S", 0.3)
+    monkeypatch.setattr(virtual, "_DYING_S", 0.1)
+    with made(form="folder", size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
+        (load.path / "file").write_bytes(b"not written back yet" * 4096)
+        (served,) = (pid for pid in living.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(served, signal.SIGSTOP)
+        with pytest.raises(ToolError, match="no drive answers there: timed out"):
+            load.counted()
+    assert left(place) == []
+
+
+def test_what_a_form_needs_is_looked_for_before_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual.shutil, "which", lambda name: None)
+    monkeypatch.setattr(virtual.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(virtual.os, "geteuid", lambda: 1000)
+    with pytest.raises(StudyError, match="fusermount3 for users other than root; Debian has it in the package fuse3"):
+        made(ways=["fuse"]).inspect(WRITE)
+    assert made(ways=["nbd"]).inspect(WRITE) == []
+    monkeypatch.setattr(virtual.os, "geteuid", lambda: 0)
+    with pytest.raises(StudyError, match=r"mkfs\.xfs is not installed"):
+        made(form="folder", filesystem="xfs").inspect(WRITE)
+
+
+def test_options_that_have_no_effect_are_a_warning() -> None:
+    (warning,) = made(ways=["nbd"], model="none", policy="lru").inspect(WRITE)
+    assert warning.code == "drive-option-unused" and warning.text.startswith("policy: not used by model 'none'")

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,7 +36,10 @@ from ioassay.targets.settings import PositiveSize, Settings, read_settings
 _START_S = 120.0
 """A large drive is preconditioned and calibrated first."""
 _END_S = 20.0
+_DYING_S = 1.0
+"""What a process takes to be gone, whose socket nobody answers any more."""
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
+_HELPER = "fusermount3"
 _OWN_TAG = "a drive"
 """No trial's: what ends a tool's orphans is to leave the drive alone."""
 
@@ -87,6 +92,12 @@ class VirtualTarget:
         warnings = [Warning_("drive-option-unused", useless)] if useless else []
         if "fuse" in self._settings.ways and not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise StudyError("has 'fuse', and /dev/fuse cannot be used here", key="target.ways")
+        if "fuse" in self._settings.ways and os.geteuid() and shutil.which(_HELPER) is None:
+            said = f"has 'fuse', which takes {_HELPER} for users other than root; Debian has it in the package fuse3"
+            raise StudyError(said, key="target.ways")
+        if self._settings.form == "folder" and shutil.which(f"mkfs.{self._settings.filesystem}") is None:
+            said = f"is '{self._settings.filesystem}', and mkfs.{self._settings.filesystem} is not installed"
+            raise StudyError(said, key="target.filesystem")
         if self._settings.form != "file" and "fuse" not in self._settings.ways:
             raise StudyError(f"a {self._settings.form} lies on the file; wanted 'fuse' among them", key="target.ways")
         return [*warnings, *([Warning_("will-be-skipped", text, "run as root")] if (text := self._missing()) else [])]
@@ -113,6 +124,7 @@ class VirtualTarget:
                 path = stack.enter_context(layers.looped(path, self._settings.block_size))
                 if self._settings.form == "folder":
                     path = stack.enter_context(layers.mounted(path, self._settings.filesystem, folder))
+            stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
             control.ask(Path(told["stats"]), "reset-stats")  # calibrating and making a file system are no part of it
             yield Load(
                 kind={"file": "file", "device": "device", "folder": "folder"}[self._settings.form],
@@ -133,7 +145,10 @@ class VirtualTarget:
         argv += ["--stats", str(folder / "stats.sock"), "--poll", wanted.poll]
         for way in wanted.ways:
             argv += ["--transport", _WAYS[way].format(folder)]
+        bufferless = str(self._model.get("policy", "none")) == "none"  # a level among others, which do have one
         for name, value in self._model.items():
+            if name == "buffer" and bufferless:
+                continue
             argv += ["--policy", str(value)] if name == "policy" else ["--set", f"{name}={value}"]
         argv += ["--precondition", str(wanted.precondition)] if wanted.precondition else []
         argv += ["--pin", str(wanted.pin)] if wanted.pin is not None else []
@@ -181,6 +196,14 @@ def _ready(server: Partner) -> dict[str, Any]:
     return told
 
 
+def _end_unless_it_answers(server: Partner, socket: Path) -> None:
+    """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors and go on."""
+    try:
+        control.ask(socket, "stats")
+    except (InputError, ToolError):
+        server.kill()
+
+
 def _stop(socket: Path) -> None:
     try:
         control.ask(socket, "stop")
@@ -199,7 +222,11 @@ def _counted(server: Partner, told: Mapping[str, Any]) -> Counted:
 
 def _how(server: Partner) -> str:
     """How it ended, and the last that it said; empty when it did not."""
-    status = server.end(1.0)
+    give_up_s = time.monotonic() + _DYING_S
+    while (status := server.ended()) is None:
+        if time.monotonic() > give_up_s:
+            return ""
+        time.sleep(0.01)
     said = server.said().strip().splitlines()
     how = f", killed by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
     return how + (f": {said[-1].removeprefix('ioassay: ')}" if said else "")
