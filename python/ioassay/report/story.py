@@ -27,6 +27,7 @@ _QUESTIONS = {
     "peak": "Where is the peak? Best levels, plateaus, scaling",
     "regression": "Does it follow a line? Regressions",
     "latency": "How long do requests take? Latency distributions",
+    "drive": "What did the drive itself count?",
     "accountings": "Which accounting is right? Claims and the kernel's calls",
 }
 _FEW_CONDITIONS = 12
