@@ -1,0 +1,87 @@
+"""The study `access-paths`: every path is in it, and it runs from the command line to its findings at a tiny scale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import adjust, catalogue
+from ioassay.study import Study
+
+PATHS = ["psync", "libaio", "io_uring", "io_uring fixed", "io_uring SQPOLL", "io_uring polled", "nbd", "spdk"]
+BOTH = ["access-paths-jobs", "access-paths-depth"]
+QUICK_TRIALS = 200
+
+
+def cases(study: Study) -> list[str]:
+    return [case["name"] for case in study.case]
+
+
+def test_six_jobs_and_the_depth_go_through_each_path() -> None:
+    jobs, depth = catalogue.load("access-paths").studies
+    assert [jobs.name, depth.name] == BOTH
+    assert cases(jobs) == PATHS
+    assert cases(depth) == [name for name in PATHS if name not in ("psync", "io_uring polled")]
+    assert jobs.factors == {"rw": ["randread", "randwrite", "randrw"], "numjobs": [1, 4]}
+    assert depth.factors == {"iodepth": [1, 2, 4, 8, 16, 32, 64, 128]}
+    for study in (jobs, depth):
+        assert study.params["runtime"] == "10s" and study.params["direct"] == 1 and study.params["bs"] == "4KiB"
+        assert study.target.kind == "virtual"
+
+
+def test_no_path_makes_the_drive_poll_another() -> None:
+    for study in catalogue.load("access-paths").studies:
+        assert all(len(case["target.ways"]) == 1 for case in study.case)
+
+
+def test_the_quick_scale_has_every_path_and_both_ends_of_the_depth() -> None:
+    jobs, depth = catalogue.load("access-paths", lambda table: adjust.scaled(table, "quick")).studies
+    assert cases(jobs) == PATHS and jobs.factors["numjobs"] == [1, 4] and len(jobs.factors["rw"]) == 3
+    assert (depth.factors["iodepth"][0], depth.factors["iodepth"][-1]) == (1, 128)
+    trials = sum(
+        len(study.case) * len(next(iter(study.factors.values()))) * (2 if study is jobs else 1) * study.max_repetitions
+        for study in (jobs, depth)
+    )
+    assert trials <= QUICK_TRIALS
+
+
+def ioassay(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Run the command in `folder` without SPDK; its exit code and what --json printed."""
+    argv = [sys.executable, "-m", "ioassay", *words, "--json"]
+    environment = {**os.environ, "IOASSAY_SPDK_FIO": str(folder)}
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.stdout, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, found
+
+
+def of(found: dict[str, Any], question: str) -> list[dict[str, Any]]:
+    return [finding for finding in found["findings"] if finding["question"] == question]
+
+
+@pytest.mark.root
+@pytest.mark.fio
+@pytest.mark.slow
+def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path: Path) -> None:
+    tiny = ["--repetitions", "2", "--set", "runtime=200ms", "--set", "target.size=16MiB"]
+    few = ["--factor", "rw=randrw", "--factor", "numjobs=1", "--factor", "iodepth=1,8"]
+    code, found = ioassay(tmp_path, "run", "access-paths", "--scale", "quick", *tiny, *few)
+    assert code == 0, [finding["statement"] for finding in of(found, "verdict")]
+    assert found["trials"]["failed"] == 0
+    said = json.dumps(found["skips"])
+    assert "IOASSAY_SPDK_FIO" in said and "EOPNOTSUPP" in said
+    for finding in of(found, "drive"):
+        assert finding["statistics"]["apart"] == 0, finding["statement"]
+        told = {row["condition"].split(",")[0].removeprefix("case=") for row in finding["statistics"]["rows"]}
+        assert any("nbd" in condition for condition in told)
+        assert all(row["drive_bytes"] == row["claimed_bytes"] for row in finding["statistics"]["rows"])
+    assert len(of(found, "drive")) == 2
+    for finding in of(found, "verdict"):
+        assert finding["statistics"]["contradicted"] == 0
+        assert set(finding["statistics"]["categories"]) == {"CONFIRMED"}
