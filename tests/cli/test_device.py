@@ -344,8 +344,12 @@ def test_top_has_a_row_for_each_interval(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         head, *rows = done.stdout.splitlines()
         assert "read/s" in head and len(rows) == 2
-        stopped = typed(tmp_path, "stop", drive.told["stats"])
-        assert stopped.returncode == 0
+        lines = typed(
+            tmp_path, "top", drive.told["stats"], "-n", "2", "--interval", "0.1", "--json"
+        ).stdout.splitlines()
+        assert [json.loads(line)["size_bytes"] for line in lines] == [2**20] * 2
+        stopped = typed(tmp_path, "stop", drive.told["stats"], "--json")
+        assert (stopped.returncode, json.loads(stopped.stdout)) == (0, {"stopped": drive.told["stats"]})
         deadline_s = time.monotonic() + PATIENCE_S
         while drive.process.poll() is None and time.monotonic() < deadline_s:
             time.sleep(0.01)

@@ -6,6 +6,8 @@ That a real kernel loads it cannot be tested where kernels load no modules.
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -350,3 +352,21 @@ def test_a_log_without_times_and_one_that_lost_its_beginning_are_read(machine: M
     made._capture = rotating
     with made.load(TRIAL) as load:
         assert load.size_bytes == 4 * MIB
+
+
+@pytest.mark.root
+def test_a_runner_that_is_killed_has_it_unloaded(machine: Machine, loop_device: Callable) -> None:
+    machine.disk = loop_device(4 * MIB)
+    runner = os.fork()
+    if runner == 0:
+        try:
+            machine.target(prepare="none").load(TRIAL).__enter__()
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)  # it is to be no second pytest
+    _, status = os.waitpid(runner, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    give_up_s = time.monotonic() + 20
+    while "nvmev " in (machine.root / "proc/modules").read_text() and time.monotonic() < give_up_s:
+        time.sleep(0.01)
+    assert (machine.root / "proc/modules").read_text().split()[0] == "nvme"

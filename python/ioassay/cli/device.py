@@ -109,12 +109,14 @@ def top(
     socket: Socket,
     interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between two looks.")] = 1.0,
     count: Annotated[int, typer.Option("-n", min=0, metavar="N", help="Rows; 0: until Ctrl-C.")] = 0,
+    json: options.Json = False,
 ) -> None:
     """Watch a served drive: a row for each interval, until Ctrl-C or its end."""
     from ioassay.cli import device_text
     from ioassay.device import control
 
-    device_text.follow(lambda: control.ask(socket, "stats")["stats"], interval, count)
+    console.use_json(json)
+    device_text.follow(lambda: control.ask(socket, "stats")["stats"], interval, count, as_json=json)
 
 
 def power_cut(socket: Socket, json: options.Json = False) -> None:
@@ -126,8 +128,11 @@ def power_cut(socket: Socket, json: options.Json = False) -> None:
     console.emit({"lost_pages": lost}) if json else console.line(f"power was cut: {console.count(lost, 'page')} lost")
 
 
-def stop(socket: Socket) -> None:
+def stop(socket: Socket, json: options.Json = False) -> None:
     """End a served drive, as SIGTERM does."""
     from ioassay.device import control
 
+    console.use_json(json)
     control.ask(socket, "stop")
+    if json:
+        console.emit({"stopped": str(socket)})

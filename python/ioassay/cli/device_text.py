@@ -73,19 +73,23 @@ def statistics(found: Mapping[str, Any]) -> None:
     console.line(f"late      {_ns(found['late_ns']['p50'])} in the middle, {_ns(found['late_ns']['p99'])} at 99 %")
 
 
-def follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int) -> None:
-    """A row for each interval, until Ctrl-C or the drive's end."""
+def follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int, *, as_json: bool) -> None:
+    """A row for each interval, until Ctrl-C or the drive's end; as JSON all that is counted, one line each."""
     before, number = look(), 0
     while not rows or number < rows:
         time.sleep(interval_s)
         try:
             now = look()
         except InputError:
-            console.line("the drive has ended")
+            if not as_json:
+                console.line("the drive has ended")
             return
-        if number % _HEAD_EVERY == 0:
-            console.line("  ".join(f"{name:>9}" for name in _HEAD))
-        console.line("  ".join(f"{cell:>9}" for cell in _row(before, now)))
+        if as_json:
+            console.line(json.dumps(now))
+        else:
+            if number % _HEAD_EVERY == 0:
+                console.line("  ".join(f"{name:>9}" for name in _HEAD))
+            console.line("  ".join(f"{cell:>9}" for cell in _row(before, now)))
         sys.stdout.flush()
         before, number = now, number + 1
 
