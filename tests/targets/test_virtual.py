@@ -69,6 +69,12 @@ def test_a_device_lies_on_the_file() -> None:
         made(form="device", ways=["nbd"]).inspect(READ)
 
 
+@root
+def test_a_fixed_buffer_does_not_hinder_the_level_without_one() -> None:
+    with made(policy="none", buffer="1MiB", ways=["fuse"]).load(TRIAL) as load:
+        assert load.path is not None
+
+
 def test_without_root_trials_on_a_folder_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (told,) = made(form="folder").inspect(WRITE)

@@ -1,0 +1,114 @@
+"""Does a simulation foretell which write buffer is good for RocksDB? Record, simulate, serve as drives, measure again.
+
+    sudo .venv/bin/python examples/rocksdb_loop.py [OPERATIONS]
+
+1. `ioassay record` writes down the block requests of db_bench (synchronous random writes) on the disk here.
+2. `ioassay simulate` runs them over a small simulated SSD with each write buffer.
+3. The best and the worst are served as drives, and db_bench is measured on them (target `virtual`).
+
+A simulation knows nothing of flushes, after each of which a served drive's buffer is empty, and a trace does not wait
+for its drive as RocksDB does. So the order that was foretold need not hold; what came out is said at the end.
+OPERATIONS are those of all runs of db_bench together.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+POLICIES = "none,fifo,lru,bplru,epo,idle-cold"
+DRIVE = {"elements": 4, "buffer": "256KiB"}
+REPETITIONS = 3
+LOAD = {"benchmarks": "fillrandom", "sync": "true", "write_buffer_size": 262144}
+
+STUDY = """
+title = "RocksDB on the drives that were best and worst in simulation"
+driver = "db_bench"
+repetitions = {repetitions}
+[target]
+kind = "virtual"
+form = "folder"
+ways = ["fuse"]
+size = "256MiB"
+elements = {elements}
+buffer = "{buffer}"
+[params]
+benchmarks = "{benchmarks}"
+sync = {sync}
+write_buffer_size = {write_buffer_size}
+num = {operations}
+[factors]
+"target.policy" = {policies}
+[analysis]
+responses = ["fillrandom.ops_rate"]
+questions = ["database", "effect"]
+"""
+
+
+def ioassay(*words: object) -> Any:
+    """What the command says as JSON."""
+    argv = [sys.executable, "-m", "ioassay", *map(str, words)]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+def recorded(folder: Path, operations: int) -> Path:
+    """The requests of one run of the load on the disk here."""
+    load = ["db_bench", f"--db={folder}/db", f"--num={operations}", *(f"--{key}={LOAD[key]}" for key in LOAD)]
+    trace = folder / "db.csv"
+    argv = [sys.executable, "-m", "ioassay", "record", "-o", str(trace), "--", *load]
+    subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return trace
+
+
+def simulated(trace: Path) -> dict[str, float]:
+    """Mean response in ms by policy, one request at a time, the best first."""
+    drive = [word for name, value in DRIVE.items() for word in (f"--{name}", value)]
+    fed = ["--mode", "inline", "--feed", "closed:1", "--window", "none", "--driver", "fcfs"]
+    prepared = ["--keep", "reads,writes", "--limit", "256MiB", "--beyond", "wrap"]
+    told = ioassay("simulate", trace, "--policy", POLICIES, *drive, *fed, *prepared, "--json")
+    means = {one["policy"]: one["mean_response_ms"] for one in told["simulations"]}
+    return dict(sorted(means.items(), key=lambda pair: pair[1]))
+
+
+def measured(folder: Path, operations: int, policies: list[str]) -> tuple[dict[str, float], str]:
+    """Operations a second by policy, and what the analysis says of the difference."""
+    study = folder / "served.toml"
+    settings = {**DRIVE, **LOAD, "repetitions": REPETITIONS, "operations": operations}
+    study.write_text(STUDY.format(**settings, policies=json.dumps(policies)))
+    findings = ioassay("run", study, "--json")["findings"]
+    points = next(one for one in findings if one["question"] == "database")["statistics"]["points"]
+    rates = {name: points[f"target.policy={name}"]["fillrandom.ops_rate"] for name in policies}
+    return rates, next(one["statement"] for one in findings if one["question"] == "effect")
+
+
+def main() -> None:
+    """Print what was foretold and what came out."""
+    if os.geteuid() or shutil.which("db_bench") is None:
+        print("not run: this takes root (block traces, a file system on a drive)")
+        print("and db_bench (Debian's package rocksdb-tools)")
+        return
+    operations = int(sys.argv[1] if len(sys.argv) > 1 else 70_000) // (1 + 2 * REPETITIONS)
+    with TemporaryDirectory(dir=".") as name:
+        folder = Path(name).absolute()
+        trace = recorded(folder, operations)
+        foretold = simulated(trace)
+        for policy, mean_ms in foretold.items():
+            print(f"simulated  {policy:<10} {mean_ms:8.4f} ms mean response")
+        best, worst = next(iter(foretold)), list(foretold)[-1]
+        rates, said = measured(folder, operations, [best, worst])
+    for policy, rate in rates.items():
+        print(f"measured   {policy:<10} {rate:8,.0f} operations/s")
+    order = "the same" if rates[best] > rates[worst] else "the other"
+    factors = foretold[worst] / foretold[best], rates[best] / rates[worst]
+    print(f"foretold: {best} before {worst}, by a factor of {factors[0]:.1f} in the mean response")
+    print(f"measured: the means are in {order} order, by a factor of {factors[1]:.2f} in the rate")
+    print(said)
+
+
+if __name__ == "__main__":
+    main()
