@@ -203,6 +203,13 @@ def test_on_this_machine_it_says_what_is_missing(tmp_path: Path) -> None:
         target({**spec, "cpus": [0, 1]}, Consent()).inspect(WRITE)
 
 
+def test_the_module_is_looked_for_beside_the_study(machine: Machine) -> None:
+    spec = {"kind": "nvmevirt", "module": "module/none.ko", "memmap_start": "1GiB", "memmap_size": "2MiB"}
+    made = target({**spec, "cpus": [2, 3]}, Consent(), study_folder=machine.root, root=machine.root)
+    with pytest.raises(StudyError, match=f"{machine.root}/module/none.ko is no file|takes root"):
+        made.inspect(WRITE)
+
+
 # Loading
 
 

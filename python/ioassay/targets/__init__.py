@@ -22,6 +22,9 @@ TARGETS: dict[str, str] = {
     "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
 }
 
+_PATHS = ("path", "module")
+"""Keys whose values are paths."""
+
 
 def target(
     spec: Mapping[str, Any], consent: Consent, *, study_folder: Path | None = None, root: Path = Path("/")
@@ -37,6 +40,7 @@ def target(
         raise StudyError(f"no target called '{kind}'; known: {known}", key="target.kind")
     module, _, name = TARGETS[kind].partition(":")
     placed = dict(spec)
-    if study_folder is not None and isinstance(spec.get("path"), str) and spec["path"].strip():
-        placed["path"] = str(study_folder / Path(spec["path"]).expanduser())
+    for key in _PATHS:
+        if study_folder is not None and isinstance(spec.get(key), str) and spec[key].strip():
+            placed[key] = str(study_folder / Path(spec[key]).expanduser())
     return cast(Target, getattr(importlib.import_module(module), name)(placed, consent, root=root))
