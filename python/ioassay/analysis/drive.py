@@ -7,6 +7,7 @@ sees the path at all. The difference of their mean latencies is what the path ta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,7 +130,12 @@ def _rows(compared: Iterable[Judged]) -> Iterable[_Row]:
     grouped: dict[tuple[str, str], list[Judged]] = {}
     for one in compared:
         grouped.setdefault((one.condition, one.claim), []).append(one)
-    return [_Row(*key, members) for key, members in grouped.items()]
+    return [_Row(*key, grouped[key]) for key in sorted(grouped, key=_natural)]
+
+
+def _natural(key: tuple[str, str]) -> list[tuple[int, str]]:
+    """Trials ran in a shuffled order; numbers sort as numbers."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", " ".join(key))]
 
 
 def _agreement(claims: int, off: Sequence[Judged]) -> str:

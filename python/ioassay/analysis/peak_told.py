@@ -313,8 +313,8 @@ def shared_statement(response: str, factor: str, peaks: Sequence[Peak]) -> str:
 
 def by_place(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     """Of each place the best level, and whether it can be told from the others."""
-    word = "lowest, which is best" if lower_is_better(response) else "highest"
-    return f"{wording.name(response)} is {word}, {'; '.join(map(_here, peaks))}."
+    word = "lowest, which is best," if lower_is_better(response) else "highest"
+    return f"{wording.name(response)} is {word} {'; '.join(map(_here, peaks))}."
 
 
 def _here(one: Peak) -> str:
