@@ -319,3 +319,18 @@ def test_a_child_that_cannot_be_prepared_is_a_tool_error(tmp_path: Path) -> None
         run(tmp_path, "true", cwd=tmp_path / "missing")
     with pytest.raises(ToolError, match="cannot start 'true': No such file"):
         process.run(["true"], stdout=tmp_path / "no" / "out", stderr=tmp_path / "err", timeout_s=5)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_path: Path, killed: bool) -> None:
+    undone = tmp_path / "undone"
+    last = "os.kill(os.getpid(), 9)" if killed else "pass"
+    code = (
+        "import os, pathlib\nfrom ioassay import process\n"
+        f"with process.if_killed(lambda: pathlib.Path({str(undone)!r}).touch()):\n    {last}\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=not killed)
+    give_up_s = time.monotonic() + (10 if killed else 0)
+    while not undone.exists() and time.monotonic() < give_up_s:
+        time.sleep(0.01)
+    assert undone.exists() == killed
