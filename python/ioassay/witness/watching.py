@@ -101,23 +101,28 @@ class _Nothing:
         return None
 
 
-class _Strace(_Nothing):
-    """strace starts the command and writes down its calls."""
+class _Started(_Nothing):
+    """strace starts the command; when it was held and when it had ended is known here."""
 
-    def __init__(self, choice: Choice, asked: str, output: Path) -> None:
-        self._choice = choice
-        self._asked = asked
-        self._output = output
-        self._held_ns = self._ended_ns = 0
-
-    def command(self, argv: Sequence[str]) -> Sequence[str]:
-        return strace.wrap(argv, self._output)
+    _held_ns = _ended_ns = 0
 
     def held(self, pid: int) -> None:
         self._held_ns = time.monotonic_ns()
 
     def ended(self, pid: int) -> None:
         self._ended_ns = time.monotonic_ns()
+
+
+class _Strace(_Started):
+    """strace starts the command and writes down its calls."""
+
+    def __init__(self, choice: Choice, asked: str, output: Path) -> None:
+        self._choice = choice
+        self._asked = asked
+        self._output = output
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return strace.wrap(argv, self._output)
 
     def observation(self, outcome: Outcome) -> Observation:
         found = strace.read(self._output, self._asked, self._choice.why)
@@ -125,22 +130,15 @@ class _Strace(_Nothing):
         return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
 
 
-class _Summary(_Nothing):
+class _Summary(_Started):
     """strace starts the command and counts its calls."""
 
     def __init__(self, output: Path, why: str) -> None:
         self._output = output
         self._why = why
-        self._held_ns = self._ended_ns = 0
 
     def command(self, argv: Sequence[str]) -> Sequence[str]:
         return strace_summary.wrap(argv, self._output)
-
-    def held(self, pid: int) -> None:
-        self._held_ns = time.monotonic_ns()
-
-    def ended(self, pid: int) -> None:
-        self._ended_ns = time.monotonic_ns()
 
     def observation(self, outcome: Outcome) -> Observation:
         found = strace_summary.read(self._output, self._why)
