@@ -12,6 +12,7 @@ It deliberately holds no fixture about one subject: those belong beside their te
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import shutil
@@ -110,6 +111,25 @@ def seed(request: pytest.FixtureRequest) -> int:
     value = int(os.environ.get("IOASSAY_SEED") or random.SystemRandom().randrange(2**32))
     request.node.add_report_section("setup", "seed", f"run it again with IOASSAY_SEED={value}")
     return value
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Callable[[Path], None]]:
+    """A function that reads a file into the page cache, where it stays until the test ends.
+
+    What is merely read may be dropped again at any time by a machine that is short of memory; what is locked
+    (mmap(2), MAP_LOCKED) may not. Without the right to lock that much the test fails where it asks.
+    """
+    locked_flag = 0x2000  # MAP_LOCKED of asm-generic/mman.h, which Python's mmap does not name
+    held: list[mmap.mmap] = []
+
+    def hold(path: Path) -> None:
+        with path.open("rb") as file:
+            held.append(mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED | locked_flag, mmap.PROT_READ))
+
+    yield hold
+    for area in held:
+        area.close()
 
 
 @pytest.fixture
