@@ -25,6 +25,9 @@ import hypothesis
 import pytest
 
 REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip())
+# What the tests with these markers count is done by the kernel for everybody: another program's reclaim, write-back
+# or scan can be in it. They get a second chance, and the summary names each that needed it (`RERUN`).
+WHOLE_MACHINE = frozenset({"bpf", "loop"})
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
@@ -76,6 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for need in sorted(needs_of(item) & unmet.keys()):
             item.add_marker(pytest.mark.skip(reason=unmet[need]))
+        if needs_of(item) & WHOLE_MACHINE:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(wrapper=True)
