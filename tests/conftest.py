@@ -12,6 +12,7 @@ It deliberately holds no fixture about one subject: those belong beside their te
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import shutil
@@ -24,6 +25,9 @@ import hypothesis
 import pytest
 
 REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip())
+# What the tests with these markers count is done by the kernel for everybody: another program's reclaim, write-back
+# or scan can be in it. They get a second chance, and the summary names each that needed it (`RERUN`).
+WHOLE_MACHINE = frozenset({"bpf", "loop"})
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
@@ -88,6 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for need in sorted(needs_of(item) & unmet.keys()):
             item.add_marker(pytest.mark.skip(reason=unmet[need]))
+        if needs_of(item) & WHOLE_MACHINE:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,6 +129,25 @@ def seed(request: pytest.FixtureRequest) -> int:
     value = int(os.environ.get("IOASSAY_SEED") or random.SystemRandom().randrange(2**32))
     request.node.add_report_section("setup", "seed", f"run it again with IOASSAY_SEED={value}")
     return value
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Callable[[Path], None]]:
+    """A function that reads a file into the page cache, where it stays until the test ends.
+
+    What is merely read may be dropped again at any time by a machine that is short of memory; what is locked
+    (mmap(2), MAP_LOCKED) may not. Without the right to lock that much the test fails where it asks.
+    """
+    locked_flag = 0x2000  # MAP_LOCKED of asm-generic/mman.h, which Python's mmap does not name
+    held: list[mmap.mmap] = []
+
+    def hold(path: Path) -> None:
+        with path.open("rb") as file:
+            held.append(mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED | locked_flag, mmap.PROT_READ))
+
+    yield hold
+    for area in held:
+        area.close()
 
 
 @pytest.fixture

@@ -115,8 +115,8 @@ def test_a_hole_is_unsubstantiated_since_no_device_was_asked(tmp_path: Path) -> 
 @pytest.mark.root
 @pytest.mark.bpf
 @pytest.mark.fio
-def test_warm_reads_are_confirmed_as_those_of_the_cache(folder: Path) -> None:
-    (folder / "data").read_bytes()
+def test_warm_reads_are_confirmed_as_those_of_the_cache(folder: Path, in_memory: Any) -> None:
+    in_memory(folder / "data")
     found = witness(folder, "--", *JOB, "--rw=read", "--ioengine=psync", "--invalidate=0")
     assert found["verdict"] == "CONFIRMED-CACHED", found["explanation"]
     cold(folder / "data")

@@ -78,10 +78,11 @@ def test_merged_requests_keep_their_bytes(watch: Any, look: Any, data: Path) -> 
     assert reads.calls.calls + reads.merges >= OPS
 
 
-def test_buffered_reads_come_from_the_device_once(watch: Any, look: Any, data: Path) -> None:
+def test_buffered_reads_come_from_the_device_once(watch: Any, look: Any, data: Path, in_memory: Any) -> None:
     dropped(data)
     job = fio(data, "--ioengine=psync", "--rw=read", "--invalidate=0")
     cold = watch("syscalls", *job)
+    in_memory(data)
     warm = watch("syscalls", *job)
     assert [look.on_file(seen, "data", "read").bytes for seen in (cold, warm)] == [SIZE, SIZE]
     pages = [next(file.page_cache_bytes for file in seen.files if file.path.endswith("/data")) for seen in (cold, warm)]
