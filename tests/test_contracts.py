@@ -120,6 +120,12 @@ def settings(kind: str, folder: Path) -> dict[str, object]:
         "null": {},
         "file": {"path": str(folder / "data"), "size": "1MiB"},
         "virtual": {"size": "1MiB", "model": "none"},
+        "nvmevirt": {
+            "module": str(folder / "nvmev.ko"),
+            "memmap_start": "1GiB",
+            "memmap_size": "512MiB",
+            "cpus": [0, 1],
+        },
     }
     return {"kind": kind, **least.get(kind, {"path": str(folder / "data")})}
 
@@ -135,6 +141,22 @@ def test_a_target_that_was_only_made_has_touched_nothing(kind: str, tmp_path: Pa
     made = target(settings(kind, tmp_path), Consent())
     assert made.kind == kind
     made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_target_that_nothing_is_done_to_needs_nothing(kind: str, tmp_path: Path) -> None:
+    made = target(settings(kind, tmp_path), Consent())
+    assert list(made.inspect(roles.NOTHING)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind not in ("null", "file", "virtual")])
+def test_what_a_target_lacks_is_said_before_anything_is_touched(kind: str, tmp_path: Path) -> None:
+    made = target(settings(kind, tmp_path), Consent())
+    with pytest.raises(StudyError, match=r"no such|does not exist|is no file|takes root") as found:
+        made.inspect(roles.WRITE)
+    assert (found.value.key or "").startswith("target.")
     assert list(tmp_path.iterdir()) == []
 
 
