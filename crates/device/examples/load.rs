@@ -1,7 +1,7 @@
 //! Loads a drive with random requests, to see how fast it answers, and prints one line of JSON:
 //!
 //! `cargo run --release -p ioassay-device --example load -- nbd:unix:/tmp/drive.sock 32 3000`
-//! `… -- nvme-tcp:127.0.0.1:4420,nqn=NAME DEPTH MILLISECONDS [BYTES [READS_PERCENT]]`
+//! `… -- nvme-tcp:127.0.0.1:4420,nqn=NAME DEPTH MILLISECONDS [BYTES [READS_PERCENT [spins|sleeps]]]`
 //!
 //! NBD works with other servers too, such as nbdkit's.
 
@@ -22,7 +22,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let place = arguments
         .first()
-        .ok_or("wanted: PLACE DEPTH MILLISECONDS [BYTES [READS_PERCENT]]")?;
+        .ok_or("wanted: PLACE DEPTH MILLISECONDS [BYTES [READS_PERCENT [spins|sleeps]]]")?;
+    let waiting = match arguments.get(5).map(String::as_str) {
+        None | Some("spins") => Waiting::Spins,
+        Some("sleeps") => Waiting::Sleeps,
+        Some(_) => return Err("a client spins or sleeps".into()),
+    };
     let load = Load {
         depth: number(1, 1)?.try_into()?,
         lasts: Duration::from_millis(number(2, 3000)?),
@@ -32,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let outcome = match place.split_once(':') {
         Some(("nbd", at)) => {
-            let mut client = nbd::Client::connect(&at.parse()?, "", true, Waiting::Spins)?;
+            let mut client = nbd::Client::connect(&at.parse()?, "", true, waiting)?;
             run(&mut client, &load)?
         }
         Some(("nvme-tcp", at)) => {
@@ -41,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .ok_or("wanted: nvme-tcp:ADDRESS:PORT,nqn=NAME")?;
             let entries = load.depth.saturating_add(1).max(32);
             let settings = Settings {
-                waiting: Waiting::Spins,
+                waiting,
                 entries,
                 ..Settings::default()
             };
