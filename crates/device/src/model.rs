@@ -40,6 +40,7 @@ pub struct Model {
     page_bytes: u64,
     /// When its time began, on the drive's clock.
     origin_ps: u64,
+    preconditioned: Option<Preconditioned>,
 }
 
 impl Model {
@@ -70,10 +71,12 @@ impl Model {
             live: Live::new(drive, buffer.flatten())?,
             page_bytes: u64::from(spec.page_bytes),
             origin_ps: 0,
+            preconditioned: None,
         }))
     }
 
-    /// Brings the drive into the state after long use, over so much of its pages.
+    /// Brings the drive into the state after long use, over so much of its pages. What is random in
+    /// that is the same each time, so that drives with the same options begin alike.
     ///
     /// # Errors
     /// [`Error::Model`].
@@ -81,12 +84,20 @@ impl Model {
         &mut self,
         share: f64,
         proceed: &mut dyn FnMut() -> bool,
-    ) -> Result<Preconditioned, Error> {
+    ) -> Result<(), Error> {
         let how = Preconditioning {
             share,
             ..Preconditioning::default()
         };
-        Ok(precondition(self.live.drive_mut(), &how, proceed)?)
+        let done = precondition(self.live.drive_mut(), &how, proceed)?;
+        self.preconditioned = Some(done);
+        Ok(())
+    }
+
+    /// What preconditioning did; `None` for a drive that is new.
+    #[must_use]
+    pub fn preconditioned(&self) -> Option<&Preconditioned> {
+        self.preconditioned.as_ref()
     }
 
     /// How long a page takes on an idle drive at best, nanoseconds: to be read, and to be written.

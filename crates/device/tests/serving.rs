@@ -290,3 +290,34 @@ fn what_cannot_be_served_is_said() {
     }
     assert!(serde_json::from_value::<Options>(json!({"sise_bytes": 1})).is_err());
 }
+
+#[test]
+fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike() {
+    let swift = json!({"elements": 4, "planes": 1, "dies": 1, "read_us": 0, "program_us": 0, "erase_us": 0});
+    let drives = [0.0, 1.0, 1.0].map(|share| {
+        let drive = Drive::start(
+            &json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20}),
+        );
+        let mut client = drive.client();
+        for step in 0..2000 {
+            write(&mut client, step * 15_973 % (128 << 8), 1);
+        }
+        let counted = ask(&drive.stats(), &json!({"request": "stats"}));
+        let flash = counted["stats"]["flash"].clone();
+        let before = drive.ready.preconditioned.clone();
+        drop(client);
+        drive.stop();
+        (before, flash)
+    });
+    let [(none, new), (before, old), again] = drives;
+    assert!(none.is_none());
+    assert_eq!(new["write_amplification"], 1.0);
+    let settled = before.as_ref().expect("it was asked for");
+    assert!(settled.settled && settled.rounds >= 3 && settled.written_pages > 128 << 8);
+    assert_eq!(old["written_pages"], 2000, "its own writes are not counted");
+    assert!(
+        old["write_amplification"].as_f64() > Some(1.2),
+        "{old}, before: {settled:?}"
+    );
+    assert_eq!((before, old), again);
+}

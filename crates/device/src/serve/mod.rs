@@ -12,7 +12,7 @@ use serde::Serialize;
 
 pub use control::Question;
 pub use machine::available_bytes;
-pub use options::{Options, Poll, Ready, Warning, Way};
+pub use options::{Conditioned, Options, Poll, Ready, Warning, Way};
 
 use crate::Error;
 use crate::clock::Clock;
@@ -63,6 +63,7 @@ pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, E
         calibrate(&mut serving, &mut warnings)?;
     }
     warn_of_the_disk(options, &mut warnings);
+    warn_of_the_state(&serving, &mut warnings);
     ready(&readiness(options, &serving, warnings));
     let ended = serving.run(&Manner {
         poll: options.poll,
@@ -257,6 +258,20 @@ fn warn_of_the_disk(options: &Options, warnings: &mut Vec<Warning>) {
     }
 }
 
+fn warn_of_the_state(serving: &Serving, warnings: &mut Vec<Warning>) {
+    let done = serving.served.model().and_then(Model::preconditioned);
+    if let Some(done) = done.filter(|done| !done.settled) {
+        warnings.push(Warning {
+            kind: "not_settled",
+            text: format!(
+                "the drive is not in its steady state: its write amplification did not settle in {} rounds of \
+                 preconditioning",
+                done.write_amplification.len()
+            ),
+        });
+    }
+}
+
 fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Ready {
     let facts = serving.served.facts();
     let live = serving.served.model().map(Model::live);
@@ -270,6 +285,11 @@ fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Re
         model_bytes: live.map(|live| live.drive().spec().capacity_bytes()),
         policy: options.buffer.policy.clone(),
         buffer_pages: live.map_or(0, ioassay_sim::feed::Live::buffer_capacity_pages),
+        preconditioned: serving
+            .served
+            .model()
+            .and_then(Model::preconditioned)
+            .map(Conditioned::from),
         warnings,
     }
 }

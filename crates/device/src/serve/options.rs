@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ioassay_sim::Preconditioned;
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::{BufferOptions, Geometry};
@@ -116,6 +117,30 @@ pub struct Warning {
     pub text: String,
 }
 
+/// How a drive was preconditioned.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Conditioned {
+    /// Pages that were overwritten at random.
+    pub written_pages: u64,
+    /// Rounds that took, each of half of the pages in question.
+    pub rounds: usize,
+    /// Write amplification of the last round.
+    pub write_amplification: Option<f64>,
+    /// Whether the last rounds agreed: the drive is in its steady state.
+    pub settled: bool,
+}
+
+impl From<&Preconditioned> for Conditioned {
+    fn from(done: &Preconditioned) -> Self {
+        Self {
+            written_pages: done.pages,
+            rounds: done.write_amplification.len(),
+            write_amplification: done.write_amplification.last().copied(),
+            settled: done.settled,
+        }
+    }
+}
+
 /// The drive is ready.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ready {
@@ -137,6 +162,8 @@ pub struct Ready {
     pub policy: String,
     /// Pages of its buffer.
     pub buffer_pages: u64,
+    /// What was done to it first; absent for a drive that is new.
+    pub preconditioned: Option<Conditioned>,
     /// What the user should know.
     pub warnings: Vec<Warning>,
 }
