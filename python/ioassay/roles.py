@@ -104,6 +104,8 @@ class Load:
     read_only: bool
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Other ways to the same storage: `nbd` (a URI), `nvme_tcp` (address and port) with its `nqn`."""
+    new_file: Callable[[str, int], Path] | None = None
+    """In a folder: makes a file of that name and so many bytes, filled, before anything is counted. ToolError."""
     counted: Callable[[], Counted] | None = None
     """What the storage itself counted since it was yielded; asked once, when the tool has ended."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.errors import RunError, SafetyRefusal, StudyError
+from ioassay.errors import RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.roles import NOTHING, WRITE, Consent, Target
 from ioassay.targets import target
 
@@ -28,6 +28,18 @@ def test_a_trial_gets_an_empty_folder_that_is_gone_afterwards(tmp_path: Path) ->
         (load.path / "deep").mkdir()
         (load.path / "deep" / "data").write_text("of the tool")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_tool_that_makes_no_file_of_its_own_is_given_a_full_one(tmp_path: Path) -> None:
+    with make(tmp_path, size="1MiB").load(TRIAL) as load:
+        assert load.path is not None and load.new_file is not None
+        file = load.new_file("data", 100_000)
+        assert file == load.path / "data"
+        assert file.stat().st_blocks * 512 >= 100_000
+        assert len(set(file.read_bytes())) == 256
+        with pytest.raises(ToolError, match="cannot be made: File exists"):
+            load.new_file("data", 1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_run_left_is_removed_by_the_same_trial(tmp_path: Path) -> None:

@@ -110,6 +110,13 @@ def room(folder: Path, root: Path = ROOT) -> Room:
     return Room(free_bytes, margin_bytes)
 
 
+def fillable_bytes(point: Path) -> int:
+    """What one file can fill of a file system that is for it alone, in whole MiB: where it lies takes room too."""
+    space = os.statvfs(point)
+    free_bytes = space.f_bavail * space.f_frsize
+    return max(free_bytes - max(int(free_bytes * MARGIN_SHARE), 1 << 20), 0) >> 20 << 20
+
+
 def require_room(path: Path, size_bytes: int, root: Path = ROOT) -> None:
     """StudyError unless a file of this size fits here with the margin left; what it has already counts as free."""
     here = room(path.parent, root)

@@ -13,6 +13,10 @@ import mmap
 import os
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ioassay import units
+from ioassay.errors import ToolError
 
 CHUNK_BYTES = 8 << 20
 _ALIGNMENT_BYTES = 4096
@@ -34,6 +38,22 @@ def fill(handle: int, start_bytes: int, end_bytes: int, progress: Callable[[floa
         _set_direct(handle, wanted=False)
     os.fsync(handle)
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def new_file(path: Path, size_bytes: int) -> Path:
+    """A new file of that size, full of such data and flushed. ToolError where it cannot be made; nothing stays then."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ToolError(f"{path}: cannot be made: {error.strerror}") from None
+    try:
+        fill(handle, 0, size_bytes, lambda share: None)
+    except OSError as error:
+        path.unlink()
+        raise ToolError(f"{path}: {error.strerror} while {units.format_size(size_bytes)} were written to it") from None
+    finally:
+        os.close(handle)
+    return path
 
 
 def chunks(size_bytes: int, seed: int | None = None) -> Iterator[memoryview]:

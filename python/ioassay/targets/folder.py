@@ -17,7 +17,7 @@ from ioassay.blockdev import ROOT
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, Consent, Load, Trial
-from ioassay.targets import filesystem, safety
+from ioassay.targets import filesystem, fill, safety
 from ioassay.targets.settings import FolderSettings, read_settings
 
 _PREFIX = ".ioassay-"
@@ -63,7 +63,13 @@ class FolderTarget:
         except OSError as error:
             raise RunError(f"{own}: cannot be made: {error.strerror}; mend that and resume the run") from None
         try:
-            yield Load(kind=self.kind, path=own, size_bytes=self._size_bytes(), read_only=False)
+            yield Load(
+                kind=self.kind,
+                path=own,
+                size_bytes=self._size_bytes(),
+                read_only=False,
+                new_file=lambda name, size_bytes: fill.new_file(own / name, size_bytes),
+            )
         finally:
             self._remove(own)
 

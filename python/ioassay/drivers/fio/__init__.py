@@ -199,8 +199,8 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
 
 def _missing_plugin(view: _View) -> str:
     """Why an engine of SPDK's cannot be loaded here; '' where all can, and where there is none."""
-    wanted = [section.engine for section in view.jobs if section.engine in spdk.ENGINES]
-    return next((why for engine in wanted if (why := spdk.missing(engine))), "")
+    wanted = [section for section in view.jobs if section.engine in spdk.ENGINES]
+    return next((why for section in wanted if (why := spdk.missing(section.engine, section.plugin))), "")
 
 
 def _ungrouped(view: _View) -> dict[str, Any]:

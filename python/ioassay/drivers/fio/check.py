@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.fio import spdk
+from ioassay.drivers.fio import reach, spdk
 from ioassay.drivers.fio.section import ELSEWHERE, PATTERNS, SYNCHRONOUS, Section
 from ioassay.errors import StudyError
 from ioassay.record import Warning_
@@ -39,23 +39,9 @@ def _engine(job: Section, engines: Sequence[str]) -> None:
         raise _refuse("ioengine", f"this fio has no ioengine '{job.engine}'; {hint}it has: {', '.join(engines)}")
 
 
-def _plugin(job: Section, target: Target) -> Iterator[Warning_]:
-    """SPDK's engines are no part of fio, and reach what speaks NVMe over TCP."""
-    if job.engine not in spdk.ENGINES:
-        return
-    if target.get("kind", "null") != "virtual":
-        raise _refuse("ioengine", f"{job.engine} needs a target that speaks NVMe over TCP: target.kind = 'virtual'")
-    if why := spdk.missing(job.engine):
-        yield Warning_("will-be-skipped", why)
-
-
 def _pattern(job: Section, target: Target) -> Iterator[Warning_]:
     if job.pattern not in PATTERNS:
         raise _refuse("rw", f"'{job.pattern}' is no pattern of fio; wanted one of {', '.join(PATTERNS)}")
-    if job.pattern.endswith("trim") and target.get("kind") == "file":
-        raise _refuse(
-            "rw", f"'{job.pattern}' needs a block device: a file cannot be trimmed; use target.kind = 'device'"
-        )
     yield from ()
 
 
@@ -178,8 +164,8 @@ def _host(job: Section, target: Target) -> Iterator[Warning_]:
 
 
 _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
-    _plugin,
     _pattern,
+    reach.check,
     _numbers,
     _run_time,
     _area,

@@ -35,6 +35,8 @@ _RESERVED: dict[str, str] = {
     "profile": "replaces the whole job: run a .fio file instead",
     "unified_rw_reporting": "hides the directions, which are reported separately and in total",
 }
+_IN_FOLDER = "fio"
+"""Name of the file that is loaded where the target is a folder."""
 _NO_LOAD_BYTES = 2**30
 """Size for engines without storage, which want one all the same."""
 
@@ -114,7 +116,12 @@ def _storage(job: Section, load: Load) -> dict[str, str]:
         if job.engine not in ELSEWHERE:
             raise ToolError(f"ioengine {job.engine} needs something to load, and the target has nothing: set [target]")
         return {} if "size" in job.options else {"size": str(load.size_bytes or _NO_LOAD_BYTES)}
-    return {"filename": file_name(load.path), **_area(job, load.size_bytes)}
+    area = _area(job, load.size_bytes)
+    if load.kind != "folder":
+        return {"filename": file_name(load.path), **area}
+    if load.new_file is None:
+        raise ToolError(f"{load.path}: is a folder in which no file can be made; wanted a file or a device")
+    return {"filename": file_name(load.new_file(_IN_FOLDER, _end_bytes(job, area))), **area}
 
 
 def _over_nbd(job: Section, load: Load) -> dict[str, str]:
@@ -126,7 +133,7 @@ def _over_nbd(job: Section, load: Load) -> dict[str, str]:
 
 def _over_spdk(job: Section, load: Load, folder: Path) -> dict[str, str]:
     """Where SPDK finds the target, and its area there; what the study sets of it counts."""
-    lines = spdk.job_lines(job.engine, *_subsystem(job.engine, load), folder)
+    lines = spdk.job_lines(job.engine, *_subsystem(job.engine, load), folder, job.plugin)
     own = {name: value for name, value in lines.items() if name == "ioengine" or name not in job.options}
     return {**own, **_area(job, load.size_bytes)}
 
@@ -171,6 +178,12 @@ def _area(job: Section, load_bytes: int) -> dict[str, str]:
             f"{units.format_size(load_bytes)}; lower size, offset or offset_increment"
         )
     return {name: str(value) for name, value in given.items()}
+
+
+def _end_bytes(job: Section, area: Mapping[str, str]) -> int:
+    """Where the jobs' areas end."""
+    steps = int(area.get("offset_increment", 0)) * (job.numjobs - 1)
+    return int(area.get("offset", 0)) + steps + int(area["size"])
 
 
 def _absolute(text: str, whole_bytes: int) -> int:

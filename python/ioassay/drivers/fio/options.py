@@ -112,14 +112,25 @@ class Names:
 
         `engines` are all that the jobs use: in a job file the options of one engine may stand in [global].
         """
-        if not self._options or not self._engine_options.keys() >= set(engines):
+        if not self._options:
             return  # nothing to compare with; fio itself refuses an unknown option before it does any I/O
+        if not self._engine_options.keys() >= set(engines):
+            self._check_foreign(names, engines)
+            return
         known = self._options.union(_UNLISTED, *(self._engine_options[engine] for engine in engines))
         for name in names:
             if name not in known:
                 raise StudyError(self._unknown(name, engines, known), key=f"params.{name}")
 
-    def _unknown(self, name: str, engines: Collection[str], known: frozenset[str]) -> str:
+    def _check_foreign(self, names: Iterable[str], engines: Collection[str]) -> None:
+        """Where an engine's own options are not known: only what is another engine's alone is none of its."""
+        used = frozenset().union(*(self._engine_options.get(engine, frozenset()) for engine in engines))
+        for name in names:
+            others = [other for other, theirs in self._engine_options.items() if name in theirs]
+            if others and name not in self._options and name not in used:
+                raise StudyError(self._unknown(name, engines, ()), key=f"params.{name}")
+
+    def _unknown(self, name: str, engines: Collection[str], known: Iterable[str]) -> str:
         for other, names in self._engine_options.items():
             if name in names:
                 return f"is an option of ioengine {other}; used here: {', '.join(sorted(engines))}"

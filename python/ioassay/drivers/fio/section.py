@@ -22,9 +22,9 @@ SYNCHRONOUS = frozenset(
 """Engines that wait for each request, so that iodepth does nothing (FIO_SYNCIO in fio's engines/)."""
 DIRECTIONLESS = frozenset({"cpuio", "exec"})
 """Engines that do no I/O at all."""
-ELSEWHERE = DIRECTIONLESS | frozenset(
-    words("null net netsplice rdma rados rbd gfapi gfapi_async nbd http spdk_nvme spdk_bdev")
-)
+SPDK = frozenset({"spdk_nvme", "spdk_bdev"})
+"""Engines that are plugins of SPDK's and no part of fio."""
+ELSEWHERE = DIRECTIONLESS | SPDK | frozenset(words("null net netsplice rdma rados rbd gfapi gfapi_async nbd http"))
 """Engines that load no local file or device."""
 CHANGES_FILES = frozenset(words("falloc ftruncate filecreate filedelete e4defrag"))
 """Engines that change files whatever `rw` says."""
@@ -109,8 +109,16 @@ class Section:
 
     @property
     def engine(self) -> str:
-        """The I/O engine; fio's default is psync."""
-        return self.options.get("ioengine", "psync").removeprefix("external:")
+        """The I/O engine; fio's default is psync. A plugin of SPDK's that is named by its path counts by its name."""
+        text = self.options.get("ioengine", "psync").removeprefix("external:")
+        name = text.rpartition("/")[2]
+        return name if name in SPDK else text
+
+    @property
+    def plugin(self) -> str:
+        """The path of an engine of SPDK's, where the job gives it; else ''."""
+        text = self.options.get("ioengine", "").removeprefix("external:")
+        return text if "/" in text and self.engine in SPDK else ""
 
     @property
     def pattern(self) -> str:

@@ -12,7 +12,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-ENGINES = ("spdk_nvme", "spdk_bdev")
+from ioassay.drivers.fio.section import SPDK
+
+ENGINES = tuple(sorted(SPDK))
 VARIABLE = "IOASSAY_SPDK_FIO"
 CONFIGURATION = "spdk.json"
 _PLACES = ("/usr/local/lib/spdk/fio", "/usr/lib/spdk/fio", "/opt/spdk/build/fio")
@@ -21,29 +23,29 @@ _MEMORY_MIB = "1024"
 _BDEV = "Virtual0"
 
 
-def plugin(engine: str, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The plugin's file; None where there is none."""
+def plugin(engine: str, given: str = "", environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The plugin's file; None where there is none. `given` is the path that a study gives, which counts alone."""
     folders = [environment[VARIABLE]] if environment.get(VARIABLE) else list(_PLACES)
-    found = (Path(folder) / engine for folder in folders)
+    found = [Path(given).absolute()] if given else [Path(folder).absolute() / engine for folder in folders]
     return next((path for path in found if path.is_file()), None)
 
 
-def missing(engine: str, environment: Mapping[str, str] = os.environ) -> str:
+def missing(engine: str, given: str = "", environment: Mapping[str, str] = os.environ) -> str:
     """Why the engine cannot run here, with the remedy; '' where it can."""
-    if plugin(engine, environment) is None:
-        place = environment.get(VARIABLE) or "its usual places"
+    if plugin(engine, given, environment) is None:
+        place = f"in {environment[VARIABLE]}" if environment.get(VARIABLE) else f"in {', '.join(_PLACES)}"
         return (
-            f"SPDK's fio plugin '{engine}' is not in {place}: build SPDK with ./configure --with-fio=<fio's sources, "
-            f"of the installed version>, and set {VARIABLE}=<spdk>/build/fio"
+            f"SPDK's fio plugin '{engine}' is not {given or place}: build SPDK with ./configure --with-fio=<fio's "
+            f"sources, of the installed version>, and set {VARIABLE}=<spdk>/build/fio"
         )
     if engine == "spdk_nvme" and _huge_pages() == 0:
         return "spdk_nvme needs huge pages and there are none: sysctl vm.nr_hugepages=512, or ioengine = 'spdk_bdev'"
     return ""
 
 
-def job_lines(engine: str, address: str, nqn: str, folder: Path) -> dict[str, str]:
+def job_lines(engine: str, address: str, nqn: str, folder: Path, given: str = "") -> dict[str, str]:
     """What a job is told so that it reaches the subsystem `nqn` at `address` (`127.0.0.1:4420`)."""
-    found = plugin(engine)
+    found = plugin(engine, given)
     lines = {"ioengine": str(found) if found else engine, "thread": "1"}
     if engine == "spdk_nvme":
         return {**lines, "filename": file_name(address, nqn)}

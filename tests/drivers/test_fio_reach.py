@@ -1,0 +1,135 @@
+"""Whether an engine gets to the target is said before anything runs; in a folder it loads a file made for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.drivers.fio import Fio, job, spdk
+from ioassay.errors import StudyError, ToolError
+from ioassay.roles import NOTHING, Load, Trial
+
+VIRTUAL = {"kind": "virtual", "size": "64MiB"}
+FILE = {"kind": "file", "path": "testfile", "size": "64MiB"}
+FOLDER = {"kind": "folder", "path": "."}
+OPTIONS = "rw bs ioengine direct iodepth numjobs size offset offset_increment runtime thread"
+PROBES = {
+    "engines": "Available IO engines:\n\tpsync\n\tlibaio\n\tio_uring\n\tnbd\n\tnull\n",
+    "options": "\n".join(f"{name} : what it does" for name in OPTIONS.split()),
+}
+MIB = 2**20
+
+
+def validated(params: dict[str, Any], target: dict[str, Any]) -> list[str]:
+    driver = Fio()
+    driver.configure("fio-3.33\n", PROBES)
+    return [warning.code for warning in driver.validate({"rw": "randread", **params}, target)]
+
+
+@pytest.mark.parametrize(
+    ("params", "target", "key", "said"),
+    [
+        ({"ioengine": "nbd"}, FILE, "params.ioengine", "reached by NBD: target.kind = 'virtual', or its uri"),
+        ({"ioengine": "nbd"}, VIRTUAL | {"ways": ["fuse"]}, "target.ways", "virtual drive by 'nbd': add it"),
+        ({"ioengine": "psync"}, VIRTUAL | {"ways": ["nbd"]}, "target.ways", "virtual drive by 'fuse': add it"),
+        ({"ioengine": "spdk_bdev"}, VIRTUAL | {"ways": ["fuse"]}, "target.ways", "by 'nvme-tcp': add it"),
+        ({"ioengine": "spdk_bdev"}, FILE, "params.ioengine", "target.kind = 'virtual'"),
+        ({"ioengine": "/opt/spdk_nvme"}, FILE, "params.ioengine", "target.kind = 'virtual'"),
+        ({"ioengine": "nbd"}, VIRTUAL | {"form": "folder"}, "target.form", "beneath its file system"),
+        ({"ioengine": "spdk_bdev"}, VIRTUAL | {"form": "folder"}, "target.form", "wanted 'file' or 'device'"),
+        ({"rw": "randtrim"}, VIRTUAL, "params.rw", "use target.form = 'device', or ioengine = 'nbd'"),
+        ({"rw": "trim"}, FOLDER, "params.rw", "use target.kind = 'device'"),
+        ({}, FOLDER, "target.size", "is missing; wanted the size of the file to make in the folder"),
+        ({"size": "50%"}, FOLDER, "target.size", "is missing"),
+    ],
+)
+def test_an_engine_that_does_not_get_to_the_target_is_refused(
+    params: dict[str, Any], target: dict[str, Any], key: str, said: str
+) -> None:
+    with pytest.raises(StudyError, match=said) as found:
+        validated(params, target)
+    assert found.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("params", "target"),
+    [
+        ({"ioengine": "nbd", "uri": "nbd://localhost"}, FILE),
+        ({"ioengine": "nbd", "rw": "randtrim"}, VIRTUAL),
+        ({"ioengine": "nbd"}, VIRTUAL | {"ways": ["nbd"]}),
+        ({"rw": "randtrim"}, VIRTUAL | {"form": "device"}),
+        ({"ioengine": "null"}, VIRTUAL | {"ways": ["nbd"]}),
+        ({"size": "1MiB"}, FOLDER),
+        ({}, FOLDER | {"size": "1MiB"}),
+    ],
+)
+def test_an_engine_that_does_is_not(params: dict[str, Any], target: dict[str, Any]) -> None:
+    assert validated(params, target) == []
+
+
+@pytest.mark.parametrize(
+    ("params", "owner"),
+    [
+        ({"ioengine": "psync", "sqthread_poll": 1}, "io_uring"),
+        ({"ioengine": "libaio", "fixedbufs": 1}, "io_uring"),
+        ({"ioengine": "psync", "uri": "nbd://localhost"}, "nbd"),
+        ({"ioengine": "nbd", "hipri": 1}, "io_uring"),
+        ({"ioengine": "spdk_bdev", "registerfiles": 1}, "io_uring"),
+        ({"ioengine": "spdk_nvme", "uri": "nbd://localhost"}, "nbd"),
+    ],
+)
+def test_an_option_of_another_engine_is_refused(params: dict[str, Any], owner: str) -> None:
+    with pytest.raises(StudyError, match=f"is an option of ioengine {owner}; used here: {params['ioengine']}"):
+        validated(params, VIRTUAL)
+
+
+def test_what_spdk_alone_knows_is_left_to_it() -> None:
+    assert validated({"ioengine": "spdk_bdev", "spdk_single_seg": 1}, VIRTUAL) == ["will-be-skipped"]
+
+
+def test_a_plugin_that_a_study_names_by_its_path_is_taken(tmp_path: Path) -> None:
+    plugin = tmp_path / "spdk_bdev"
+    assert validated({"ioengine": str(plugin)}, VIRTUAL) == ["will-be-skipped"]
+    assert str(plugin) in spdk.missing("spdk_bdev", str(plugin))
+    plugin.touch()
+    for named in (str(plugin), f"external:{plugin}"):
+        assert validated({"ioengine": named}, VIRTUAL) == []
+        assert Fio().access({"ioengine": named, "rw": "randwrite"}) == NOTHING
+        load = Load("file", None, 64 * MIB, False, {"nvme_tcp": "127.0.0.1:4420", "nqn": "nqn.2016-06.io.example:a"})
+        trial = Trial("0" * 16, "s", "fio", {}, {"rw": "read", "ioengine": named}, VIRTUAL, {}, 0, 1, 0)
+        assert f"\nioengine={plugin}\n" in job.emit(trial, load, tmp_path)
+        assert list(job.beside(trial, load)) == ["spdk.json"]
+
+
+def test_a_job_file_that_names_its_own_drive_for_spdk_is_left_as_it_is(tmp_path: Path) -> None:
+    plugin = tmp_path / "spdk_bdev"
+    plugin.touch()
+    text = f"[a]\nioengine={plugin}\nrw=randwrite\nthread=1\nspdk_json_conf=mine.json\nfilename=Nvme0n1\n"
+    params = {"job": text, "job_path": str(tmp_path / "a.fio"), "job_folder": str(tmp_path)}
+    driver = Fio()
+    driver.configure("fio-3.33\n", PROBES)
+    assert list(driver.validate(params, {})) == []
+    assert list(driver.touches(params)) == []
+
+
+def test_in_a_folder_a_file_is_made_that_holds_all_areas(tmp_path: Path) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def make(name: str, size_bytes: int) -> Path:
+        asked.append((name, size_bytes))
+        return tmp_path / name
+
+    load = Load("folder", tmp_path, 64 * MIB, False, new_file=make)
+    areas = [
+        ({}, 64 * MIB),
+        ({"size": "8MiB"}, 8 * MIB),
+        ({"size": "8MiB", "offset": "1MiB"}, 9 * MIB),
+        ({"size": "8MiB", "offset": "1MiB", "offset_increment": "16MiB", "numjobs": 3}, 41 * MIB),
+        ({"size": "25%"}, 16 * MIB),
+    ]
+    for params, size_bytes in areas:
+        trial = Trial("0" * 16, "s", "fio", {}, {"rw": "read", **params}, {}, {}, 0, 1, 0)
+        assert f"filename={tmp_path}/fio\n" in job.emit(trial, load)
+        assert asked.pop() == ("fio", size_bytes)
+    with pytest.raises(ToolError, match="no file can be made"):
+        job.emit(trial, Load("folder", tmp_path, MIB, False))
