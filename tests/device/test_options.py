@@ -81,8 +81,27 @@ def test_settings_are_words_with_an_equals_sign() -> None:
         ("thesis", {"policy": "lru", "buffer": "1MiB", "read_us": "3"}, None, ""),
         ("none", {"policy": "none"}, None, ""),
         ("none", {"policy": "lru", "read_us": "3"}, 1.0, "policy, read_us, precondition: not used by model 'none'"),
+        ("none", {"policy": "none"}, "full", "precondition: not used by model 'none'"),
+        ("none", {"policy": "none"}, "none", ""),
     ],
 )
-def test_what_has_no_effect_is_told(model: str, of_model: dict[str, str], precondition: float, said: str) -> None:
+def test_what_has_no_effect_is_told(
+    model: str, of_model: dict[str, str], precondition: float | str | None, said: str
+) -> None:
     found = options.unused(model, of_model, precondition)
     assert found.startswith(said) and bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("state", "share", "used"),
+    [("none", 0.0, False), ("0", 0.0, False), ("full", 0.0, True), ("steady", 1.0, True), (0.5, 0.5, True)],
+)
+def test_the_state_of_a_drive_is_a_word_or_a_share(state: float | str, share: float, used: bool) -> None:
+    assert (options.preconditioned(state), options.is_used(state)) == (share, used)
+    assert options.described({}, precondition=state)["precondition"] == share
+
+
+@pytest.mark.parametrize("state", ["worn", "", "2", -0.5, float("nan"), True])
+def test_another_state_is_refused(state: float | str) -> None:
+    with pytest.raises(UsageError, match="wanted none, full, steady, or a share up to 1"):
+        options.preconditioned(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +54,8 @@ def left(place: Path) -> list[str]:
         ({"form": "tape"}, "target.form", "file"),
         ({"ways": ["iscsi"]}, "target.ways", "fuse"),
         ({"model": "fast"}, "target.model", "thesis"),
+        ({"precondition": "worn"}, "target.precondition", "'worn', wanted none, full, steady, or a share"),
+        ({"precondition": 1.5}, "target.precondition", "a share up to 1"),
         ({"polcy": "lru"}, "target.polcy", "did you mean 'policy'"),
         ({"read_us": "soon"}, "target", "read_us is 'soon'"),
         ({"feed": "open"}, "target", "says how a trace is simulated"),
@@ -119,6 +122,30 @@ def test_on_the_file_lies_a_device_and_on_that_a_file_system(form: str, place: P
             file.flush()
             os.fsync(file.fileno())
         assert load.counted().metrics["drive.write.bytes"] >= 2**20
+    assert left(place) == []
+
+
+@root
+@pytest.mark.parametrize(
+    ("state", "filesystem", "least", "most"),
+    [("none", "ext4", 1.0, 1.0), ("steady", "ext4", 1.2, 20.0), ("steady", "xfs", 1.2, 20.0)],
+)
+def test_a_file_system_on_a_used_drive_leaves_it_used(
+    state: str, filesystem: str, least: float, most: float, place: Path
+) -> None:
+    if shutil.which(f"mkfs.{filesystem}") is None:
+        pytest.skip(f"needs mkfs.{filesystem}")
+    swift = {"read_us": 0, "program_us": 0, "erase_us": 0, "elements": 8}
+    settings = {"precondition": state, "filesystem": filesystem, "size": "320MiB", **swift}
+    with made(form="folder", ways=["fuse"], **settings).load(TRIAL) as load:
+        with (load.path / "file").open("wb") as file:
+            file.write(b"y" * 4 * 2**20)
+            file.flush()
+            os.fsync(file.fileno())
+        counted = load.counted()
+        assert least <= counted.metrics["drive.write_amplification"] <= most
+        assert counted.metrics["drive.trim.bytes"] == 0  # nothing goes on in the background
+        assert bool(counted.document["drive"]["preconditioned"]) == (state == "steady")
     assert left(place) == []
 
 

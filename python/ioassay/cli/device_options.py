@@ -25,7 +25,11 @@ OfModel = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="An option of the model, as of simulate: read_us=100."),
 ]
 Precondition = Annotated[
-    float | None, typer.Option(min=0, metavar="SHARE", help="Overwrite this share of the model's drive first.")
+    str | None,
+    typer.Option(
+        metavar="STATE",
+        help="none, full (written once), steady (overwritten at random until amplification settles), or a share of it.",
+    ),
 ]
 Backing = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Keep what is flushed in this file.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse writes.")]

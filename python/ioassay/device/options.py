@@ -19,6 +19,9 @@ POLLS = ("adaptive", "always")
 _RENAMED = {"pages": "bytes"}
 """Key of a simulation -> key of a served drive: its buffer is given in bytes."""
 _OF_RESHAPE = ("mode",)
+STATES = {"none": 0.0, "full": 0.0, "steady": 1.0}
+"""Word for a state of the drive -> share of it that is overwritten at random to bring it there. A model begins with all
+its pages written once, so that `full` takes nothing but that nobody trims it."""
 _MOST_BYTES = 2**63 - 1
 _SERIAL_BYTES = 20
 """Room for it in an answer to Identify (NVM Express Base Specification, Identify Controller)."""
@@ -32,6 +35,8 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     for name in ("size", "block_size"):
         if name in told:
             told[f"{name.removesuffix('_size')}_bytes"] = _size(name, told.pop(name))
+    if "precondition" in told:
+        told["precondition"] = preconditioned(told["precondition"])
     if "transports" in told:
         told["transports"] = [_transport(text) for text in told["transports"]]
     for name in ("backing_file", "stats_socket"):
@@ -46,12 +51,30 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
     return told
 
 
-def unused(model: str, of_model: Mapping[str, Any], precondition: float | None = None) -> str:
+def preconditioned(state: float | str) -> float:
+    """The share of the drive that is overwritten first: one of `STATES`, or the share itself. Raises UsageError."""
+    if isinstance(state, str) and state in STATES:
+        return STATES[state]
+    try:
+        share = float(state)
+    except ValueError:
+        share = -1.0
+    if isinstance(state, bool) or not 0 <= share <= 1:
+        raise UsageError(f"precondition is '{state}', wanted {', '.join(STATES)}, or a share up to 1")
+    return share
+
+
+def is_used(state: float | str) -> bool:
+    """Whether a drive in that state is none that is new."""
+    return state == "full" or preconditioned(state) > 0
+
+
+def unused(model: str, of_model: Mapping[str, Any], precondition: float | str | None = None) -> str:
     """What was asked for and has no effect on such a drive, with the reason; empty when nothing."""
     if model != "none":
         return ""
     asked = [name for name, value in of_model.items() if (name, str(value)) != ("policy", "none")]
-    asked += ["precondition"] if precondition else []
+    asked += ["precondition"] if precondition is not None and is_used(precondition) else []
     return f"{', '.join(asked)}: not used by model 'none', which answers at once" if asked else ""
 
 

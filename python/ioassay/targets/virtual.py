@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class VirtualSettings(Settings):
     ways: tuple[Literal["fuse", "nbd", "nvme-tcp"], ...] = ("fuse", "nbd", "nvme-tcp")
     """How it can be reached; each that is polled takes the others some of their time."""
     block_size: Literal[512, 4096] = 512
-    precondition: float = 0.0
+    precondition: float | str = "none"
     pin: PositiveInt | Literal[0] | None = None
     keep_awake: bool = False
     poll: Literal["adaptive", "always"] = "always"
@@ -76,6 +76,10 @@ class VirtualTarget:
         for name in self._model:
             if name not in NAMES:
                 raise StudyError(_unknown(name), key=f"target.{name}")
+        try:
+            self._used = described.is_used(self._settings.precondition)
+        except UsageError as error:
+            raise StudyError(str(error), key="target.precondition") from None
         try:
             described.described(self._model)
         except UsageError as error:
@@ -123,7 +127,7 @@ class VirtualTarget:
             if path is not None and self._settings.form != "file":
                 path = stack.enter_context(layers.looped(path, self._settings.block_size))
                 if self._settings.form == "folder":
-                    path = stack.enter_context(layers.mounted(path, self._settings.filesystem, folder))
+                    path = stack.enter_context(self._mounted(path, folder))
             stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
             control.ask(Path(told["stats"]), "reset-stats")  # calibrating and making a file system are no part of it
             yield Load(
@@ -134,6 +138,10 @@ class VirtualTarget:
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
                 counted=lambda: _counted(server, told),
             )
+
+    def _mounted(self, device: Path, folder: Path) -> AbstractContextManager[Path]:
+        """A used drive stays one: what makes the file system does not trim it first."""
+        return layers.mounted(device, self._settings.filesystem, folder, discard=not self._used)
 
     def close(self) -> None:
         """Each trial has given back what it took."""
@@ -150,7 +158,7 @@ class VirtualTarget:
             if name == "buffer" and bufferless:
                 continue
             argv += ["--policy", str(value)] if name == "policy" else ["--set", f"{name}={value}"]
-        argv += ["--precondition", str(wanted.precondition)] if wanted.precondition else []
+        argv += ["--precondition", str(wanted.precondition)] if self._used else []
         argv += ["--pin", str(wanted.pin)] if wanted.pin is not None else []
         return [
             *argv,
