@@ -63,16 +63,23 @@ fn measure_both(
         Ok(busy_ns) => busy_ns,
         Err(why) => return Ok(Err(why)),
     };
-    let Some(model_ns) = model_ns.map(|model_ns| model_ns.clamp(busy_ns, LONGEST_WAIT_NS)) else {
+    let Some(wait_ns) = wait_ns(model_ns, busy_ns) else {
         let alone_ns = busy_ns;
         return Ok(Ok(Floor { busy_ns, alone_ns }));
     };
     Ok(
-        measure_one(serving, number, model_ns)?.map(|took_ns| Floor {
+        measure_one(serving, number, wait_ns)?.map(|took_ns| Floor {
             busy_ns,
-            alone_ns: took_ns.saturating_sub(model_ns),
+            alone_ns: took_ns.saturating_sub(wait_ns),
         }),
     )
+}
+
+/// How long a client waits for a read of the model where the transport takes `busy_ns` by itself;
+/// `None` where that is all there is to wait for, as on a machine that is very busy with others.
+fn wait_ns(model_ns: Option<u64>, busy_ns: u64) -> Option<u64> {
+    let model_ns = model_ns.filter(|_| busy_ns <= LONGEST_WAIT_NS)?;
+    Some(model_ns.clamp(busy_ns, LONGEST_WAIT_NS))
 }
 
 /// The outer error ends the drive.
@@ -149,6 +156,16 @@ fn floor_of(took_ns: &[u64]) -> Result<u64, Unknown> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_transport_slower_than_any_wait_is_asked_once() {
+        assert_eq!(wait_ns(None, 10), None);
+        assert_eq!(wait_ns(Some(100), 10), Some(100));
+        assert_eq!(wait_ns(Some(100), 200), Some(200));
+        assert_eq!(wait_ns(Some(u64::MAX), 200), Some(LONGEST_WAIT_NS));
+        assert_eq!(wait_ns(Some(100), LONGEST_WAIT_NS), Some(LONGEST_WAIT_NS));
+        assert_eq!(wait_ns(Some(100), LONGEST_WAIT_NS + 1), None);
+    }
 
     #[test]
     fn bursts_of_others_do_not_count() {
