@@ -17,6 +17,9 @@ from typing import Any
 
 import pytest
 
+DAEMON = "setsid sh -c 'echo $$ > daemon; exec sleep {lives_s}' & while [ ! -s daemon ]; do sleep 0.01; done; {then}"
+"""A command that goes on only when its daemon has left the process group, or it would be ended with the group."""
+
 MIB = 1 << 20
 SIZE = 64 * MIB
 IOASSAY = [sys.executable, "-m", "ioassay"]
@@ -230,8 +233,8 @@ def test_a_command_that_fails_or_never_starts_is_not_hidden(tmp_path: Path) -> N
 
 def test_a_daemon_that_goes_on_is_told_and_nothing_is_called_a_lie(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(MIB))
-    daemon = "setsid sh -c 'sleep 1' & cat data > /dev/null"
-    argv = ("--level", "counters", "--claim", "bytes=64MiB", "--", "sh", "-c", daemon)
+    script = DAEMON.format(lives_s=5, then="cat data > /dev/null")
+    argv = ("--level", "counters", "--claim", "bytes=64MiB", "--", "sh", "-c", script)
     found = witness(tmp_path, *argv)
     assert "outlived the command" in found["why"] and found["verdict"] == "INCOMPLETE", found["explanation"]
 
@@ -363,9 +366,6 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
     assert "CONTRADICTED" in Path(tmp_path / found["report"]).read_text()
 
 
-DAEMON = "setsid sleep 300 & echo $! > daemon; {then}"
-
-
 def _is_there(pid: int) -> bool:
     try:
         return "sleep" in Path(f"/proc/{pid}/cmdline").read_text()
@@ -374,12 +374,12 @@ def _is_there(pid: int) -> bool:
 
 
 def test_a_daemon_survives_the_end_of_its_command_and_not_an_interruption(tmp_path: Path) -> None:
-    witness(tmp_path, "--level", "counters", "--", "sh", "-c", DAEMON.format(then="true"))
+    witness(tmp_path, "--level", "counters", "--", "sh", "-c", DAEMON.format(lives_s=300, then="true"))
     survived = int((tmp_path / "daemon").read_text())
     assert _is_there(survived)
     os.kill(survived, signal.SIGKILL)
     (tmp_path / "daemon").unlink()
-    argv = [*IOASSAY, "witness", "--level", "counters", "--", "sh", "-c", DAEMON.format(then="sleep 300")]
+    argv = [*IOASSAY, "witness", "--level", "counters", "--", "sh", "-c", DAEMON.format(lives_s=300, then="sleep 300")]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
         deadline_s = time.monotonic() + 30
         while not (tmp_path / "daemon").exists() or not (tmp_path / "daemon").read_text().strip():
