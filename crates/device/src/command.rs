@@ -98,8 +98,17 @@ pub trait Drive {
     fn submit(&mut self, command: Command, data: &[u8]);
 
     /// The present content of a range that lies within the drive: what a read that is
-    /// [done](Status::Done) answers with.
+    /// [done](Status::Done) answers with. Of what no read was answered for it is only right after
+    /// [`Drive::load`].
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8];
+
+    /// The content of a range that lies within the drive is about to be looked at without a read.
+    ///
+    /// # Errors
+    /// What the backing file says.
+    fn load(&mut self, _offset_bytes: u64, _length_bytes: u64) -> Result<(), Status> {
+        Ok(())
+    }
 
     /// Numbers for health log pages.
     fn health(&self) -> Health;

@@ -1,5 +1,5 @@
-//! Hostile clients in small, always: the fuzz targets `nbd` and `nvme_tcp` try the same at length. A
-//! failure prints the seed of its script.
+//! Hostile clients in small, always: the fuzz targets `nbd`, `nvme_tcp` and `fuse` try the same at
+//! length. A failure prints the seed of its script.
 
 mod host;
 mod hostile;
@@ -36,4 +36,9 @@ fn clients_of_nbd_harm_nobody() {
 #[test]
 fn hosts_of_nvme_over_tcp_harm_nobody() {
     try_all(hostile::nvme_tcp);
+}
+
+#[test]
+fn requests_of_fuse_harm_nobody() {
+    try_all(hostile::fuse);
 }

@@ -268,6 +268,10 @@ impl Drive for Served {
         self.store.present(offset_bytes, length_bytes)
     }
 
+    fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        self.store.load(offset_bytes, length_bytes)
+    }
+
     fn health(&self) -> Health {
         let figures = &self.figures;
         let spec = self.model.as_ref().map(|model| model.live().drive().spec());

@@ -2,7 +2,9 @@
 //! vanish. Whatever it is, the drive gets only commands that lie within it, what is kept for a client is
 //! bounded, no answer is lost, and a client that behaves is served afterwards.
 
-#![allow(dead_code)] // each user needs one half
+#![allow(dead_code)] // each user needs one part
+
+mod mounted;
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use ioassay_device::transport::socket::{Protocol, Then};
 
 use crate::host::{self, ENABLED, Entry};
 use crate::serve::Memory;
+pub use mounted::fuse;
 
 const NAME: &str = "nqn.2016-06.io.example:drive";
 const SIZE_BYTES: u64 = 1 << 16;

@@ -5,6 +5,8 @@
 //! drive as they are, several at once, and the page cache holds nothing of it.
 
 mod abi;
+mod about;
+mod asked;
 mod mount;
 mod probe;
 mod session;
@@ -15,8 +17,10 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+pub use self::session::{Reply, Session};
+
+use self::about::MAX_DATA_BYTES;
 use self::mount::Mount;
-use self::session::{MAX_DATA_BYTES, Reply, Session};
 use super::{Probe, Transport};
 use crate::command::{Answer, Drive};
 

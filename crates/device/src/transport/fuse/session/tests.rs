@@ -1,7 +1,9 @@
 //! Requests as the kernel makes them, and what becomes of them.
 
+use super::super::abi::{self, Fields, allocate, attribute, init};
+use super::super::asked::O_DSYNC;
 use super::*;
-use crate::command::{Answer, Health};
+use crate::command::{Answer, Facts, Health};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -120,7 +122,7 @@ impl File {
                     out.extend(header);
                     out.extend(self.ram.content(range.start, range.end - range.start));
                 }
-                None => panic!("nobody waits for it"),
+                None => assert!(self.session.in_flight() > 0, "nobody waits for it"),
             }
         }
         assert_eq!(
@@ -223,10 +225,60 @@ fn holes_are_trims_and_zeroes_are_written() {
             (wanted, BLOCK)
         );
     }
-    assert_eq!(
-        file.ask(opcode::FALLOCATE, &fallocate(0, BLOCK, 8)).0,
-        errno::INVALID
-    );
+    for mode in [0, keep, 8] {
+        assert_eq!(
+            file.ask(opcode::FALLOCATE, &fallocate(0, BLOCK, mode)).0,
+            errno::NOT_SUPPORTED
+        );
+    }
+}
+
+#[test]
+fn holes_and_zeroes_spare_what_lies_beside_them() {
+    let keep = allocate::KEEP_SIZE;
+    for mode in [allocate::PUNCH_HOLE | keep, allocate::ZERO_RANGE] {
+        for (start, end) in [
+            (5, 15),
+            (5, 700),
+            (500, 520),
+            (1, 5 * BLOCK - 1),
+            (BLOCK, 1030),
+        ] {
+            let mut file = File::new();
+            file.ram.data.fill(7);
+            let body = fallocate(start, end - start, mode);
+            assert_eq!(file.ask(opcode::FALLOCATE, &body), (0, Vec::new()));
+            let zeroed = |at: usize| (start as usize..end as usize).contains(&at);
+            let mut content = file.ram.data.iter().enumerate();
+            assert!(content.all(|(at, byte)| *byte == if zeroed(at) { 0 } else { 7 }));
+        }
+    }
+}
+
+#[test]
+fn a_hole_that_fails_in_part_fails() {
+    let mut file = File::new();
+    let mut out = Vec::new();
+    let body = fallocate(5, 3 * BLOCK, allocate::PUNCH_HOLE | allocate::KEEP_SIZE);
+    let request = request(opcode::FALLOCATE, 5, &body);
+    file.session.received(&request, &mut file.ram, &mut out);
+    let parts: Vec<Command> = file.ram.due.drain(..).map(|one| one.command).collect();
+    assert_eq!((parts.len(), file.session.in_flight()), (3, 3));
+    let done = file.session.answered(&parts[1], Status::NoSpace);
+    assert_eq!((done, out.len()), (None, 0));
+    assert_eq!(file.session.answered(&parts[0], Status::Done), None);
+    let told = file.session.answered(&parts[2], Status::Failed);
+    let wanted = abi::out_header(5, errno::NO_SPACE, 0);
+    assert_eq!(told, Some(Reply::Short(wanted.into())));
+}
+
+#[test]
+fn no_allocation_makes_the_file_larger() {
+    let mut file = File::new();
+    let zeroes = |mode| fallocate(SIZE - BLOCK, 2 * BLOCK, mode);
+    let mut ask = |mode| file.ask(opcode::FALLOCATE, &zeroes(mode)).0;
+    assert_eq!(ask(allocate::ZERO_RANGE), errno::TOO_BIG);
+    assert_eq!(ask(allocate::ZERO_RANGE | allocate::KEEP_SIZE), 0);
 }
 
 #[test]

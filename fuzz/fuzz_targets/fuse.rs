@@ -1,0 +1,13 @@
+//! Any bytes as what comes out of /dev/fuse: no command leaves the drive's bounds, each request has one answer, and the
+//! file is what a plain array is. What is tried is in `crates/device/tests/hostile/mounted.rs`.
+
+#![no_main]
+
+#[path = "../../crates/device/tests/host/mod.rs"]
+mod host;
+#[path = "../../crates/device/tests/hostile/mod.rs"]
+mod hostile;
+#[path = "../../crates/device/tests/serve/mod.rs"]
+mod serve;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| hostile::fuse(script));
