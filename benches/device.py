@@ -1,0 +1,225 @@
+"""The served drive: its speed beside nbdkit's memory plugin and tmpfs with loop, its precision, and what it takes.
+
+    .venv/bin/python benches/device.py [--rounds 5] [--seconds 0.4] [--size 1GiB] [--only PART] [--quick]
+
+Speed: a drive that answers at once (model none), all its transports served from one process; random pages of 4 KiB at
+depth 1 and 32. Sockets are loaded by the drive's own client, which batches and spins, nbdkit's too; files and devices
+by fio (psync at depth 1, io_uring at 32). All storage is written throughout before. The arms take turns in random order
+within each round; a ratio is that of a way to its peer in the same round.
+Time: a drive whose reads take 100 µs, started and calibrated anew in each round; what clients see at depth 1, and
+what the drive itself counted meanwhile.
+CPU: all transports loaded at once, and the processor time of the drive. Memory: a drive with model, buffer and
+connections that is written throughout twice, its largest resident size less that of a drive of 16 MiB that is new.
+
+On a shared machine all of it runs at the highest priority, since a client that spins and loses its processor says
+nothing. Needs root, cargo, fio and nbdkit. Processes, loop devices and files are gone at the end and after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from device_ways import (
+    Drive,
+    Run,
+    Way,
+    argv_of,
+    build,
+    cpu_s,
+    drive,
+    ended,
+    fill,
+    fio_nbd,
+    first_in_line,
+    loop,
+    memory_bytes,
+    nbdkit,
+    run,
+    tmpfs_file,
+)
+from monitor_cost import median_interval
+
+from ioassay import units
+from ioassay.device import control
+
+DEPTHS = (1, 32)
+DIRECTIONS = ("read", "write")
+WANTED = {("NVMe/TCP", 1): 75_000, ("NVMe/TCP", 32): 400_000, ("FUSE", 32): 150_000}
+"""Reads a second."""
+READ_US = 100
+SLOW = ("--model", "thesis", "--set", f"read_us={READ_US}", "--set", "transfer_us_per_byte=0",
+        "--set", "channel_us_per_sector=0")  # fmt: skip
+FAST = ("--model", "thesis", "--policy", "epo", *(
+    word for name in ("read_us", "program_us", "erase_us", "transfer_us_per_byte", "channel_us_per_sector")
+    for word in ("--set", f"{name}=0.1" if name == "program_us" else f"{name}=0")
+))  # fmt: skip
+
+Round = Mapping[tuple[str, int, str], Run]
+"""Way, depth and direction -> what it did."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.4, help="of one load")
+    parser.add_argument("--size", default="1GiB")
+    parser.add_argument("--only", choices=("speed", "time", "cpu", "memory"))
+    parser.add_argument("--quick", action="store_true", help="one round of short loads")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 1, 0.2
+    build()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    print(f"load of the machine at the beginning {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors", flush=True)
+    with first_in_line(), tempfile.TemporaryDirectory(prefix="device-") as folder:
+        for name, part in (("speed", speed), ("time", precision), ("cpu", processor), ("memory", memory)):
+            if options.only in (None, name):
+                part(Path(folder), options)
+    print(f"\nload of the machine at the end {os.getloadavg()[0]:.1f}")
+
+
+def speed(folder: Path, options: argparse.Namespace) -> None:
+    chance = random.Random(options.seed)
+    with ExitStack() as stack:
+        served = stack.enter_context(drive(folder, options.size, "--model", "none"))
+        ways = served.ways()
+        fill_file(served)
+        ways.append(stack.enter_context(loop("FUSE, loop", Path(served.told["fuse"]), "tmpfs, loop")))
+        for name, over_tcp in (("nbdkit, Unix socket", False), ("nbdkit, TCP", True)):
+            ways.append(stack.enter_context(nbdkit(name, folder, options.size, over_tcp=over_tcp)))
+        ways.append(stack.enter_context(loop("tmpfs, loop", stack.enter_context(tmpfs_file(options.size)))))
+        rounds = [one_round(ways, options.seconds, chance) for _ in range(options.rounds)]
+    say_speed(ways, rounds, options)
+
+
+def one_round(ways: Sequence[Way], seconds: float, chance: random.Random) -> Round:
+    arms = [(way, depth, direction) for way in ways for depth in DEPTHS for direction in DIRECTIONS]
+    chance.shuffle(arms)
+    return {(way.name, depth, direction): run(way, depth, direction, seconds) for way, depth, direction in arms}
+
+
+def say_speed(ways: Sequence[Way], rounds: Sequence[Round], options: argparse.Namespace) -> None:
+    print(f"\nmodel none, {options.size}, 4 KiB at random: medians of {len(rounds)} rounds of {options.seconds:g} s")
+    print(f"{'':20s} {'depth':>5s}   {'reads a second':>26s}  {'p50 µs':>7s}  {'of its peer':>19s}  {'wanted':>8s}"
+          f"   {'writes a second':>15s}  {'of peer':>7s}")  # fmt: skip
+    for depth in DEPTHS:
+        for way in ways:
+            reads, writes = ([one[way.name, depth, direction] for one in rounds] for direction in DIRECTIONS)
+            rates = sorted(one.per_s for one in reads)
+            p50_us = statistics.median(one.p50_ns for one in reads) / 1000
+            text = (
+                f"{way.name:20s} {depth:5d}   {statistics.median(rates):8,.0f} ({rates[0]:7,.0f} … {rates[-1]:7,.0f})"
+            )
+            text += f"  {p50_us:7.1f}  {beside(way, depth, 'read', rounds):>19s}  {wanted(way, depth):>8s}"
+            text += f"   {statistics.median(one.per_s for one in writes):15,.0f}"
+            print(f"{text}  {beside(way, depth, 'write', rounds).split('(')[0].strip():>7s}", flush=True)
+
+
+def wanted(way: Way, depth: int) -> str:
+    if way.name.startswith("NBD"):
+        return "ratio 1"
+    return f"{WANTED[way.name, depth]:,d}" if (way.name, depth) in WANTED else ""
+
+
+def beside(way: Way, depth: int, direction: str, rounds: Sequence[Round]) -> str:
+    if not way.peer:
+        return ""
+    ratios = [one[way.name, depth, direction].per_s / one[way.peer, depth, direction].per_s for one in rounds]
+    low, high, _ = median_interval(ratios)
+    return f"{statistics.median(ratios):5.2f} ({low:5.2f} … {high:5.2f})"
+
+
+def precision(folder: Path, options: argparse.Namespace) -> None:
+    """What a read of 100 µs takes by each client's clock, and by the drive's."""
+    found: dict[str, list[tuple[Run, Mapping[str, float], float]]] = {}
+    for _ in range(options.rounds):
+        with drive(folder, options.size, *SLOW) as served:
+            for name, measure in clients(served, options.seconds).items():
+                control.ask(served.stats, "reset-stats")
+                seen = measure()
+                counted = control.ask(served.stats, "stats")["stats"]
+                found.setdefault(name, []).append((seen, counted["late_ns"], counted["reads"]["latency_ns"]["p50"]))
+    say_precision(found)
+
+
+def say_precision(found: Mapping[str, Sequence[tuple[Run, Mapping[str, float], float]]]) -> None:
+    count = len(next(iter(found.values())))
+    print(f"\nreads of {READ_US} µs at depth 1: medians of {count} drives, each calibrated anew; wanted: 5 µs or less")
+    print(f"{'':26s}  {f'client: p50 - {READ_US} µs':30s}   drive: late p50      p90   arrival to answer p50")
+    for name, rounds in found.items():
+        errors = sorted(seen.p50_ns / 1000 - READ_US for seen, _, _ in rounds)
+        late, late_p90 = (statistics.median(one[key] for _, one, _ in rounds) / 1000 for key in ("p50", "p90"))
+        inside = statistics.median(one for _, _, one in rounds) / 1000
+        text = f"{name:26s}  {statistics.median(errors):+7.1f} µs ({errors[0]:+6.1f} … {errors[-1]:+6.1f})"
+        print(f"{text}  {late:15.1f} µs{late_p90:6.1f} µs  {inside:19.1f} µs", flush=True)
+
+
+def clients(served: Drive, seconds: float) -> dict[str, Callable[[], Run]]:
+    """What loads a drive at depth 1: clients that spin where they can, and clients that sleep."""
+    found: dict[str, Callable[[], Run]] = {}
+    for way in served.ways():
+        found[way.name] = partial(run, way, 1, "read", seconds)
+    for way in served.ways():
+        if way.is_socket:
+            found[f"{way.name}, sleeping"] = partial(run, way, 1, "read", seconds, sleeps=True)
+    found["fio's nbd, Unix socket"] = partial(fio_nbd, served.told["nbd"], seconds)
+    return found
+
+
+def processor(folder: Path, options: argparse.Namespace, depth: int = 8) -> None:
+    """All transports at once."""
+    seconds = 6 * options.seconds
+    with drive(folder, options.size, "--model", "none") as served, ExitStack() as stack:
+        pid = served.process.pid
+        fill_file(served)
+        for way in served.ways():
+            argv = argv_of(way, depth, "read", seconds * 2)
+            stack.enter_context(ended(subprocess.Popen(argv, stdout=subprocess.DEVNULL, process_group=0)))
+        time.sleep(seconds / 4)
+        control.ask(served.stats, "reset-stats")
+        before, began_s = cpu_s(pid), time.monotonic()
+        time.sleep(seconds)
+        after, took_s = cpu_s(pid), time.monotonic() - began_s
+        reads = control.ask(served.stats, "stats")["stats"]["reads"]["commands"]
+    used = sorted(((after[task] - before.get(task, 0.0)) / took_s for task in after), reverse=True)
+    print(f"\nall four transports at once, depth {depth} each: {reads / took_s:,.0f} reads a second; of processors the"
+          f" drive used {sum(used):.2f}, {used[0]:.2f} in one of its {len(used)} threads", flush=True)  # fmt: skip
+
+
+def memory(folder: Path, options: argparse.Namespace) -> None:
+    """Of a drive with all there is in it."""
+    with drive(folder, "16MiB", "--model", "none") as served:
+        own_bytes = memory_bytes(served.process.pid, "VmRSS")
+    with drive(folder, options.size, *FAST, "--no-calibrate") as served:
+        for _ in range(2):
+            fill_file(served)
+        for way in served.ways():
+            run(way, DEPTHS[-1], "write", options.seconds)
+        counted = control.ask(served.stats, "stats")["stats"]
+        peak_bytes, size_bytes = memory_bytes(served.process.pid, "VmHWM"), served.told["size_bytes"]
+    pages = counted["buffer"]["capacity_pages"]
+    print(f"\nwritten throughout twice, then at random by all transports, with a buffer of {pages:,d} pages:"
+          f" {(peak_bytes - own_bytes) / size_bytes - 1:+.2%} of {units.format_size(size_bytes)}"
+          f" beside it, at most; wanted: 5 % (the process itself: {units.format_size(own_bytes)},"
+          f" peak {units.format_size(peak_bytes)})", flush=True)  # fmt: skip
+
+
+def fill_file(served: Drive) -> None:
+    fill("--ioengine=psync", f"--filename={served.told['fuse']}", f"--size={served.told['size_bytes']}")
+
+
+if __name__ == "__main__":
+    main()
