@@ -9,7 +9,8 @@ use crate::errors::CoreError;
 /// Serves a drive until SIGTERM, SIGINT or a request to stop; `ready` is called once with what it is
 /// then. Returns what it counted.
 #[pyfunction]
-pub fn device_serve(py: Python<'_>, options: &str, ready: Py<PyAny>) -> PyResult<String> {
+pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String> {
+    let (py, ready) = (ready.py(), ready.clone().unbind());
     let options: Options =
         serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut raised = None;
