@@ -184,8 +184,9 @@ class Analysis(_Strict):
 
     responses: list[str] = Field(default_factory=list)
     questions: list[str] = Field(default_factory=list)
-    lead: Literal["shape", "peak"] = "shape"
-    """What the summary begins with: what the responses do over the factors, or where the best of the first lies."""
+    lead: Literal["shape", "peak", "choice"] = "shape"
+    """What the summary begins with: what the responses do over the factors, where the best of the first lies, or which
+    case is best and whether that is real."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 

@@ -11,6 +11,7 @@ ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.tuned",
     "reductions": "ioassay.analysis.reductions",
     "conclude": "ioassay.analysis.conclude",
+    "choice": "ioassay.analysis.choice",
     "verdict": "ioassay.analysis.verdict",
     "drive": "ioassay.analysis.drive",
     "accountings": "ioassay.analysis.accountings",
@@ -28,6 +29,7 @@ ANALYSES: dict[str, str] = {
 
 OVERALL: dict[str, str] = {
     "peaks": "ioassay.analysis.peaks",
+    "choices": "ioassay.analysis.choices",
     "unclaimed": "ioassay.analysis.unclaimed",
 }
 """What all studies of a run come to together: name -> module, whose `together(records, findings)` gets the findings of

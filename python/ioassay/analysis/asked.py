@@ -54,6 +54,11 @@ def is_about_peaks(study: Study) -> bool:
     return bool((study.get("analysis") or {}).get("lead") == "peak")
 
 
+def is_about_choice(study: Study) -> bool:
+    """Whether the study is about which of its cases to choose, so that its summary begins with that."""
+    return bool((study.get("analysis") or {}).get("lead") == "choice")
+
+
 def responses(records: RecordSet, study: Study) -> list[str]:
     """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
     listed = (study.get("analysis") or {}).get("responses") or ()

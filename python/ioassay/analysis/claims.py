@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -70,6 +70,34 @@ def loads_of(study: str) -> Loads | None:
     """Published loads of the study called so; None for none."""
     table = next((table for table in _tables() if study in table["studies"] and "loads" in table), None)
     return None if table is None else Loads(table["source"], table["loads"], tuple(table["reading"]))
+
+
+@dataclass(frozen=True)
+class Path:
+    """What was published of one access path: requests a second and mean completion latency under `where`."""
+
+    case: str
+    where: Mapping[str, Any]
+    iops: float
+    clat_mean_ns: float
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What one source published of access paths, and how to read it."""
+
+    source: str
+    paths: tuple[Path, ...]
+    reading: tuple[str, ...]
+
+
+def paths_of(studies: Sequence[str]) -> Paths | None:
+    """What was published of any of the studies; None for nothing."""
+    table = next((table for table in _tables() if "path" in table and set(studies) & set(table["studies"])), None)
+    if table is None:
+        return None
+    paths = (Path(path["case"], path["where"], path["iops"], path["clat_mean_ns"]) for path in table["path"])
+    return Paths(table["source"], tuple(paths), tuple(table["reading"]))
 
 
 def _claims(table: Mapping[str, Any]) -> Claims:

@@ -1,6 +1,7 @@
-"""What a study of peaks comes to: of its first response the best value of each swept factor, and its plateau.
+"""What a study of peaks or of a choice comes to, to begin its summary with. `peak.py` and `choice.py` compute it.
 
-Studies with `[analysis] lead = "peak"` are such studies. Computes nothing: `peak.py` does.
+`[analysis] lead = "peak"`: of the first response the best value of each swept factor, and its plateau; `"choice"`:
+which case is best, when, and whether that is real.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis import asked, peak, peak_tables, peak_told
+from ioassay.analysis import asked, choice, choice_told, peak, peak_tables, peak_told, wording
 from ioassay.analysis.peak import SEPARATE_SLICES, Peak
 from ioassay.record import RecordSet
 
@@ -45,7 +46,9 @@ class Lead:
 
 
 def lead(records: RecordSet, study: asked.Study) -> Lead | None:
-    """None where the study is not about peaks, or nothing with a best was measured at two levels."""
+    """None where the study is about neither, or nothing with a best was measured at two levels."""
+    if asked.is_about_choice(study):
+        return _choice(records, study)
     if not asked.is_about_peaks(study):
         return None
     for response in peak.judged(records, study):
@@ -75,3 +78,37 @@ def _paragraphs(response: str, own: Mapping[str, Sequence[Peak]]) -> tuple[list[
 def _fact(one: Peak) -> dict[str, Any]:
     numbers = peak_tables.numbers(one)
     return {name: numbers[name] for name in FACTS}
+
+
+def _choice(records: RecordSet, study: asked.Study) -> Lead | None:
+    """All of the first response, of the others which case is best, and where it stops to gain from a number."""
+    found = choice.choices(records, study)
+    if not found:
+        return None
+    first, others = found[0], found[1:]
+    told = [" ".join(choice_told.sentences(first))]
+    facts: list[Mapping[str, Any]] = [{"response": first.response, **choice_told.numbers(first)}]
+    if others:
+        told.append(choice_told.in_brief(others))
+        facts.append({"responses": {one.response: choice_told.numbers(one)["average"] for one in others}})
+    measured = peak.measured(records, study, first.response)
+    numeric = {factor: peaks for factor, peaks in measured.items() if peaks[0].numbers and len(peaks[0].cells) > 2}
+    for factor, peaks in numeric.items():
+        told.append(_plateaus(first.response, factor, peaks))
+        facts.append({"response": first.response, "factor": factor, "slices": [_fact(one) for one in peaks]})
+    return Lead(first.response, {asked.CASE: (), **numeric}, told, facts)
+
+
+def _plateaus(response: str, factor: str, peaks: Sequence[Peak]) -> str:
+    """From which level on each place gains nothing, in one sentence."""
+    begins = [
+        f"from {peak_tables.level_text(one, one.plateau[0])} on with {wording.levels(one.part.where())}"
+        for one in peaks
+        if one.plateau is not None and one.plateau[1] == len(one.cells) - 1
+    ]
+    others = [wording.levels(one.part.where()) for one in peaks if one.plateau is None]
+    name, over = wording.name(response), wording.factor(factor)
+    if not begins:
+        return f"From which {over} on {wording.inside(response)} gains nothing cannot be told of any."
+    rest = f"; no such {over} can be told with {wording.listed(others, 9)}" if others else ""
+    return f"{name} gains nothing more {wording.listed(begins, 9)}{rest}."

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
-_TOLD = ("tuned", "peaks", "unclaimed", "conclude", "verdict", "accountings")
+_TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "verdict", "accountings")
 """Questions whose answers are told on the terminal; the page has all."""
-_SHOWN = ("accountings",)
+_SHOWN = ("accountings", "choices")
 """Those that are answered by a table."""
 _MOST_ROWS = 40
 FOLDER = "working_directory"

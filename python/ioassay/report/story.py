@@ -20,6 +20,7 @@ from ioassay.report.tables import Cell, Shown
 CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
 _QUESTIONS = {
     "tuned": "What did the search find? Winner, default and confirmation",
+    "choice": "Which case is best, when, and is that real?",
     VERDICT: "Is it true? Claims and what the kernel saw",
     "describe": "Every condition described",
     "stability": "Is it stable? Repetitions, drift, steady state",

@@ -1,0 +1,174 @@
+"""Which case is best, when, and is that real? On numbers whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioassay.analysis import choice, choices, conclude
+from ioassay.analysis.statistics.contest import contest
+from ioassay.analysis.statistics.posthoc import games_howell
+
+SPEED = {"psync": 1.0, "libaio": 1.0, "io_uring": 1.3, "nbd": 2.0}
+NAMED = tuple(SPEED)
+
+
+def study(lab: Any, name: str = "paths", names: tuple[str, ...] = NAMED, **keys: Any) -> Any:
+    cases = [{"name": one, "target.ways": ["nbd" if one == "nbd" else "fuse"]} for one in names]
+    keys = {"factors": {"rw": ["randread", "randwrite"], "numjobs": [1, 4]}, "responses": ["total.iops"], **keys}
+    made = lab.study(name, case=cases, **keys)
+    made["analysis"]["lead"] = "choice"
+    return made
+
+
+def measured(lab: Any, made: Any, scatter: float = 0.02, repetitions: int = 3, seed: int = 1) -> Any:
+    rng = np.random.default_rng(seed)
+
+    def measure(point: Any, _: int) -> Any:
+        speed = SPEED[point["case"]] * point.get("numjobs", 1) * rng.lognormal(0, scatter)
+        return {"total.iops": 1e4 * speed, "read.lat.mean": 1e5 / speed}
+
+    return lab.run(made, measure, repetitions)
+
+
+def the(lab: Any, made: Any, response: str = "total.iops", **how: Any) -> choice.Choice:
+    found = choice.choice(lab.records(measured(lab, made, **how)), made, response)
+    assert found is not None
+    return found
+
+
+def test_the_best_is_told_everywhere_with_its_ratio_and_interval(lab: Any) -> None:
+    one = the(lab, study(lab))
+    assert one.average.best == "nbd" and one.average.told and one.pairs == 6
+    assert [standing.best for standing in one.places] == ["nbd"] * 4 and all(place.told for place in one.places)
+    duel = one.average.duels["io_uring"]
+    assert duel.interval is not None and duel.interval.low < 2 / 1.3 < duel.interval.high
+    assert duel.interval.low > 1
+
+
+def test_equal_cases_are_not_told_apart(lab: Any) -> None:
+    one = the(lab, study(lab, names=("psync", "libaio")))
+    assert not one.average.told and one.average.near and not one.average.beaten
+    made = study(lab, names=("psync", "libaio"))
+    (found,) = choice.analyse(lab.records(measured(lab, made)), made)
+    assert "no best case can be told for total IOPS" in found.statement.lower().replace("iops", "IOPS")
+
+
+def test_cases_on_one_target_are_set_against_each_other_apart(lab: Any) -> None:
+    one = the(lab, study(lab))
+    assert one.alike is not None
+    assert set(one.alike.average.options) == {"psync", "libaio", "io_uring"}
+    assert one.alike.average.best == "io_uring" and one.alike.average.told
+
+
+def test_a_time_is_best_where_it_is_lowest(lab: Any) -> None:
+    one = the(lab, study(lab, responses=["read.lat.mean"]), "read.lat.mean")
+    assert one.lower and one.average.best == "nbd" and one.average.told
+    assert one.average.duels["psync"].ratio == pytest.approx(2.0, rel=0.1)
+
+
+def test_scatter_hides_differences_and_that_is_said(lab: Any) -> None:
+    made = study(lab)
+    one = the(lab, made, scatter=0.9)
+    assert not any(place.told for place in one.places)
+    (found,) = choices.together(lab.records(measured(lab, made, scatter=0.9)), ())
+    assert found.statement.startswith("In 0 of 4 conditions one case is ahead of all others beyond noise.")
+
+
+def test_true_ties_are_torn_apart_no_more_often_than_the_risk(lab: Any) -> None:
+    rng = np.random.default_rng(7)
+    torn = 0
+    for _ in range(150):
+        values = [[rng.lognormal(0, 0.1, 3) for _ in range(4)] for _ in range(6)]
+        judged = contest(values, 0.95)
+        torn += any(duel.p is not None and duel.p < 0.05 for duel in judged.average)
+        torn += any(duel.p is not None and duel.p < 0.05 for place in judged.places for duel in place)
+    assert torn <= 2 * 150 * 0.05 * 1.5, "seed 7"
+
+
+def test_one_place_is_judged_as_games_and_howell_do() -> None:
+    rng = np.random.default_rng(3)
+    groups = [1e4 + rng.normal(0, 30, 8), 1e4 + rng.normal(60, 60, 8), 1e4 + rng.normal(0, 10, 8)]
+    duels = contest([groups], 0.95).average
+    pairs = games_howell(groups, 0.95)
+    assert isinstance(pairs, list)
+    for duel, pair in zip(duels, pairs, strict=True):  # of values so close logarithms are straight
+        assert duel.p == pytest.approx(pair.p, abs=2e-3)
+
+
+def test_an_interval_excludes_one_exactly_where_p_is_below_the_risk() -> None:
+    rng = np.random.default_rng(5)
+    values = [[rng.lognormal(0.05 * option, 0.05, 3) for option in range(5)] for _ in range(4)]
+    judged = contest(values, 0.95)
+    for duel in [*judged.average, *(duel for place in judged.places for duel in place)]:
+        assert duel.interval is not None and duel.p is not None
+        assert (duel.interval.low > 1) == (duel.p < 0.05)
+
+
+def test_single_runs_have_no_interval_and_nothing_is_told(lab: Any) -> None:
+    made = study(lab)
+    one = the(lab, made, repetitions=1)
+    assert one.average.duels["psync"].interval is None and not one.average.told
+    (found,) = choice.analyse(lab.records(measured(lab, made, repetitions=1)), made)
+    assert "measured once each" in found.statement
+
+
+def test_a_case_that_failed_somewhere_is_left_out_of_the_average_alone(lab: Any) -> None:
+    made = study(lab)
+    rows = measured(lab, made)
+    for row in rows.trials:
+        if row["case"] == "nbd" and row["numjobs"] == 4:
+            row["status"], row["total.iops"] = "failed", None
+    one = choice.choice(lab.records(rows), made, "total.iops")
+    assert one is not None and "nbd" not in one.average.options
+    assert {standing.where["numjobs"]: standing.best for standing in one.places} == {1: "nbd", 4: "io_uring"}
+
+
+def test_zero_and_a_single_case_have_no_choice(lab: Any) -> None:
+    made = study(lab)
+    rows = lab.run(made, lambda *_: {"total.iops": 0.0}, 2)
+    assert choice.choice(lab.records(rows), made, "total.iops") is None
+    alone = study(lab, names=("nbd",))
+    assert choice.choice(lab.records(measured(lab, alone)), alone, "total.iops") is None
+
+
+def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None:
+    rng = np.random.default_rng(2)
+    made = study(lab, factors={"iodepth": [1, 8, 32, 128]}, responses=["read.iops", "read.lat.p99"])
+
+    def measure(point: Any, _: int) -> Any:
+        speed = SPEED[point["case"]] * min(point["iodepth"], 32) * rng.lognormal(0, 0.01)
+        return {"read.iops": 1e4 * speed, "read.lat.p99": 1e6 * rng.lognormal(0, 0.3)}
+
+    (found,) = conclude.analyse(lab.records(lab.run(made, measure, 3)), made)
+    summary = found.statistics["summary"]
+    assert summary[0].startswith("On average over 4 conditions, read IOPS is highest with nbd: 1.5")
+    assert "Among psync, libaio and io_uring, which load the same target" in summary[0].replace(
+        "io_uring, psync and libaio", "psync, libaio and io_uring"
+    ).replace("io_uring, libaio and psync", "psync, libaio and io_uring")
+    assert summary[1].startswith("Likewise on average: ") and "99th percentile" in summary[1]
+    assert summary[2].startswith("Read IOPS gains nothing more from queue depth 32 on with ")
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
+    made = study(lab, "access-paths-jobs")
+    (found,) = choices.together(lab.records(measured(lab, made)), ())
+    published = [row for row in found.tables[0].rows if row[0].startswith("Published elsewhere")]
+    assert [row[2] for row in published] == [
+        "586 k IOPS, completion latency 1.44 µs",
+        "1.06 M IOPS, completion latency 3.4 µs",
+    ]
+    assert "a course project of 2025" in found.statement and "nothing checked that" in found.statement
+    assert found.statistics["studies"][0]["average"]["best"] == "nbd"
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_studies_of_something_else_have_neither(lab: Any) -> None:
+    made = study(lab)
+    made["analysis"]["lead"] = "shape"
+    records = lab.records(measured(lab, made))
+    assert choice.analyse(records, made) == [] and choices.together(records, ()) == []
