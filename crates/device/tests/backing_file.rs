@@ -216,6 +216,11 @@ fn fill(folder: &Path) {
         bench.write(128 << 10, &[1; 4096]);
         // A write that the drive may lose is answered; the flush is what has to tell.
         let mut statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
+        assert_eq!(
+            statuses.contains(&Status::NoSpace),
+            policy == "none",
+            "{model}, {policy}"
+        );
         bench.flush();
         statuses.extend(bench.settle().iter().map(|one| one.status));
         assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
@@ -259,6 +264,11 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
         bench.write(0, &[1; 8192]);
         // A write that the drive may lose is answered; the flush is what has to tell.
         let mut statuses: Vec<Status> = bench.settle().iter().map(|one| one.status).collect();
+        assert_eq!(
+            statuses.contains(&Status::NoSpace),
+            policy == "none",
+            "{model}, {policy}"
+        );
         bench.flush();
         statuses.extend(bench.settle().iter().map(|one| one.status));
         assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");

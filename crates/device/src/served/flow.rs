@@ -1,11 +1,13 @@
 //! What follows from commands as time goes on: the model goes on, content becomes durable, the
 //! backing file gets it, answers become due.
 
+use std::ops::Range;
+
 use ioassay_sim::feed::Event;
 
 use super::Served;
 use super::slots::Ready;
-use crate::command::{Answer, Status};
+use crate::command::{Answer, Command, Op, Status};
 use crate::figures::Delivered;
 use crate::store::Syncer;
 use crate::volatile::Durable;
@@ -111,9 +113,13 @@ impl Served {
     /// A command is done but for the backing file, if that has to be synced.
     pub(super) fn carried_out(&mut self, slot: u32, at_ps: u64) {
         self.keep();
-        let state = *self.slots.get(slot);
+        let mut state = *self.slots.get(slot);
+        if state.status == Status::Done {
+            state.status = self.kept(&state.command);
+            self.slots.get(slot).status = state.status;
+        }
         if state.syncs && state.status == Status::Done && self.syncer.is_some() {
-            let repaid = self.repay();
+            let repaid = self.repay(0..self.facts.size_bytes);
             let ticket = u64::from(self.era) << 32 | u64::from(slot);
             let wanted = repaid.is_ok() && self.syncer.as_ref().is_some_and(|one| one.want(ticket));
             if wanted {
@@ -124,6 +130,19 @@ impl Served {
         }
         let deadline_ps = at_ps.saturating_sub(self.floor_ps(&state.command));
         self.ready.push(Ready { deadline_ps, slot });
+    }
+
+    /// Without a buffer all that is answered is durable: how a command ends whose changes the backing
+    /// file was to have.
+    fn kept(&mut self, command: &Command) -> Status {
+        let changes = matches!(command.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        if !changes || !self.store.owes() || self.is_buffered() {
+            return Status::Done;
+        }
+        let end = command.offset_bytes + command.length_bytes;
+        self.repay(command.offset_bytes..end)
+            .err()
+            .unwrap_or(Status::Done)
     }
 
     /// Answers what waited for the backing file.
@@ -164,10 +183,10 @@ impl Served {
         self.keeps = keeps;
     }
 
-    /// Gives the backing file what it would not take before.
-    pub(super) fn repay(&mut self) -> Result<(), Status> {
-        let mut from = 0;
-        while let Some((offset, length)) = self.store.owed(from) {
+    /// Gives the backing file what it would not take before of a range.
+    pub(super) fn repay(&mut self, range: Range<u64>) -> Result<(), Status> {
+        let mut from = range.start;
+        while let Some((offset, length)) = self.store.owed(from..range.end) {
             self.repay_unit(offset, length)?;
             from = offset + length;
         }

@@ -213,6 +213,12 @@ impl Served {
             }
     }
 
+    /// Whether writes are answered before they are in flash.
+    fn is_buffered(&self) -> bool {
+        let model = self.model.as_ref();
+        model.is_some_and(|model| model.live().buffer_capacity_pages() > 0)
+    }
+
     fn floor_ps(&self, command: &Command) -> u64 {
         let Some(floor) = self.floors.get(command.tag.transport as usize) else {
             return 0;

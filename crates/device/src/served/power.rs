@@ -1,9 +1,9 @@
 //! What a power cut takes, what wear leaves, and the end.
 
 use super::Served;
-use super::slots::Ready;
 use crate::command::{Op, Status};
 use crate::model::Model;
+use crate::store::Syncer;
 
 impl Served {
     /// Power is cut: what is not in flash is lost, as the model has it, and all that is in flight is
@@ -45,7 +45,8 @@ impl Served {
         );
     }
 
-    /// All that the model or the syncing still had is answered now.
+    /// All that the model or the syncing still had is answered now; after `Done` a flush waits for the
+    /// backing file, as always.
     fn abandon(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
         self.era = self.era.wrapping_add(1);
         self.by_request.clear();
@@ -55,10 +56,7 @@ impl Served {
             let slot = self.slots.get(number);
             slot.parts = 0;
             slot.status = status(slot.command.op);
-            self.ready.push(Ready {
-                deadline_ps: now_ps,
-                slot: number,
-            });
+            self.carried_out(number, now_ps);
         }
     }
 
@@ -81,15 +79,11 @@ impl Served {
     pub fn finish(&mut self) -> Result<(), Status> {
         let now_ps = self.clock.now_ps();
         self.go_on(now_ps);
-        if self.facts.read_only {
+        if self.syncer.is_none() {
             return Ok(());
         }
         self.settle();
-        self.repay()?;
-        let Some(backing) = self.store.backing() else {
-            return Ok(());
-        };
-        let synced = backing.file().sync_all();
-        synced.map_err(|error| crate::store::status(&error))
+        self.repay(0..self.facts.size_bytes)?;
+        self.syncer.as_mut().map_or(Ok(()), Syncer::finish)
     }
 }

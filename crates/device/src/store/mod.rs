@@ -10,6 +10,7 @@ mod content;
 mod sync;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 pub use backing::{Backing, status};
 pub use content::Content;
@@ -134,7 +135,7 @@ impl Store {
     /// What is present of a range is durable: the backing file is to have it.
     ///
     /// # Errors
-    /// What it says. It is owed the range then, see [`Store::settle`].
+    /// What it says. It is owed the range then, see [`Store::owed`].
     pub fn keep(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
@@ -179,8 +180,16 @@ impl Store {
             self.owed.extend(units(offset_bytes, length_bytes));
         } else if !self.owed.is_empty() {
             // What lies in a unit beside the range may be owed still.
-            let first = offset_bytes.div_ceil(UNIT_BYTES);
-            let end = ((offset_bytes + length_bytes) / UNIT_BYTES).max(first);
+            let (first, end) = (
+                offset_bytes.div_ceil(UNIT_BYTES),
+                offset_bytes + length_bytes,
+            );
+            let end = if end == self.size_bytes {
+                end.div_ceil(UNIT_BYTES)
+            } else {
+                end / UNIT_BYTES
+            };
+            let end = end.max(first);
             while let Some(&unit) = self.owed.range(first..end).next() {
                 self.owed.remove(&unit);
             }
@@ -188,15 +197,22 @@ impl Store {
         done
     }
 
-    /// The next range, of a unit, that the backing file is owed, from `from` on.
+    /// The first unit that a range touches and that the backing file is owed.
     #[must_use]
-    pub fn owed(&self, from: u64) -> Option<(u64, u64)> {
-        let unit = *self.owed.range(from.div_ceil(UNIT_BYTES)..).next()?;
+    pub fn owed(&self, range: Range<u64>) -> Option<(u64, u64)> {
+        let length_bytes = range.end.saturating_sub(range.start);
+        let unit = *self.owed.range(units(range.start, length_bytes)).next()?;
         let offset_bytes = unit * UNIT_BYTES;
         Some((offset_bytes, UNIT_BYTES.min(self.size_bytes - offset_bytes)))
     }
+
+    /// Whether the backing file is owed anything.
+    #[must_use]
+    pub fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
 }
 
-fn units(offset_bytes: u64, length_bytes: u64) -> std::ops::Range<u64> {
+fn units(offset_bytes: u64, length_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + length_bytes).div_ceil(UNIT_BYTES)
 }

@@ -2,12 +2,16 @@
 //! wants, and nobody else is to wait for it.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use super::backing::status;
 use crate::{Error, Status};
+
+/// The ticket of the end.
+const LAST: u64 = u64::MAX;
 
 /// The thread. It ends when this is dropped, after what it has begun.
 pub struct Syncer {
@@ -23,11 +27,15 @@ impl Syncer {
     /// # Errors
     /// [`Error::System`] when the system has no thread left.
     pub fn start(file: Arc<File>) -> Result<Self, Error> {
+        Self::with(move || file.sync_data())
+    }
+
+    fn with(sync: impl FnMut() -> io::Result<()> + Send + 'static) -> Result<Self, Error> {
         let (wanted, wants) = channel();
         let (tell, done) = channel();
         let thread = thread::Builder::new()
             .name("ioassay-sync".into())
-            .spawn(move || run(&file, &wants, &tell))
+            .spawn(move || run(sync, &wants, &tell))
             .map_err(|error| Error::system("cannot start the thread that syncs", error))?;
         Ok(Self {
             wanted: Some(wanted),
@@ -42,6 +50,21 @@ impl Syncer {
     pub fn want(&self, ticket: u64) -> bool {
         let wanted = self.wanted.as_ref();
         wanted.is_some_and(|wanted| wanted.send(ticket).is_ok())
+    }
+
+    /// All that was written is to be durable now, whatever that takes: the end of it.
+    ///
+    /// # Errors
+    /// What the disk said, now or ever before.
+    pub fn finish(&mut self) -> Result<(), Status> {
+        self.wanted.take().map(|wanted| wanted.send(LAST));
+        let mut ended = Err(Status::Failed);
+        while let Ok((ticket, of_ticket)) = self.done.recv() {
+            if ticket == LAST {
+                ended = of_ticket;
+            }
+        }
+        ended
     }
 
     /// A ticket that is done, and how it ended.
@@ -60,7 +83,11 @@ impl Drop for Syncer {
     }
 }
 
-fn run(file: &File, wants: &Receiver<u64>, tell: &Sender<(u64, Result<(), Status>)>) {
+fn run(
+    mut sync: impl FnMut() -> io::Result<()>,
+    wants: &Receiver<u64>,
+    tell: &Sender<(u64, Result<(), Status>)>,
+) {
     let mut ended = Ok(());
     while let Ok(first) = wants.recv() {
         // One pass serves all that wait.
@@ -68,12 +95,49 @@ fn run(file: &File, wants: &Receiver<u64>, tell: &Sender<(u64, Result<(), Status
         // The kernel tells an error once and takes what was lost for written (fsync(2), notes): so
         // after an error nothing is durable for certain any more.
         if ended.is_ok() {
-            ended = file.sync_data().map_err(|error| status(&error));
+            ended = sync().map_err(|error| status(&error));
         }
         for ticket in waiting {
             if tell.send((ticket, ended)).is_err() {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel tells of what it lost once.
+    fn loses_at_first() -> Syncer {
+        let mut calls = 0;
+        let sync = move || {
+            calls += 1;
+            if calls == 1 {
+                Err(io::Error::from_raw_os_error(5))
+            } else {
+                Ok(())
+            }
+        };
+        Syncer::with(sync).expect("a thread")
+    }
+
+    #[test]
+    fn what_was_lost_once_is_told_ever_after_and_at_the_end() {
+        let mut syncer = loses_at_first();
+        for ticket in 1..4 {
+            assert!(syncer.want(ticket));
+            assert_eq!(syncer.done.recv(), Ok((ticket, Err(Status::Failed))));
+        }
+        assert_eq!(syncer.finish(), Err(Status::Failed));
+    }
+
+    #[test]
+    fn the_end_waits_for_the_disk() {
+        let mut syncer = Syncer::with(|| Ok(())).expect("a thread");
+        assert!(syncer.want(1));
+        assert_eq!(syncer.finish(), Ok(()));
+        assert!(!syncer.want(2));
     }
 }
