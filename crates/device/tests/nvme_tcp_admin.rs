@@ -171,6 +171,31 @@ fn log_pages_that_are_not_read_take_a_bounded_memory() {
 }
 
 #[test]
+fn a_host_is_told_when_the_drive_can_only_be_read_from_now_on() {
+    let mut scene = Scene::connected();
+    let request = Entry::new(0x0c, 10).capsule(&[], (false, false));
+    assert_eq!(
+        scene.ask(0, Entry::new(9, 3).word(10, 0x0b).word(11, 1 << 8)),
+        (0, 0)
+    );
+    assert_eq!(scene.send(0, &request), []);
+    assert_eq!(scene.tick(0, Duration::ZERO).1, []);
+    scene.drive.facts.read_only = true;
+    assert_eq!(scene.ask_with(1, write(1, 0, 1), &[0; 512]).0, vain(0x20));
+    assert!(matches!(
+        scene.tick(0, Duration::ZERO).1[..],
+        [Said::Completed {
+            id: 10,
+            status: 0,
+            result: 0x0004_0002,
+            ..
+        }]
+    ));
+    assert_eq!(scene.log(4, 4096, 0).unwrap()[..4], [1, 0, 0, 0]);
+    assert_eq!(scene.identify(0, 1).unwrap()[99], 1);
+}
+
+#[test]
 fn events_are_held_told_once_and_aborted() {
     let mut scene = Scene::connected();
     let request = |id: u16| Entry::new(0x0c, id).capsule(&[], (false, false));

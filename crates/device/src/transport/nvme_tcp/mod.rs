@@ -71,6 +71,8 @@ pub struct NvmeTcp {
     subsystem: Subsystem,
     /// By their numbers, less one.
     controllers: Vec<Option<Controller>>,
+    /// Whether the drive can only be read, as hosts were last told.
+    read_only: Option<bool>,
     attention: bool,
 }
 
@@ -82,6 +84,7 @@ impl NvmeTcp {
         Self {
             subsystem,
             controllers,
+            read_only: None,
             attention: false,
         }
     }
@@ -105,6 +108,19 @@ impl NvmeTcp {
                 .change(controller.features.wants_namespace_notices());
         }
         self.attention = true;
+    }
+
+    /// Looks whether the drive has become one that can only be read: it is worn out, and Identify says so
+    /// of the namespace from now on.
+    fn look_at(&mut self, drive: &dyn Drive) {
+        let read_only = drive.facts().read_only;
+        if self
+            .read_only
+            .replace(read_only)
+            .is_some_and(|before| before != read_only)
+        {
+            self.namespace_changed();
+        }
     }
 
     fn controller(&mut self, id: u16) -> Option<&mut Controller> {
@@ -146,6 +162,7 @@ impl Protocol for NvmeTcp {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Received {
+        self.look_at(drive);
         self.take_all(session, bytes, out, drive)
     }
 
@@ -156,6 +173,7 @@ impl Protocol for NvmeTcp {
         out: &mut Vec<u8>,
         drive: &dyn Drive,
     ) {
+        self.look_at(drive);
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
             return;
         };
