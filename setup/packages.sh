@@ -36,6 +36,7 @@ nbdcopy     libnbd-bin   another
 nbdkit      nbdkit       a server of NBD to compare with, in benches
 /usr/bin/busybox    busybox-static   what runs in a machine whose kernel is a client of the drive
 qemu-system-x86_64  qemu-system-x86  that machine
+nvme        nvme-cli     asks the drive from within it
 '
 
 PATH=$PATH:/usr/sbin:/sbin # where Debian keeps mkfs, losetup and mdadm, and where a user's PATH does not look

@@ -68,6 +68,8 @@ def _without_guest() -> str:
         return "needs qemu-system-x86_64 on PATH: apt-get install qemu-system-x86"
     if not Path("/usr/bin/busybox").exists():
         return "needs a static busybox: apt-get install busybox-static"
+    if shutil.which("nvme", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") is None:
+        return "needs nvme-cli: apt-get install nvme-cli"
     named = os.environ.get("IOASSAY_GUEST_KERNEL")
     folder = Path(named) if named else Path(__file__).parent.parent / ".setup" / "guest-kernel"
     return "" if any(folder.glob("boot/vmlinuz-*")) else "needs a kernel for guests: python tests/guest/kernel.py"
