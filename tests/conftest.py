@@ -72,7 +72,7 @@ def _without_guest() -> str:
         return "needs nvme-cli: apt-get install nvme-cli"
     named = os.environ.get("IOASSAY_GUEST_KERNEL")
     folder = Path(named) if named else Path(__file__).parent.parent / ".setup" / "guest-kernel"
-    return "" if any(folder.glob("boot/vmlinuz-*")) else "needs a kernel for guests: python tests/guest/kernel.py"
+    return "" if any(folder.glob("boot/vmlinuz-*")) else "needs a kernel for guests: python3 tests/guest/kernel.py"
 
 
 def _without_bpf() -> str:

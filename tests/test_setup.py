@@ -89,6 +89,17 @@ def test_packages_are_missing_only_where_their_sign_is_not_there() -> None:
     assert missing(table) == ["b", "d"]
 
 
+def test_a_kernel_for_guests_is_asked_for_again_with_fresh_lists(tmp_path: Path) -> None:
+    for name in ("qemu-system-x86_64", "apt-get"):
+        (tmp_path / name).symlink_to("/bin/true")
+    script = """. "$1"; PATH=$2; state=$2 log=its-log; say() { echo "$*"; }; can_install() { true; }
+        quietly() { echo "$*"; [ "$1" = apt_update ]; }; fetch_guest_kernel check"""
+    said = shell(script, ROOT / "setup/packages.sh", tmp_path).stdout.splitlines()
+    ask = ".venv/bin/python tests/guest/kernel.py"
+    why = "could not fetch a kernel (see its-log); tests will be skipped that need it"
+    assert said == ["fetching a kernel for tests, once", ask, "apt_update", ask, why]
+
+
 @pytest.mark.parametrize(
     ("wanted", "seen", "enough"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -62,22 +63,37 @@ def find(folder: Path | None = None) -> Kernel | None:
 def fetch(folder: Path | None = None) -> Kernel:
     """Gets the distribution's present kernel with apt, and unpacks it.
 
-    Errors: RuntimeError when there is none; subprocess.CalledProcessError when apt fails.
+    Errors: RuntimeError with what apt said, and what may help.
     """
     folder = folder or place()
     if (kernel := find(folder)) is not None:
         return kernel
-    depends = subprocess.run(["apt-cache", "depends", META_PACKAGE], capture_output=True, text=True, check=True)
-    packages = [line.split()[-1] for line in depends.stdout.splitlines() if "Depends: linux-image-" in line]
+    depends = _apt("apt-cache", "depends", META_PACKAGE)
+    packages = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image-" in line]
     if not packages:
-        raise RuntimeError(f"apt knows no kernel for {META_PACKAGE}: run apt-get update")
+        raise RuntimeError(f"apt knows no kernel for {META_PACKAGE}; {_REMEDY}")
     with tempfile.TemporaryDirectory() as download:
-        subprocess.run(["apt-get", "download", "-q", packages[0]], cwd=download, check=True)
+        _apt("apt-get", "download", "-q", packages[0], folder=download)
         _unpack(next(Path(download).glob("*.deb")), folder)
     kernel = find(folder)
     if kernel is None:
         raise RuntimeError(f"{packages[0]} holds no kernel")
     return kernel
+
+
+_REMEDY = "apt-get update may help, or a folder with an unpacked kernel package in IOASSAY_GUEST_KERNEL"
+
+
+def _apt(*argv: str, folder: str | None = None) -> str:
+    """What it said, in English."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=folder, env=environment)
+    except FileNotFoundError:
+        raise RuntimeError(f"there is no {argv[0]}; {_REMEDY}") from None
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(argv)} failed: {done.stderr.strip()}; {_REMEDY}")
+    return done.stdout
 
 
 def _unpack(package: Path, folder: Path) -> None:
@@ -102,4 +118,7 @@ def _unpack(package: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(fetch())
+    try:
+        print(fetch())
+    except RuntimeError as error:
+        sys.exit(str(error))
