@@ -306,7 +306,7 @@ fn is_woken(descriptor: std::os::fd::RawFd) -> bool {
 
 #[test]
 fn both_transports_measure_their_floor_and_leave() {
-    for name in ["nbd", "nvme-tcp"] {
+    for (name, slow) in [("nbd", false), ("nbd", true), ("nvme-tcp", true)] {
         let at: Endpoint = "127.0.0.1:0".parse().unwrap();
         let mut drive = Memory::new(1 << 20, 512);
         drive.keeps = false;
@@ -315,7 +315,7 @@ fn both_transports_measure_their_floor_and_leave() {
             _ => Box::new(nvme_tcp::serve(Subsystem::of("test"), 0, &at).unwrap()),
         };
         let mut probe = transport.probe().unwrap();
-        let client = std::thread::spawn(move || probe.run(100));
+        let client = std::thread::spawn(move || probe.run(100, slow));
         while !client.is_finished() {
             round(transport.as_mut(), &mut drive);
         }

@@ -67,12 +67,10 @@ fn measure_both(
         let alone_ns = busy_ns;
         return Ok(Ok(Floor { busy_ns, alone_ns }));
     };
-    Ok(
-        measure_one(serving, number, wait_ns)?.map(|took_ns| Floor {
-            busy_ns,
-            alone_ns: took_ns.saturating_sub(wait_ns),
-        }),
-    )
+    Ok(measure_one(serving, number, wait_ns)?.map(|took_ns| Floor {
+        busy_ns,
+        alone_ns: took_ns.saturating_sub(wait_ns),
+    }))
 }
 
 /// How long a client waits for a read of the model where the transport takes `busy_ns` by itself;
@@ -89,9 +87,10 @@ fn measure_one(
     answer_ns: u64,
 ) -> Result<Result<u64, Unknown>, Error> {
     serving.served.answer_after(Some(answer_ns));
-    let measured = ask(serving, number, ASKED_MS[0])?;
+    let slow = answer_ns > 0;
+    let measured = ask(serving, number, ASKED_MS[0], slow)?;
     if matches!(measured, Err(Unknown::TooFew(_))) {
-        return ask(serving, number, ASKED_MS[1]);
+        return ask(serving, number, ASKED_MS[1], slow);
     }
     Ok(measured)
 }
@@ -109,7 +108,12 @@ enum Unknown {
     Failed(String),
 }
 
-fn ask(serving: &mut Serving, number: usize, asked_ms: u64) -> Result<Result<u64, Unknown>, Error> {
+fn ask(
+    serving: &mut Serving,
+    number: usize,
+    asked_ms: u64,
+    slow: bool,
+) -> Result<Result<u64, Unknown>, Error> {
     let Some(mut probe) = serving.transports[number].probe() else {
         return Ok(Err(Unknown::NoClient));
     };
@@ -118,7 +122,7 @@ fn ask(serving: &mut Serving, number: usize, asked_ms: u64) -> Result<Result<u64
         .name("ioassay-floor".into())
         .spawn(move || {
             machine::spread(allowed.as_ref());
-            probe.run(asked_ms)
+            probe.run(asked_ms, slow)
         })
         .map_err(|error| Error::system("cannot start a client", error))?;
     let begin = Instant::now();

@@ -84,7 +84,8 @@ impl FloorProbe {
 }
 
 impl Probe for FloorProbe {
-    fn run(&mut self, for_ms: u64) -> io::Result<Vec<u64>> {
+    /// Always spinning: so does SPDK, and what a kernel takes is more than its waking.
+    fn run(&mut self, for_ms: u64, _slow: bool) -> io::Result<Vec<u64>> {
         let settings = Settings {
             waiting: Waiting::Spins,
             ..Settings::default()

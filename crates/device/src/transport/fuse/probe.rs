@@ -14,7 +14,7 @@ const READ_BYTES: usize = 4096;
 pub struct Reader(pub PathBuf);
 
 impl Probe for Reader {
-    fn run(&mut self, for_ms: u64) -> io::Result<Vec<u64>> {
+    fn run(&mut self, for_ms: u64, _slow: bool) -> io::Result<Vec<u64>> {
         let file = File::open(&self.0)?;
         let mut buffer = [0; READ_BYTES];
         let mut took_ns = Vec::new();
