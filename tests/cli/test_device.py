@@ -7,85 +7,22 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "ioassay", "device"]
-PATIENCE_S = 60
+from .drives import COMMAND, PATIENCE_S, served
+
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-POLICIES = ("none", "fifo", "lru", "clock", "bplru", "fab", "epo", "epo-all", "idle-cold")
-
-
-@dataclass
-class Drive:
-    """A drive that is served by a process of its own."""
-
-    process: subprocess.Popen[str]
-    told: dict[str, Any]
-
-    def ask(self, command: str, *words: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [*COMMAND, command, self.told["stats"], *words, "--json"], capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said
-
-
-@contextmanager
-def served(folder: Path, *words: str, before: Sequence[str] = ()) -> Iterator[Drive]:
-    argv = [*before, *COMMAND, "serve", "--json", *words]
-    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line:
-                assert process.stderr is not None
-                raise AssertionError(process.stderr.read())
-            yield Drive(process, json.loads(line))
-        finally:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE_S)
-            process.kill()
-
-
-def fio(folder: Path, *options: str) -> dict[str, Any]:
-    """The job's results; fio's nbd engine ignores SIGTERM, so a hanging one is killed."""
-    argv = ["fio", "--name=job", "--output-format=json", "--eta=never", *options]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    (job,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]  # what its engine says comes first
-    assert job["error"] == 0
-    result: dict[str, Any] = job
-    return result
 
 
 def typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return done
-
-
-def written_and_verified(folder: Path, *options: str) -> dict[str, Any]:
-    return fio(
-        folder,
-        *("--rw=randwrite", "--bsrange=512-64k", "--bs_unaligned=0", "--size=24m", "--verify=crc32c"),
-        *("--verify_backlog=64", "--do_verify=1", "--randrepeat=0", *options),
-    )
 
 
 def _mounts() -> set[Path]:
@@ -145,46 +82,6 @@ def test_a_socket_where_no_drive_is_is_told(tmp_path: Path) -> None:
             done = typed(tmp_path, command, name)
             assert done.returncode == 2
             assert "no drive answers there" in done.stderr
-
-
-# Data
-
-
-@pytest.mark.fio
-@pytest.mark.parametrize("policy", POLICIES)
-def test_what_fio_wrote_over_nbd_is_there(tmp_path: Path, policy: str) -> None:
-    words = ("--size", "64MiB", "--transport", "nbd:unix:a", "--policy", policy, "--buffer", "2MiB", "--no-calibrate")
-    with served(tmp_path, *words, "--set", "program_us=20", "--set", "erase_us=50") as drive:
-        uri = f"--uri={drive.told['nbd']}"
-        written_and_verified(tmp_path, "--ioengine=nbd", uri, "--iodepth=16")
-        found = drive.ask("stats")
-        assert found["writes"]["errors"] == found["reads"]["errors"] == 0
-        assert found["writes"]["bytes"] == 24 * 2**20
-
-
-@pytest.mark.fio
-@pytest.mark.root
-@pytest.mark.parametrize("engine", ["psync", "libaio", "io_uring"])
-def test_what_fio_wrote_to_the_file_is_there(tmp_path: Path, engine: str) -> None:
-    words = ("--size", "96MiB", "--transport", "fuse:drive", "--policy", "lru", "--buffer", "2MiB", "--no-calibrate")
-    with served(tmp_path, *words, "--set", "program_us=20") as drive:
-        options = (f"--ioengine={engine}", "--direct=1", "--filename=drive", "--iodepth=8", "--numjobs=2")
-        written_and_verified(tmp_path, *options, "--offset_increment=32m", "--group_reporting")
-        assert drive.end()[0] == 0
-    assert not (tmp_path / "drive").exists()
-
-
-@pytest.mark.fio
-@pytest.mark.root
-def test_what_fio_wrote_to_a_loop_device_on_the_file_is_there(tmp_path: Path) -> None:
-    with served(tmp_path, "--size", "64MiB", "--transport", "fuse:drive", "--model", "none") as drive:
-        attach = ["losetup", "--find", "--show", "--direct-io=on", str(tmp_path / "drive")]
-        device = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
-        try:
-            written_and_verified(tmp_path, "--ioengine=libaio", "--direct=1", f"--filename={device}", "--iodepth=8")
-        finally:
-            subprocess.run(["losetup", "--detach", device], check=True)
-        assert drive.ask("stats")["writes"]["bytes"] >= 24 * 2**20
 
 
 # Power

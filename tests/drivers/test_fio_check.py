@@ -87,6 +87,13 @@ def test_depth_counts_where_requests_are_offloaded() -> None:
     assert codes({"rw": "read", "iodepth": 8, "io_submit_mode": "offload"}) == []
 
 
+def test_what_fio_trims_it_opens_without_direct_io() -> None:
+    params = {"rw": "randtrimwrite", "direct": 1, "bs": "4KiB"}
+    assert codes(params, {"kind": "device", "path": "/dev/sdz"}) == ["direct-ignored"]
+    assert codes({**params, "direct": 0}, {"kind": "device", "path": "/dev/sdz"}) == []
+    assert codes({**params, "rw": "randtrim"}, {"kind": "device", "path": "/dev/sdz"}) == []
+
+
 def test_unaligned_direct_requests_are_refused_where_the_sector_is_known() -> None:
     with pytest.raises(StudyError, match="sector of 4096 bytes"):
         fio().validate({"rw": "read", "direct": 1, "bs": "512"}, {**FILE, "logical_block_bytes": 4096})

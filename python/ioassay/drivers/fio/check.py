@@ -131,6 +131,10 @@ def _caches(job: Section, target: Target) -> Iterator[Warning_]:
     if job.engine == "mmap" and job.direct:
         text = "direct = 1 does nothing with ioengine mmap, which always goes through the page cache"
         yield Warning_("direct-ignored", text, "use another ioengine for direct I/O")
+    if job.pattern.endswith("trimwrite") and job.direct and job.engine not in ELSEWHERE:
+        # generic_open_file() in fio's filesetup.c leaves out the flags of jobs that trim.
+        text = f"direct = 1 does nothing with rw = {job.pattern}: fio opens what it trims through the page cache"
+        yield Warning_("direct-ignored", text, "trim and write in jobs of their own, or use ioengine = 'nbd'")
 
 
 def _mixes(job: Section, target: Target) -> Iterator[Warning_]:
