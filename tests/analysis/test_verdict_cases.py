@@ -294,6 +294,17 @@ def test_more_than_claimed_is_explained_by_what_a_tool_leaves_out(left_out: str)
     assert "is not in its numbers" in " ".join(found.notes)
 
 
+def test_jobs_that_did_not_begin_together_are_warned_of_and_not_called_liars() -> None:
+    found = only([said(seconds=0.85, doubts=("several-clocks",))], read_run())
+    assert (found.category, found.severity) == ("CONFIRMED", "warning"), found.explanation
+    (note,) = [note for note in found.notes if note.startswith("Warning: its jobs did not begin together")]
+    assert "too high for that time" in note
+    far = only([said(seconds=0.7, doubts=("several-clocks",))], read_run())
+    assert (far.category, far.reason) == ("CONTRADICTED", "OTHER-TIME")
+    alone = only([said(seconds=0.85)], read_run())
+    assert (alone.category, alone.reason) == ("CONTRADICTED", "OTHER-TIME")
+
+
 def test_a_longer_clock_than_its_calls_is_a_note() -> None:
     found = only([said(seconds=2.0)], read_run())
     assert found.category == "CONFIRMED" and "did no I/O" in " ".join(found.notes)

@@ -133,8 +133,13 @@ def _claim(
         record_bytes=options.record_bytes.get(kind),
         includes=("fsync",) if options.fsyncs and kind == options.syncs_with else (),
         unreported=(*options.unreported, *unreported),
-        doubts=(*(() if operations else ("no-operations",)), *(("among-others",) if options.runs_others else ())),
+        doubts=_doubts(operations, len(parts), options),
     )
+
+
+def _doubts(operations: int, jobs: int, options: Told) -> tuple[str, ...]:
+    named = {"no-operations": not operations, "several-clocks": jobs > 1, "among-others": options.runs_others}
+    return tuple(name for name, applies in named.items() if applies)
 
 
 def _operations(part: Mapping[str, Any]) -> int:

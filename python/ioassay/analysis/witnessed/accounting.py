@@ -221,6 +221,11 @@ def _loose(
             f"Its rate was not judged: {duration(seconds)} are less than clocks around calls may be off by "
             f"({duration(numbers['allowed_seconds'])})."
         )
+    elif _jobs_apart(claim, seconds, longest_s, numbers["allowed_seconds"]):
+        notes.append(
+            f"Warning: its jobs did not begin together. The longest took {duration(seconds)}, and all of them "
+            f"{duration(longest_s)} from the first call to the last, so {_rate_told(longest_s, seconds)} for that time."
+        )
     elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
         text = (
             f"{duration(seconds)} were claimed; its calls took {duration(longest_s)} from the first to "
@@ -233,6 +238,12 @@ def _loose(
             "the last: its clock also ran while it did no I/O (start, pauses, synchronisation)."
         )
     return faults, notes, numbers
+
+
+def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> bool:
+    """Whether several processes, each with its clock, explain that their calls took longer than the longest of them."""
+    most_s = seconds * (1 + tolerance.of("several_clocks_share"))
+    return "several-clocks" in claim.doubts and seconds + allowed < seen_s <= most_s
 
 
 def _in_flight_s(claim: Claim, seconds: float, seen: Seen) -> float:
