@@ -15,6 +15,8 @@ from ioassay import metrics
         ("read.slat.max", "ns", "lower", "Read submission latency, maximum", "1 µs"),
         ("read.lat.p50", "ns", "lower", "Read total latency, median", "1 µs"),
         ("cpu.usr", "%", "none", "CPU usr", "1000.0 %"),
+        ("cpu.per_io", "ns", "lower", "Processor time of a request", "1 µs"),
+        ("cpu.uncounted", "%", "none", "CPU of threads that the tool leaves out", "1000.0 %"),
     ],
 )
 def test_names_have_unit_direction_and_label(name: str, unit: str, better: str, label: str, shown: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from ioassay import frames, preflight, run
 from ioassay.cli.progress import Silent
 from ioassay.errors import StudyError, ToolError
-from ioassay.record import FAILED, Record
+from ioassay.record import FAILED, SKIPPED, Record
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Tool, Trial
 from ioassay.run import Tally
 from ioassay.store import RunStore
@@ -129,6 +129,21 @@ def test_a_record_keeps_command_output_and_exit_code(tmp_path: Path) -> None:
     assert (record.status, record.reason, record.exit_code) == (FAILED, "err\n", 7)
     assert list(record.command)[:2] == ["sh", "-c"]
     assert list(record.raw) == ["job", "stderr", "stdout"]
+
+
+def test_what_no_repetition_can_do_is_tried_once_at_each_point(tmp_path: Path) -> None:
+    class Unable(Stub):
+        def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+            self.outcomes.append(outcome)
+            return Parsed(SKIPPED, "no such path here", lasting=trial.point["x"] == 1)
+
+    stub = Unable("exit 0")
+    made = suite(repetitions=4, factors={"x": [1, 2]})
+    store = RunStore.create(tmp_path / "run", made, {})
+    bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
+    tally = run.execute(store, [bench], Told())
+    assert (tally.skipped, len(stub.outcomes)) == (8, 5)
+    assert {record.reason for record in store.records()} == {"no such path here"}
 
 
 def test_a_hanging_tool_is_ended_at_the_studys_timeout(tmp_path: Path) -> None:

@@ -169,6 +169,8 @@ _RULES: tuple[_Rule, ...] = (
         ("stall_time", "s", "lower", "Time in which writes were held up", units.format_duration),
         ("cache_hit_ratio", "", "higher", "Hits of the block cache", _share),
     )),
+    _Rule(re.compile(r"^cpu\.per_io$"), "ns", "lower", lambda _: "Processor time of a request", units.format_ns),
+    _Rule(re.compile(r"^cpu\.uncounted$"), "%", "none", lambda _: "CPU of threads that the tool leaves out", _percent),
     _Rule(re.compile(r"^cpu\.(?P<state>\w+)$"), "%", "none", lambda m: f"CPU {m['state']}", _percent),
     _rate(r"^load\.ops_rate$", "ops/s", lambda _: "Rate", units.format_count),
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
@@ -233,6 +235,7 @@ _RULES: tuple[_Rule, ...] = (
         ("read_hit_ratio", "", "higher", "Share of read pages found in the drive's buffer", _share),
         ("write_amplification", "", "lower", "Drive's write amplification", _plain),
         ("erases", "blocks", "lower", "Blocks that the drive erased", units.format_count),
+        ("flash.bytes", "bytes", "lower", "Bytes that the drive programmed into its flash", units.format_size),
     )),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),

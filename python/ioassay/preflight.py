@@ -37,6 +37,8 @@ class Bench:
     """Where relative paths of the study start from."""
     version: str = ""
     targets: dict[str, Target] = field(default_factory=dict)
+    cannot: dict[str, str] = field(default_factory=dict)
+    """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
 
     def target(self, trial: Trial) -> Target:
         """The target of a trial; the same settings give the same object."""

@@ -158,6 +158,8 @@ class Parsed:
     claims: Sequence[Claim] = ()
     """What the witness's counts are set against."""
     warnings: Sequence[Warning_] = ()
+    lasting: bool = False
+    """Skipped for a reason that holds for every repetition of its point: the others are not begun."""
 
 
 def short_s(whole_s: float, share: float, step_s: float = 0.0) -> float | None:

@@ -52,7 +52,9 @@ class _Run:
 
 def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
     """Run one trial of a driver that measures, to its durable record."""
-    raw = store.begin(trial.id)
+    raw, point = store.begin(trial.id), json.dumps(trial.point, sort_keys=True)
+    if why := bench.cannot.get(point):
+        return _record(store, trial, _Run(Parsed(SKIPPED, why), time.time(), 0.0, warnings=warnings))
     warnings = [*warnings, *_settle(trial)]
     watched = _Watched(bench, trial)
     started_unix_s, started_s = time.time(), time.monotonic()
@@ -63,6 +65,8 @@ def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warn
             counted = load.counted() if load.counted else None
         parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched.over_memory)
         parsed = _with_counts(parsed, counted, raw)
+        if parsed.lasting:
+            bench.cannot[point] = parsed.reason
     except (ToolError, ConditionError) as error:
         status = SKIPPED if isinstance(error, ConditionError) else FAILED
         command, outcome, parsed = None, None, Parsed(status, str(error))

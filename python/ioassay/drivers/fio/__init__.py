@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.claims import fio as claimed
-from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, spdk
+from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, processor, spdk
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
 from ioassay.drivers.fio.plausible import without_impossible
@@ -170,7 +170,7 @@ class Fio:
         try:
             if outcome is None:
                 why = _missing_plugin(_view(trial.params))
-                return Parsed(SKIPPED, why) if why else Parsed(FAILED, "fio was not run")
+                return Parsed(SKIPPED, why, lasting=True) if why else Parsed(FAILED, "fio was not run")
             return _read(trial, outcome, raw)
         except StudyError as error:  # a file that the job includes is gone since
             return Parsed(FAILED, str(error))
@@ -183,12 +183,13 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
     results, unreadable = _results(raw / RESULTS)
     verdict = judge(results, jobs, outcome, _text(outcome.stderr), unreadable)
     if results is None or verdict.reason:
-        return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason)
+        return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
     series, lost = logs.series(trial.params, raw)
+    found = merge.metrics(results.jobs)
     return Parsed(
         OK,
-        metrics={**merge.metrics(results.jobs), **merge.by_section(results.jobs)},
+        metrics={**found, **merge.by_section(results.jobs), **processor.beside(results.jobs, found, outcome.usage)},
         buckets=merge.buckets(results.jobs),
         series=series,
         parts=merge.parts(results),
