@@ -89,7 +89,7 @@ pub struct Facts {
 
 /// The drive as transports see it.
 pub trait Drive {
-    /// What does not change while it is served.
+    /// What it is. While it is served, only whether it refuses writes may change: when it is worn out.
     fn facts(&self) -> &Facts;
 
     /// Takes a command; `data` are the bytes of a write and empty for all else. The answer comes
@@ -112,6 +112,20 @@ pub trait Drive {
 
     /// Numbers for health log pages.
     fn health(&self) -> Health;
+
+    /// What is wrong with it: asked often, and to be told at once.
+    fn trouble(&self) -> Trouble {
+        Trouble::default()
+    }
+}
+
+/// What a drive warns of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// No block is left to write to: from now on it can only be read.
+    pub worn_out: bool,
+    /// The backing file has not all that is durable, so that flushes fail.
+    pub unreliable: bool,
 }
 
 /// What a drive tells of its life (NVM Express Base Specification 2.0, figure 207).
@@ -127,6 +141,8 @@ pub struct Health {
     pub writes: u64,
     /// Microseconds in which it was busy.
     pub busy_us: u64,
+    /// Commands that ended with an error of the medium.
+    pub media_errors: u64,
     /// Power cuts.
     pub unsafe_shutdowns: u64,
     /// Seconds since it was first served.

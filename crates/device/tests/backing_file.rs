@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use drives::{Bench, Made, PAGE};
+use ioassay_device::command::Drive;
 use ioassay_device::store::Backing;
 use ioassay_device::{Op, Status};
 
@@ -273,9 +274,11 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
         statuses.extend(bench.settle().iter().map(|one| one.status));
         assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
         fs::remove_file(&other).expect("a file");
+        assert!(bench.served.trouble().unreliable);
         // With room again, the next flush makes all durable.
         bench.flush();
         assert_eq!(bench.settle()[0].status, Status::Done);
+        assert!(!bench.served.trouble().unreliable);
         assert_eq!(fs::read(&path).expect("a file")[..8192], [1; 8192]);
         drop(bench);
         fs::remove_file(&path).expect("a file");

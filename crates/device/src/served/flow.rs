@@ -148,6 +148,7 @@ impl Served {
     /// Answers what waited for the backing file.
     fn synced(&mut self, now_ps: u64) {
         while let Some((ticket, ended)) = self.syncer.as_ref().and_then(Syncer::done) {
+            self.sync_failed |= ended.is_err();
             if ticket >> 32 != u64::from(self.era) {
                 continue;
             }

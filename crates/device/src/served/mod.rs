@@ -15,7 +15,7 @@ use ioassay_sim::drive::Counters;
 use ioassay_sim::feed::Event;
 
 use crate::clock::Clock;
-use crate::command::{Command, Drive, Facts, Health, Op};
+use crate::command::{Command, Drive, Facts, Health, Op, Trouble};
 use crate::figures::{Delivered, Figures};
 use crate::model::Model;
 use crate::numbered::Numbered;
@@ -46,6 +46,8 @@ pub struct Served {
     instead_ps: Option<u64>,
     volatile: Volatile,
     syncer: Option<Syncer>,
+    /// The backing file was synced in vain once: no flush succeeds any more.
+    sync_failed: bool,
     /// Power cuts and other breaks: what was synced before one answers nobody.
     era: u32,
     slots: Slots,
@@ -94,6 +96,7 @@ impl Served {
             instead_ps: None,
             volatile: Volatile::default(),
             syncer,
+            sync_failed: false,
             era: 0,
             slots: Slots::default(),
             by_request: Numbered::default(),
@@ -154,6 +157,7 @@ impl Served {
         let now_ps = self.clock.now_ps();
         for one in answers {
             self.figures.count(one, now_ps);
+            self.health.media_errors += u64::from(one.status == Status::Failed);
         }
         if self.slots.used() == 0 {
             self.figures.busy_ps += now_ps - self.busy_since_ps;
@@ -278,6 +282,13 @@ impl Drive for Served {
         self.store.load(offset_bytes, length_bytes)
     }
 
+    fn trouble(&self) -> Trouble {
+        Trouble {
+            worn_out: self.worn_out.is_some(),
+            unreliable: self.sync_failed || self.store.owes(),
+        }
+    }
+
     fn health(&self) -> Health {
         let figures = &self.figures;
         let spec = self.model.as_ref().map(|model| model.live().drive().spec());
@@ -296,6 +307,7 @@ impl Drive for Served {
             reads: self.health.reads + figures.reads.commands,
             writes: self.health.writes + figures.writes.commands,
             busy_us: self.health.busy_us + self.busy_ps(self.clock.now_ps()) / 1_000_000,
+            media_errors: self.health.media_errors,
             unsafe_shutdowns: self.health.unsafe_shutdowns,
             power_on_s: self.clock.now_ps() / 1_000_000_000_000,
             percentage_used: (u64::from(erased) * 100)

@@ -189,7 +189,7 @@ impl<P: Protocol> Crowd<P> {
             if client.open
                 && self
                     .protocol
-                    .tick(&mut client.session, now, &mut client.out)
+                    .tick(&mut client.session, now, &mut client.out, &self.drive)
                     .is_some()
             {
                 self.close(at);
@@ -340,7 +340,10 @@ pub fn nvme_tcp(script: &[u8]) {
                 crowd.send(at, &unit);
             }
             8 => crowd.send(at, &asked_data(&mut bytes)),
-            9 if bytes.next() % 8 == 0 => crowd.protocol.namespace_changed(),
+            9 if bytes.next() % 8 == 0 => {
+                crowd.drive.facts.read_only ^= bytes.next() % 2 == 0;
+                crowd.drive.trouble.worn_out ^= bytes.next() % 2 == 0;
+            }
             _ => {
                 let capsule = any_command(&mut bytes, digests[at]);
                 crowd.send(at, &capsule);

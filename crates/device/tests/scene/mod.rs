@@ -117,9 +117,12 @@ impl Scene {
 
     pub fn tick(&mut self, at: usize, after: Duration) -> (Option<End>, Vec<Said>) {
         let mut out = Vec::new();
-        let end = self
-            .nvme
-            .tick(&mut self.sessions[at], self.start + after, &mut out);
+        let end = self.nvme.tick(
+            &mut self.sessions[at],
+            self.start + after,
+            &mut out,
+            &self.drive,
+        );
         (end, said(&out))
     }
 

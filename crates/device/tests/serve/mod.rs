@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use ioassay_device::command::{Answer, Command, Drive, Facts, Health, Op, Status};
+use ioassay_device::command::{Answer, Command, Drive, Facts, Health, Op, Status, Trouble};
 use ioassay_device::transport::Transport;
 
 /// Answers at once, or when it is told to.
@@ -19,6 +19,8 @@ pub struct Memory {
     pub seen: Vec<Command>,
     /// Whether `seen` is kept.
     pub keeps: bool,
+    /// What it warns of.
+    pub trouble: Trouble,
     /// What all commands end with.
     pub status: Status,
 }
@@ -41,6 +43,7 @@ impl Memory {
             due: VecDeque::new(),
             seen: Vec::new(),
             keeps: true,
+            trouble: Trouble::default(),
             status: Status::Done,
         }
     }
@@ -84,6 +87,10 @@ impl Drive for Memory {
 
     fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         &self.bytes[offset_bytes as usize..(offset_bytes + length_bytes) as usize]
+    }
+
+    fn trouble(&self) -> Trouble {
+        self.trouble
     }
 
     fn health(&self) -> Health {

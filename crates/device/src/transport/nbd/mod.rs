@@ -169,7 +169,13 @@ impl Protocol for Nbd {
         }
     }
 
-    fn tick(&mut self, session: &mut Session, now: Instant, _out: &mut Vec<u8>) -> Option<End> {
+    fn tick(
+        &mut self,
+        session: &mut Session,
+        now: Instant,
+        _out: &mut Vec<u8>,
+        _drive: &dyn Drive,
+    ) -> Option<End> {
         let late = now.duration_since(session.opened) > HANDSHAKE_TIME;
         (late && matches!(session.phase, Phase::Negotiates(_))).then_some(End::Now)
     }

@@ -30,10 +30,6 @@ pub const OPCODES: [u8; 7] = [
     opcode::KEEP_ALIVE,
 ];
 
-/// A notice that a namespace changed, with the log page that says which (section 5.2 of the Base
-/// Specification, figure 141 and following).
-const NAMESPACE_CHANGED: u64 = 0x04 << 16 | 2;
-
 /// A command was not aborted.
 const NOT_ABORTED: u64 = 1;
 
@@ -116,11 +112,10 @@ pub fn abort(
     queue.complete(command.id(), status::SUCCESS, result, link, out);
 }
 
-/// Tells the host of a changed namespace, if it waits for events.
+/// Tells the host what happened, if it waits for events.
 pub fn tell(controller: &mut Controller, queue: &mut Queue, link: &Link, out: &mut Vec<u8>) {
-    let Some(id) = controller.events.next() else {
-        return;
-    };
-    queue.resume();
-    queue.complete(id, status::SUCCESS, NAMESPACE_CHANGED, link, out);
+    while let Some((id, event)) = controller.events.next() {
+        queue.resume();
+        queue.complete(id, status::SUCCESS, event, link, out);
+    }
 }

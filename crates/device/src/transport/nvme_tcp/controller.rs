@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::events::Events;
+use super::events::{Events, warnings};
 use super::features::Features;
 use super::status::Status;
+use crate::command::Drive;
 
 /// Entries of the error log.
 pub const ERROR_ENTRIES: usize = 16;
@@ -32,7 +33,10 @@ const READY_TIME: u64 = 10;
 const ENABLE: u32 = 1;
 const READY: u32 = 1;
 const FATAL: u32 = 1 << 1;
+const SHUTDOWN: u32 = 3 << 2;
+const SHUTDOWN_OCCURS: u32 = 1 << 2;
 const SHUTDOWN_COMPLETE: u32 = 2 << 2;
+const NORMAL_SHUTDOWN: u32 = 1;
 
 /// Who connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,8 +136,10 @@ impl Controller {
         }
     }
 
-    /// Changes the configuration: enables, disables or shuts down, at once.
-    pub fn configure(&mut self, to: u32) {
+    /// Changes the configuration: enables or disables at once. Whether a shutdown begins, which is
+    /// complete when all that was answered is durable.
+    #[must_use]
+    pub fn configure(&mut self, to: u32) -> bool {
         let before = std::mem::replace(&mut self.configuration, to);
         if before & ENABLE == 0 && to & ENABLE != 0 {
             self.state = if self.discovers || is_possible(to) {
@@ -148,8 +154,37 @@ impl Controller {
             self.features = Features::new(self.features.keep_alive_ms);
             self.events.reset();
         }
-        if (to >> 14) & 3 != 0 {
-            self.state |= SHUTDOWN_COMPLETE;
+        let (before, notifies) = (before >> 14 & 3, to >> 14 & 3);
+        if before == notifies || notifies == 0 {
+            return false;
+        }
+        let flushes = notifies == NORMAL_SHUTDOWN && !self.discovers;
+        let shutdown = if flushes {
+            SHUTDOWN_OCCURS
+        } else {
+            SHUTDOWN_COMPLETE
+        };
+        self.state = self.state & !SHUTDOWN | shutdown;
+        flushes
+    }
+
+    /// Looks whether there is anything to tell the host of the drive.
+    pub fn look(&mut self, drive: &dyn Drive) {
+        if self.discovers {
+            return;
+        }
+        self.events.look(
+            drive.facts().read_only,
+            warnings(drive.trouble()),
+            self.features.wants_namespace_notices(),
+            self.features.wanted_warnings(),
+        );
+    }
+
+    /// What was answered is durable, as a shutdown demands.
+    pub fn shut_down(&mut self) {
+        if self.state & SHUTDOWN == SHUTDOWN_OCCURS {
+            self.state = self.state & !SHUTDOWN | SHUTDOWN_COMPLETE;
         }
     }
 

@@ -1,10 +1,53 @@
-//! What a controller tells its host unasked: so far, that the namespace changed (NVM Express Base
-//! Specification 2.0, section 5.2).
+//! What a controller tells its host unasked (NVM Express Base Specification 2.0, section 5.2): that the drive has become
+//! one that can only be read, which changes its namespace, and what else is wrong with it. What never happens here is
+//! not told: the one namespace keeps its size, and the one subsystem its place.
 
 use std::collections::VecDeque;
 
+use crate::command::Trouble;
+
 /// Requests that are held, at most.
 pub const MAX_REQUESTS: usize = 4;
+
+/// A notice that a namespace changed, with the log page that says which (figures 145 and 148).
+const NAMESPACE_CHANGED: u64 = 0x04 << 16 | 2;
+/// The subsystem's reliability is compromised, with the log page that says how (figures 145 and 147).
+const UNRELIABLE: u64 = 0x02 << 16 | 1;
+
+/// Critical warnings of the health log (figure 207).
+mod warning {
+    pub const SPARE: u8 = 1;
+    pub const UNRELIABLE: u8 = 1 << 2;
+    pub const READ_ONLY: u8 = 1 << 3;
+}
+
+/// The critical warnings of the health log.
+#[must_use]
+pub fn warnings(trouble: Trouble) -> u8 {
+    let worn_out = warning::SPARE | warning::READ_ONLY;
+    let unreliable = warning::UNRELIABLE;
+    (if trouble.worn_out { worn_out } else { 0 })
+        | (if trouble.unreliable { unreliable } else { 0 })
+}
+
+/// An event of one type: told once, and again only when the host has read its log page.
+#[derive(Debug, Default)]
+struct Notice {
+    due: bool,
+    told: bool,
+}
+
+impl Notice {
+    fn raise(&mut self, wanted: bool) {
+        self.due |= wanted && !self.told;
+    }
+
+    fn take(&mut self) -> bool {
+        let due = std::mem::take(&mut self.due);
+        self.told |= due;
+        due
+    }
+}
 
 /// Events, and the host's requests for them.
 #[derive(Debug, Default)]
@@ -13,43 +56,71 @@ pub struct Events {
     pub requests: VecDeque<u16>,
     /// Those that a reset dropped; their numbers are free again.
     pub dropped: Vec<u16>,
-    /// The host is to be told.
-    due: bool,
-    /// It was told, and did not read the log since.
-    told: bool,
+    namespace: Notice,
+    health: Notice,
     /// The namespace changed since the host read the log.
     changed: bool,
+    /// Whether the drive refused writes, and what it warned of, when it was looked at last.
+    read_only: Option<bool>,
+    warnings: u8,
 }
 
 impl Events {
-    /// The namespace changed; the host is told if it wants to be, and once until it reads the log.
-    pub fn change(&mut self, wanted: bool) {
-        self.changed = true;
-        self.due = wanted && !self.told;
-    }
-
-    /// The request that is to be answered now.
-    pub fn next(&mut self) -> Option<u16> {
-        let request = if self.due {
-            self.requests.pop_front()
-        } else {
-            None
-        };
-        if request.is_some() {
-            (self.due, self.told) = (false, true);
+    /// Looks at the drive. Of what is new the host is told what it wants to be: changed namespaces, and
+    /// these warnings.
+    pub fn look(&mut self, read_only: bool, warnings: u8, wants_namespaces: bool, wants: u8) {
+        let before = self.read_only.replace(read_only);
+        if before.is_some_and(|before| before != read_only) {
+            self.changed = true;
+            self.namespace.raise(wants_namespaces);
         }
-        request
+        self.health.raise(warnings & wants & !self.warnings != 0);
+        self.warnings &= warnings;
+        if self.health.due || self.health.told {
+            self.warnings |= warnings & wants;
+        }
     }
 
-    /// The host reads the log: whether the namespace changed since it last did.
-    pub fn read(&mut self, keeps_event: bool) -> bool {
-        self.told &= keeps_event;
-        std::mem::take(&mut self.changed)
+    /// The request that is to be answered now, and with what.
+    pub fn next(&mut self) -> Option<(u16, u64)> {
+        if !self.health.due && !self.namespace.due {
+            return None;
+        }
+        let request = self.requests.pop_front()?;
+        let health = self.health.take();
+        if !health {
+            self.namespace.take();
+        }
+        Some((
+            request,
+            if health {
+                UNRELIABLE
+            } else {
+                NAMESPACE_CHANGED
+            },
+        ))
+    }
+
+    /// The host read the health log.
+    pub fn read_health(&mut self) {
+        self.health = Notice::default();
+    }
+
+    /// Whether the namespace changed since the host last read the log of that.
+    #[must_use]
+    pub fn namespace_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// The host read the log of changed namespaces.
+    pub fn read_namespaces(&mut self) {
+        (self.namespace, self.changed) = (Notice::default(), false);
     }
 
     /// The controller was reset.
     pub fn reset(&mut self) {
         self.dropped.extend(self.requests.drain(..));
-        (self.due, self.told) = (false, false);
+        (self.namespace, self.health) = (Notice::default(), Notice::default());
+        self.warnings = 0;
     }
 }

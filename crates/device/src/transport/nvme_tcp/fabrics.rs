@@ -146,17 +146,21 @@ impl NvmeTcp {
     }
 }
 
-/// Reads or sets a property.
-pub fn property(controller: &mut Controller, command: &Submission, entries: u16) -> Outcome {
+/// Reads or sets a property; and whether a shutdown begins.
+pub fn property(
+    controller: &mut Controller,
+    command: &Submission,
+    entries: u16,
+) -> (Outcome, bool) {
     let (size, offset) = (command.word(10) & 7, command.word(11));
     let wide = offset == property::CAP;
-    match (command.fabrics_type(), controller.property(offset, entries)) {
+    let outcome = match (command.fabrics_type(), controller.property(offset, entries)) {
         (kind::PROPERTY_GET, Some(value)) if (size == 1) == wide => Outcome::Done(value),
         (kind::PROPERTY_SET, Some(_)) if size == 0 && offset == property::CC => {
-            controller.configure(command.word(12));
-            Outcome::Done(0)
+            return (Outcome::Done(0), controller.configure(command.word(12)));
         }
         (kind::PROPERTY_SET | kind::PROPERTY_GET, _) => status::INVALID_FIELD.into(),
         _ => status::INVALID_OPCODE.into(),
-    }
+    };
+    (outcome, false)
 }

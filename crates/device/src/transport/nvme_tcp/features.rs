@@ -26,6 +26,8 @@ const SUPPORTED_CAPABILITIES: u32 = 3;
 /// The feature can be changed.
 const CHANGEABLE: u64 = 1 << 2;
 
+/// Events of the health log's critical warnings, each at its bit.
+const HEALTH_NOTICES: u32 = 0xff;
 /// Events of changed namespaces.
 const NAMESPACE_NOTICES: u32 = 1 << 8;
 
@@ -74,6 +76,12 @@ impl Features {
     #[must_use]
     pub fn wants_namespace_notices(&self) -> bool {
         self.event_configuration & NAMESPACE_NOTICES != 0
+    }
+
+    /// Critical warnings that the host wants to know of.
+    #[must_use]
+    pub fn wanted_warnings(&self) -> u8 {
+        (self.event_configuration & HEALTH_NOTICES) as u8
     }
 
     /// The values that are plain numbers.

@@ -173,7 +173,7 @@ fn describe_namespace(subsystem: &Subsystem, facts: &Facts) -> Vec<u8> {
 
 fn describe_independently(facts: &Facts) -> Vec<u8> {
     // Shared; write protected or not; ready.
-    page(&[(1, &[1]), (5, &[u8::from(facts.read_only)]), (14, &[1])])
+    page(&[(1, &[1]), (8, &[u8::from(facts.read_only)]), (14, &[1])])
 }
 
 fn active_namespaces(after: u32) -> Outcome {

@@ -86,15 +86,8 @@ fn try_begin(
             if command.namespace() != EVERY_NAMESPACE {
                 check_namespace(command)?;
             }
-            (
-                Part::Whole,
-                Wanted {
-                    op: Op::Flush,
-                    offset_bytes: 0,
-                    length_bytes: 0,
-                    fua: false,
-                },
-            )
+            flush(queue, command.id(), Part::Whole, drive);
+            return Ok(Outcome::Later);
         }
         opcode::READ => {
             let wanted = whole(Op::Read)?;
@@ -125,6 +118,17 @@ fn try_begin(
     let data = if wanted.op == Op::Write { data } else { &[] };
     queue.submit(command.id(), part, wanted, data, drive);
     Ok(Outcome::Later)
+}
+
+/// All that was answered is to be durable.
+pub fn flush(queue: &mut Queue, id: u16, part: Part, drive: &mut dyn Drive) {
+    let wanted = Wanted {
+        op: Op::Flush,
+        offset_bytes: 0,
+        length_bytes: 0,
+        fua: false,
+    };
+    queue.submit(id, part, wanted, &[], drive);
 }
 
 fn check_namespace(command: &Submission) -> Result<(), Status> {
@@ -241,7 +245,7 @@ pub fn answer(
             }
             queue.transfers.release(compared);
         }
-        Part::Whole | Part::Verify => {}
+        Part::Whole | Part::Verify | Part::Shutdown => {}
     }
     queue.complete(id, ended, 0, link, out);
     (ended != status::SUCCESS).then_some(ended)

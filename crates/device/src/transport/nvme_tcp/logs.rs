@@ -3,8 +3,8 @@
 use super::controller::{Controller, ERROR_ENTRIES};
 use super::entry::{Outcome, Submission};
 use super::io::{NAMESPACE, opcode};
-use super::{MAX_TRANSFER_BYTES, Subsystem, admin, discovery, status};
-use crate::command::{Drive, Health};
+use super::{MAX_TRANSFER_BYTES, Subsystem, admin, discovery, events, status};
+use crate::command::Drive;
 
 /// Identifiers.
 mod id {
@@ -53,24 +53,31 @@ pub fn get(
     // What lies behind the end is not defined; zeroes tell nothing.
     let mut answer = rest[..rest.len().min(length as usize)].to_vec();
     answer.resize(length as usize, 0);
+    // Read, unless the host keeps its event: bit 15.
+    if command.word(10) & 1 << 15 == 0 {
+        match command.word(10) as u8 {
+            id::HEALTH => controller.events.read_health(),
+            id::CHANGED_NAMESPACES => controller.events.read_namespaces(),
+            _ => {}
+        }
+    }
     Outcome::Data(answer)
 }
 
 fn page(
-    controller: &mut Controller,
+    controller: &Controller,
     command: &Submission,
     subsystem: &Subsystem,
     drive: &dyn Drive,
 ) -> Option<Vec<u8>> {
-    let keeps_event = command.word(10) & 1 << 15 != 0;
     match (command.word(10) as u8, controller.discovers) {
         (id::DISCOVERY, true) => Some(discovery::log(subsystem)),
         (_, true) | (id::DISCOVERY, _) => None,
         (id::SUPPORTED, _) => Some(supported()),
         (id::ERRORS, _) => Some(errors(controller)),
-        (id::HEALTH, _) => Some(health(&drive.health(), controller.error_count)),
+        (id::HEALTH, _) => Some(health(drive, controller.error_count)),
         (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
-        (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller, keeps_event)),
+        (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller)),
         (id::COMMANDS, _) => Some(commands()),
         _ => None,
     }
@@ -106,11 +113,13 @@ fn errors(controller: &Controller) -> Vec<u8> {
 }
 
 /// Figure 207. Counts of data are in thousands of 512 bytes, rounded up.
-fn health(health: &Health, errors: u64) -> Vec<u8> {
+fn health(drive: &dyn Drive, errors: u64) -> Vec<u8> {
+    let (health, trouble) = (drive.health(), drive.trouble());
     let mut page = vec![0; 512];
+    page[0] = events::warnings(trouble);
     page[1..3].copy_from_slice(&KELVIN.to_le_bytes());
-    page[3] = 100;
-    page[4] = 10;
+    page[3] = if trouble.worn_out { 0 } else { 100 }; // spare blocks, percent
+    page[4] = 10; // and the least
     page[5] = health.percentage_used;
     let thousands = |bytes: u64| bytes.div_ceil(512_000);
     let counts = [
@@ -122,7 +131,7 @@ fn health(health: &Health, errors: u64) -> Vec<u8> {
         health.unsafe_shutdowns + 1, // it was switched on once more than it lost its power
         health.power_on_s / 3600,
         health.unsafe_shutdowns,
-        0,
+        health.media_errors,
         errors,
     ];
     for (at, count) in counts.iter().enumerate() {
@@ -141,9 +150,9 @@ fn firmware(revision: &str) -> Vec<u8> {
     page
 }
 
-fn changed_namespaces(controller: &mut Controller, keeps_event: bool) -> Vec<u8> {
+fn changed_namespaces(controller: &Controller) -> Vec<u8> {
     let mut page = vec![0; 4096];
-    if controller.events.read(keeps_event) {
+    if controller.events.namespace_changed() {
         page[..4].copy_from_slice(&NAMESPACE.to_le_bytes());
     }
     page

@@ -35,6 +35,7 @@ use super::Probe;
 use super::socket::{End, Endpoint, ListenError, Protocol, Received, Server};
 use crate::command::{Answer, Drive};
 use controller::Controller;
+use queue::Part;
 
 /// Bytes of the longest read or write: hosts are told so.
 pub const MAX_TRANSFER_BYTES: usize = 1 << 20;
@@ -71,8 +72,6 @@ pub struct NvmeTcp {
     subsystem: Subsystem,
     /// By their numbers, less one.
     controllers: Vec<Option<Controller>>,
-    /// Whether the drive can only be read, as hosts were last told.
-    read_only: Option<bool>,
     attention: bool,
 }
 
@@ -84,7 +83,6 @@ impl NvmeTcp {
         Self {
             subsystem,
             controllers,
-            read_only: None,
             attention: false,
         }
     }
@@ -93,34 +91,6 @@ impl NvmeTcp {
     #[must_use]
     pub fn subsystem(&self) -> &Subsystem {
         &self.subsystem
-    }
-
-    /// Says that the namespace changed: hosts that want to know are told.
-    pub fn namespace_changed(&mut self) {
-        for controller in self
-            .controllers
-            .iter_mut()
-            .flatten()
-            .filter(|controller| !controller.discovers)
-        {
-            controller
-                .events
-                .change(controller.features.wants_namespace_notices());
-        }
-        self.attention = true;
-    }
-
-    /// Looks whether the drive has become one that can only be read: it is worn out, and Identify says so
-    /// of the namespace from now on.
-    fn look_at(&mut self, drive: &dyn Drive) {
-        let read_only = drive.facts().read_only;
-        if self
-            .read_only
-            .replace(read_only)
-            .is_some_and(|before| before != read_only)
-        {
-            self.namespace_changed();
-        }
     }
 
     fn controller(&mut self, id: u16) -> Option<&mut Controller> {
@@ -162,7 +132,6 @@ impl Protocol for NvmeTcp {
         out: &mut Vec<u8>,
         drive: &mut dyn Drive,
     ) -> Received {
-        self.look_at(drive);
         self.take_all(session, bytes, out, drive)
     }
 
@@ -173,10 +142,15 @@ impl Protocol for NvmeTcp {
         out: &mut Vec<u8>,
         drive: &dyn Drive,
     ) {
-        self.look_at(drive);
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
             return;
         };
+        if Part::of(&answer) == Part::Shutdown {
+            queue.answered(&answer);
+            let id = queue.controller;
+            self.controller(id).map(Controller::shut_down);
+            return;
+        }
         let refused = io::answer(queue, &answer, link, out, drive);
         queue.ask(link, out);
         if let (Some(status), id) = (refused, queue.id) {
@@ -198,7 +172,13 @@ impl Protocol for NvmeTcp {
         session.queue.as_ref().map_or(0, queue::Queue::in_flight)
     }
 
-    fn tick(&mut self, session: &mut Session, now: Instant, out: &mut Vec<u8>) -> Option<End> {
+    fn tick(
+        &mut self,
+        session: &mut Session,
+        now: Instant,
+        out: &mut Vec<u8>,
+        drive: &dyn Drive,
+    ) -> Option<End> {
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
             return (now.duration_since(session.opened) > CONNECT_TIME).then_some(End::Now);
         };
@@ -214,6 +194,7 @@ impl Protocol for NvmeTcp {
                 controller.is_over = true;
                 self.attention = true;
             }
+            controller.look(drive);
             admin::tell(controller, queue, link, out);
         }
         controller.is_over.then_some(End::Now)

@@ -26,9 +26,25 @@ pub enum Part {
     Compare,
     /// What is read goes nowhere.
     Verify,
+    /// A flush that a shutdown waits for; its command is complete.
+    Shutdown,
 }
 
-const PARTS: [Part; 4] = [Part::Whole, Part::Range, Part::Compare, Part::Verify];
+const PARTS: [Part; 5] = [
+    Part::Whole,
+    Part::Range,
+    Part::Compare,
+    Part::Verify,
+    Part::Shutdown,
+];
+
+impl Part {
+    /// Of this answer.
+    #[must_use]
+    pub fn of(answer: &Answer) -> Self {
+        PARTS[(answer.command.tag.command >> 16) as usize % PARTS.len()]
+    }
+}
 
 /// A command of several ranges.
 #[derive(Debug)]
@@ -264,10 +280,7 @@ impl Queue {
         if op == Op::Read {
             self.reading_bytes = self.reading_bytes.saturating_sub(length_bytes);
         }
-        (
-            tag.command as u16,
-            PARTS[(tag.command >> 16) as usize % PARTS.len()],
-        )
+        (tag.command as u16, Part::of(answer))
     }
 
     /// Asks the host for data that there is memory for.

@@ -7,7 +7,7 @@ use super::entry::{FABRICS, Outcome, Pointer, Submission};
 use super::fabrics::{self, kind as fabrics_kind};
 use super::link::Link;
 use super::pdu::{self, Digests, Fatal, Pdu, kind};
-use super::queue::Queue;
+use super::queue::{Part, Queue};
 use super::status::{self, Status};
 use super::{NvmeTcp, Subsystem, admin, io};
 use crate::command::{Drive, Facts};
@@ -353,14 +353,18 @@ fn execute(
         if command.fabrics_type() == fabrics_kind::CONNECT {
             return status::SEQUENCE_ERROR.into();
         }
-        let outcome = fabrics::property(controller, command, subsystem.queue_entries);
+        let (outcome, shuts_down) = fabrics::property(controller, command, subsystem.queue_entries);
         queue.forget(&mut controller.events.dropped);
+        if shuts_down {
+            io::flush(queue, command.id(), Part::Shutdown, drive);
+        }
         return outcome;
     }
     if admin::aborts(command) {
         admin::abort(controller, queue, command, link, out);
         return Outcome::Later;
     }
+    controller.look(drive);
     let outcome = admin::execute(controller, command, data, subsystem, drive);
     if admin::is_event_request(command) && outcome == Outcome::Later {
         queue.hold();

@@ -90,8 +90,13 @@ pub trait Protocol {
     fn in_flight(&self, session: &Self::Session) -> usize;
 
     /// Some time has passed, or [`Protocol::attention`] was asked for; whether the connection ends.
-    fn tick(&mut self, session: &mut Self::Session, now: Instant, out: &mut Vec<u8>)
-    -> Option<End>;
+    fn tick(
+        &mut self,
+        session: &mut Self::Session,
+        now: Instant,
+        out: &mut Vec<u8>,
+        drive: &dyn Drive,
+    ) -> Option<End>;
 
     /// Whether what one connection did concerns others, so that all are to be ticked now.
     fn attention(&mut self) -> bool {

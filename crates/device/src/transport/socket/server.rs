@@ -234,7 +234,7 @@ impl<P: Protocol> Server<P> {
         }
     }
 
-    fn tick(&mut self, now: Instant) {
+    fn tick(&mut self, now: Instant, drive: &dyn Drive) {
         self.ticked = now;
         for at in 0..self.slots.len() as u32 {
             let Some(slot) = self.slots[at as usize].as_mut() else {
@@ -252,7 +252,7 @@ impl<P: Protocol> Server<P> {
             }
             let end = self
                 .protocol
-                .tick(&mut slot.session, now, &mut slot.output.bytes);
+                .tick(&mut slot.session, now, &mut slot.output.bytes, drive);
             if let Some(end) = end {
                 slot.end(end);
             }
@@ -286,11 +286,11 @@ impl<P: Protocol> Transport for Server<P> {
         if self.polls % CLOCK_EVERY == 0 || !any {
             let now = Instant::now();
             if now.duration_since(self.ticked) >= TICK_TIME {
-                self.tick(now);
+                self.tick(now, drive);
             }
         }
         if self.protocol.attention() {
-            self.tick(Instant::now());
+            self.tick(Instant::now(), drive);
             any = true;
         }
         Ok(any)
