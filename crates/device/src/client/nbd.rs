@@ -312,14 +312,8 @@ impl FloorProbe {
 }
 
 impl Probe for FloorProbe {
-    /// Clients of NBD sleep: libnbd, qemu, kernels. Answers that come at once find them awake.
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
-        let waiting = if slow {
-            Waiting::Sleeps
-        } else {
-            Waiting::Spins
-        };
-        let mut client = Client::connect(&self.at, "", true, waiting)?;
+        let mut client = Client::connect(&self.at, "", true, Waiting::of_most(slow))?;
         let took_ns = floor(&mut client, for_ms)?;
         client.disconnect()?;
         Ok(took_ns)

@@ -20,6 +20,16 @@ pub enum Waiting {
     Sleeps,
 }
 
+impl Waiting {
+    /// As libnbd, qemu and kernels wait: slow answers find them asleep, and answers at once awake.
+    /// To SPDK, which always spins, answers come no earlier for that while it asks for one after the
+    /// other: the model does not go back.
+    #[must_use]
+    pub fn of_most(slow: bool) -> Self {
+        if slow { Self::Sleeps } else { Self::Spins }
+    }
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Wire {

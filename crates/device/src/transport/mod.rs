@@ -58,7 +58,7 @@ pub trait Transport {
 /// A client that measures a transport's floor, in a thread of its own while the drive serves.
 pub trait Probe: Send {
     /// Connects, reads at depth one for so long, and leaves: nanoseconds of each read. Where the
-    /// answers take long (`slow`) it waits for them as most clients of the transport do.
+    /// answers take long (`slow`) it waits for them as most clients do.
     ///
     /// # Errors
     /// What the socket or the drive says.

@@ -84,10 +84,9 @@ impl FloorProbe {
 }
 
 impl Probe for FloorProbe {
-    /// Always spinning: so does SPDK, and what a kernel takes is more than its waking.
-    fn run(&mut self, for_ms: u64, _slow: bool) -> io::Result<Vec<u64>> {
+    fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
         let settings = Settings {
-            waiting: Waiting::Spins,
+            waiting: Waiting::of_most(slow),
             ..Settings::default()
         };
         let (_admin, mut queue) = connect(&self.at, &self.subsystem, &settings)?;
