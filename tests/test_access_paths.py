@@ -85,3 +85,20 @@ def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path:
     for finding in of(found, "verdict"):
         assert finding["statistics"]["contradicted"] == 0
         assert set(finding["statistics"]["categories"]) == {"CONFIRMED"}
+    (together,) = of(found, "choices")
+    assert [study["study"] for study in together["statistics"]["studies"]] == BOTH
+    assert len(together["tables"][0]["rows"]) == 1 + 2 + 2  # six jobs at one, two depths, and what was published
+    compared = {finding["response"]: finding["statistics"] for finding in of(found, "choice")}
+    for response in ("total.iops", "read.lat.p99", "write.clat.mean", "cpu.per_io", "read.iops"):
+        assert "nbd" in {compared[response]["average"]["best"], *compared[response]["average"]["best_against"]}
+        assert compared[response]["same_target"] is not None
+
+
+def test_every_job_has_its_bars_and_the_depth_its_curves() -> None:
+    jobs, depth = catalogue.load("access-paths").studies
+    drawn = {figure.name.removeprefix("access_paths_") for figure in jobs.figures}
+    for quantity in ("iops", "bandwidth", "read_tail", "write_tail", "cpu_per_request"):
+        assert {f"{quantity}_1_job", f"{quantity}_4_jobs"} <= drawn
+    assert {f"latency_{rw}_{n}" for rw in ("randread", "randwrite", "randrw") for n in ("1_job", "4_jobs")} <= drawn
+    curves = {figure.name.removeprefix("access_paths_depth_") for figure in depth.figures}
+    assert curves == {"iops", "latency", "tail", "cpu_per_request", "at_the_drive"}

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from ioassay.analysis.drive import analyse
@@ -146,6 +147,16 @@ def test_the_three_stand_side_by_side(lab: Any) -> None:
     assert counted.rows[0][7] == "CONFIRMED (by the drive)"
     assert timed.rows[0][2:] == ["30 µs", "10 µs", "20 µs", 66.7]
     assert found.statistics["by_drive"] == 6
+
+
+def test_what_the_drive_says_of_its_queue_and_deadlines_stands_beside(lab: Any) -> None:
+    records, study = run(lab, {"iodepth=8": SIZE, "iodepth=32": SIZE})
+    own = {"drive.depth": 7.456, "drive.late.p50": 800.0, "drive.late.p99": 12_000.0}
+    told = replace(records, trials=records.trials.with_columns(**{name: pl.lit(value) for name, value in own.items()}))
+    [found] = analyse(told, study)
+    assert found.tables[2].rows[0] == ["iodepth=8", 3, 7.46, "800 ns", "12 µs", None]
+    assert any("deadline" in caveat for caveat in found.caveats)
+    json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_a_condition_that_the_drive_contradicts_is_named(lab: Any) -> None:

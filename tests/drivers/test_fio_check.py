@@ -1,5 +1,6 @@
 """What makes no sense is said before anything runs."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,14 @@ def fio() -> Fio:
 
 def codes(params: dict[str, Any], target: dict[str, Any] = FILE) -> list[str]:
     return [warning.code for warning in fio().validate(params, target)]
+
+
+def test_a_served_drive_costs_its_start_and_a_missing_plugin_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("IOASSAY_SPDK_FIO", str(tmp_path))
+    timed = {"rw": "randread", "runtime": "10s", "ioengine": "nbd"}
+    drive = {"kind": "virtual", "size": "64MiB"}
+    assert fio().estimate(timed, drive).seconds - fio().estimate(timed, FILE).seconds == pytest.approx(0.6)
+    assert fio().estimate({**timed, "ioengine": "spdk_bdev"}, drive).seconds == 0
 
 
 def test_a_sensible_point_has_no_warning() -> None:

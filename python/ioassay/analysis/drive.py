@@ -26,6 +26,8 @@ QUESTION = "drive"
 _MOST_ROWS = 120
 _COUNTS = ("Condition", "Claim", "Trials", "Claimed", "Kernel", "Drive", "Drive to claim in %", "Verdict")
 _TIMES = ("Condition", "Claim", "Mean latency claimed", "The drive's own", "The path's", "Share of the path in %")
+_OWN = ("Condition", "Trials", "Requests in it (mean)", "Delivered after its deadline, median", "99 %", "99.9 %")
+_OWN_METRICS = ("drive.depth", "drive.late.p50", "drive.late.p99", "drive.late.p99.9")
 _SAME_PERCENT = 0.1
 """What counts as the same, and the step in which differences are told."""
 
@@ -111,6 +113,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     tables = [Table(_COUNTS, [row.counted() for row in rows[:_MOST_ROWS]])]
     if any(row.claimed_ns is not None for row in rows):
         tables.append(Table(_TIMES, [row.timed() for row in rows[:_MOST_ROWS]]))
+    tables += _of_the_drive(compared, records, study)
     left = f" The tables have the first {_MOST_ROWS} of {len(rows)} rows." if len(rows) > _MOST_ROWS else ""
     return [
         Finding(
@@ -121,9 +124,31 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
             statement=" ".join(filter(None, said)) + left,
             statistics=plain(numbers),
             tables=tables,
-            caveats=["The drive counts every request that reaches it, and cannot tell whose it was."],
+            caveats=[
+                "The drive counts every request that reaches it, and cannot tell whose it was.",
+                "Delivered after its deadline: how much later than its model says an answer was given to the system.",
+            ],
         )
     ]
+
+
+def _of_the_drive(compared: Sequence[Judged], records: RecordSet, study: asked.Study) -> list[Table]:
+    """What the drive says of itself: how many requests it had at once, and how late it gave its answers."""
+    trials = asked.trials_of(records, study)
+    known = [name for name in _OWN_METRICS if name in trials.columns]
+    if not known:
+        return []
+    conditions: dict[str, set[str]] = {}
+    for one in compared:
+        conditions.setdefault(one.condition, set()).add(one.trial)
+    measured = {row["trial"]: row for row in trials.select("trial", *known).iter_rows(named=True)}
+    rows = []
+    for condition in sorted(conditions, key=lambda name: _natural((name, ""))):
+        own = [measured[trial] for trial in sorted(conditions[condition]) if trial in measured]
+        middles = [middle([row.get(name) for row in own]) for name in _OWN_METRICS]
+        depth = None if middles[0] is None else round(middles[0], 2)
+        rows.append([condition, len(own), depth, *map(_time, middles[1:])])
+    return [Table(_OWN, rows[:_MOST_ROWS])]
 
 
 def _rows(compared: Iterable[Judged]) -> Iterable[_Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,13 @@ class Fio:
         return paths.touches(view.jobs, view.folder)
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
-        """Expected cost, rough where the run is limited by size."""
-        return cost.estimate(_view(params).stages, check.target_bytes(target))
+        """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""
+        view = _view(params)
+        if _missing_plugin(view):
+            return cost.NONE
+        found = cost.estimate(view.stages, check.target_bytes(target))
+        served_s = cost.SERVED_S if target.get("kind") == "virtual" else 0.0
+        return replace(found, seconds=found.seconds + served_s)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `runtime`, where all jobs run for one time."""

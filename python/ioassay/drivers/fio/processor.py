@@ -1,8 +1,8 @@
 """Processor time of a request, with that of threads which fio does not count.
 
 fio asks the kernel for the time of each job's own thread (getrusage(2), RUSAGE_THREAD). What the kernel does for
-io_uring in threads of its own is not in it: SQPOLL's, and workers that take requests which would block, as those to a
-file of FUSE do. The whole process tree's time has both; of that is taken what fio itself needs to start.
+io_uring in threads of its own is not in it: SQPOLL's, and workers for requests that would block. The time of the whole
+process tree has both; of that is taken what fio itself needs to start. It is known to a tick of the kernel's clock.
 """
 
 from __future__ import annotations
