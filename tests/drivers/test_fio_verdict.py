@@ -237,10 +237,24 @@ def test_a_path_that_cannot_be_polled_is_no_failure() -> None:
     assert found.cannot and "EOPNOTSUPP" in found.reason and "hipri=0" in found.reason
 
 
+MIXED = Section("job", {**POLLED.options, "rw": "randrw"})
+
+
+def mixed(read_bytes: int, written_bytes: int) -> Results:
+    directions = {"read": Direction(3, read_bytes, 0.001), "write": Direction(2, written_bytes, 0.001)}
+    return Results("fio-3.33", [Job("job", 0, 95, directions, {}, 0.001)])
+
+
+def test_writes_that_a_file_system_does_not_poll_for_are_no_sign_of_another_failure() -> None:
+    assert verdict(mixed(0, 8192), MIXED, exit_code=1).cannot
+
+
 @pytest.mark.parametrize(
     ("results", "section"),
     [
         (refused(4096), POLLED),
+        (mixed(4096, 0), MIXED),
+        (mixed(0, 8192), Section("job", {**POLLED.options, "rw": "randwrite"})),
         (refused(0, error=5), POLLED),
         (refused(0), Section("job", {"rw": "randread", "ioengine": "io_uring"})),
         (refused(0), Section("job", {"rw": "randread", "ioengine": "libaio", "hipri": "1"})),
