@@ -52,7 +52,7 @@ impl Drive {
         let (tell, told) = channel();
         let thread = std::thread::spawn(move || {
             serve(&options, |ready| {
-                tell.send(ready.clone()).expect("a listener")
+                tell.send(ready.clone()).expect("a listener");
             })
         });
         Self {
@@ -139,7 +139,7 @@ struct Change {
 }
 
 impl Known {
-    fn change(&mut self, from: u64, pages: u64, fua: bool) -> Change {
+    fn begin(&mut self, from: u64, pages: u64, fua: bool) -> Change {
         self.next = self.next % 255 + 1;
         let value = self.next;
         for page in from..from + pages {
@@ -153,9 +153,9 @@ impl Known {
         }
     }
 
-    fn is_durable(&mut self, change: &Change) {
-        for page in change.from..change.from + change.pages {
-            self.pages[page as usize] = vec![change.value];
+    fn is_durable(&mut self, written: &Change) {
+        for page in written.from..written.from + written.pages {
+            self.pages[page as usize] = vec![written.value];
         }
     }
 
@@ -195,9 +195,9 @@ impl Known {
     }
 }
 
-fn submit(client: &mut dyn Initiator, tag: u16, change: &Change) {
-    let data = vec![change.value; (change.pages * PAGE) as usize];
-    let (offset_bytes, fua) = (change.from * PAGE, change.fua);
+fn submit(client: &mut dyn Initiator, tag: u16, written: &Change) {
+    let data = vec![written.value; (written.pages * PAGE) as usize];
+    let (offset_bytes, fua) = (written.from * PAGE, written.fua);
     client.submit(
         tag,
         Request::Write {
@@ -216,15 +216,15 @@ fn round(
     chance: &mut Chance,
 ) -> Vec<Change> {
     for _ in 0..chance.below(6) {
-        let change = known.change(chance.below(PAGES), 1, false);
-        submit(client, 0, &change);
+        let written = known.begin(chance.below(PAGES), 1, false);
+        submit(client, 0, &written);
         client.push().expect("a drive that serves");
         client
             .reap(&mut |done| assert_eq!(done.error, 0))
             .expect("an answer");
         if chance.below(2) == 0 {
             client.call(Request::Flush).expect("a flush");
-            known.is_durable(&change);
+            known.is_durable(&written);
         }
     }
     let mut changes = Vec::new();
@@ -239,9 +239,9 @@ fn round(
         } else {
             1 + chance.below(2)
         };
-        let change = known.change(place, pages, chance.below(3) == 0);
-        submit(client, tag, &change);
-        changes.push(change);
+        let written = known.begin(place, pages, chance.below(3) == 0);
+        submit(client, tag, &written);
+        changes.push(written);
     }
     client.submit(IN_FLIGHT, Request::Flush);
     client.push().expect("a drive that serves");
@@ -268,11 +268,11 @@ fn answers(
             .expect("all answers");
     }
     let mut counts = [0, 0];
-    for (change, error) in changes.iter().zip(ended.into_iter().flatten()) {
+    for (written, error) in changes.iter().zip(ended.into_iter().flatten()) {
         assert!(error == 0 || POWER_LOST.contains(&error), "{error:#x}");
         counts[usize::from(error == 0)] += 1;
-        if error == 0 && (change.fua || at_once) {
-            known.is_durable(change);
+        if error == 0 && (written.fua || at_once) {
+            known.is_durable(written);
         }
     }
     counts
