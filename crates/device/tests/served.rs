@@ -267,3 +267,33 @@ fn a_drive_that_is_worn_out_can_be_read() {
     assert!(bench.served.snapshot().statistics(false).worn_out.is_some());
     assert!(bench.served.health().percentage_used >= 90);
 }
+
+#[test]
+fn many_large_trims_at_once_are_no_longer_work_than_one() {
+    const MIB: u64 = 1 << 20;
+    let made = Made {
+        pages: 16384,
+        model: "none",
+        ..Made::default()
+    };
+    let mut bench = Bench::new(&made);
+    bench.write(0, &vec![1; 64 << 20]);
+    bench.settle();
+    for number in 0..4 {
+        bench.submit(Op::Trim, number * 16 * MIB, 16 * MIB, false, &[]);
+    }
+    let zeroes = |bench: &Bench| {
+        bench
+            .content()
+            .chunks(512)
+            .filter(|block| block[0] == 0)
+            .count()
+    };
+    assert_eq!(
+        zeroes(&bench) as u64,
+        16 * MIB / 512,
+        "others have their turn"
+    );
+    assert_eq!(bench.settle().len(), 4);
+    assert_eq!(zeroes(&bench) as u64, 64 * MIB / 512);
+}

@@ -24,7 +24,7 @@ use crate::store::{Store, Syncer};
 use crate::volatile::Volatile;
 use crate::{Error, Status};
 use slots::{Ready, Slots};
-use trim::Trimming;
+use trim::{Trimming, Turn};
 
 /// What a transport takes by itself, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub struct Served {
     floors: Vec<Floor>,
     /// Trims that go on.
     trims: VecDeque<Trimming>,
+    turn: Turn,
     events: Vec<Event>,
     /// Present content that became durable and that the backing file has not yet.
     keeps: Vec<(u64, u64)>,
@@ -103,6 +104,7 @@ impl Served {
             ready: BinaryHeap::new(),
             floors: Vec::new(),
             trims: VecDeque::new(),
+            turn: Turn::default(),
             events: Vec::new(),
             keeps: Vec::new(),
             figures: Figures::default(),

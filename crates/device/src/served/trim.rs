@@ -1,16 +1,34 @@
 //! Trims, and zeroes, which are trims to the model: no data cross its channel, and flash has nothing
 //! to do.
 //!
-//! Large ones are carried out a stretch at a time, between other commands: a file system trims a
-//! whole drive at once, and nobody is to wait for that.
+//! Large ones, and many, are carried out a stretch at a time, between other commands: a file system
+//! trims a whole drive at once, and nobody is to wait for that.
 
 use ioassay_block::Kind;
 
 use super::Served;
 use crate::command::Status;
 
-/// Bytes that are trimmed in one turn: a few milliseconds of work at worst.
-const STRETCH_BYTES: u64 = 16 << 20;
+/// Bytes that are trimmed in one turn, however many trims there are: a few milliseconds of work at
+/// worst.
+const TURN_BYTES: u64 = 16 << 20;
+
+/// What a trim counts for at least: small ones take their time, too.
+const LEAST_BYTES: u64 = 64 << 10;
+
+/// What may still be trimmed in this turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    left_bytes: u64,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self {
+            left_bytes: TURN_BYTES,
+        }
+    }
+}
 
 /// What is left of a trim.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +71,9 @@ impl Served {
             from: first,
             end: last,
         };
-        self.trim_stretch(&mut left, now_ps)?;
+        if self.trims.is_empty() && self.turn.left_bytes > 0 {
+            self.trim_stretch(&mut left, now_ps)?;
+        }
         if left.from < left.end {
             self.slots.get(slot).parts += 1;
             self.trims.push_back(left);
@@ -61,26 +81,31 @@ impl Served {
         Ok(())
     }
 
-    /// Goes on with the trim that came first.
+    /// A turn begins: goes on with the trims that came first.
     pub(super) fn go_on_trimming(&mut self, now_ps: u64) {
-        let Some(mut left) = self.trims.pop_front() else {
-            return;
-        };
-        let slot = left.slot;
-        let done = self.trim_stretch(&mut left, now_ps);
-        if done.is_ok() && left.from < left.end {
-            self.trims.push_front(left);
-            return;
+        self.turn = Turn::default();
+        while self.turn.left_bytes > 0 {
+            let Some(mut left) = self.trims.pop_front() else {
+                return;
+            };
+            let slot = left.slot;
+            let done = self.trim_stretch(&mut left, now_ps);
+            if done.is_ok() && left.from < left.end {
+                self.trims.push_front(left);
+                return;
+            }
+            if let Err(status) = done {
+                self.slots.get(slot).status = status;
+            }
+            self.part_done(slot, now_ps);
         }
-        if let Err(status) = done {
-            self.slots.get(slot).status = status;
-        }
-        self.part_done(slot, now_ps);
     }
 
     fn trim_stretch(&mut self, left: &mut Trimming, now_ps: u64) -> Result<(), Status> {
-        let stretch_bytes = STRETCH_BYTES.next_multiple_of(self.page_bytes());
+        let stretch_bytes = self.turn.left_bytes.next_multiple_of(self.page_bytes());
         let length = (left.end - left.from).min(stretch_bytes);
+        let cost = length.max(LEAST_BYTES);
+        self.turn.left_bytes = self.turn.left_bytes.saturating_sub(cost);
         let range = (left.from, length);
         left.from += length;
         self.store.load_ends(range.0, range.1)?;

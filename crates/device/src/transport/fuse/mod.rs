@@ -24,8 +24,9 @@ use self::mount::Mount;
 use super::{Probe, Transport};
 use crate::command::{Answer, Drive};
 
-/// Requests taken in one turn, so that other transports have theirs.
+/// Requests, and their bytes, taken in one turn, so that other transports have theirs.
 const TURN: usize = 64;
+const TURN_BYTES: usize = 4 << 20;
 
 /// A drive that is mounted on a file.
 pub struct Fuse {
@@ -56,8 +57,8 @@ impl Fuse {
         })
     }
 
-    /// Whether there was a request.
-    fn take(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
+    /// Bytes of the request, if there was one.
+    fn take(&mut self, drive: &mut dyn Drive) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.mount.device, &mut self.request[..]) {
             Ok(length) => {
                 self.out.clear();
@@ -66,13 +67,13 @@ impl Fuse {
                 if !self.out.is_empty() {
                     send(&self.mount.device, &[IoSlice::new(&self.out)])?;
                 }
-                Ok(true)
+                Ok(Some(length))
             }
             // ENOENT: the program was interrupted before its request could be read.
-            Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => Ok(false),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => Ok(None),
             Err(Errno::NODEV | Errno::CONNABORTED) => {
                 self.mounted = false;
-                Ok(false)
+                Ok(None)
             }
             Err(error) => Err(error.into()),
         }
@@ -89,14 +90,15 @@ impl Transport for Fuse {
     }
 
     fn poll(&mut self, drive: &mut dyn Drive) -> io::Result<bool> {
-        let mut any = false;
-        for _ in 0..TURN {
-            if !self.mounted || !self.take(drive)? {
+        let (mut requests, mut bytes) = (0, 0);
+        while self.mounted && requests < TURN && bytes < TURN_BYTES {
+            let Some(length) = self.take(drive)? else {
                 break;
-            }
-            any = true;
+            };
+            requests += 1;
+            bytes += length;
         }
-        Ok(any)
+        Ok(requests > 0)
     }
 
     fn answer(&mut self, answer: Answer, drive: &dyn Drive) {
