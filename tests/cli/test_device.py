@@ -11,8 +11,11 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from ioassay.cli import device_top
 
 from .drives import COMMAND, PATIENCE_S, served
 
@@ -239,7 +242,7 @@ def test_top_ends_with_its_drive(tmp_path: Path) -> None:
     with served(tmp_path, "--size", "1MiB", "--transport", "nbd:unix:a", "--no-calibrate") as drive:
         argv = [*COMMAND, "top", drive.told["stats"], "--interval", "0.1"]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as top:
-            assert top.stdout is not None and "read/s" in top.stdout.readline()
+            assert top.stdout is not None and "r/s" in top.stdout.readline()
             drive.end()
             shown, said = top.communicate(timeout=PATIENCE_S)
             assert (top.returncode, shown.splitlines()[-1], said) == (0, "the drive has ended", "")
@@ -250,14 +253,36 @@ def test_top_has_a_row_for_each_interval(tmp_path: Path) -> None:
         done = typed(tmp_path, "top", drive.told["stats"], "-n", "2", "--interval", "0.1")
         assert done.returncode == 0, done.stderr
         head, *rows = done.stdout.splitlines()
-        assert "read/s" in head and len(rows) == 2
+        assert "r/s" in head and len(rows) == 2
+        assert {len(line) for line in (head, *rows)} == {79}, "a terminal has 80 columns"
         lines = typed(
             tmp_path, "top", drive.told["stats"], "-n", "2", "--interval", "0.1", "--json"
         ).stdout.splitlines()
         assert [json.loads(line)["size_bytes"] for line in lines] == [2**20] * 2
         stopped = typed(tmp_path, "stop", drive.told["stats"], "--json")
         assert (stopped.returncode, json.loads(stopped.stdout)) == (0, {"stopped": drive.told["stats"]})
-        deadline_s = time.monotonic() + PATIENCE_S
-        while drive.process.poll() is None and time.monotonic() < deadline_s:
-            time.sleep(0.01)
-        assert drive.process.returncode == 0
+        assert drive.process.wait(PATIENCE_S) == 0
+
+
+def test_a_row_tells_of_its_interval_alone() -> None:
+    def seen(served_s: float, reads: int, late: list[list[int]], **more: Any) -> dict[str, Any]:
+        one = {"commands": 0, "bytes": 0, "latency_ns": {"buckets": []}}
+        read = {"commands": reads, "bytes": 4096 * reads, "latency_ns": {"buckets": late}}
+        told = {"served_s": served_s, "counted_s": served_s, "reads": read, "writes": one, "late_ns": {"buckets": late}}
+        return {**told, "depth_now": 3, "buffer": {"held_pages": 12_345}, **more}
+
+    first, second = seen(1, 100, [[50_000, 100]]), seen(3, 102, [[50_000, 100], [900_000, 2]])
+    gaps = {4: "900 µs", 5: "-", 6: "3", 7: "12.3 k", 8: "900 µs"}
+    assert device_top.row(first, second) == ["1", "0", "4.1 kB/s", "0 B/s", *gaps.values()]
+    assert device_top.row(second, seen(5, 102, second["late_ns"]["buckets"]))[4] == "-"
+    anew = seen(9, 4, [[10_000, 4]], counted_s=2)
+    assert device_top.row(second, anew)[:5] == ["2", "0", "8.19 kB/s", "0 B/s", "10 µs"], "counting began anew"
+
+
+def test_a_drive_that_was_stopped_has_written_everything(tmp_path: Path) -> None:
+    words = ("--size", "64MiB", "--transport", "nbd:unix:a", "--no-calibrate", "--file", "kept")
+    with served(tmp_path, *words) as drive:
+        assert typed(tmp_path, "stop", drive.told["stats"]).returncode == 0
+        assert not Path(drive.told["stats"]).exists()
+        with served(tmp_path, *words) as again:
+            assert again.told["size_bytes"] == 64 << 20

@@ -111,16 +111,22 @@ def top(
     count: Annotated[int, typer.Option("-n", min=0, metavar="N", help="Rows; 0: until Ctrl-C.")] = 0,
     json: options.Json = False,
 ) -> None:
-    """Watch a served drive: a row for each interval, until Ctrl-C or its end."""
-    from ioassay.cli import device_text
+    """Watch a served drive: a row for each interval.
+
+    Until Ctrl-C or its end. With --json a line for each interval: all that was counted, as stats has it.
+    """
+    from ioassay.cli import device_top
     from ioassay.device import control
 
     console.use_json(json)
-    device_text.follow(lambda: control.ask(socket, "stats")["stats"], interval, count, as_json=json)
+    device_top.follow(lambda: control.ask(socket, "stats", buckets=not json)["stats"], interval, count, as_json=json)
 
 
 def power_cut(socket: Socket, json: options.Json = False) -> None:
-    """Cut a served drive's power: what was not flushed and is in its volatile buffer is lost. It comes back at once."""
+    """Cut a served drive's power, which comes back at once.
+
+    What is in its volatile buffer and was not flushed is lost.
+    """
     from ioassay.device import control
 
     console.use_json(json)
@@ -129,10 +135,10 @@ def power_cut(socket: Socket, json: options.Json = False) -> None:
 
 
 def stop(socket: Socket, json: options.Json = False) -> None:
-    """End a served drive, as SIGTERM does."""
+    """End a served drive as SIGTERM does, and wait until it has ended."""
     from ioassay.device import control
 
     console.use_json(json)
-    control.ask(socket, "stop")
+    control.stop(socket)
     if json:
         console.emit({"stopped": str(socket)})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, ToolError
 
 _ANSWER_S = 15.0
+_LOOK_S = 0.02
 _LONGEST_BYTES = 64 * 2**20
 """An answer with all histograms has some hundred KiB."""
 _LONGEST_PATH = 107
@@ -39,6 +41,22 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
     if not answer.get("ok"):
         raise ToolError(f"{path}: the drive refuses '{request}': {answer.get('error', 'without a reason')}")
     return answer
+
+
+def stop(path: Path) -> None:
+    """Ends the drive and waits until it has ended: its backing file has everything then. Errors as of `ask`."""
+    ask(path, "stop")
+    while _listens(path):
+        time.sleep(_LOOK_S)
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _line(client: socket.socket) -> bytes:
