@@ -119,6 +119,14 @@ fn features_are_set_and_read_back() {
         scene.ask_with(0, timestamp, &[1, 2, 3, 4, 5, 6, 0, 0]),
         (0, 0)
     );
+    let get_time = get(0x0e).pointer(0x5a, 0, 8).capsule(&[], (false, false));
+    let Said::Data { data, .. } = &scene.send(0, &get_time)[0] else {
+        panic!("no data");
+    };
+    let set_ms = u64::from_le_bytes([1, 2, 3, 4, 5, 6, 0, 0]);
+    let is_ms = u64::from_le_bytes(data[..].try_into().unwrap());
+    assert_eq!(is_ms >> 48, 0b10, "the host set it");
+    assert!(is_ms & ((1 << 48) - 1) >= set_ms, "it goes on");
     assert_eq!(
         scene.ask(0, get(3 << 8 | 6)),
         (0, 4),

@@ -49,8 +49,9 @@ fn what_is_there_is_compared_and_verified() {
     let compare = Entry::new(5, 3).blocks(4, 2).pointer(0x01, 0, 1024);
     assert_eq!(scene.ask_with(1, compare, &[9; 1024]), (0, 0));
     assert_eq!(scene.ask_with(1, compare, &[0; 1024]).0, vain(0x285));
-    let verify_all = Entry::new(0x0c, 3).blocks(0, 8192);
-    assert_eq!(scene.ask(1, verify_all), (0, 0));
+    let verify = |blocks| Entry::new(0x0c, 3).blocks(0, blocks);
+    assert_eq!(scene.ask(1, verify(2048)), (0, 0));
+    assert_eq!(scene.ask(1, verify(2049)), (vain(2), 0), "VSL is 1 MiB");
     let expected = [1024, 1024, 4 << 20].map(|bytes| (Op::Read, bytes, false));
     assert_eq!(seen(&scene), expected);
 }

@@ -1,7 +1,10 @@
 //! Features (NVM Express Base Specification 2.0, section 5.27).
 
+use std::time::Instant;
+
 use super::controller::Controller;
 use super::entry::{Outcome, Submission};
+use super::pdu::u64_at;
 use super::status;
 use crate::command::Facts;
 
@@ -31,6 +34,9 @@ const HEALTH_NOTICES: u32 = 0xff;
 /// Events of changed namespaces.
 const NAMESPACE_NOTICES: u32 = 1 << 8;
 
+/// Six bytes.
+const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
+
 /// The temperature threshold at first: 85 °C, in kelvin.
 const WARNING_KELVIN: u32 = 358;
 
@@ -49,7 +55,7 @@ pub struct Features {
     error_recovery: u32,
     temperature_threshold: u32,
     write_atomicity: u32,
-    timestamp: [u8; 8],
+    timestamp: Timestamp,
     host_behavior: Vec<u8>,
 }
 
@@ -67,7 +73,7 @@ impl Features {
             error_recovery: 0,
             temperature_threshold: WARNING_KELVIN,
             write_atomicity: 0,
-            timestamp: [0; 8],
+            timestamp: Timestamp::reset(),
             host_behavior: vec![0; 512],
         }
     }
@@ -96,6 +102,40 @@ impl Features {
             id::KEEP_ALIVE_TIMER => Some(&mut self.keep_alive_ms),
             _ => None,
         }
+    }
+}
+
+/// The controller's own time: it goes on from what the host set, or from the reset (section 5.27.1.11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Timestamp {
+    from_ms: u64,
+    since: Instant,
+    is_set: bool,
+}
+
+impl Timestamp {
+    fn reset() -> Self {
+        Self {
+            from_ms: 0,
+            since: Instant::now(),
+            is_set: false,
+        }
+    }
+
+    /// Of the feature's data: milliseconds in six bytes.
+    fn set(data: &[u8]) -> Self {
+        Self {
+            from_ms: u64_at(data, 0) & TIMESTAMP_MAX,
+            is_set: true,
+            ..Self::reset()
+        }
+    }
+
+    fn bytes(self) -> [u8; 8] {
+        let elapsed_ms = self.since.elapsed().as_millis() as u64;
+        let mut bytes = (self.from_ms.wrapping_add(elapsed_ms) & TIMESTAMP_MAX).to_le_bytes();
+        bytes[6] = u8::from(self.is_set) << 1; // its origin
+        bytes
     }
 }
 
@@ -133,7 +173,7 @@ pub fn get(
             Outcome::Done(u64::from(!features.cache_is_off))
         }
         id::NUMBER_OF_QUEUES => Outcome::Done(granted(features.io_queues.unwrap_or(most_queues))),
-        id::TIMESTAMP => Outcome::Data(features.timestamp.to_vec()),
+        id::TIMESTAMP => Outcome::Data(features.timestamp.bytes().to_vec()),
         id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
         id::HOST_IDENTIFIER if command.word(11) & 1 != 0 => Outcome::Data(host.to_vec()),
         other => match features.number(other) {
@@ -180,7 +220,7 @@ pub fn set(
     match id {
         id::VOLATILE_WRITE_CACHE if facts.volatile_cache => features.cache_is_off = value & 1 == 0,
         id::NUMBER_OF_QUEUES => return set_queues(features, value, most_queues),
-        id::TIMESTAMP => features.timestamp.copy_from_slice(data),
+        id::TIMESTAMP => features.timestamp = Timestamp::set(data),
         id::HOST_BEHAVIOR => features.host_behavior = data.to_vec(),
         id::HOST_IDENTIFIER => return status::SEQUENCE_ERROR.into(), // it came with Connect
         id::POWER_MANAGEMENT if value & 0x1f != 0 => return status::INVALID_FIELD.into(), // one state

@@ -63,7 +63,8 @@ pub fn identify(
         what::ACTIVE_NAMESPACES | what::ACTIVE_OF_COMMAND_SET => active_namespaces(namespace),
         what::DESCRIPTORS => of_namespace(descriptors(subsystem)),
         what::NAMESPACE_OF_COMMAND_SET => of_namespace(vec![0; IDENTIFY_BYTES]),
-        what::CONTROLLER_OF_COMMAND_SET => Outcome::Data(vec![0; IDENTIFY_BYTES]), // no limits but MDTS
+        // What Verify reads has the limit of what is transferred; nothing else has one.
+        what::CONTROLLER_OF_COMMAND_SET => Outcome::Data(page(&[(0, &[transfer_exponent()])])),
         what::NAMESPACE_INDEPENDENTLY => of_namespace(describe_independently(facts)),
         what::COMMAND_SETS => Outcome::Data(page(&[(0, &[1])])),
         _ => status::INVALID_FIELD.into(),
@@ -147,8 +148,11 @@ fn describe_io(page: &mut [u8], facts: &Facts) {
     set(512, &[0x66]);
     set(513, &[0x44]);
     set(516, &NAMESPACE.to_le_bytes());
-    // Compare, Dataset Management, Write Zeroes, Verify.
-    set(520, &(1u16 | 1 << 2 | 1 << 3 | 1 << 7).to_le_bytes());
+    // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify.
+    set(
+        520,
+        &(1u16 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7).to_le_bytes(),
+    );
     // A flush of all namespaces is known; whether there is a cache.
     set(525, &[0b110 | u8::from(facts.volatile_cache)]);
     set(540, &NAMESPACE.to_le_bytes());

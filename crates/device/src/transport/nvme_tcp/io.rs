@@ -144,12 +144,8 @@ fn extent(command: &Submission, facts: &Facts) -> Result<(u64, u64), Status> {
     check_namespace(command)?;
     let blocks = u64::from(command.word(12) & 0xffff) + 1;
     let place = placed(command.double_word(10), blocks, facts)?;
-    // Write Zeroes and Verify carry no data, so no limit of data is theirs (field MDTS).
-    let carries = matches!(
-        command.opcode(),
-        opcode::READ | opcode::WRITE | opcode::COMPARE
-    );
-    if carries && place.1 > MAX_TRANSFER_BYTES as u64 {
+    // Write Zeroes carries no data, and no limit is its (fields MDTS and VSL).
+    if command.opcode() != opcode::WRITE_ZEROES && place.1 > MAX_TRANSFER_BYTES as u64 {
         return Err(status::INVALID_FIELD);
     }
     Ok(place)
