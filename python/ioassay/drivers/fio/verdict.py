@@ -25,6 +25,8 @@ _REFILL_BYTES_PER_S = 2e9
 """Bandwidth of one job from which on making fresh data is seen: fio 3.33 fills 4 to 5 GB/s on a common core."""
 _REMEDIES: tuple[tuple[str, str], ...] = (
     (r"appears mounted", "fio refuses to write to a mounted disk: unmount it, or choose another target"),
+    (r"bad ioops version|/spdk_\w+ not loadable", "the plugin is none of the installed fio's: build SPDK with "
+     "./configure --with-fio=<fio's sources, of the installed version>, and look at fio --version"),
     (r"not loadable|failed to load engine", "this fio lacks the engine: fio --enghelp lists those it has"),
     (r"bad option|unrecognized option|failed parsing", "correct the option: fio --cmdhelp=NAME explains it"),
     (r"io_uring\.c", "io_uring may be disabled: see sysctl kernel.io_uring_disabled, or use ioengine = 'libaio'"),

@@ -1,0 +1,147 @@
+"""fio's engines on a virtual drive as a study varies them, and what is said of those that cannot run here."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.fio, pytest.mark.root]
+HEAD = """
+title = "Engines"
+driver = "fio"
+repetitions = 1
+seed = 3
+[target]
+kind = "virtual"
+size = "32MiB"
+model = "none"
+calibrate = false
+[params]
+rw = "randrw"
+bs = "4KiB"
+direct = 1
+iodepth = 4
+io_size = "2MiB"
+[watch]
+monitors = []
+witness = "off"
+"""
+VARIANTS = """
+[factors]
+ioengine = ["io_uring"]
+fixedbufs = [1]
+registerfiles = [0, 1]
+sqthread_poll = [0, 1]
+hipri = [0, 1]
+"""
+ENGINES = """
+[[case]]
+name = "psync"
+ioengine = "psync"
+iodepth = 1
+[[case]]
+name = "libaio"
+ioengine = "libaio"
+[[case]]
+name = "io_uring"
+ioengine = "io_uring"
+[[case]]
+name = "nbd"
+ioengine = "nbd"
+[[case]]
+name = "trimmed over nbd"
+ioengine = "nbd"
+rw = "randtrim"
+[[case]]
+name = "trimmed as a device"
+ioengine = "psync"
+iodepth = 1
+rw = "randtrim"
+"target.form" = "device"
+[[case]]
+name = "spdk_bdev"
+ioengine = "spdk_bdev"
+[[case]]
+name = "spdk_nvme"
+ioengine = "spdk_nvme"
+"""
+
+
+def typed(folder: Path, text: str, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    (folder / "engines.toml").write_text(HEAD + text)
+    argv = [sys.executable, "-m", "ioassay", words[0], "engines.toml", *words[1:]]
+    whole = {**os.environ, "IOASSAY_SPDK_FIO": str(folder)}
+    done = subprocess.run(argv, cwd=folder, env=whole, capture_output=True, text=True, timeout=240)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (folder / "run/trials").glob("*/record.json")]
+
+
+def test_every_engine_reaches_the_drive_and_those_that_are_missing_are_skipped_with_the_remedy(tmp_path: Path) -> None:
+    done = typed(tmp_path, ENGINES, "run", "--output", "run")
+    found = {record["trial"]["point"]["case"]: record for record in records(tmp_path)}
+    for name, record in found.items():
+        if name.startswith("spdk"):
+            assert record["status"] == "skipped"
+            remedy = f"'{name}' is not in {tmp_path}: build SPDK with ./configure --with-fio=<fio's sources, of the "
+            assert remedy + "installed version>, and set IOASSAY_SPDK_FIO=<spdk>/build/fio" in record["reason"]
+            for told in (done.stdout, done.stderr, html.unescape((tmp_path / "run/report/index.html").read_text())):
+                assert remedy in told
+            continue
+        assert (record["status"], record["reason"]) == ("ok", "")
+        metrics = record["metrics"]
+        for kind in ("trim",) if name.startswith("trimmed") else ("read", "write"):
+            assert metrics[f"{kind}.bytes"] > 0
+            assert metrics[f"drive.{kind}.bytes"] >= metrics[f"{kind}.bytes"]
+
+
+def test_the_variants_of_io_uring_are_factors(tmp_path: Path) -> None:
+    told = json.loads(typed(tmp_path, VARIANTS, "run", "--output", "run", "--json").stdout)
+    assert told["trials"] == {"planned": 8, "ok": 4, "failed": 0, "skipped": 4, "unneeded": 0}
+    for record in records(tmp_path):
+        if record["trial"]["point"]["hipri"]:
+            assert "cannot be polled" in record["reason"] and "hipri=0" in record["reason"]
+        else:
+            assert record["metrics"]["drive.read.ios"] >= record["metrics"]["read.ios"]
+    reasons = [one["reason"] for finding in told["findings"] for one in finding["statistics"].get("not_measured", ())]
+    assert any("EOPNOTSUPP" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("content", ["no library", ""])
+def test_a_plugin_that_fio_cannot_load_is_a_failure_that_says_so(tmp_path: Path, content: str) -> None:
+    (tmp_path / "spdk_bdev").write_text(content)
+    text = '[factors]\nioengine = ["spdk_bdev"]\n'
+    typed(tmp_path, text, "run", "--output", "run", code=1)
+    (record,) = records(tmp_path)
+    assert record["status"] == "failed"
+    assert f"engine {tmp_path}/spdk_bdev not loadable" in record["reason"]
+    assert "the plugin is none of the installed fio's: build SPDK with ./configure --with-fio=" in record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[factors]\nioengine = ["psync"]\nfixedbufs = [0, 1]\n',
+            "params.fixedbufs: is an option of ioengine io_uring",
+        ),
+        ('[factors]\nioengine = ["nbd"]\nhipri = [0, 1]\n', "params.hipri: is an option of ioengine io_uring"),
+        ('[factors]\nioengine = ["nbd"]\n"target.form" = ["folder"]\n', "target.form: is 'folder', and ioengine nbd"),
+        ('[factors]\nioengine = ["libaio"]\nrw = ["randtrim"]\n', "params.rw: 'randtrim' needs a block device"),
+        ('[factors]\nioengine = ["libao"]\n', "did you mean 'libaio'"),
+    ],
+)
+def test_what_an_engine_cannot_is_refused_before_anything_runs(tmp_path: Path, text: str, said: str) -> None:
+    done = typed(tmp_path, text, "run", "--output", "run", code=2)
+    assert said in done.stderr
+    assert not (tmp_path / "run").exists()
