@@ -101,8 +101,19 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
         for name, over_tcp in (("nbdkit, Unix socket", False), ("nbdkit, TCP", True)):
             ways.append(stack.enter_context(nbdkit(name, folder, options.size, over_tcp=over_tcp)))
         ways.append(stack.enter_context(loop("tmpfs, loop", stack.enter_context(tmpfs_file(options.size)))))
-        rounds = [one_round(ways, options.seconds, chance) for _ in range(options.rounds)]
+        rounds, gauges_ms = [], []
+        for _ in range(options.rounds):
+            gauges_ms.append(gauge_ms())
+            rounds.append(one_round(ways, options.seconds, chance))
     say_speed(ways, rounds, options)
+    print(f"before each round the same arithmetic took {min(gauges_ms):.0f} to {max(gauges_ms):.0f} ms of a processor")
+
+
+def gauge_ms(steps: int = 2_000_000) -> float:
+    """What a processor is worth just now: on a virtual machine others may share its core."""
+    began_s = time.thread_time()
+    sum(at * at for at in range(steps))
+    return (time.thread_time() - began_s) * 1000
 
 
 def one_round(ways: Sequence[Way], seconds: float, chance: random.Random) -> Round:
