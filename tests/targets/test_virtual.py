@@ -126,6 +126,20 @@ def test_on_the_file_lies_a_device_and_on_that_a_file_system(form: str, place: P
 
 
 @root
+def test_a_file_made_in_its_folder_was_always_there_as_its_counts_tell(place: Path) -> None:
+    with made(form="folder", size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
+        assert load.new_file is not None
+        assert 32 * 2**20 < load.size_bytes < 64 * 2**20
+        file = load.new_file("data", load.size_bytes)
+        assert file.stat().st_size == load.size_bytes
+        assert load.counted().metrics["drive.write.bytes"] < 2**20
+        with pytest.raises(ToolError, match="No space left on device while 60 MiB were written"):
+            load.new_file("more", 60 * 2**20)
+        assert [path.name for path in load.path.iterdir() if path.is_file()] == ["data"]
+    assert left(place) == []
+
+
+@root
 @pytest.mark.parametrize(
     ("state", "filesystem", "least", "most"),
     [("none", "ext4", 1.0, 1.0), ("steady", "ext4", 1.2, 20.0), ("steady", "xfs", 1.2, 20.0)],

@@ -30,7 +30,7 @@ from ioassay.partner import Partner
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
 from ioassay.simulation.options import NAMES
-from ioassay.targets import layers
+from ioassay.targets import filesystem, fill, layers
 from ioassay.targets.settings import PositiveSize, Settings, read_settings
 
 _START_S = 120.0
@@ -130,11 +130,13 @@ class VirtualTarget:
                     path = stack.enter_context(self._mounted(path, folder))
             stack.callback(_end_unless_it_answers, server, Path(told["stats"]))
             control.ask(Path(told["stats"]), "reset-stats")  # calibrating and making a file system are no part of it
+            point = path if self._settings.form == "folder" else None
             yield Load(
-                kind={"file": "file", "device": "device", "folder": "folder"}[self._settings.form],
+                kind=self._settings.form,
                 path=path,
-                size_bytes=told["size_bytes"],
+                size_bytes=filesystem.fillable_bytes(point) if point else told["size_bytes"],
                 read_only=False,
+                new_file=_maker(point, Path(told["stats"])) if point else None,
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
                 counted=lambda: _counted(server, told),
             )
@@ -202,6 +204,17 @@ def _ready(server: Partner) -> dict[str, Any]:
     if "error" in told:
         raise ToolError(f"the virtual drive could not be served: {told['error']}")
     return told
+
+
+def _maker(point: Path, socket: Path) -> Callable[[str, int], Path]:
+    """What makes a file on the drive that was always there, as far as the drive's counts tell."""
+
+    def make(name: str, size_bytes: int) -> Path:
+        made = fill.new_file(point / name, size_bytes)
+        control.ask(socket, "reset-stats")
+        return made
+
+    return make
 
 
 def _end_unless_it_answers(server: Partner, socket: Path) -> None:
