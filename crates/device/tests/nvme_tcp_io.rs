@@ -52,7 +52,7 @@ fn what_is_there_is_compared_and_verified() {
     let verify = |blocks| Entry::new(0x0c, 3).blocks(0, blocks);
     assert_eq!(scene.ask(1, verify(2048)), (0, 0));
     assert_eq!(scene.ask(1, verify(2049)), (vain(2), 0), "VSL is 1 MiB");
-    let expected = [1024, 1024, 4 << 20].map(|bytes| (Op::Read, bytes, false));
+    let expected = [1024, 1024, 1 << 20].map(|bytes| (Op::Read, bytes, false));
     assert_eq!(seen(&scene), expected);
 }
 
