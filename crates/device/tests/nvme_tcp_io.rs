@@ -278,6 +278,9 @@ fn without_its_write_cache_every_write_is_durable() {
     let set = |value: u32| Entry::new(9, 3).word(10, 6).word(11, value);
     for (value, durable) in [(1, false), (0, true), (1, false)] {
         assert_eq!(scene.ask(0, set(value)), (0, 0));
+        let seen = scene.drive.seen.last();
+        let flushed = seen.is_some_and(|last| last.op == Op::Flush);
+        assert_eq!(flushed, durable, "what the cache had is durable first");
         scene.ask_with(1, write(1, 0, 1), &[0; 512]);
         assert_eq!(scene.drive.seen.last().unwrap().fua, durable);
     }

@@ -131,6 +131,27 @@ fn more_clients_than_allowed_are_turned_away_until_one_leaves() {
 }
 
 #[test]
+fn a_crowd_that_is_turned_away_takes_nothing() {
+    let (mut server, at) = nbd_server(2);
+    let mut drive = Memory::new(1 << 20, 512);
+    let mut first = begin(at);
+    settle(&mut server, &mut drive);
+    let mut most = 0;
+    for _ in 0..2000 {
+        drop(TcpStream::connect(at).unwrap());
+        round(&mut server, &mut drive);
+        most = most.max(server.connections());
+    }
+    assert!(most <= 2, "{most} connections");
+    settle(&mut server, &mut drive);
+    assert_eq!(server.connections(), 1);
+    first.write_all(&read_request(512)).unwrap();
+    let answer = 18 + 10 + 16 + 512;
+    let came = receive(&mut server, &mut drive, &mut first, answer);
+    assert_eq!(came.len(), answer);
+}
+
+#[test]
 fn a_vanished_clients_slot_is_free_when_its_last_answer_came() {
     let (mut server, at) = nbd_server(1);
     let mut drive = Memory::new(1 << 20, 512);

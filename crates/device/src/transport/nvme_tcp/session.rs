@@ -365,7 +365,13 @@ fn execute(
         return Outcome::Later;
     }
     controller.look(drive);
+    let cached = !controller.features.cache_is_off;
     let outcome = admin::execute(controller, command, data, subsystem, drive);
+    if cached && controller.features.cache_is_off {
+        // Complete when what the cache has is durable, too: nobody flushes it from now on.
+        io::flush(queue, command.id(), Part::Whole, drive);
+        return Outcome::Later;
+    }
     if admin::is_event_request(command) && outcome == Outcome::Later {
         queue.hold();
         admin::tell(controller, queue, link, out);
