@@ -44,6 +44,9 @@ pub enum Error {
         /// Why it could not be.
         source: std::io::Error,
     },
+    /// The name of the NVMe subsystem.
+    #[error(transparent)]
+    Name(#[from] crate::transport::nvme_tcp::NameError),
     /// The model.
     #[error(transparent)]
     Model(#[from] ioassay_sim::Error),

@@ -95,11 +95,7 @@ fn open_nvme_tcp(number: u32, place: &str) -> Result<Box<dyn Transport>, Error> 
         None => (place, None),
     };
     let subsystem = match name {
-        Some(name) => Subsystem::new(name).map_err(|error| Error::Option {
-            name: "transport",
-            value: name.to_owned(),
-            wanted: error.to_string(),
-        })?,
+        Some(name) => Subsystem::new(name)?,
         None => Subsystem::unnamed(),
     };
     let server = nvme_tcp::serve(subsystem, number, &endpoint(place)?).map_err(|error| {
