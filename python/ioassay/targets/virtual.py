@@ -238,7 +238,7 @@ def _counted(server: Partner, told: Mapping[str, Any]) -> Counted:
         found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
     except InputError as error:
         raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
-    return Counted({"drive": dict(told), "counted": found}, numbers.metrics(found))
+    return Counted({"drive": dict(told), "counted": found}, numbers.metrics(found, told.get("page_bytes")))
 
 
 def _how(server: Partner) -> str:

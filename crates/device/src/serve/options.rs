@@ -158,6 +158,8 @@ pub struct Ready {
     pub model: String,
     /// Bytes that the model has, which may be more than are served.
     pub model_bytes: Option<u64>,
+    /// Bytes of a page of its flash, in which `flash` and `buffer` of its statistics are counted.
+    pub page_bytes: Option<u64>,
     /// Its policy.
     pub policy: String,
     /// Pages of its buffer.
