@@ -175,3 +175,38 @@ fn a_shutdown_is_complete_when_all_that_was_answered_is_durable() {
     assert_eq!(scene.answers(0), [], "the command was complete before");
     assert_eq!(state_of(&mut scene, &mut out), 2, "it is complete");
 }
+
+#[test]
+fn a_threshold_below_the_temperature_is_told_of() {
+    let mut scene = Scene::connected();
+    let set = |feature: u32, value: u32| Entry::new(9, 3).word(10, feature).word(11, value);
+    let get = |value: u32| Entry::new(0x0a, 3).word(10, 4).word(11, value);
+    let cold = 1 << 20;
+    assert_eq!(scene.ask(0, get(0)), (0, 343), "as Identify says");
+    assert_eq!(scene.ask(0, get(cold)), (0, 0));
+    assert_eq!(
+        scene.ask(0, set(4, (3 << 16) + 300)).0,
+        vain(2),
+        "no such sensor"
+    );
+    assert_eq!(scene.ask(0, set(0x0b, 1 << 1)), (0, 0));
+    for threshold in [300, cold + 320] {
+        let request = Entry::new(0x0c, 10).capsule(&[], (false, false));
+        assert_eq!(scene.send(0, &request), []);
+        assert_eq!(scene.ask(0, set(4, threshold)), (0, 0));
+        assert!(matches!(
+            scene.tick(0, Duration::ZERO).1[..],
+            [Said::Completed {
+                id: 10,
+                status: 0,
+                result: 0x0002_0101,
+                ..
+            }]
+        ));
+        assert_eq!(scene.log(2, 512, 0).unwrap()[..3], [0b10, 57, 1]);
+        let usual = if threshold == 300 { 343 } else { cold };
+        assert_eq!(scene.ask(0, set(4, usual)), (0, 0));
+        assert_eq!(scene.tick(0, Duration::ZERO).1, []);
+        assert_eq!(scene.log(2, 512, 0).unwrap()[0], 0);
+    }
+}

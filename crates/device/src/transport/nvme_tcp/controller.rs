@@ -175,10 +175,16 @@ impl Controller {
         }
         self.events.look(
             drive.facts().read_only,
-            warnings(drive.trouble()),
+            self.warnings(drive),
             self.features.wants_namespace_notices(),
             self.features.wanted_warnings(),
         );
+    }
+
+    /// The critical warnings of its health log.
+    #[must_use]
+    pub fn warnings(&self, drive: &dyn Drive) -> u8 {
+        warnings(drive.trouble(), self.features.warns_of_temperature())
     }
 
     /// What was answered is durable, as a shutdown demands.

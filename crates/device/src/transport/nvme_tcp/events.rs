@@ -1,5 +1,5 @@
 //! What a controller tells its host unasked (NVM Express Base Specification 2.0, section 5.2): that the drive has become
-//! one that can only be read, which changes its namespace, and what else is wrong with it. What never happens here is
+//! one that can only be read, which changes its namespace, and what its health log warns of. What never happens here is
 //! not told: the one namespace keeps its size, and the one subsystem its place.
 
 use std::collections::VecDeque;
@@ -11,23 +11,34 @@ pub const MAX_REQUESTS: usize = 4;
 
 /// A notice that a namespace changed, with the log page that says which (figures 145 and 148).
 const NAMESPACE_CHANGED: u64 = 0x04 << 16 | 2;
-/// The subsystem's reliability is compromised, with the log page that says how (figures 145 and 147).
-const UNRELIABLE: u64 = 0x02 << 16 | 1;
+/// The health log warns, of what bits 8 to 15 say (figures 145 and 147).
+const HEALTH: u64 = 0x02 << 16 | 1;
 
 /// Critical warnings of the health log (figure 207).
 mod warning {
     pub const SPARE: u8 = 1;
+    pub const TEMPERATURE: u8 = 1 << 1;
     pub const UNRELIABLE: u8 = 1 << 2;
     pub const READ_ONLY: u8 = 1 << 3;
 }
 
 /// The critical warnings of the health log.
 #[must_use]
-pub fn warnings(trouble: Trouble) -> u8 {
-    let worn_out = warning::SPARE | warning::READ_ONLY;
-    let unreliable = warning::UNRELIABLE;
-    (if trouble.worn_out { worn_out } else { 0 })
-        | (if trouble.unreliable { unreliable } else { 0 })
+pub fn warnings(trouble: Trouble, temperature: bool) -> u8 {
+    let of = |is: bool, warning: u8| if is { warning } else { 0 };
+    of(trouble.worn_out, warning::SPARE | warning::READ_ONLY)
+        | of(trouble.unreliable, warning::UNRELIABLE)
+        | of(temperature, warning::TEMPERATURE)
+}
+
+/// The event of new warnings: reliability, temperature, or spare.
+fn event_of(warnings: u8) -> u64 {
+    let information = match warnings {
+        _ if warnings & (warning::UNRELIABLE | warning::READ_ONLY) != 0 => 0,
+        _ if warnings & warning::TEMPERATURE != 0 => 1,
+        _ => 2,
+    };
+    HEALTH | information << 8
 }
 
 /// An event of one type: told once, and again only when the host has read its log page.
@@ -63,6 +74,8 @@ pub struct Events {
     /// Whether the drive refused writes, and what it warned of, when it was looked at last.
     read_only: Option<bool>,
     warnings: u8,
+    /// The event of the latest of them.
+    event: u64,
 }
 
 impl Events {
@@ -74,11 +87,12 @@ impl Events {
             self.changed = true;
             self.namespace.raise(wants_namespaces);
         }
-        self.health.raise(warnings & wants & !self.warnings != 0);
-        self.warnings &= warnings;
-        if self.health.due || self.health.told {
-            self.warnings |= warnings & wants;
+        let new = warnings & wants & !self.warnings;
+        if new != 0 && !self.health.due && !self.health.told {
+            self.health.raise(true);
+            self.event = event_of(new);
         }
+        self.warnings = (self.warnings | new) & warnings;
     }
 
     /// The request that is to be answered now, and with what.
@@ -94,7 +108,7 @@ impl Events {
         Some((
             request,
             if health {
-                UNRELIABLE
+                self.event
             } else {
                 NAMESPACE_CHANGED
             },

@@ -37,8 +37,10 @@ const NAMESPACE_NOTICES: u32 = 1 << 8;
 /// Six bytes.
 const TIMESTAMP_MAX: u64 = (1 << 48) - 1;
 
-/// The temperature threshold at first: 85 °C, in kelvin.
-const WARNING_KELVIN: u32 = 358;
+/// What the drive's temperature is said to be, and from which on it warns at first (Identify's WCTEMP):
+/// 40 and 70 °C, in kelvin.
+pub const KELVIN: u16 = 313;
+pub const WARNING_KELVIN: u16 = 343;
 
 /// Values that hosts set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +55,9 @@ pub struct Features {
     arbitration: u32,
     power_management: u32,
     error_recovery: u32,
-    temperature_threshold: u32,
+    /// At which it warns of warmth, and of cold, kelvin.
+    warm: u32,
+    cold: u32,
     write_atomicity: u32,
     timestamp: Timestamp,
     host_behavior: Vec<u8>,
@@ -71,7 +75,8 @@ impl Features {
             arbitration: 0,
             power_management: 0,
             error_recovery: 0,
-            temperature_threshold: WARNING_KELVIN,
+            warm: WARNING_KELVIN.into(),
+            cold: 0,
             write_atomicity: 0,
             timestamp: Timestamp::reset(),
             host_behavior: vec![0; 512],
@@ -90,13 +95,29 @@ impl Features {
         (self.event_configuration & HEALTH_NOTICES) as u8
     }
 
+    /// Whether the temperature is at one of the thresholds, or beyond.
+    #[must_use]
+    pub fn warns_of_temperature(&self) -> bool {
+        let is = u32::from(KELVIN);
+        is >= self.warm || is <= self.cold
+    }
+
+    /// The threshold that a command is about: bits 16 to 19 choose a sensor, 0 or all of them, and bits
+    /// 20 and 21 whether it is for warmth or for cold.
+    fn threshold(&mut self, value: u32) -> Option<&mut u32> {
+        match (value >> 16 & 15, value >> 20 & 3) {
+            (0 | 15, 0) => Some(&mut self.warm),
+            (0 | 15, 1) => Some(&mut self.cold),
+            _ => None,
+        }
+    }
+
     /// The values that are plain numbers.
     fn number(&mut self, id: u8) -> Option<&mut u32> {
         match id {
             id::ARBITRATION => Some(&mut self.arbitration),
             id::POWER_MANAGEMENT => Some(&mut self.power_management),
             id::ERROR_RECOVERY => Some(&mut self.error_recovery),
-            id::TEMPERATURE_THRESHOLD => Some(&mut self.temperature_threshold),
             id::WRITE_ATOMICITY => Some(&mut self.write_atomicity),
             id::EVENT_CONFIGURATION => Some(&mut self.event_configuration),
             id::KEEP_ALIVE_TIMER => Some(&mut self.keep_alive_ms),
@@ -176,6 +197,10 @@ pub fn get(
         id::TIMESTAMP => Outcome::Data(features.timestamp.bytes().to_vec()),
         id::HOST_BEHAVIOR => Outcome::Data(features.host_behavior.clone()),
         id::HOST_IDENTIFIER if command.word(11) & 1 != 0 => Outcome::Data(host.to_vec()),
+        id::TEMPERATURE_THRESHOLD => match features.threshold(command.word(11)) {
+            Some(value) => Outcome::Done((*value).into()),
+            None => return status::INVALID_FIELD.into(),
+        },
         other => match features.number(other) {
             Some(value) => Outcome::Done((*value).into()),
             None => return status::INVALID_FIELD.into(),
@@ -225,9 +250,10 @@ pub fn set(
         id::HOST_IDENTIFIER => return status::SEQUENCE_ERROR.into(), // it came with Connect
         id::POWER_MANAGEMENT if value & 0x1f != 0 => return status::INVALID_FIELD.into(), // one state
         id::WRITE_ATOMICITY if value > 1 => return status::INVALID_FIELD.into(),
-        // Bits 16 to 21 choose among sensors and between the upper and the lower threshold; only the
-        // upper one of all sensors is kept.
-        id::TEMPERATURE_THRESHOLD if value >> 16 & 0x3f != 0 => {}
+        id::TEMPERATURE_THRESHOLD => match features.threshold(value) {
+            Some(threshold) => *threshold = value & 0xffff,
+            None => return status::INVALID_FIELD.into(),
+        },
         other => match features.number(other) {
             Some(number) => *number = value,
             None => return status::INVALID_FIELD.into(),

@@ -4,6 +4,7 @@
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
 use super::entry::{Outcome, Submission};
 use super::events::MAX_REQUESTS;
+use super::features::WARNING_KELVIN;
 use super::io::{EVERY_NAMESPACE, NAMESPACE};
 use super::pdu::IN_CAPSULE_BYTES;
 use super::status;
@@ -13,8 +14,7 @@ use crate::command::Facts;
 /// Bytes of every answer.
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// Temperatures of the controller, in kelvin: 70 and 85 °C.
-const WARNING_KELVIN: u16 = 343;
+/// The critical temperature of the controller, in kelvin: 85 °C.
 const CRITICAL_KELVIN: u16 = 358;
 
 /// What is to be identified.

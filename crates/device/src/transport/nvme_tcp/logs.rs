@@ -2,8 +2,9 @@
 
 use super::controller::{Controller, ERROR_ENTRIES};
 use super::entry::{Outcome, Submission};
+use super::features::KELVIN;
 use super::io::{NAMESPACE, opcode};
-use super::{MAX_TRANSFER_BYTES, Subsystem, admin, discovery, events, status};
+use super::{MAX_TRANSFER_BYTES, Subsystem, admin, discovery, status};
 use crate::command::Drive;
 
 /// Identifiers.
@@ -19,9 +20,6 @@ mod id {
 
 /// Bytes of a line of the error log.
 const ERROR_BYTES: usize = 64;
-
-/// What the drive's temperature is said to be: 40 °C, in kelvin.
-const KELVIN: u16 = 313;
 
 /// Answers Get Log Page.
 pub fn get(
@@ -75,7 +73,7 @@ fn page(
         (_, true) | (id::DISCOVERY, _) => None,
         (id::SUPPORTED, _) => Some(supported()),
         (id::ERRORS, _) => Some(errors(controller)),
-        (id::HEALTH, _) => Some(health(drive, controller.error_count)),
+        (id::HEALTH, _) => Some(health(drive, controller)),
         (id::FIRMWARE, _) => Some(firmware(&drive.facts().firmware)),
         (id::CHANGED_NAMESPACES, _) => Some(changed_namespaces(controller)),
         (id::COMMANDS, _) => Some(commands()),
@@ -113,10 +111,10 @@ fn errors(controller: &Controller) -> Vec<u8> {
 }
 
 /// Figure 207. Counts of data are in thousands of 512 bytes, rounded up.
-fn health(drive: &dyn Drive, errors: u64) -> Vec<u8> {
+fn health(drive: &dyn Drive, controller: &Controller) -> Vec<u8> {
     let (health, trouble) = (drive.health(), drive.trouble());
     let mut page = vec![0; 512];
-    page[0] = events::warnings(trouble);
+    page[0] = controller.warnings(drive);
     page[1..3].copy_from_slice(&KELVIN.to_le_bytes());
     page[3] = if trouble.worn_out { 0 } else { 100 }; // spare blocks, percent
     page[4] = 10; // and the least
@@ -132,7 +130,7 @@ fn health(drive: &dyn Drive, errors: u64) -> Vec<u8> {
         health.power_on_s / 3600,
         health.unsafe_shutdowns,
         health.media_errors,
-        errors,
+        controller.error_count,
     ];
     for (at, count) in counts.iter().enumerate() {
         page[32 + 16 * at..40 + 16 * at].copy_from_slice(&count.to_le_bytes());

@@ -16,6 +16,7 @@ mod features;
 mod identify;
 mod io;
 mod link;
+mod locate;
 mod logs;
 pub(crate) mod pdu;
 mod queue;
