@@ -284,3 +284,29 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
         fs::remove_file(&path).expect("a file");
     }
 }
+
+#[test]
+fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("backing");
+    let made = Made {
+        pages: 256,
+        policy: "lru",
+        ..Made::default()
+    };
+    let mut geometry = made.geometry();
+    geometry.endurance = Some(2);
+    let backing = Backing::open(&path, Some(made.size_bytes()), false).expect("a file");
+    let mut bench = Bench::with(&made, &geometry, Some(backing));
+    let mut page = 0;
+    while !bench.served.trouble().worn_out {
+        page = (page * 5 + 3) % made.pages;
+        bench.write(page * PAGE, &[page as u8; PAGE as usize]);
+        let flush = bench.flush();
+        let answers = bench.settle();
+        let flushed = answers.iter().find(|one| one.command.tag.command == flush);
+        assert_eq!(flushed.expect("an answer").status, Status::Done);
+    }
+    bench.served.finish().expect("a file that takes all");
+    assert!(fs::read(&path).expect("a file") == bench.content());
+}
