@@ -75,7 +75,7 @@ def test_scatter_hides_differences_and_that_is_said(lab: Any) -> None:
     one = the(lab, made, scatter=0.9)
     assert not any(place.told for place in one.places)
     (found,) = choices.together(lab.records(measured(lab, made, scatter=0.9)), ())
-    assert found.statement.startswith("In 0 of 4 conditions one case is ahead of all others beyond noise.")
+    assert found.statement.startswith("In none of 4 conditions one case is ahead of all others beyond noise.")
 
 
 def test_true_ties_are_torn_apart_no_more_often_than_the_risk(lab: Any) -> None:
@@ -106,6 +106,15 @@ def test_an_interval_excludes_one_exactly_where_p_is_below_the_risk() -> None:
     for duel in [*judged.average, *(duel for place in judged.places for duel in place)]:
         assert duel.interval is not None and duel.p is not None
         assert (duel.interval.low > 1) == (duel.p < 0.05)
+
+
+def test_a_case_that_is_wild_in_one_place_is_still_known_in_the_others() -> None:
+    rng = np.random.default_rng(9)
+    calm = [[rng.lognormal(0.3 * option, 0.01, 4) for option in range(3)] for _ in range(3)]
+    wild = [*calm, [np.array([1.0, 30.0, 0.1, 9.0]), *(rng.lognormal(0.3 * option, 0.01, 4) for option in (1, 2))]]
+    judged = contest(wild, 0.95)
+    assert all(duel.p is not None and duel.p < 0.05 for place in judged.places[:3] for duel in place)
+    assert [duel.p is not None and duel.p < 0.05 for duel in judged.places[3]] == [False, False, True]
 
 
 def test_single_runs_have_no_interval_and_nothing_is_told(lab: Any) -> None:

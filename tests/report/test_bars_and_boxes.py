@@ -93,3 +93,29 @@ def test_values_of_different_conditions_get_no_common_line(suite: RecordSet) -> 
     drawn = draw(suite, 3, kind="order", y="read.bw", relative=False)
     assert not styled(drawn.spec, "fit")
     assert mark(styled(drawn.spec, "mark")[0])["filled"]
+
+
+def test_bars_that_differ_by_decades_stand_on_the_decade_below(suite: RecordSet) -> None:
+    drawn = draw(suite, 2, kind="bar", y="read.bw", log_y=True)
+    layer = styled(drawn.spec, "bar")[0]
+    scale = layer["encoding"]["y"]["scale"]
+    assert scale["type"] == "log" and scale["domain"][0] == pytest.approx(layer["encoding"]["y2"]["datum"], rel=1e-6)
+    assert all(row["y"] > scale["domain"][0] for row in rows(layer))
+    assert "y2" not in styled(drawn.spec, "dot")[0]["encoding"]
+
+
+def test_latency_bars_can_have_a_logarithmic_axis(suite: RecordSet) -> None:
+    drawn = draw(suite, 2, kind="latency_bar", log_y=True, error="ci")
+    for layer in styled(drawn.spec, "bar"):
+        scale = layer["encoding"]["y"]["scale"]
+        assert scale["type"] == "log" and "logarithmic" in layer["encoding"]["y"]["title"]
+        assert all(scale["domain"][0] <= row.get("low", row["y"]) for row in rows(layer))
+
+
+def test_bars_of_values_that_are_not_positive_stay_linear(suite: RecordSet) -> None:
+    import dataclasses
+
+    zero = suite.trials.with_columns(**{"read.bw": pl.col("read.bw") * 0})
+    drawn = draw(dataclasses.replace(suite, trials=zero), 2, kind="bar", y="read.bw", log_y=True)
+    assert "type" not in styled(drawn.spec, "bar")[0]["encoding"]["y"]["scale"]
+    assert "linear axis: a value is not positive" in subtitle(drawn.spec)

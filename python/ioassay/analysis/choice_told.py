@@ -158,7 +158,7 @@ def _caveats(one: Choice) -> list[str]:
     )
     few = (
         f"With fewer than {_FEW} repetitions of a condition its scatter is estimated over all conditions of a case, "
-        "which supposes that a case scatters by the same share everywhere."
+        "unless these visibly scatter by different shares: then its intervals are wide."
     )
     return [tests, *([few] if one.repetitions < _FEW else [])]
 

@@ -92,7 +92,8 @@ def _statement(studies: Sequence[dict[str, Any]], known: claims.Paths | None) ->
     told = [place for place in places if place["told"]]
     winners = {place["best"]: sum(one["best"] == place["best"] for one in told) for place in told}
     ahead = wording.listed([f"{best} in {number}" for best, number in sorted(winners.items(), key=lambda p: -p[1])], 9)
-    said = f"In {len(told)} of {wording.count(len(places), 'condition')} one case is ahead of all others beyond noise"
+    number = f"{len(told)} of" if told else "none of"
+    said = f"In {number} {wording.count(len(places), 'condition')} one case is ahead of all others beyond noise"
     said += f": {ahead}." if told else "."
     beside = f" Published rows are from {known.source}: {' '.join(known.reading)}" if known else ""
     return f"{said}{beside}"

@@ -10,7 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioassay.analysis import asked, brief, caveats, lead, lost, mix, one_factor, regression, shape, wording
+from ioassay.analysis import (
+    asked,
+    brief,
+    caveats,
+    choice,
+    choice_told,
+    lead,
+    lost,
+    mix,
+    one_factor,
+    regression,
+    shape,
+    wording,
+)
 from ioassay.analysis.cells import Cells, cells
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.lead import Lead
@@ -58,7 +71,7 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
     confidence, told = asked.confidence(study), Paragraphs()
     missing = lost.lost(records, study)
     _lead(told, leading := lead.lead(records, study))
-    for response in asked.responses(records, study):
+    for response in _responses(told, records, study, leading):
         found = cells(records, study, response)
         if found.cells:
             _response(told, found, study, confidence, leading)
@@ -98,6 +111,14 @@ def _lead(told: Paragraphs, leading: Lead | None) -> None:
         told.conclude(sentence, **fact)
 
 
+def _responses(told: Paragraphs, records: RecordSet, study: asked.Study, leading: Lead | None) -> list[str]:
+    """Those whose factors are told one by one: of a choice the first alone, since the choice itself was told of all."""
+    if leading is None or not asked.is_about_choice(study):
+        return asked.responses(records, study)
+    told.observation += [" ".join(choice_told.sentences(one)) for one in choice.choices(records, study)]
+    return [leading.response]
+
+
 def _response(
     told: Paragraphs, found: Cells, study: asked.Study, confidence: float, leading: Lead | None = None
 ) -> None:
@@ -116,6 +137,8 @@ def _response(
                 _ordered(told, part, factor, confidence, led)
         elif len(found.factors[factor]) == 2 and len(parts) > 1:
             _two_levels(told, found, factor, confidence)
+        elif asked.is_about_choice(study):
+            continue  # which case is best in each place is told; what a case does over words would hide it
         elif factor != asked.CASE or not _mixed(told, found, study, confidence):
             for part in parts:
                 _unordered(told, part, factor, confidence, led)

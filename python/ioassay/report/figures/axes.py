@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import statistics
 import textwrap
@@ -143,6 +144,14 @@ def log_metric_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> An
     scale = alt.Scale(type="log", domain=domain, nice=False)
     axis = alt.Axis(values=scales.log_ticks(*domain), format="~g")
     return alt.Y("y:Q", title=f"{_titled(name, unit)}, logarithmic", scale=scale, axis=axis)
+
+
+def log_bar_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> tuple[Any, Any]:
+    """The same for bars, and where they begin: a bar has no zero there, so it stands on the decade below the least."""
+    import altair as alt
+
+    floor = 10.0 ** math.floor(math.log10(min(values) / _LOG_MARGIN))
+    return log_metric_axis(name, unit, [*values, floor * _LOG_MARGIN]), alt.Y2Datum(unit.scale(floor))
 
 
 def linear_floor(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""A metric by case or level: bars from zero, error bars, every repetition as a dot."""
+"""A metric by case or level: bars from zero (or on a logarithmic axis), error bars, every repetition as a dot."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Spec(FigureSpec):
     color: str | None = None
     error: ErrorBar = "ci"
     repetitions: bool = True
+    log_y: bool = False
 
 
 def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
@@ -29,15 +30,15 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = conditions.of(cells, study, factor, spec.color)
     axis = axes.category_axis(factor, conditions.levels_of(found))
-    unit = scales.unit_for(spec.y, conditions.values_of(found))
+    values = conditions.values_of(found)
+    unit, log = scales.unit_for(spec.y, values), spec.log_y and min(values) > 0
+    y, base = axes.log_bar_axis(spec.y, unit, values) if log else (axes.metric_axis(spec.y, unit, values), None)
     ask = conditions.Ask(spec.y, spec.color, spec.error, summary.confidence(study))
-    points = layers.cut_at(
-        conditions.point_rows(found, axis, ask, unit), axes.linear_floor(conditions.values_of(found))
-    )
+    floor = unit.scale(axes.log_floor(values)) if log else axes.linear_floor(values)
+    points = layers.cut_at(conditions.point_rows(found, axis, ask, unit), floor)
     channels = {"x": axis.encoding(spec.width), **layers.group_channel(spec.color, found)}
     if spec.color is not None:
         channels["xOffset"] = layers.group_offset(channels["color"])
-    y = axes.metric_axis(spec.y, unit, conditions.values_of(found))
     dots = conditions.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {selection.plain_factor(factor)}"
     notes = [
@@ -45,7 +46,9 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         "○ one repetition" if dots else "",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
+        "linear axis: a value is not positive" if spec.log_y and not log else "",
     ]
+    channels |= {"y2": base} if log else {}
     return alt.layer(*_layers(points, dots, channels, y, spec, layers.beside(spec.width, found, 0.15))).properties(
         width=spec.width,
         height=spec.height,
@@ -57,7 +60,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
 def _layers(points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, spec: Spec, beside_px: float) -> list[Any]:
     import altair as alt
 
-    places = {key: channel for key, channel in channels.items() if key != "color"}
+    places = {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
     tooltip = layers.point_tooltip(spec.color, spec.error)
     width = alt.RelativeBandSize(0.62 if spec.color is None else 0.9)
     bars = alt.Chart(layers.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -26,6 +26,7 @@ class Spec(FigureSpec):
     directions: Annotated[tuple[Direction, ...], Field(min_length=1)] = ("read", "write")
     latencies: Annotated[tuple[Latency, ...], Field(min_length=1)] = ("lat", "clat", "slat")
     error: ErrorBar = "sd"
+    log_y: bool = False
     height: Annotated[int, Field(ge=80, le=2000)] = 210
 
 
@@ -65,6 +66,8 @@ class _Panel:
     unit: scales.Unit
     pooled: str
     """What lies together in one bar, '' for nothing."""
+    values: Sequence[float] = ()
+    log: bool = False
 
     @classmethod
     def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec, factor: str, direction: str) -> _Panel:
@@ -79,14 +82,29 @@ class _Panel:
                 points += [cell.point for cell in cells]
         everything = [condition for members in found.values() for condition in members]
         axis = axes.category_axis(factor, selection.in_order(study, factor, conditions.levels_of(everything)))
-        unit = scales.unit_for(f"{direction}.lat.mean", conditions.values_of(everything))
+        values = conditions.values_of(everything) if everything else []
+        unit = scales.unit_for(f"{direction}.lat.mean", values)
+        log = spec.log_y and min(values, default=0.0) > 0
+        floor = unit.scale(axes.log_floor(values)) if log else 0.0
         rows = []
         for name, members in found.items():
             ask = conditions.Ask(name, error=spec.error, confidence=summary.confidence(study))
-            bars = layers.cut_at(conditions.point_rows(members, axis, ask, unit), 0.0)
+            bars = layers.cut_at(conditions.point_rows(members, axis, ask, unit), floor)
             group = NAMES[name.split(".")[1]]
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
-        return cls(direction, rows, axis, unit, selection.pooled(points, factor))
+        return cls(direction, rows, axis, unit, selection.pooled(points, factor), values, log)
+
+    def y(self) -> tuple[Any, dict[str, Any]]:
+        """The axis, and what bars need beside it: on a logarithmic one, where they begin."""
+        import altair as alt
+
+        if self.log:
+            axis, base = axes.log_bar_axis(f"{self.direction}.lat.mean", self.unit, self.values)
+            axis.title = f"{self.unit.titled(f'{self.direction.capitalize()} latency')}, logarithmic"
+            return axis, {"y2": base}
+        title = self.unit.titled(f"{self.direction.capitalize()} latency")
+        scale = alt.Scale(domainMin=0, nice=5)
+        return alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5)), {}
 
 
 def _chart(panel: _Panel, spec: Spec) -> Any:
@@ -96,11 +114,10 @@ def _chart(panel: _Panel, spec: Spec) -> Any:
     color = alt.Color("group:N", title=None, sort=names)
     x = panel.axis.encoding(spec.width).scale(paddingInner=0.14, paddingOuter=0.07)
     places = {"x": x, "xOffset": alt.XOffset("group:N", sort=names)}
-    title = panel.unit.titled(f"{panel.direction.capitalize()} latency")
-    y = alt.Y("y:Q", title=title, scale=alt.Scale(domainMin=0, nice=5), axis=alt.Axis(tickCount=5))
+    y, beside = panel.y()
     bars = alt.Chart(layers.data(panel.rows)).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
     drawn = [
-        bars.encode(y=y, color=color, tooltip=layers.point_tooltip("latency", spec.error), **places),
+        bars.encode(y=y, color=color, tooltip=layers.point_tooltip("latency", spec.error), **places, **beside),
         *layers.error_bars(panel.rows, y, cap_px=7, **places),
     ]
     if spec.width / max(len(panel.axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
