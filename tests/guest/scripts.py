@@ -169,7 +169,7 @@ done
 
 def nbd_drives(small: dict[str, Any], large: dict[str, Any]) -> list[str]:
     """Arguments of the machine: NVMe drives on PCI, of blocks of 512 and 4096 bytes, that are NBD servers' blocks."""
-    arguments = []
+    arguments = ["-nic", "none"]
     for name, told, block_bytes in (("small", small, 512), ("large", large, 4096)):
         path = told["nbd"].partition("socket=")[2]
         drive = f"file=nbd:unix:{path},format=raw,if=none,id={name},cache=none,discard=unmap"
