@@ -26,7 +26,8 @@ REGION_BYTES = 2 * MIB
 JOBS = 2
 """Of each section, beside those of all others."""
 MIXED = "bssplit=512/10:4k/50:12k/15:16k/15:64k/10"
-QUICK = ("--set", "program_us=20", "--set", "erase_us=50", "--buffer", "2MiB", "--no-calibrate")
+QUICK = ("--set", "program_us=20", "--set", "erase_us=50", "--no-calibrate")
+BUFFER = ("--buffer", "2MiB")
 FILE = "filename=drive"
 LOOP = "filename=${LOOP}"
 NBD = "uri=${NBD}"
@@ -105,6 +106,7 @@ def test_every_policy_is_verified(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_was_written_by_any_path_is_there_by_any_path(tmp_path: Path, policy: str) -> None:
     ways = ("--size", "32MiB", "--transport", "nbd:unix:a,fuse:drive", "--policy", policy)
+    ways += () if policy == "none" else BUFFER
     with served(tmp_path, *ways, *QUICK) as drive, looped(tmp_path / "drive") as loop:
         written = fio(tmp_path, job_file(PATHS, "do_verify=1", "verify_backlog=64", "end_fsync=1"), drive, loop)
         whole = [REGION_BYTES] * JOBS * len(PATHS)
@@ -122,7 +124,7 @@ def test_what_was_written_by_any_path_is_there_by_any_path(tmp_path: Path, polic
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_what_was_written_is_there_when_its_backing_file_is_served_again(tmp_path: Path, end: signal.Signals) -> None:
-    ways = ("--size", "32MiB", "--transport", "nbd:unix:a,fuse:drive", "--file", "kept", "--policy", "epo")
+    ways = ("--size", "32MiB", "--transport", "nbd:unix:a,fuse:drive", "--file", "kept", "--policy", "epo", *BUFFER)
     flushed = {name: way for name, way in PATHS.items() if not name.endswith("-trim")}
     with served(tmp_path, *ways, *QUICK) as drive:
         with looped(tmp_path / "drive") as loop:

@@ -105,3 +105,18 @@ def test_the_state_of_a_drive_is_a_word_or_a_share(state: float | str, share: fl
 def test_another_state_is_refused(state: float | str) -> None:
     with pytest.raises(UsageError, match="wanted none, full, steady, or a share up to 1"):
         options.preconditioned(state)
+
+
+def test_what_is_given_twice_is_told() -> None:
+    assert options.together({"policy": "none"}, {"policy": "lru", "read_us": "1"}) == {"policy": "lru", "read_us": "1"}
+    with pytest.raises(UsageError, match="policy is given twice, as --policy lru and --set policy=none"):
+        options.together({"policy": "lru"}, {"policy": "none"})
+    with pytest.raises(UsageError, match="'read_us=2' sets read_us a second time, after 1"):
+        options.settings(["read-us=1", "read_us=2"])
+
+
+def test_options_of_a_buffer_that_is_not_there_are_told() -> None:
+    assert options.unbuffered({"policy": "lru", "buffer": "1MiB", "padding": "yes"}) == ""
+    assert options.unbuffered({"read_us": "1"}) == ""
+    found = options.unbuffered({"policy": "none", "read_us": "1", "buffer": "1MiB", "padding": "yes"})
+    assert found == "buffer, padding: not used by policy 'none', which has no write buffer"

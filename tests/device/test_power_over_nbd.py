@@ -54,7 +54,7 @@ def test_a_cut_leaves_what_a_drive_may_keep(tmp_path: Path, policy: str, backed:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    words = (*SIZE, "--policy", policy, "--buffer", "1MiB", "--set", "program_us=50")
+    words = (*SIZE, "--policy", policy, "--set", "program_us=50", *(() if policy == "none" else ("--buffer", "1MiB")))
     with served(tmp_path, *words, *(("--file", "kept") if backed else ())) as drive:
         before, lost = [0] * PAGES, 0
         for number in range(1, 6):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ import typer
 
 from ioassay.cli import console, options
 from ioassay.cli import device_options as wanted
-from ioassay.errors import UsageError
+from ioassay.errors import Interrupted, UsageError
 
 Socket = Annotated[Path, typer.Argument(metavar="SOCKET", help="The socket that the drive said as 'stats'.")]
 
@@ -66,23 +66,41 @@ def serve(
 
     console.use_json(json)
     if with_parent is not None:
-        partner.end_with(with_parent)
+        partner.end_with(with_parent, signal.SIGTERM)
     for name in ("json", "transport", "policy", "buffer", "set_", "stats_socket", "with_parent"):
         del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
     if not ways:
         raise UsageError("no --transport given; wanted at least one, such as nbd:unix:drive.sock")
+    if size is None and backing_file is None:
+        raise UsageError("no --size given; wanted one, such as 1GiB, or --file with a backing file that is there")
     of_model: dict[str, Any] = {"policy": policy, **({"buffer": buffer} if buffer else {})}
-    of_model |= described.settings(set_ or ())
-    if useless := described.unused(model, of_model, precondition):
+    of_model = described.together(of_model, described.settings(set_ or ()))
+    if useless := described.unused(model, of_model, precondition) or described.unbuffered(of_model):
         raise UsageError(useless)
+    asked = _left_to_the_core()
     with _socket(stats_socket) as answers_at:
         told = described.described(of_model, transports=ways, stats_socket=answers_at, **given)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)  # the core's own handlers end the drive, and no other is to follow
-        counted = device.serve(told, lambda ready: device_text.ready(ready, as_json=json))
+
+        def ready(addresses: Mapping[str, Any]) -> None:
+            if asked:
+                raise Interrupted(f"ended by {asked[0].name} before it served")
+            device_text.ready(addresses, as_json=json)
+
+        counted = device.serve(told, ready)
     if not json:
         device_text.ended(counted)
+
+
+def _left_to_the_core() -> list[signal.Signals]:
+    """Signals that end a drive are the core's, whose own handlers end it, and nothing else follows of them. Those that
+    come before it has handlers are in what this returns.
+    """
+    asked: list[signal.Signals] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: asked.append(signal.Signals(number)))
+    return asked
 
 
 @contextmanager

@@ -8,6 +8,7 @@ user with `ioassay device serve`.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,16 +19,23 @@ _KEYS = {"nbd": "nbd", "nvme-tcp": "nvme_tcp", "fuse": "fuse"}
 
 
 def serve(options: Mapping[str, Any], ready: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Serve until SIGTERM, SIGINT or a request to stop, then what was counted.
+    """Serve until SIGTERM, SIGINT, SIGHUP or a request to stop, then what was counted.
 
     `options` are those of `options.described`; `ready` is called once, when clients can connect, with the addresses
     under `nbd`, `nvme_tcp`, `nqn`, `fuse` and all that is known of the drive. Raises UsageError for what cannot be
-    served so, ToolError where the backing file lost something at the end.
+    served so, ToolError where the backing file lost something at the end, and what `ready` raises.
     """
     from ioassay import _core
 
+    def tell(text: str) -> None:
+        try:
+            ready(_addressed(json.loads(text)))
+        except BaseException:
+            signal.raise_signal(signal.SIGTERM)  # of a drive of which nobody was told: it ends, and the error is raised
+            raise
+
     try:
-        told = _core.device_serve(json.dumps(options), lambda text: ready(_addressed(json.loads(text))))
+        told = _core.device_serve(json.dumps(options), tell)
     except (_core.CoreError, ValueError) as error:
         raise UsageError(str(error)) from None
     summary: dict[str, Any] = json.loads(told)

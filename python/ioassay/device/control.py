@@ -14,7 +14,7 @@ _ANSWER_S = 15.0
 _LOOK_S = 0.02
 _LONGEST_BYTES = 64 * 2**20
 """An answer with all histograms has some hundred KiB."""
-_LONGEST_PATH = 107
+LONGEST_PATH = 107
 """Of a Unix socket (sockaddr_un, unix(7))."""
 
 
@@ -31,8 +31,8 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
             client.sendall(text.encode())
             line = _line(client)
     except OSError as error:
-        known = len(str(path).encode()) > _LONGEST_PATH
-        what = f"is longer than {_LONGEST_PATH} bytes" if known else error.strerror or str(error)
+        known = len(str(path).encode()) > LONGEST_PATH
+        what = f"is longer than {LONGEST_PATH} bytes" if known else error.strerror or str(error)
         raise InputError(f"{path}: no drive answers there: {what}; wanted the socket that it said as 'stats'") from None
     try:
         answer: dict[str, Any] = json.loads(line)

@@ -6,11 +6,13 @@ What numbers may be, the core knows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ioassay import units
+from ioassay.device import control
 from ioassay.errors import UsageError
 from ioassay.simulation import options as simulation
 
@@ -39,9 +41,10 @@ def described(model_options: Mapping[str, Any], **served: Any) -> dict[str, Any]
         told["precondition"] = preconditioned(told["precondition"])
     if "transports" in told:
         told["transports"] = [_transport(text) for text in told["transports"]]
-    for name in ("backing_file", "stats_socket"):
-        if name in told:
-            told[name] = str(Path(told[name]).absolute())
+    if "backing_file" in told:
+        told["backing_file"] = str(_place("backing file", Path(told["backing_file"])))
+    if "stats_socket" in told:
+        told["stats_socket"] = str(_socket("stats", Path(told["stats_socket"])))
     if told.get("poll", POLLS[0]) not in POLLS:
         raise UsageError(f"poll is '{told['poll']}', wanted {' or '.join(POLLS)}")
     serial = str(told.get("serial", "x"))
@@ -78,6 +81,22 @@ def unused(model: str, of_model: Mapping[str, Any], precondition: float | str | 
     return f"{', '.join(asked)}: not used by model 'none', which answers at once" if asked else ""
 
 
+def unbuffered(of_model: Mapping[str, Any]) -> str:
+    """What was asked for of a write buffer that is not there; empty when nothing."""
+    if str(of_model.get("policy", simulation.NONE)) != simulation.NONE:
+        return ""
+    asked = [name for name in of_model if name != "policy" and simulation.known(name).group == simulation.BUFFER]
+    return f"{', '.join(asked)}: not used by policy 'none', which has no write buffer" if asked else ""
+
+
+def together(options: Mapping[str, Any], settings: Mapping[str, str]) -> dict[str, Any]:
+    """The model's options, of which the command line has some by name. UsageError for one that is given twice."""
+    for name in settings.keys() & options.keys():
+        if (name, options[name]) != ("policy", simulation.NONE):
+            raise UsageError(f"{name} is given twice, as --{name} {options[name]} and --set {name}={settings[name]}")
+    return {**options, **settings}
+
+
 def transports(text: str) -> list[str]:
     """`nbd:unix:PATH,nvme-tcp:127.0.0.1:4420` -> its parts. A comma belongs to a part unless a transport follows."""
     parts: list[str] = []
@@ -91,13 +110,16 @@ def transports(text: str) -> list[str]:
 
 
 def settings(words: Iterable[str]) -> dict[str, str]:
-    """`NAME=VALUE` words as options of the model; UsageError for a word without '='."""
-    found = {}
+    """`NAME=VALUE` words as options of the model; UsageError for a word without '=', or a name that is there twice."""
+    found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"'{word}' sets nothing; wanted NAME=VALUE, such as read_us=100")
-        found[name.strip().replace("-", "_")] = value.strip()
+        name = name.strip().replace("-", "_")
+        if name in found:
+            raise UsageError(f"'{word}' sets {name} a second time, after {found[name]}; wanted one of them")
+        found[name] = value.strip()
     return found
 
 
@@ -130,7 +152,24 @@ def _transport(text: str) -> str:
         wanted = "nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT or fuse:PATH"
         raise UsageError(f"transport is '{text}', wanted {wanted}")
     if name == "fuse":
-        return f"fuse:{Path(place).absolute()}"
+        return f"fuse:{_place(text, Path(place))}"
     if place.startswith("unix:"):
-        return f"{name}:unix:{Path(place.removeprefix('unix:')).absolute()}"
+        return f"{name}:unix:{_socket(text, Path(place.removeprefix('unix:')))}"
     return text
+
+
+def _socket(what: str, path: Path) -> Path:
+    """Where a Unix socket is to be."""
+    length_bytes = len(os.fsencode(path.absolute()))
+    if length_bytes > control.LONGEST_PATH:
+        wanted = f"at most {control.LONGEST_PATH}, as Unix sockets have; choose a shorter one"
+        raise UsageError(f"{what}: the path {path.absolute()} has {length_bytes} bytes, wanted {wanted}")
+    return _place(what, path)
+
+
+def _place(what: str, path: Path) -> Path:
+    """Absolute. What is to be made there needs a folder."""
+    path = path.absolute()
+    if not path.parent.is_dir():
+        raise UsageError(f"{what}: {path.parent} is no folder; make it, or choose another place")
+    return path

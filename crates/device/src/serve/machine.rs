@@ -10,7 +10,7 @@ use std::thread;
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::Error;
 
@@ -124,18 +124,21 @@ pub struct End {
 }
 
 impl End {
-    /// SIGTERM and SIGINT end it. A file that is too large is an error, and no signal that kills.
+    /// SIGTERM and SIGINT end it, and so does SIGHUP unless it is ignored, as under nohup. A file that is
+    /// too large is an error, and no signal that kills.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn on_signals() -> Result<Self, Error> {
         let flag = Arc::new(AtomicBool::new(false));
         let mut handlers = Vec::new();
-        for (signal, flag) in [
+        let hangup = (!is_ignored(SIGHUP)).then(|| (SIGHUP, Arc::clone(&flag)));
+        let always = [
             (SIGTERM, Arc::clone(&flag)),
             (SIGINT, Arc::clone(&flag)),
             (SIGXFSZ, Arc::default()),
-        ] {
+        ];
+        for (signal, flag) in always.into_iter().chain(hangup) {
             let handler = signal_hook::flag::register(signal, flag);
             handlers
                 .push(handler.map_err(|error| Error::system("cannot listen to signals", error))?);
@@ -156,6 +159,14 @@ impl Drop for End {
             signal_hook::low_level::unregister(handler);
         }
     }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all of it are integers and pointers, for which zeroes are a value.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action it only writes the present one to `now`.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) } == 0;
+    known && now.sa_sigaction == libc::SIG_IGN
 }
 
 #[cfg(test)]

@@ -33,6 +33,12 @@ pub enum ListenError {
         /// The file.
         path: PathBuf,
     },
+    /// A port that is not everybody's.
+    #[error("{endpoint} is a port at which only root may listen: choose one from 1024 on")]
+    Privileged {
+        /// The place.
+        endpoint: Endpoint,
+    },
     /// Anything else.
     #[error("cannot listen at {endpoint}: {source}")]
     Failed {
@@ -265,6 +271,12 @@ fn explain(refusal: Refusal, endpoint: &Endpoint) -> ListenError {
     match refusal {
         Refusal::Taken => ListenError::Taken { endpoint },
         Refusal::NotASocket(path) => ListenError::NotASocket { path },
+        Refusal::Io(source)
+            if matches!(endpoint, Endpoint::Tcp(_))
+                && source.kind() == ErrorKind::PermissionDenied =>
+        {
+            ListenError::Privileged { endpoint }
+        }
         Refusal::Io(source) => ListenError::Failed { endpoint, source },
     }
 }

@@ -1,0 +1,191 @@
+"""Drives that cannot be served: each refusal names the thing, what it is and what was wanted, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ..device.nbd import Client
+from .drives import COMMAND, PATIENCE_S, served
+
+SMALL = ("--no-calibrate", "--size", "1MiB")
+NBD = (*SMALL, "--transport", "nbd:unix:a")
+LONGEST = 107
+"""Bytes of the path of a Unix socket: unix(7)."""
+Case = tuple[tuple[str, ...], tuple[str, ...]]
+"""Words of the command line, and what is in the one line that is said."""
+
+
+def refused(folder: Path, words: tuple[str, ...]) -> str:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    argv = [*COMMAND, "serve", *words]
+    done = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (2, ""), (words, done)
+    return done.stderr
+
+
+def check(folder: Path, cases: list[Case]) -> None:
+    """Nothing is left of any of them, and each says what it is to say, in one line."""
+    before = sorted(os.listdir(folder))
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda case: refused(folder, case[0]), cases))
+    for (words, parts), answer in zip(cases, answers, strict=True):
+        assert [part for part in parts if part not in answer] == [], (words, answer)
+        assert answer.startswith("ioassay: ") and answer.count("\n") == 1, answer
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_a_drive_that_cannot_be(tmp_path: Path) -> None:
+    memory = ("bytes of memory", "are available: wanted a smaller drive, or more memory")
+    check(
+        tmp_path,
+        [
+            ((*NBD, "--size", "1PiB"), ("a drive of 1125899906842624 bytes", *memory)),
+            ((*NBD, "--size", "1PiB", "--file", "kept", "--prefault"), memory),
+            ((*NBD, "--size", "1000"), ("size is 1000", "wanted whole blocks of 512 bytes")),
+            ((*NBD, "--size", "4608", "--block-size", "4096"), ("size is 4608", "wanted whole blocks of 4096 bytes")),
+            ((*NBD, "--size", "0"), ("size is 0", "at least one")),
+            ((*NBD, "--size", "-1"), ("size",)),
+            ((*NBD, "--block-size", "1024"), ("1024, wanted 512 or 4096",)),
+            ((*NBD, "--model", "fast"), ("model is fast", "thesis")),
+            ((*NBD, "--policy", "mru"), ("mru", "lru")),
+            ((*NBD, "--poll", "never"), ("poll is 'never', wanted adaptive or always",)),
+            ((*NBD, "--policy", "lru", "--buffer", "1KiB"), ("`lru` needs a buffer of at least 1 page",)),
+            ((*NBD, "--policy", "bplru", "--buffer", "16KiB"), ("`bplru` needs a buffer of at least",)),
+        ],
+    )
+
+
+def test_options_that_contradict_each_other(tmp_path: Path) -> None:
+    check(
+        tmp_path,
+        [
+            ((*NBD, "--buffer", "1MiB"), ("buffer: not used by policy 'none', which has no write buffer",)),
+            ((*NBD, "--set", "padding=yes"), ("padding: not used by policy 'none'",)),
+            ((*NBD, "--model", "none", "--policy", "lru"), ("policy: not used by model 'none'",)),
+            (
+                (*NBD, "--policy", "lru", "--set", "policy=fifo"),
+                ("twice, as --policy lru and --set policy=fifo",),
+            ),
+            (
+                (*NBD, "--policy", "lru", "--buffer", "2MiB", "--set", "buffer=1MiB"),
+                ("buffer is given twice, as --buffer 2MiB and --set buffer=1MiB",),
+            ),
+            ((*NBD, "--set", "read_us=1", "--set", "read-us=2"), ("'read-us=2' sets read_us a second time, after 1",)),
+            ((*NBD, "--transport", "nbd:unix:a"), ("/a is taken by a program that listens there", "another place")),
+            ((*NBD, "--stats", "a"), ("/a is taken by a program that listens there",)),
+            ((*NBD, "--read-only", "--file", "kept"), ("kept",)),
+        ],
+    )
+
+
+def test_a_place_that_cannot_be(tmp_path: Path) -> None:
+    long = "x" * (LONGEST - len(os.fsencode(tmp_path)))  # with the slash before it one byte too many
+    (tmp_path / "file").write_text("something")
+    (tmp_path / "folder").mkdir()
+    too_long = (f"has {LONGEST + 1} bytes, wanted at most {LONGEST}", "choose a shorter one")
+    absent = (f"{tmp_path}/none is no folder; make it, or choose another place",)
+    taken = ("exists and is no socket: remove it, or choose another path",)
+    check(
+        tmp_path,
+        [
+            ((*SMALL, "--transport", f"nbd:unix:{long}"), (f"nbd:unix:{long}: the path", *too_long)),
+            ((*NBD, "--stats", long), ("stats: the path", *too_long)),
+            ((*SMALL, "--transport", "nbd:unix:none/a"), ("nbd:unix:none/a", *absent)),
+            ((*SMALL, "--transport", "fuse:none/a"), ("fuse:none/a", *absent)),
+            ((*NBD, "--stats", "none/st"), ("stats", *absent)),
+            ((*NBD, "--file", "none/kept"), ("backing file", *absent)),
+            ((*SMALL, "--transport", "nbd:unix:file"), taken),
+            ((*SMALL, "--transport", "nbd:unix:folder"), taken),
+            ((*NBD, "--stats", "file"), taken),
+            ((*NBD, "--file", "folder"), ("backing file", "folder")),
+            ((*SMALL, "--transport", "nbd:tcp:192.0.2.1:4420"), ("192.0.2.1", "loopback address", "127.0.0.1:4420")),
+            ((*SMALL, "--transport", "nvme-tcp:0.0.0.0:4420"), ("0.0.0.0", "loopback address", "127.0.0.1:4420")),
+            ((*SMALL, "--transport", "nvme-tcp:[::]:4420"), ("[::]", "loopback address")),
+            (
+                (*SMALL, "--transport", "nbd:tcp:127.0.0.1:99999"),
+                ("127.0.0.1:99999", "unix:PATH or ADDRESS:PORT"),
+            ),
+        ],
+    )
+    assert (tmp_path / "file").read_text() == "something"
+
+
+def test_the_longest_path_that_a_socket_may_have_is_served(tmp_path: Path) -> None:
+    name = "x" * (LONGEST - 1 - len(os.fsencode(tmp_path)))
+    words = ("--no-calibrate", "--size", "1MiB", "--transport", f"nbd:unix:{name}")
+    with served(tmp_path, *words), Client(tmp_path / name) as client:
+        assert client.size_bytes == 2**20
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("name", "said"), [("file", "exists; wanted an empty file"), ("folder", "exists; wanted an")])
+def test_a_drives_file_covers_nothing(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "file").write_text("something")
+    (tmp_path / "folder").mkdir()
+    check(tmp_path, [((*SMALL, "--transport", f"fuse:{name}"), (said,))])
+    assert (tmp_path / "file").read_text() == "something"
+
+
+def test_a_place_that_another_program_has(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as port, socket.socket(socket.AF_UNIX) as listens:
+        address = f"127.0.0.1:{port.getsockname()[1]}"
+        listens.bind(str(tmp_path / "live"))
+        listens.listen()
+        taken = ("is taken by a program that listens there: end it, or choose another place",)
+        check(
+            tmp_path,
+            [
+                ((*SMALL, "--transport", f"nbd:tcp:{address}"), (address, *taken)),
+                ((*SMALL, "--transport", f"nvme-tcp:{address}"), (address, *taken)),
+                ((*SMALL, "--transport", "nbd:unix:live"), ("/live", *taken)),
+                ((*NBD, "--stats", "live"), ("/live", *taken)),
+                # What was made before the one that is refused is gone, too.
+                ((*NBD, "--file", "new", "--transport", f"nvme-tcp:{address}"), (address, *taken)),
+            ],
+        )
+
+
+def test_what_a_killed_drive_left_is_taken(tmp_path: Path) -> None:
+    words = (*NBD, "--stats", "st")
+    with served(tmp_path, *words) as drive:
+        drive.end(signal.SIGKILL)
+    assert sorted(os.listdir(tmp_path)) == ["a", "st"]
+    with served(tmp_path, *words) as drive, Client(tmp_path / "a") as client:
+        assert client.size_bytes == drive.ask("stats")["size_bytes"] == 2**20
+        assert drive.end() == (0, "")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv (package util-linux)")
+def test_a_port_of_root_and_a_file_of_others_are_told_to_other_users() -> None:
+    """In a folder that such a user can reach, which those of pytest are not."""
+    first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    if first < 2:
+        pytest.skip("every port is everybody's here (net.ipv4.ip_unprivileged_port_start)")
+    port = min(first, 1024) - 1
+    with tempfile.TemporaryDirectory(prefix="dr-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "kept").write_bytes(bytes(2**20))
+        (folder / "kept").chmod(0o444)
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *COMMAND]
+        done = subprocess.run([*argv, "--help"], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"a user without rights cannot start ioassay here: {done.stderr.strip()[-200:]}")
+        for words, said in [
+            ((*SMALL, "--transport", f"nvme-tcp:127.0.0.1:{port}"), f"127.0.0.1:{port} is a port at which only root"),
+            ((*NBD, "--file", "kept"), "wanted a file that can be written, or a drive that is read only"),
+        ]:
+            done = subprocess.run([*argv, "serve", *words], cwd=folder, capture_output=True, text=True, timeout=60)
+            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert os.listdir(folder) == ["kept"]
