@@ -15,6 +15,7 @@ from ioassay.record import Scalar
 
 QUESTION = "choice"
 _FEW = 5
+"""Below so many repetitions a condition's scatter is not known from itself; more responses than this are not listed."""
 _MOST = 9
 
 
@@ -107,7 +108,8 @@ def in_brief(others: Sequence[Choice]) -> str:
         f"{_best_word(one)} {wording.inside(one.response)} has {best}" for one in others if (best := _few_best(one))
     ]
     untold = [wording.inside(one.response) for one in others if not _few_best(one)]
-    none = f"no best case can be told for {wording.listed(untold, _MOST)}" if untold else ""
+    few = wording.listed(untold, _MOST) if len(untold) <= _FEW else f"the other {len(untold)} responses"
+    none = f"no best case can be told for {few}" if untold else ""
     return f"Likewise on average: {'; '.join(filter(None, (*told, none)))}."
 
 
