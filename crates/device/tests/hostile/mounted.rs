@@ -34,8 +34,8 @@ struct File {
 type Said = (i32, Vec<u8>);
 
 impl File {
-    fn new() -> Self {
-        let mut drive = Memory::new(SIZE_BYTES, 512);
+    fn new(block_bytes: u32) -> Self {
+        let mut drive = Memory::new(SIZE_BYTES, block_bytes);
         drive.keeps = false;
         Self {
             session: Session::new(0, (1, 1)),
@@ -173,7 +173,7 @@ fn transfer(offset: u64, length: u32, flags: u32, data: &[u8]) -> Vec<u8> {
 /// Requests of a kernel, and what is none.
 pub fn fuse(script: &[u8]) {
     let mut bytes = Bytes(script.iter());
-    let mut file = File::new();
+    let mut file = File::new(bytes.pick(&[512, 4096]));
     while !bytes.is_over() {
         match bytes.next() % 12 {
             0 => drop(file.receive(&bytes.some(120))),
