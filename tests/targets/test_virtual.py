@@ -20,7 +20,7 @@ from ioassay import living
 from ioassay.device import control
 from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.roles import READ, WRITE, Consent, Trial
-from ioassay.targets import target, virtual
+from ioassay.targets import drive, target, virtual
 
 SMALL = {"kind": "virtual", "size": "16MiB", "calibrate": False}
 TRIAL = Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)
@@ -257,3 +257,30 @@ def test_what_a_form_needs_is_looked_for_before_the_first_trial(monkeypatch: pyt
 def test_options_that_have_no_effect_are_a_warning() -> None:
     (warning,) = made(ways=["nbd"], model="none", policy="lru").inspect(WRITE)
     assert warning.code == "drive-option-unused" and warning.text.startswith("policy: not used by model 'none'")
+
+
+@root
+def test_options_that_have_no_effect_are_no_error_of_a_trial(place: Path) -> None:
+    """They may be levels of a factor that the other models have."""
+    with made(ways=["fuse"], model="none", policy="lru", buffer="1MiB").load(TRIAL) as load:
+        assert load.counted().metrics["drive.errors"] == 0
+    assert left(place) == []
+
+
+@root
+def test_a_file_where_the_run_was_started_does_not_shadow_a_module_of_the_drive(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "json.py").write_text("raise ImportError('not this one')")
+    monkeypatch.chdir(place)
+    with made(ways=["fuse"], model="none").load(TRIAL) as load:
+        assert load.path is not None
+    (place / "json.py").unlink()
+    assert left(place) == []
+
+
+def test_a_drive_of_a_program_that_is_gone_serves_nothing(place: Path) -> None:
+    argv = drive.command({"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"})
+    code = argv[3].replace(str(os.getpid()), "1")
+    done = subprocess.run([*argv[:3], code, *argv[4:]], capture_output=True, timeout=60)
+    assert (done.returncode != 0, done.stdout, left(place)) == (True, b"", [])

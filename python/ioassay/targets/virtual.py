@@ -12,7 +12,6 @@ import os
 import select
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -30,7 +29,7 @@ from ioassay.partner import Partner
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
 from ioassay.simulation.options import NAMES
-from ioassay.targets import filesystem, fill, layers
+from ioassay.targets import drive, filesystem, fill, layers
 from ioassay.targets.settings import PositiveSize, Settings, read_settings
 
 _START_S = 120.0
@@ -39,6 +38,8 @@ _END_S = 20.0
 _DYING_S = 1.0
 """What a process takes to be gone, whose socket nobody answers any more."""
 _WAYS = {"fuse": "fuse:{}/drive", "nbd": "nbd:unix:{}/nbd.sock", "nvme-tcp": "nvme-tcp:127.0.0.1:0"}
+_SERVED = {"size", "block_size", "model", "poll", "pin", "keep_awake"}
+"""Settings that the drive has under the same names."""
 _HELPER = "fusermount3"
 _OWN_TAG = "a drive"
 """No trial's: what ends a tool's orphans is to leave the drive alone."""
@@ -122,7 +123,7 @@ class VirtualTarget:
             raise ConditionError(missing)
         with ExitStack() as stack:
             folder = stack.enter_context(layers.folder("ioassay-drive-"))
-            server, told = stack.enter_context(_served(self._argv(folder)))
+            server, told = stack.enter_context(_served(drive.command(self._description(folder))))
             path = Path(told["fuse"]) if "fuse" in told else None
             if path is not None and self._settings.form != "file":
                 path = stack.enter_context(layers.looped(path, self._settings.block_size))
@@ -148,25 +149,23 @@ class VirtualTarget:
     def close(self) -> None:
         """Each trial has given back what it took."""
 
-    def _argv(self, folder: Path) -> list[str]:
+    def _description(self, folder: Path) -> dict[str, Any]:
+        """What is served. ToolError where it cannot be said."""
         wanted = self._settings
-        argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--with-parent", str(os.getpid())]
-        argv += ["--size", str(wanted.size), "--model", wanted.model, "--block-size", str(wanted.block_size)]
-        argv += ["--stats", str(folder / "stats.sock"), "--poll", wanted.poll]
-        for way in wanted.ways:
-            argv += ["--transport", _WAYS[way].format(folder)]
-        bufferless = str(self._model.get("policy", "none")) == "none"  # a level among others, which do have one
-        for name, value in self._model.items():
-            if name == "buffer" and bufferless:
-                continue
-            argv += ["--policy", str(value)] if name == "policy" else ["--set", f"{name}={value}"]
-        argv += ["--precondition", str(wanted.precondition)] if self._used else []
-        argv += ["--pin", str(wanted.pin)] if wanted.pin is not None else []
-        return [
-            *argv,
-            *(["--keep-awake"] if wanted.keep_awake else []),
-            *([] if wanted.calibrate else ["--no-calibrate"]),
-        ]
+        of_model = dict(self._model)
+        if str(of_model.get("policy", "none")) == "none":  # a level among others, which do have a buffer
+            of_model.pop("buffer", None)
+        try:
+            return described.described(
+                of_model,
+                transports=[_WAYS[way].format(folder) for way in wanted.ways],
+                stats_socket=folder / "stats.sock",
+                precondition=wanted.precondition if self._used else None,
+                calibrate=wanted.calibrate and wanted.model != "none",  # from which nothing could be taken off
+                **wanted.model_dump(include=_SERVED, exclude_none=True),
+            )
+        except UsageError as error:
+            raise ToolError(f"the virtual drive could not be served: {error}") from None
 
 
 def _unknown(name: str) -> str:
