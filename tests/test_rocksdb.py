@@ -17,7 +17,7 @@ def test_the_four_loads_are_measured_on_a_drive_that_counts(tmp_path: Path) -> N
     words = ("run", "rocksdb", "--scale", "quick", "--repetitions", "1", "--set", "num=20000", "--json")
     narrowed = ("--factor", "target.policy=none", "--set", "write_buffer_size=262144", "--set", "target.size=256MiB")
     done = subprocess.run(
-        [sys.executable, "-m", "ioassay", *words, *narrowed], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "ioassay", *words, *narrowed], cwd=tmp_path, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -26,6 +26,20 @@ def test_the_four_loads_are_measured_on_a_drive_that_counts(tmp_path: Path) -> N
     columns = ["condition", "fillseq", "readseq", "fillrandom", "readrandom"]
     assert findings[0]["tables"][0]["columns"] == columns
     assert findings[2]["severity"] == "info"
+    points = findings[0]["statistics"]["points"]
+    assert len(points) == 4  # with and without compression, on a drive that is new and on one that is not
+    for where, numbers in points.items():
+        amplified = numbers["drive.write_amplification"] > 1.2
+        assert amplified == ("precondition=steady" in where), where
+        assert numbers["drive.flash.bytes"] >= numbers["drive.write.bytes"]
+    (verdict,) = (one for one in result["findings"] if one["question"] == "verdict")
+    told = [row for row in verdict["statistics"]["rows"] if row["claim"].startswith("RocksDB's")]
+    assert len(told) == 8 and verdict["statistics"]["contradicted"] == 0
+    for row in told:  # what RocksDB says of itself, what the kernel saw, what the drive counted
+        assert row["numbers"]["seen_bytes"] >= row["numbers"]["claimed_bytes"] > 0
+        assert row["numbers"]["drive_bytes"] > 0
+    (beside,) = (one for one in result["findings"] if one["question"] == "drive")
+    assert len(beside["tables"][0]["rows"]) == 8
     codes = [warning["code"] for warning in result["warnings"]]
     assert codes.count("keys-not-found") == 1  # once for all trials
     (run,) = (tmp_path / "runs").iterdir()

@@ -52,15 +52,53 @@ def test_published_loads_stand_beside_with_their_source(lab: Any) -> None:
 
 
 def test_what_reached_the_drive_is_set_against_what_users_wrote(lab: Any) -> None:
+    told = found(lab, asked(lab))[2]
+    assert told.statement == "For each byte that users wrote, the drive was asked to write 0.50 to 1.50."
+
+    def deeper(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        known = measured(point, repetition)
+        return {**known, "rocksdb.write_amplification": 2.0, "drive.flash.bytes": 3 * known["drive.write.bytes"]}
+
+    told = found(lab, asked(lab), deeper)[2]
+    assert told.statement == (
+        "For each byte that users wrote, RocksDB wrote 2.00, the drive was asked to write 0.50 to 1.50 and it wrote "
+        "1.50 to 4.50 to its flash: least with compression_type=snappy, most with compression_type=none."
+    )
+    assert told.statistics["summary"] == [told.statement]
+
+
+def test_what_a_factor_changes_is_one_sentence_with_its_intervals(lab: Any) -> None:
     told = found(lab, asked(lab))[1]
-    assert told.statement == "The drive was asked to write 0.50 to 1.50 times what users wrote."
+    assert told.statement.startswith(
+        "Rates with compression snappy, as multiples of those with compression none: fillseq 1.98 (95 % interval 1.9"
+    )
+    assert told.statement.endswith("; no difference can be seen in fillrandom and readrandom.")
+    assert [row[2] for row in told.tables[0].rows] == ["fillseq", "fillrandom", "readrandom"]
+
+
+def test_a_pass_that_was_slow_as_a_whole_hides_no_difference(lab: Any) -> None:
+    busy = [1.0, 0.4, 0.7]
+
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        noise = 1 + 0.01 * ((repetition + (point["compression_type"] == "none")) % 2)
+        return {name: value * busy[repetition] * noise for name, value in measured(point, 0).items()}
+
+    (change, *others) = found(lab, asked(lab), measure)[1].statistics["changes"]
+    assert change["load"] == "fillseq" and change["p"] < 0.01
+    assert all(other["p"] > 0.1 for other in others)
+
+
+def test_without_repetitions_nothing_is_said_of_changes(lab: Any) -> None:
+    study = asked(lab)
+    told = database.analyse(lab.records(lab.run(study, measured, 1)), study)
+    assert [one.response for one in told] == ["", "drive.write.bytes", "readrandom.found"]
 
 
 def test_without_a_drive_that_counts_nothing_is_said_of_it(lab: Any) -> None:
     def elsewhere(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
         return {name: value for name, value in measured(point, repetition).items() if not name.startswith("drive.")}
 
-    assert [one.response for one in found(lab, asked(lab), elsewhere)] == ["", "readrandom.found"]
+    assert [one.response for one in found(lab, asked(lab), elsewhere)] == ["", "", "readrandom.found"]
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.6325, "info"), (0.4, "warning")])

@@ -72,6 +72,20 @@ def test_one_lie_is_not_outweighed_and_is_explained(lab: Any) -> None:
     assert [row[0] for row in worst] == ["CONTRADICTED"] and worst[0][4] == "1 of 3"
 
 
+def test_claims_that_are_not_about_io_are_counted_apart(lab: Any) -> None:
+    records, study = run(lab)
+    keys = Claim("db_bench", "keys", "fillseq", operations=1000, seconds=1.0)
+    told = only(replace(records, claims={trial: [keys, *own] for trial, own in records.claims.items()}), study)
+    number = len(records.claims)
+    wanted = (
+        f"The kernel confirms {number} of {number} claims about I/O: {number} CONFIRMED; {number} more are not about"
+    )
+    assert told.statement.startswith(wanted)
+    assert told.statistics["claims"] == 2 * number
+    alone = only(replace(records, claims={trial: [keys] for trial in records.claims}), study)
+    assert alone.statement.startswith(f"The kernel confirms 0 of {number} claims: {number} UNSUPPORTED.")
+
+
 def test_what_was_not_witnessed_is_said_in_one_sentence(lab: Any) -> None:
     records, study = run(lab)
     found = only(replace(records, observations={}, claims={}), study)

@@ -33,11 +33,25 @@ def test_histograms_belong_to_the_line_before_them() -> None:
     found = claims.read([], text("histogram"))
     assert [claim.test for claim in found[:3]] == ["fillrandom", "readrandom", "readrandom"]  # no lines of averages
     printed = [line for line in text("histogram").splitlines() if line.startswith("Percentiles:")]
-    for claim, line in zip(found, printed, strict=False):  # the last prints two
+    timed = [claim for claim in found if claim.kind == "keys"]
+    for claim, line in zip(timed, printed, strict=False):  # the last prints two
         assert (
             f"P50: {claim.latency_ns['p50'] / 1e3:.2f} " in line
             and f"P99: {claim.latency_ns['p99'] / 1e3:.2f} " in line
         )
+
+
+def test_what_rocksdb_counted_of_its_files_is_a_claim_about_io() -> None:
+    (written,) = (claim for claim in claims.read([], text("histogram")) if claim.kind != "keys")  # nothing was read
+    assert (written.kind, written.test, written.bytes) == ("write", "RocksDB's writes", 2750448)
+    assert written.unreported == ("own-files",) and "log-not-synced" in written.doubts
+    told = text("histogram").replace("last.level.read.bytes COUNT : 0", "last.level.read.bytes COUNT : 40960")
+    for argv, engine in (([], ""), (["db_bench", "--mmap_read=true"], "mmap"), (["--mmap_read=false"], "")):
+        (read,) = (claim for claim in db_bench.read(told, argv) if claim.kind == "read")
+        assert (read.bytes, read.engine) == (2 * 40960, engine)  # of both kinds of levels
+    synced = told.replace("wal.synced COUNT : 0", "wal.synced COUNT : 7")
+    (written,) = (claim for claim in db_bench.read(synced) if claim.kind == "write")
+    assert (written.syncs, written.doubts) == (7, ())
 
 
 def test_what_it_says_against_itself_is_a_warning() -> None:

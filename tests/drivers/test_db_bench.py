@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ioassay import process
-from ioassay.drivers.db_bench import DbBench, offer, output, settings
+from ioassay.drivers.db_bench import DbBench, offer, output, settings, verdict
 from ioassay.errors import StudyError, ToolError
 from ioassay.record import FAILED, OK
 from ioassay.roles import Load, Outcome, Parsed, Trial
@@ -123,7 +123,7 @@ def test_a_line_of_results_is_rates_and_volume() -> None:
     assert {part["name"] for part in parsed.parts} >= {"fillseq", "seekrandom", "fillsync"}
     assert parsed.metrics["readrandom.found"] == 1.0
     assert [warning.code for warning in parsed.warnings] == ["db_bench-note"]
-    assert len(parsed.claims) == 7
+    assert [claim.kind for claim in parsed.claims] == ["keys"] * 7
 
 
 def test_a_histogram_is_a_distribution_with_all_operations() -> None:
@@ -148,6 +148,15 @@ def test_keys_that_are_not_found_are_explained() -> None:
     (told,) = [warning for warning in parsed.warnings if warning.code == "keys-not-found"]
     assert "draws 2 times as many keys as there are" in told.text  # the capture has two threads
     assert "86.47%" in told.text
+
+
+def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
+    head = "Compression: NoCompression\n"
+    wanted = settings.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
+    (told,) = verdict.suspicions(wanted, {}, head)
+    assert told.code == "not-compressed" and "'zstd'" in told.text
+    assert not verdict.suspicions(wanted, {}, "Compression: ZSTD\n")
+    assert not verdict.suspicions(settings.read({"benchmarks": "fillseq"}, OFFER), {}, head)
 
 
 def test_a_benchmark_without_a_line_is_a_failure_that_names_it() -> None:
@@ -178,7 +187,7 @@ def driver() -> DbBench:
 def run(driver: DbBench, params: dict[str, Any], folder: Path) -> Parsed:
     """Run one trial as `ioassay.run` would."""
     place = folder / "place"
-    place.mkdir()
+    place.mkdir(parents=True)
     driver.validate(params, TARGET)
     trial = Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0)
     command = driver.command(trial, Load("folder", place, 0, False), folder)
@@ -212,8 +221,57 @@ def test_reads_of_nothing_say_what_is_missing(driver: DbBench, tmp_path: Path) -
 
 
 @pytest.mark.rocksdb
-def test_what_rocksdb_refuses_is_a_failure_with_its_words(driver: DbBench, tmp_path: Path) -> None:
-    params = {"benchmarks": "fillseq", "num": 2000, "compression_type": "no-such-compression"}
-    parsed = run(driver, params, tmp_path)
+@pytest.mark.parametrize(
+    ("compression", "said"),
+    [
+        ("no-such-compression", "Cannot parse compression type 'no-such-compression'"),
+        ("xpress", "Compression type Xpress is not linked with the binary"),  # it is of Windows
+    ],
+)
+def test_what_rocksdb_refuses_is_a_failure_with_its_words(
+    driver: DbBench, tmp_path: Path, compression: str, said: str
+) -> None:
+    parsed = run(driver, {"benchmarks": "fillseq", "num": 2000, "compression_type": compression}, tmp_path)
     assert parsed.status == FAILED
-    assert "compression" in parsed.reason.lower()
+    assert said in parsed.reason and "micros/op" not in parsed.reason
+
+
+@pytest.mark.rocksdb
+def test_benchmarks_of_several_kinds_are_measured_in_one_run(driver: DbBench, tmp_path: Path) -> None:
+    names = ("readrandomwriterandom", "mixgraph", "seekrandom", "overwrite", "multireadrandom", "deleterandom")
+    params = {"benchmarks": ",".join(names), "prepare": "fillseq,compact", "num": 3000, "reads": 3000}
+    parsed = run(driver, params, tmp_path)
+    assert parsed.status == OK, parsed.reason
+    for name in ("readrandomwriterandom", "mixgraph", "seekrandom", "multireadrandom"):
+        assert parsed.metrics[f"{name}.found"] == 1.0, name
+    for name in names:
+        assert parsed.metrics[f"{name}.ops"] >= 3000
+        assert sum(count for one in parsed.buckets if one.direction == name for count in one.counts) > 0, name
+
+
+@pytest.mark.rocksdb
+def test_what_rocksdb_read_and_wrote_is_claimed_as_io(driver: DbBench, tmp_path: Path) -> None:
+    parsed = run(driver, {"benchmarks": "readrandom", "prepare": "fillseq,flush", "num": 5000}, tmp_path)
+    read, written = (next(one for one in parsed.claims if one.kind == kind) for kind in ("read", "write"))
+    assert read.bytes and read.test == "RocksDB's reads"
+    parts = ("wal_bytes", "flush_bytes", "compaction_write_bytes")
+    assert written.bytes == sum(parsed.metrics[f"rocksdb.{part}"] for part in parts)
+    assert written.doubts == ("log-not-synced",)
+    synced = run(driver, {"benchmarks": "fillseq", "num": 50, "sync": True}, tmp_path / "synced")
+    (written,) = (one for one in synced.claims if one.kind == "write")
+    assert (written.syncs or 0) >= 50 and not written.doubts
+
+
+@pytest.mark.rocksdb
+@pytest.mark.root
+def test_a_full_disk_in_the_middle_is_a_failure_that_says_so(driver: DbBench, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = process.capture(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(small)])
+    if mounted.exit_code:
+        pytest.skip(f"needs to mount: {mounted.stderr}")
+    try:
+        parsed = run(driver, {"benchmarks": "fillrandom", "num": 200_000, "write_buffer_size": "256KiB"}, small)
+    finally:
+        process.capture(["umount", "-l", str(small)])
+    assert parsed.status == FAILED and "No space left on device" in parsed.reason

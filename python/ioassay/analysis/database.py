@@ -1,7 +1,7 @@
 """What do a database's loads come to, and what of them reached the drive? For studies of the driver db_bench.
 
-A table of the loads with published numbers beside, the bytes from the user down to the flash, and why reads did not
-find all keys. Whether differences are real is answered by `effect`.
+A table of the loads with published numbers beside, what the factors change in them, the bytes from the user down to the
+flash, and why reads did not find all keys. Its sentences are the summary of such a study.
 """
 
 from __future__ import annotations
@@ -10,24 +10,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay.analysis import asked, claims, loads
+from ioassay.analysis import asked, claims, load_changes, loads
 from ioassay.analysis.finding import Finding, Table
+from ioassay.analysis.statistics.result import plain
 from ioassay.record import OK, RecordSet
 
 if TYPE_CHECKING:
     import polars as pl
 
 QUESTION = "database"
-_USER, _DRIVE = "rocksdb.user_bytes", "drive.write.bytes"
+_USER, _DRIVE, _FLASH = "rocksdb.user_bytes", "drive.write.bytes", "drive.flash.bytes"
+_AMPLIFIED = "rocksdb.write_amplification"
 _DOWN = {
     "written by users": _USER,
     "to the log": "rocksdb.wal_bytes",
     "by flushes": "rocksdb.flush_bytes",
     "by compactions": "rocksdb.compaction_write_bytes",
-    "RocksDB's amplification": "rocksdb.write_amplification",
+    "RocksDB's amplification": _AMPLIFIED,
     "written to the drive": _DRIVE,
+    "written to its flash": _FLASH,
     "the drive's amplification": "drive.write_amplification",
     "read from the drive": "drive.read.bytes",
+    "writes held up (s)": "rocksdb.stall_time",
 }
 _DRAWN = 1 - math.exp(-1)
 """Share of n keys that n draws with replacement leave drawn at least once, for large n."""
@@ -35,11 +39,12 @@ _NEAR = 0.02
 
 
 def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
-    """The loads, what reached the drive, and found keys; nothing for other drivers or where nothing went well."""
+    """The loads, what changes them, what reached the drive, found keys; nothing for other drivers or failures alone."""
     if study.get("driver") != "db_bench" or not (names := loads.names(records, study)):
         return []
     points = _points(records, study)
-    return [_loads(study, names, points), *_reached(study, points), *_found(study, names, points)]
+    told = [_loads(study, names, points), *_changes(records, study, names)]
+    return [*told, *_reached(study, points), *_found(study, names, points)]
 
 
 def _points(records: RecordSet, study: asked.Study) -> dict[str, dict[str, float]]:
@@ -71,13 +76,14 @@ def _loads(study: asked.Study, names: Sequence[str], points: Mapping[str, Mappin
         rows.append(["published", *(known.rates.get(name) for name in names)])
     means = {name: [own[f"{name}.ops_rate"] for own in points.values() if f"{name}.ops_rate" in own] for name in names}
     said = (f"{name} {_span(values)}" for name, values in means.items() if values)
+    statement = f"Means of the repetitions, thousands of operations a second: {', '.join(said)}."
     return Finding(
         study=str(study["name"]),
         question=QUESTION,
         response="",
         title="The loads (operations a second)",
-        statement=f"Means of the repetitions, thousands of operations a second: {', '.join(said)}.",
-        statistics={"points": {where: dict(own) for where, own in points.items()}},
+        statement=statement,
+        statistics={"points": {where: dict(own) for where, own in points.items()}, "summary": [statement]},
         tables=[Table(["condition", *names], rows, ["", *(f"{name}.ops_rate" for name in names)])],
         caveats=[] if known is None else [f"Published: {known.source}.", *known.reading],
     )
@@ -88,28 +94,75 @@ def _span(values: Sequence[float]) -> str:
     return f"{low:,.0f}" if f"{low:,.0f}" == f"{high:,.0f}" else f"{low:,.0f} to {high:,.0f}"
 
 
+def _changes(records: RecordSet, study: asked.Study, names: Sequence[str]) -> Iterator[Finding]:
+    if not (found := load_changes.changes(records, study, names)):
+        return
+    sentences = load_changes.sentences(found)
+    yield Finding(
+        study=str(study["name"]),
+        question=QUESTION,
+        response="",
+        title="What changes them",
+        statement=" ".join(sentences),
+        statistics={"changes": [plain(one) for one in found], "summary": sentences},
+        tables=[Table(load_changes.COLUMNS, [one.row() for one in found])],
+        caveats=["Averaged over the other factors; whether one factor's effect depends on another is asked by effect."],
+    )
+
+
 def _reached(study: asked.Study, points: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
     """From the user down to the flash; where storage does not count for itself there is nothing to set beside."""
-    shares = [own[_DRIVE] / own[_USER] for own in points.values() if own.get(_USER, 0.0) > 0 and _DRIVE in own]
-    if not shares:
+    if not _over_user(points, _DRIVE):
         return
     names = [name for name, metric in _DOWN.items() if any(metric in own for own in points.values())]
     rows: list[list[Any]] = [[where, *(own.get(_DOWN[name]) for name in names)] for where, own in points.items()]
-    low, high = f"{min(shares):.2f}", f"{max(shares):.2f}"
-    times = low if low == high else f"{low} to {high}"
+    statement = _way_down(points)
     yield Finding(
         study=str(study["name"]),
         question=QUESTION,
         response=_DRIVE,
         title="What of it reached the drive",
-        statement=f"The drive was asked to write {times} times what users wrote.",
-        statistics={"drive_over_user": {"min": min(shares), "max": max(shares)}},
+        statement=statement,
+        statistics={
+            **{
+                f"{name}_over_user": {"min": min(known), "max": max(known)}
+                for name, metric in (("drive", _DRIVE), ("flash", _FLASH))
+                if (known := list(_over_user(points, metric).values()))
+            },
+            "summary": [statement],
+        },
         tables=[Table(["condition", *names], rows, ["", *(_DOWN[name] for name in names)])],
         caveats=[
             "All loads of a trial together: RocksDB and the drive count over the whole process. A log that is not "
             "synced is in the page cache, and most of it is deleted before the kernel writes it."
         ],
     )
+
+
+def _over_user(points: Mapping[str, Mapping[str, float]], metric: str) -> dict[str, float]:
+    """By point, bytes for each byte that users wrote."""
+    return {
+        where: own[metric] / own[_USER] for where, own in points.items() if own.get(_USER, 0.0) > 0 and metric in own
+    }
+
+
+def _way_down(points: Mapping[str, Mapping[str, float]]) -> str:
+    """What a byte of users becomes on its way, over all conditions, and where its flash takes least and most."""
+    own = {where: one[_AMPLIFIED] for where, one in points.items() if _AMPLIFIED in one}
+    parts = [f"RocksDB wrote {_times(own)}"] if own else []
+    parts.append(f"the drive was asked to write {_times(_over_user(points, _DRIVE))}")
+    flash = _over_user(points, _FLASH)
+    parts += [f"it wrote {_times(flash)} to its flash"] if flash else []
+    told = f"For each byte that users wrote, {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}"
+    if not flash or min(flash.values()) == max(flash.values()):
+        return f"{told}."
+    least, most = (pick(flash, key=lambda where: flash[where]) for pick in (min, max))
+    return f"{told}: least with {least}, most with {most}."
+
+
+def _times(shares: Mapping[str, float]) -> str:
+    low, high = f"{min(shares.values()):.2f}", f"{max(shares.values()):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _found(study: asked.Study, names: Sequence[str], points: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
@@ -125,12 +178,14 @@ def _found(study: asked.Study, names: Sequence[str], points: Mapping[str, Mappin
             if drawn
             else "."
         )
+        statement = f"{name} found {mean:.2%} of the keys that it asked for{why}"
+        spread = {"mean": mean, "min": min(shares), "max": max(shares)}
         yield Finding(
             study=str(study["name"]),
             question=QUESTION,
             response=f"{name}.found",
             title=f"Keys that {name} found",
-            statement=f"{name} found {mean:.2%} of the keys that it asked for{why}",
-            statistics={"mean": mean, "min": min(shares), "max": max(shares), "expected": _DRAWN if drawn else None},
+            statement=statement,
+            statistics={**spread, "expected": _DRAWN if drawn else None, "summary": [statement]},
             severity="info" if drawn else "warning",
         )

@@ -25,7 +25,9 @@ from ioassay.analysis.witnessed.outcome import (
     BY_DRIVE,
     CATEGORIES,
     CONTRADICTED,
+    NOT_IO,
     TRUE_CLAIMS,
+    UNSUPPORTED,
     Verdict,
     rank,
     severity_of,
@@ -197,18 +199,24 @@ def _told(study: asked.Study, judged: Sequence[Judged], trials: int) -> Finding:
         "worst": {"category": worst.category, "reason": worst.reason, "explanation": worst.explanation},
         "rows": [row.as_dict() for row in rows],
     }
-    text = _statement(counts, judged, worst) + left
+    text = _statement(judged) + left
     return _finding(study, text, statistics, tables, severity_of(worst.category))
 
 
-def _statement(counts: Counter[str], judged: Sequence[Judged], worst: Verdict) -> str:
+def _statement(every: Sequence[Judged]) -> str:
+    """Of the claims about I/O; what else was claimed is only counted, unless there is nothing but that."""
+    judged = [one for one in every if one.verdict.reason != NOT_IO] or every
+    beside = len(every) - len(judged)
+    counts = Counter(one.verdict.category for one in judged)
+    worst = overall([one.verdict for one in judged])
     kinds = [f"{counts[category]} {category}" for category in CATEGORIES if counts[category]]
     true = sum(counts[category] for category in TRUE_CLAIMS)
-    total = wording.count(len(judged), "claim")
+    total = wording.count(len(judged), "claim") + (" about I/O" if beside else "")
     by_drive = sum(one.verdict.reason == BY_DRIVE for one in judged)
     who = f"The kernel confirms {true - by_drive} of {total}"
     who += f", and the drive itself {by_drive} whose path the kernel does not see" if by_drive else ""
-    told = f"{who}: {wording.listed(kinds, most=len(CATEGORIES))}."
+    rest = f"; {beside} more {'is' if beside == 1 else 'are'} not about I/O ({UNSUPPORTED})" if beside else ""
+    told = f"{who}: {wording.listed(kinds, most=len(CATEGORIES))}{rest}."
     if worst.category == next(iter(CATEGORIES)):
         return told
     first = next(one for one in judged if one.verdict is worst)

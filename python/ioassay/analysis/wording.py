@@ -32,7 +32,8 @@ def inside(response: str) -> str:
 
 
 def _small(text: str) -> str:
-    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+    own = text[:2].isupper() or any(letter.isupper() for letter in text.partition(" ")[0][1:])
+    return text if own else text[:1].lower() + text[1:]
 
 
 def interval(response: str, found: Interval) -> str:
@@ -131,6 +132,7 @@ _FACTORS = {
     "buffer": "write buffer",
     "cache-fence": "cache fence",
     "case": "case",
+    "compression_type": "compression",
     "cpu-method": "CPU method",
     "direct": "direct I/O",
     "elements": "flash elements",
@@ -161,6 +163,8 @@ _FACTORS = {
     "target.keep": "keeping of the target's file",
     "target.kind": "kind of target",
     "target.path": "folder",
+    "target.policy": "write buffer",
+    "target.precondition": "state of the drive",
     "target.prepare": "preparation of the target",
     "target.size": "size of the target",
     "test": "test",
@@ -183,6 +187,7 @@ _LEVELS = {
     "bs": "{}",
     "buffer": "a buffer of {}",
     "case": "{}",
+    "compression_type": "compression {}",
     "cpu-method": "method {}",
     "elements": "{} elements",
     "feed": "feeding {}",
@@ -203,6 +208,8 @@ _LEVELS = {
     "sched-deadline": "a deadline of {}",
     "sched-prio": "priority {}",
     "target.path": "{}",
+    "target.policy": "write buffer {}",
+    "target.precondition": "drive state {}",
     "test": "{}",
     "workers": "{} workers",
     "zlib-mem-level": "memory level {}",

@@ -1,7 +1,8 @@
-"""What RocksDB's db_bench claims: operations on keys, which are not I/O, one claim a benchmark line.
+"""What RocksDB's db_bench claims: operations on keys, which are no I/O, one claim a benchmark line; and, of RocksDB's
+statistics, what the database read and wrote for all of them together, which is I/O.
 
 Rates in MB/s are bytes of keys and values in powers of 1024 (Stats::Report in db_bench_tool.cc); what the database
-reads and writes for them is another matter, so these claims are context for a verdict, not its object. Latencies come
+reads and writes for them is another matter, so those claims are context for a verdict, not its object. Latencies come
 from the histogram after a line (--histogram), else the mean from the line. Lines of averages (`[AVG 2 runs]`) are left
 out: they repeat. Output of LevelDB's db_bench, which has fewer columns, is read as well.
 """
@@ -9,7 +10,8 @@ out: they repeat. Output of LevelDB's db_bench, which has fewer columns, is read
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ioassay.claims import command
 from ioassay.claims.numbers import lines_with, next_lines, real, step_of, whole
@@ -26,6 +28,11 @@ _LINE = re.compile(
 )
 _PERCENTILE = re.compile(r"P([\d.]{1,8}): ([\d.]{1,25})")
 _CLOCK_STEP_S = 1e-6
+_TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
+_READ = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
+"""Of table files, by users and by compactions (monitoring/statistics.cc; 7.0 and newer)."""
+_WRITTEN = ("rocksdb.wal.bytes", "rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes")
+READS, WRITES = "RocksDB's reads", "RocksDB's writes"
 
 
 def matches(program: str) -> bool:
@@ -40,9 +47,10 @@ def looks_like(text: str) -> bool:
 
 def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """The claims in their order; InputError when no benchmark ended."""
-    claims = list(_claims(text, _folder(text, argv)))
+    folder = _folder(text, argv)
+    claims = list(_claims(text, folder))
     if claims:
-        return claims
+        return [*claims, *_of_database(tickers(text), folder, argv)]
     for _, line in lines_with(text, "unknown benchmark"):
         raise InputError(f"db_bench ran nothing: {line.strip()[:100]}; its --help lists the benchmarks")
     if not text.strip():
@@ -55,6 +63,30 @@ def warnings(text: str) -> list[str]:
     """What db_bench itself says against its numbers (assertions, no optimisation, compression that is missing)."""
     found = [line.strip() for _, line in lines_with(text, "WARNING: ")]
     return list(dict.fromkeys(line[line.index("WARNING: ") + len("WARNING: ") :] for line in found))
+
+
+def tickers(text: str) -> dict[str, int]:
+    """RocksDB's counters over the whole process; empty where it was run without --statistics."""
+    return {name: int(number) for name, number in _TICKER.findall(text)}
+
+
+def _of_database(counted: Mapping[str, int], folder: str, argv: Sequence[str]) -> Iterator[Claim]:
+    """What the database itself counted of its tables and its log; the rest of its files is in none of its numbers.
+
+    Reads are counted in bytes alone: RocksDB joins some of them before it calls, and counts them one by one.
+    """
+    mapped = any(re.fullmatch(r"--?mmap_read(=(true|1|t|y|yes))?", word, re.I) for word in argv)
+    paths = (folder,) if folder else ()
+    common: dict[str, Any] = {"source": NAME, "paths": paths, "unreported": ("own-files",)}
+    read_bytes = sum(counted.get(name, 0) for name in _READ)
+    if read_bytes:
+        yield Claim(kind="read", test=READS, bytes=read_bytes, engine="mmap" if mapped else "", **common)
+    written_bytes = sum(counted.get(name, 0) for name in _WRITTEN)
+    if written_bytes:
+        synced = counted.get("rocksdb.wal.synced", 0)
+        logged = counted.get("rocksdb.wal.bytes", 0) > 0
+        doubts = ("log-not-synced",) if logged and not synced else ()
+        yield Claim(kind="write", test=WRITES, bytes=written_bytes, syncs=synced or None, doubts=doubts, **common)
 
 
 def _claims(text: str, folder: str) -> Iterator[Claim]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
-_TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "verdict", "accountings")
+_TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "database", "verdict", "accountings")
 """Questions whose answers are told on the terminal; the page has all."""
 _SHOWN = ("accountings", "choices")
 """Those that are answered by a table."""

@@ -25,6 +25,7 @@ from ioassay.units import format_size
 _LEFT_OUT = {
     "ramp": "the ramp before its clock started is not in its numbers",
     "layout": "laying out the file is not in its numbers",
+    "own-files": "the database's own files beside its tables, and headers in its log, are not in its numbers",
     "pre-read": "reading the file before its clock started is not in its numbers",
 }
 _WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})

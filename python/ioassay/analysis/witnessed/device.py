@@ -49,6 +49,8 @@ class Pool:
     watched: bool
     """Requests of the block layer were watched."""
     reads_claimed: bool = False
+    log: bool = False
+    """A log among it is not synchronised."""
 
     @property
     def record_bytes(self) -> float:
@@ -192,13 +194,15 @@ def _written(pool: Pool) -> list[Fault]:
 
 
 def _deferred(pool: Pool, own: int, by_anyone: int) -> Fault:
-    told = f"The calls wrote {format_size(pool.bytes)} into the page cache"
+    told = f"The calls wrote {format_size(pool.bytes)}{'' if pool.log else ' into the page cache'}"
     if pool.watched:
         told += f"; the device got {format_size(own)} of it from the command itself"
         if by_anyone > own:
             told += f" and at most {format_size(by_anyone - own)} by write-back"
     reason = "NO-SYNC" if pool.synced is None or not pool.syncs else "SYNC-OUTSIDE"
+    reason = "LOG-NOT-SYNCED" if pool.log else reason
     why = {
+        "LOG-NOT-SYNCED": "its log is not synchronised, and what was deleted before the kernel wrote it is nowhere",
         "NO-SYNC": "no synchronisation is in the claimed interval, so the rate is that of memory",
         "SYNC-OUTSIDE": "it was synchronised after the claimed interval, so the rate is that of memory",
     }
@@ -268,4 +272,5 @@ def pool_of(
         else frozenset(),
         storage=not files or not groups[0].told_apart or any(f.kind in ("regular", "block") for f in files.values()),
         watched="block" in observation.layers or "record" in observation.layers,
+        log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
     )

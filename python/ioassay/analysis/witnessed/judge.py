@@ -21,6 +21,7 @@ from ioassay.analysis.witnessed.outcome import (
     BY_DEVICE,
     CONFIRMED,
     INCOMPLETE,
+    NOT_IO,
     PERTURBED,
     TRUE_CLAIMS,
     UNSUPPORTED,
@@ -49,7 +50,7 @@ def judge(
     probed = effect(twins) if twins is not None else None
     apart = [place for place, claim in enumerate(claims) if _not_io(claim)]
     for place in apart:
-        found[place] = _of_keys(claims[place], observation)
+        found[place] = _of_keys(claims[place], observation, alone=len(apart) == len(claims))
     rest = [place for place in range(len(claims)) if found[place] is None]
     grouped = groups([claims[place] for place in rest], observation)
     pools = _pools(grouped, observation)
@@ -93,13 +94,17 @@ def _not_io(claim: Claim) -> bool:
     return claim.kind == KEYS
 
 
-def _of_keys(claim: Claim, observation: Observation) -> Verdict:
-    """Operations of a database are not I/O; only its times can be impossible."""
+def _of_keys(claim: Claim, observation: Observation, *, alone: bool) -> Verdict:
+    """Operations of a database are not I/O; only its times can be impossible.
+
+    Unless they are `alone`, what the database read and wrote is claimed beside them.
+    """
     faults = [*accounting.impossible(claim, observation)]
     if faults:
         return _verdict(faults[0], claim, faults[0].text, {}, [saw(observation)])
-    text = f"Operations of a database are not I/O, so the kernel cannot confirm their number. {saw(observation)}"
-    return Verdict(UNSUPPORTED, "NOT-IO", text, {"claimed_operations": claim.operations}, claim)
+    text = "Operations of a database are not I/O, so the kernel cannot confirm their number"
+    text += f". {saw(observation)}" if alone else "; what it says that it read and wrote for them is judged beside."
+    return Verdict(UNSUPPORTED, NOT_IO, text, {"claimed_operations": claim.operations}, claim)
 
 
 def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str, bool | None], Pool]:

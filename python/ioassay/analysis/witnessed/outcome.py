@@ -37,6 +37,9 @@ BY_DEVICE = "BY-DEVICE"
 BY_DRIVE = "BY-DRIVE"
 """The reason of a verdict that rests on what the drive itself counted, since the kernel does not see this path."""
 
+NOT_IO = "NOT-IO"
+"""The reason of a verdict on a claim that is about something else, such as keys of a database."""
+
 HELD_UP = "HELD-UP"
 """The reason of a verdict on a claim that is slower than the truth, by as little as losing the processor costs."""
 

@@ -99,12 +99,13 @@ class DbBench:
         except StudyError as error:
             return Parsed(FAILED, str(error))
         try:
-            measured = output.read(printed, wanted.measured)
+            measured = output.read(printed, wanted.measured, wanted.argv())
         except InputError as error:
             measured, unread = output.Measured(), str(error)
         status, reason = verdict.judge(wanted, measured.metrics, outcome, said)
         if status != OK:
-            return Parsed(FAILED, f"{reason}: {unread}" if unread else reason, claims=measured.claims)
+            silent = unread and ": " not in reason  # it left no words of its own
+            return Parsed(FAILED, f"{reason}: {unread}" if silent else reason, claims=measured.claims)
         return Parsed(
             OK,
             metrics=measured.metrics,

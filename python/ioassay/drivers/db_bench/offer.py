@@ -12,6 +12,21 @@ from dataclasses import dataclass, field
 _FLAG = re.compile(r"^ {4}-(?P<name>[A-Za-z]\w*) \((?P<rest>.*?)(?=^ {4}-[A-Za-z]\w* \(|\Z)", re.M | re.S)
 _TYPE = re.compile(r"\)\s+type:\s+(\w+)")
 _BENCHMARK = re.compile(r"^\s*\t(\w+)\s+--? ", re.M)
+UNLISTED = frozenset(
+    (
+        *(
+            "approximatesizerandom",
+            "compress",
+            "fillanddeleteuniquerandom",
+            "fillbatch",
+            "filluniquerandom",
+            "mixgraph",
+        ),
+        *("multireadrandom", "newiteratorwhilewriting", "randomwithverify", "readrandomfast", "readrandomsmall"),
+        *("readtorowcache", "uncompress", "verify", "verifychecksum", "verifyfilechecksums"),
+    )
+)
+"""Benchmarks that db_bench runs and its help does not name (7.8; Benchmark::Run in db_bench_tool.cc)."""
 
 
 @dataclass(frozen=True)

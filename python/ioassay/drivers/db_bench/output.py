@@ -13,13 +13,20 @@ from dataclasses import dataclass, field
 from ioassay.claims import db_bench as claims
 from ioassay.record import Buckets, Claim
 
-_FOUND = re.compile(r"^(?P<name>\w+) *:.*\((?P<found>\d+) of (?P<asked>\d+) found", re.M)
+_FOUND = tuple(
+    re.compile(rf"^(?P<name>\w+) *:.*micros/op.*{words}", re.M)
+    for words in (
+        r"\((?P<found>\d+) of (?P<asked>\d+) found",
+        r"reads:(?P<asked>\d+) .*found:(?P<found>\d+)\)",
+        r"reads (?P<found>\d+) in (?P<asked>\d+) found",
+    )
+)
+"""Of loads that read; of those that write as well; of mixgraph."""
 _HEAD = re.compile(r"^(?P<name>\w[\w-]*) *: .* micros/op", re.M)
 _ROW = re.compile(r"^[(\[] *(?P<low>[\d.]+), +(?P<high>[\d.]+) +\] +(?P<count>\d+) ", re.M)
 _SECTION = "Microseconds per "
 _SPREAD = re.compile(r"^Count: \d+ +Average: (?P<mean>[\d.]+) +StdDev: (?P<stddev>[\d.]+)", re.M)
 _ENDS = re.compile(r"^Min: (?P<min>[\d.]+) +Median: [\d.]+ +Max: (?P<max>[\d.]+)", re.M)
-_TICKER = re.compile(r"^(rocksdb\.[\w.-]+) COUNT : (\d+)$", re.M)
 _TICKERS = {
     "stall_time": ("rocksdb.stall.micros", 1e-6),
     "user_bytes": ("rocksdb.bytes.written", 1.0),
@@ -39,9 +46,9 @@ class Measured:
     claims: Sequence[Claim] = ()
 
 
-def read(text: str, wanted: Sequence[str]) -> Measured:
+def read(text: str, wanted: Sequence[str], argv: Sequence[str] = ()) -> Measured:
     """Metrics of the benchmarks that are `wanted`, claims of all; InputError when there is no line of results."""
-    told = claims.read(text)
+    told = claims.read(text, argv)
     metrics: dict[str, float] = {}
     buckets: list[Buckets] = []
     for name in wanted:
@@ -74,7 +81,8 @@ def _rates(name: str, own: Sequence[Claim]) -> dict[str, float]:
 
 def _found(name: str, text: str) -> dict[str, float]:
     """The share of the keys asked for that the database had."""
-    hits = [(int(hit["found"]), int(hit["asked"])) for hit in _FOUND.finditer(text) if hit["name"] == name]
+    found = (hit for pattern in _FOUND for hit in pattern.finditer(text) if hit["name"] == name)
+    hits = [(int(hit["found"]), int(hit["asked"])) for hit in found]
     asked = sum(number for _, number in hits)
     return {f"{name}.found": sum(number for number, _ in hits) / asked} if asked else {}
 
@@ -114,7 +122,7 @@ def _buckets(name: str, blocks: Sequence[str]) -> list[Buckets]:
 
 def _statistics(text: str) -> dict[str, float]:
     """RocksDB's counters over the whole process, what prepared the database included."""
-    tickers = {name: int(number) for name, number in _TICKER.findall(text)}
+    tickers = claims.tickers(text)
     found = {f"rocksdb.{key}": tickers[name] * factor for key, (name, factor) in _TICKERS.items() if name in tickers}
     user = found.get("rocksdb.user_bytes", 0.0)
     if user > 0:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.db_bench.offer import Offer
+from ioassay.drivers.db_bench.offer import UNLISTED, Offer
 from ioassay.errors import StudyError
 
 LONGEST_S = 24 * 3600.0
@@ -120,8 +120,9 @@ def _benchmarks(params: Mapping[str, Any], key: str, offer: Offer) -> tuple[str,
     for name in names:
         if not _SUFFIX.match(name):
             raise _wrong(key, f"has '{name}'; wanted a name, with repetitions if you like: 'readrandom[X3]'")
-        if offer.benchmarks and plain(name) not in {*offer.benchmarks, *_META, *_NEW_DATABASE}:
-            hint = _nearest(plain(name), offer.benchmarks, "'db_bench --help' lists them")
+        known = {*offer.benchmarks, *UNLISTED, *_META, *_NEW_DATABASE}
+        if offer.benchmarks and plain(name) not in known:
+            hint = _nearest(plain(name), sorted(known), "'db_bench --help' lists most of them")
             raise _wrong(key, f"this db_bench knows no benchmark '{plain(name)}'; {hint}")
     return names
 

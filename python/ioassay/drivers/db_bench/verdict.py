@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from ioassay import units
@@ -40,7 +41,16 @@ def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome, sai
 def suspicions(wanted: Settings, measured: Mapping[str, float], output: str) -> list[Warning_]:
     """db_bench's own warnings, and counts of found keys that are easily misread."""
     found = [Warning_("db_bench-note", text[:_LONGEST_QUOTE], _remedy(text)) for text in claims.warnings(output)]
-    return [*found, *_found_counts(wanted, measured)]
+    return [*found, *_not_compressed(wanted, output), *_found_counts(wanted, measured)]
+
+
+def _not_compressed(wanted: Settings, output: str) -> list[Warning_]:
+    """What it says in its head that it does, where that is not what was asked for."""
+    asked = wanted.flags.get("compression_type", "none")
+    if asked.lower() == "none" or not re.search(r"^Compression: NoCompression$", output, re.M):
+        return []
+    text = f"compression_type is '{asked}', and db_bench says that it did not compress (Compression: NoCompression)"
+    return [Warning_("not-compressed", text, _REMEDIES["compression is not enabled"])]
 
 
 def _remedy(text: str) -> str:
