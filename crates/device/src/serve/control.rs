@@ -10,12 +10,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,12 +33,6 @@ const MOST_CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The thread that serves answers at once, unless it has ended.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-
-/// How often it looks whether it is to end.
-const LOOK_TIME: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -93,7 +87,7 @@ struct WithWays {
 pub struct Control {
     /// What is asked.
     pub questions: Receiver<Asked>,
-    end: Arc<AtomicBool>,
+    end: Arc<OwnedFd>,
     listens: Option<JoinHandle<()>>,
 }
 
@@ -117,7 +111,8 @@ impl Control {
             ask,
             bell: Arc::new(bell),
         };
-        let end = Arc::new(AtomicBool::new(false));
+        let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC);
+        let end = Arc::new(end.map_err(|error| failed(error.into()))?);
         let ends = Arc::clone(&end);
         let listens = thread::Builder::new()
             .name("ioassay-control".into())
@@ -133,18 +128,24 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
+        let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes()); // at zero it takes one
         if let Some(listens) = self.listens.take() {
             let _ = listens.join(); // the socket is gone then, whatever the thread says
         }
     }
 }
 
-fn listen(listener: &Listener, asker: &Asker, end: &AtomicBool) {
+fn listen(listener: &Listener, asker: &Asker, end: &OwnedFd) {
     let clients = Arc::new(AtomicUsize::new(0));
-    while !end.load(Ordering::Relaxed) {
-        let mut waits = [PollFd::new(listener, PollFlags::IN)];
-        let _ = rustix::event::poll(&mut waits, Some(&LOOK_TIME)); // a signal makes it look, too
+    loop {
+        let mut waits = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(end, PollFlags::IN),
+        ];
+        let _ = rustix::event::poll(&mut waits, None); // a signal makes it look, too
+        if !waits[1].revents().is_empty() {
+            return;
+        }
         if let Ok(Some(Stream::Unix(client))) = listener.accept() {
             take(client, asker, &clients);
         }
