@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from ioassay import units
 
 PAGE_BYTES = 4096
 PATIENCE_S = 60.0
+WARM_S = 0.2
 LOAD = Path(__file__).parent.parent / "target/release/examples/load"
 FIO = ("fio", "--name=load", f"--bs={PAGE_BYTES}", "--norandommap", "--time_based", "--thread", "--direct=1",
-       "--lat_percentiles=1", "--output-format=json")  # fmt: skip
+       "--lat_percentiles=1", f"--ramp_time={WARM_S * 1000:.0f}ms", "--output-format=json")  # fmt: skip
 AUTOGROUP = Path("/proc/self/autogroup")
 
 
@@ -38,6 +39,8 @@ class Way:
     """nbd:… or nvme-tcp:… as the client wants it, or a file or device."""
     peer: str = ""
     """What it is compared with."""
+    needs_kernel_threads: bool = False
+    """Which find no processor beside a drive and a load of the highest priority: they are as all others meanwhile."""
 
     @property
     def is_socket(self) -> bool:
@@ -100,13 +103,29 @@ def first_in_line() -> Iterator[None]:
 
 
 @contextmanager
+def as_all_others() -> Iterator[None]:
+    """What `first_in_line` did to the session does not hold meanwhile."""
+    group = AUTOGROUP.read_text().split()[-1] if AUTOGROUP.exists() else ""
+    try:
+        if group:
+            AUTOGROUP.write_text("0")
+        yield
+    finally:
+        if group:
+            AUTOGROUP.write_text(group)
+
+
+@contextmanager
 def drive(folder: Path, size: str, *options: str) -> Iterator[Drive]:
     """A drive with all transports, served by a process of its own."""
     tcp = [f"127.0.0.1:{port}" for port in free_ports(2)]
     ways = f"nbd:unix:{folder / 'nbd'},nbd:tcp:{tcp[0]},nvme-tcp:{tcp[1]},fuse:{folder / 'drive'}"
     argv = [sys.executable, "-m", "ioassay", "device", "serve", "--json", "--size", size, "--transport", ways]
     with ended(subprocess.Popen([*argv, *options], stdout=subprocess.PIPE, text=True, process_group=0)) as process:
-        yield Drive(process, json.loads(first_line(process)))
+        line = first_line(process)
+        if not line.startswith('{"'):
+            raise SystemExit("the drive does not serve")  # it has said why
+        yield Drive(process, json.loads(line))
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
@@ -168,11 +187,11 @@ def tmpfs_file(size: str) -> Iterator[Path]:
 
 
 @contextmanager
-def loop(name: str, file: Path, peer: str = "") -> Iterator[Way]:
+def loop(name: str, file: Path, peer: str = "", *, needs_kernel_threads: bool = False) -> Iterator[Way]:
     argv = ["losetup", "--find", "--show", "--direct-io=on", str(file)]
     device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
     try:
-        yield Way(name, device, peer)
+        yield Way(name, device, peer, needs_kernel_threads)
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
 
@@ -203,8 +222,12 @@ def argv_of(way: Way, depth: int, direction: str, seconds: float, *, sleeps: boo
 
 
 def run(way: Way, depth: int, direction: str, seconds: float, *, sleeps: bool = False) -> Run:
+    """What it did once client and server have a processor each: a server that slept may begin on the client's."""
     argv = argv_of(way, depth, direction, seconds, sleeps=sleeps)
-    return outcome(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout, direction)
+    with as_all_others() if way.needs_kernel_threads else nullcontext():
+        if way.is_socket:
+            subprocess.run(argv_of(way, depth, direction, WARM_S, sleeps=sleeps), check=True, stdout=subprocess.DEVNULL)
+        return outcome(subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout, direction)
 
 
 def fio_nbd(uri: str, seconds: float) -> Run:
