@@ -55,7 +55,8 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("something")
     for words, said in [
         ((), "no --transport given"),
-        (("--transport", "nbd:unix:a"), "size"),
+        (("--transport", "nbd:unix:a"), "no --size given; wanted one, such as 1GiB, or --file"),
+        (("--transport", "nvme-tcp:127.0.0.1:0,nqn=foo", "--size", "1MiB"), 'nqn is "foo", wanted nqn.YEAR-MONTH'),
         (("--transport", "smb:a", "--size", "1MiB"), "transport is 'smb:a'"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--model", "fast"), "model is fast"),
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--policy", "mru"), "mru"),
@@ -64,7 +65,7 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
         (("--transport", "nbd:unix:a", "--size", "1MiB", "--set", "read_us=fast"), "read_us is 'fast'"),
         (("--transport", "nbd:unix:taken", "--size", "1MiB"), "taken"),
         (("--transport", "nbd:tcp:8.8.8.8:1", "--size", "1MiB"), "8.8.8.8"),
-        (("--transport", "nbd:unix:a", "--file", "none/b", "--size", "1MiB"), "none/b"),
+        (("--transport", "nbd:unix:a", "--file", "none/b", "--size", "1MiB"), "none is no folder; make it"),
         (("--transport", "nbd:unix:a", "--size", "99999999999999999999"), "wanted less than 8 EiB"),
         (("--transport", "nbd:unix:", "--size", "1MiB"), "transport is 'nbd:unix:', wanted nbd:unix:PATH"),
         (("--transport", "nbd:tcp:0.0.0.0:1", "--size", "1MiB"), "wanted a loopback address, such as 127.0.0.1:1"),
