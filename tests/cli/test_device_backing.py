@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -108,6 +109,24 @@ def test_what_was_flushed_is_there_after_kills(tmp_path: Path, name: str) -> Non
     with served(tmp_path, *words, *DRIVES[name]), Client(tmp_path / "a") as client:
         assert client.size_bytes == SIZE_BYTES
         known.settle(client)
+
+
+@pytest.mark.parametrize("name", DRIVES)
+def test_an_image_that_others_copied_and_flushed_is_there_after_a_kill(tmp_path: Path, name: str) -> None:
+    if shutil.which("nbdcopy") is None:
+        pytest.skip("needs nbdcopy (package libnbd-bin)")
+    (tmp_path / "image").write_bytes(os.urandom(SIZE_BYTES))
+    with served(tmp_path, *NEW, *DRIVES[name]) as drive:
+        nbdcopy("--connections=4", "--flush", tmp_path / "image", drive.told["nbd"])
+        assert drive.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    with served(tmp_path, *KEPT, *DRIVES[name]) as drive:
+        nbdcopy("--connections=4", drive.told["nbd"], tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "image").read_bytes()
+
+
+def nbdcopy(*words: object) -> None:
+    done = subprocess.run(["nbdcopy", *map(str, words)], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
 
 
 def write(client: Client, known: Known, chance: random.Random) -> None:

@@ -38,7 +38,7 @@ pub struct Summary {
     pub lost: Option<String>,
 }
 
-/// Serves a drive until SIGTERM, SIGINT, or a request to stop; `ready` is called once, when clients
+/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when clients
 /// can connect.
 ///
 /// # Errors
