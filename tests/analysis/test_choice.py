@@ -75,7 +75,7 @@ def test_scatter_hides_differences_and_that_is_said(lab: Any) -> None:
     one = the(lab, made, scatter=0.9)
     assert not any(place.told for place in one.places)
     (found,) = choices.together(lab.records(measured(lab, made, scatter=0.9)), ())
-    assert found.statement.startswith("In none of 4 conditions one case is ahead of all others beyond noise.")
+    assert found.statement.startswith("In none of 4 conditions is one case ahead of all others beyond noise.")
 
 
 def test_true_ties_are_torn_apart_no_more_often_than_the_risk(lab: Any) -> None:

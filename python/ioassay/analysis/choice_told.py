@@ -92,7 +92,7 @@ def where(one: Choice) -> list[str]:
         if standing.told:
             winners.setdefault(standing.best, []).append(wording.levels(standing.where))
     if not winners:
-        return [f"In none of the {len(one.places)} conditions alone one case is ahead of all others beyond noise."]
+        return [f"In none of the {len(one.places)} conditions alone is one case ahead of all others beyond noise."]
     said = [
         f"{best} in {len(places)} of {len(one.places)} conditions ({wording.listed(places, _MOST)})"
         for best, places in winners.items()

@@ -92,8 +92,9 @@ def _statement(studies: Sequence[dict[str, Any]], known: claims.Paths | None) ->
     told = [place for place in places if place["told"]]
     winners = {place["best"]: sum(one["best"] == place["best"] for one in told) for place in told}
     ahead = wording.listed([f"{best} in {number}" for best, number in sorted(winners.items(), key=lambda p: -p[1])], 9)
-    number = f"{len(told)} of" if told else "none of"
-    said = f"In {number} {wording.count(len(places), 'condition')} one case is ahead of all others beyond noise"
-    said += f": {ahead}." if told else "."
+    conditions = wording.count(len(places), "condition")
+    said = f"In {len(told)} of {conditions} one case is ahead of all others beyond noise: {ahead}."
+    if not told:
+        said = f"In none of {conditions} is one case ahead of all others beyond noise."
     beside = f" Published rows are from {known.source}: {' '.join(known.reading)}" if known else ""
     return f"{said}{beside}"
