@@ -15,7 +15,7 @@ _SLOW_BYTES_PER_S = 1e6
 """A hard disk with small random requests."""
 _FIO_ITSELF_S = 0.25
 _MARGIN_S = 60.0
-SERVED_S = 0.6
+SERVED_S = 0.3
 """A virtual drive is started for each trial, and ended."""
 NONE = Estimate(0.0, 0)
 """Of a trial that is skipped before anything is started."""
