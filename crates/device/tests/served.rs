@@ -291,7 +291,7 @@ fn many_large_trims_at_once_are_no_longer_work_than_one() {
     };
     assert_eq!(
         zeroes(&bench) as u64,
-        16 * MIB / 512,
+        4 * MIB / 512,
         "others have their turn"
     );
     assert_eq!(bench.settle().len(), 4);

@@ -9,9 +9,9 @@ use ioassay_block::Kind;
 use super::Served;
 use crate::command::Status;
 
-/// Bytes that are trimmed in one turn, however many trims there are: a few milliseconds of work at
-/// worst.
-const TURN_BYTES: u64 = 16 << 20;
+/// Bytes that are trimmed in one turn, however many trims there are: about a millisecond of work at
+/// worst, by which other answers may be late.
+const TURN_BYTES: u64 = 4 << 20;
 
 /// What a trim counts for at least: small ones take their time, too.
 const LEAST_BYTES: u64 = 64 << 10;
