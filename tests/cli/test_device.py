@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,21 @@ def test_a_user_without_rights_is_told_what_he_needs() -> None:
 
 
 # Watching
+
+
+def test_all_that_a_drive_tells_is_in_its_document(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[2] / "docs/virtual-drive.md").read_text()
+    words = ("--size", "1MiB", "--transport", "nbd:unix:a,nvme-tcp:127.0.0.1:0", "--policy", "lru", "--no-calibrate")
+    with served(tmp_path, *words) as drive:
+        counted = drive.ask("stats")
+        assert {key for told in (drive.told, counted) for key in keys(told) if f"`{key}`" not in document} == set()
+
+
+def keys(told: Any) -> Iterator[str]:
+    """Those of a JSON value, at any depth."""
+    for one in told.values() if isinstance(told, dict) else told if isinstance(told, list) else ():
+        yield from keys(one)
+    yield from told if isinstance(told, dict) else ()
 
 
 def test_top_ends_with_its_drive(tmp_path: Path) -> None:
