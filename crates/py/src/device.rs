@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use crate::errors::CoreError;
 
-/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once with what it is
-/// then. Returns what it counted.
+/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once with
+/// what it is then. Returns what it counted.
 #[pyfunction]
 pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String> {
     let (py, ready) = (ready.py(), ready.clone().unbind());

@@ -38,8 +38,8 @@ pub struct Summary {
     pub lost: Option<String>,
 }
 
-/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when clients
-/// can connect.
+/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when
+/// clients can connect.
 ///
 /// # Errors
 /// [`Error`]: what cannot be of the options, and what of the system fails.
