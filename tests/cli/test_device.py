@@ -286,12 +286,13 @@ def test_a_row_tells_of_its_interval_alone() -> None:
         one = {"commands": 0, "bytes": 0, "latency_ns": {"buckets": []}}
         read = {"commands": reads, "bytes": 4096 * reads, "latency_ns": {"buckets": late}}
         told = {"served_s": served_s, "counted_s": served_s, "reads": read, "writes": one, "late_ns": {"buckets": late}}
-        return {**told, "depth_now": 3, "buffer": {"held_pages": 12_345}, **more}
+        return {**told, "depth_now": 3, "buffer": {"held_pages": 12_345, "capacity_pages": 20_000}, **more}
 
     first, second = seen(1, 100, [[50_000, 100]]), seen(3, 102, [[50_000, 100], [900_000, 2]])
     gaps = {4: "900 µs", 5: "-", 6: "3", 7: "12.3 k", 8: "900 µs"}
     assert device_top.row(first, second) == ["1", "0", "4.1 kB/s", "0 B/s", *gaps.values()]
     assert device_top.row(second, seen(5, 102, second["late_ns"]["buckets"]))[4] == "-"
+    assert device_top.row(first, seen(5, 102, [], buffer={"held_pages": 0, "capacity_pages": 0}))[7] == "-"
     anew = seen(9, 4, [[10_000, 4]], counted_s=2)
     assert device_top.row(second, anew)[:5] == ["2", "0", "8.19 kB/s", "0 B/s", "10 µs"], "counting began anew"
 
@@ -303,3 +304,10 @@ def test_a_drive_that_was_stopped_has_written_everything(tmp_path: Path) -> None
         assert not Path(drive.told["stats"]).exists()
         with served(tmp_path, *words) as again:
             assert again.told["size_bytes"] == 64 << 20
+
+
+def test_a_drive_without_buffer_is_not_said_to_have_one(tmp_path: Path) -> None:
+    for policy, has_one in (("none", False), ("lru", True)):
+        words = ("--size", "1MiB", "--transport", "nbd:unix:a", "--no-calibrate", "--policy", policy)
+        with served(tmp_path, *words) as drive:
+            assert ("buffer" in typed(tmp_path, "stats", drive.told["stats"]).stdout.split()) == has_one

@@ -54,7 +54,7 @@ def statistics(found: Mapping[str, Any]) -> None:
         )
     console.table(["", "commands", "bytes", "errors", "mean", "p50", "p99", "max"], rows)
     console.line()
-    if buffer := found.get("buffer"):
+    if (buffer := found.get("buffer")) and buffer["capacity_pages"]:
         console.line(
             f"buffer    {buffer['held_pages']} of {buffer['capacity_pages']} pages held; found in it: "
             f"{_share(buffer['write_hits'], buffer['written_pages'])} of written, "

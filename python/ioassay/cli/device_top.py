@@ -67,7 +67,7 @@ def row(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         quantile(lambda found: found["reads"]["latency_ns"], 0.5),
         quantile(lambda found: found["writes"]["latency_ns"], 0.5),
         str(now["depth_now"]),
-        units.format_count(buffer["held_pages"]) if buffer else "-",
+        units.format_count(buffer["held_pages"]) if buffer and buffer["capacity_pages"] else "-",
         quantile(lambda found: found["late_ns"], 0.99),
     ]
 
