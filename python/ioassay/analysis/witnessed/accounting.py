@@ -242,7 +242,7 @@ def _loose(
 
 def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> bool:
     """Whether several processes, each with its clock, explain that their calls took longer than the longest of them."""
-    most_s = seconds * (1 + tolerance.of("several_clocks_share"))
+    most_s = seconds + min(tolerance.of("several_clocks_s"), seconds)
     return "several-clocks" in claim.doubts and seconds + allowed < seen_s <= most_s
 
 
