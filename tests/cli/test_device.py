@@ -265,6 +265,17 @@ def test_top_ends_with_its_drive(tmp_path: Path) -> None:
             assert (top.returncode, shown.splitlines()[-1], said) == (0, "the drive has ended", "")
 
 
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("-n", "1000"), 130)])
+def test_top_ends_by_ctrl_c_unless_rows_are_missing(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    with served(tmp_path, "--size", "1MiB", "--transport", "nbd:unix:a", "--no-calibrate") as drive:
+        argv = [*COMMAND, "top", drive.told["stats"], "--interval", "0.1", *words]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as top:
+            assert top.stdout is not None and "r/s" in top.stdout.readline()
+            top.send_signal(signal.SIGINT)
+            _, said = top.communicate(timeout=PATIENCE_S)
+            assert (top.returncode, said) == (code, "ioassay: interrupted\n" if code else "")
+
+
 def test_top_has_a_row_for_each_interval(tmp_path: Path) -> None:
     with served(tmp_path, "--size", "1MiB", "--transport", "nbd:unix:a", "--no-calibrate") as drive:
         done = typed(tmp_path, "top", drive.told["stats"], "-n", "2", "--interval", "0.1")

@@ -26,6 +26,14 @@ def follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int, 
 
     `look` gives the drive's statistics; rows need them with buckets.
     """
+    try:
+        _follow(look, interval_s, rows, as_json=as_json)
+    except KeyboardInterrupt:
+        if rows:  # without a count that is its end, and no interruption
+            raise
+
+
+def _follow(look: Callable[[], Mapping[str, Any]], interval_s: float, rows: int, *, as_json: bool) -> None:
     before, number = look(), 0
     while not rows or number < rows:
         time.sleep(interval_s)
