@@ -170,6 +170,9 @@ def test_many_responses_without_a_best_are_counted(lab: Any) -> None:
     rows = lab.run(made, lambda *_: {name: 1e4 * rng.lognormal(0, 0.2) for name in ("total.iops", *names)}, 3)
     (found,) = conclude.analyse(lab.records(rows), made)
     assert "no best case can be told for the other " in found.statistics["summary"][1]
+    told = study(lab, responses=["total.iops", "read.lat.mean"])
+    (said,) = conclude.analyse(lab.records(measured(lab, told)), told)
+    assert said.statistics["summary"][1] == "Likewise on average: nbd has the lowest mean read total latency."
 
 
 def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:

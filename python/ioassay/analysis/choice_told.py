@@ -104,9 +104,7 @@ def where(one: Choice) -> list[str]:
 
 def in_brief(others: Sequence[Choice]) -> str:
     """What is best on average of several responses: those of one answer together, those without one at the end."""
-    told = [
-        f"{_best_word(one)} {wording.inside(one.response)} has {best}" for one in others if (best := _few_best(one))
-    ]
+    told = [f"{best} {_best_word(one)} {wording.inside(one.response)}" for one in others if (best := _few_best(one))]
     untold = [wording.inside(one.response) for one in others if not _few_best(one)]
     few = wording.listed(untold, _MOST) if len(untold) <= _FEW else f"the other {len(untold)} responses"
     none = f"no best case can be told for {few}" if untold else ""
@@ -114,7 +112,7 @@ def in_brief(others: Sequence[Choice]) -> str:
 
 
 def _best_word(one: Choice) -> str:
-    return "the lowest" if one.lower else "the highest"
+    return f"{'have' if one.average.near else 'has'} the {'lowest' if one.lower else 'highest'}"
 
 
 def _few_best(one: Choice) -> str:
