@@ -326,6 +326,41 @@ def test_a_module_that_is_refused_says_why_and_nothing_is_unloaded(machine: Mach
     assert machine.programs() == ["insmod"]
 
 
+def test_what_the_module_says_in_the_log_is_told_where_it_is_refused(machine: Machine) -> None:
+    machine.refuses["insmod"] = "insmod: ERROR: could not insert module nvmev.ko: Operation not permitted"
+    machine.log.append("[    3.0] NVMeVirt: of an earlier time")
+
+    def refusing(argv: Sequence[str]) -> Captured:
+        if argv[0] == "insmod":
+            machine.log.append("[   12.0] NVMeVirt: [mem 0x40000000-0x5fffffff] is usable, not reseved region")
+        return machine.capture(argv)
+
+    made = machine.target()
+    made._capture = refusing
+    said = r"memory is not reserved; it says: \[mem 0x40000000-0x5fffffff\] is usable, not reseved region$"
+    with pytest.raises(ToolError, match=said), made.load(TRIAL):
+        pass
+    assert machine.programs() == ["insmod"]
+
+
+def test_no_drive_at_all_is_an_error_with_what_the_module_said(machine: Machine) -> None:
+    machine.says = ("[   12.0] NVMeVirt: Version 1.10", "[   12.1] NVMeVirt: Failed to allocate a namespace")
+    said = "made no drive within .*; it says: Version 1.10 / Failed to allocate a namespace"
+    with pytest.raises(ToolError, match=said), machine.target().load(TRIAL):
+        pass
+    assert machine.programs() == ["insmod", "rmmod"]
+
+
+def test_the_boot_line_to_add_is_told_as_grub_wants_it(machine: Machine) -> None:
+    machine.write("proc/cmdline", "ro quiet")
+    with pytest.raises(StudyError) as found:
+        machine.target().inspect(WRITE)
+    assert str(found.value).endswith(
+        r"wanted memmap=512M$1G at boot; add it to the kernel's command line (in GRUB_CMDLINE_LINUX, where $ is "
+        r"written \\\$), and boot again"
+    )
+
+
 @pytest.mark.root
 def test_a_module_that_the_kernel_keeps_ends_the_run(machine: Machine, loop_device: Callable) -> None:
     machine.disk = loop_device(4 * MIB)
