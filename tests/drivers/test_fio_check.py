@@ -11,7 +11,8 @@ from ioassay.roles import NOTHING, READ, WRITE
 
 FILE = {"kind": "file", "path": "testfile", "size": "1GiB"}
 OPTIONS = """rw bs ioengine direct buffered iodepth numjobs size runtime time_based rwmixread rwmixwrite
-bssplit size offset randseed gtod_reduce exec_prerun group_reporting norandommap io_submit_mode loops ioscheduler"""
+bssplit size offset randseed gtod_reduce exec_prerun group_reporting norandommap io_submit_mode loops ioscheduler
+verify verify_backlog"""
 PROBES = {
     "engines": "Available IO engines:\n\tpsync\n\tlibaio\n\tmmap\n\tnull\n\tio_uring\n",
     "options": "\n".join(f"{name:24}: what it does" for name in OPTIONS.split()),
@@ -81,6 +82,7 @@ def test_the_impossible_is_refused_under_its_key(params: dict[str, Any], key: st
         ({"rw": "rw", "rwmixread": 50, "rwmixwrite": 50}, "mix-given-twice"),
         ({"randseed": 5}, "fixed-seed"),
         ({"gtod_reduce": 1}, "no-latency"),
+        ({"rw": "randwrite", "verify": "crc32c", "verify_backlog": 64}, "verify-rates"),
         ({"exec_prerun": "true"}, "runs-commands"),
         ({"ioscheduler": "none"}, "changes-host"),
         ({"group_reporting": True}, "group-reporting-ignored"),

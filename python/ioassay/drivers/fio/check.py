@@ -155,6 +155,13 @@ def _repeats(job: Section, target: Target) -> Iterator[Warning_]:
         yield Warning_("no-latency", "gtod_reduce leaves out all latencies", "remove gtod_reduce to have latencies")
 
 
+def _verify(job: Section, target: Target) -> Iterator[Warning_]:
+    """fio 3.33 takes the time of reading back only after the last write: 8 MiB were seen in 2 ms."""
+    if "verify" in job.options and job.number("verify_backlog", 0) > 0 and "read" not in job.directions:
+        text = "with verify_backlog fio counts what it reads back but hardly its time, so that read.bw and read.iops "
+        yield Warning_("verify-rates", f"{text}mean nothing", "leave verify_backlog out where reading is of interest")
+
+
 def _host(job: Section, target: Target) -> Iterator[Warning_]:
     commands = [name for name in ("exec_prerun", "exec_postrun") if name in job.options]
     if job.engine == "exec":
@@ -178,5 +185,6 @@ _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (
     _caches,
     _mixes,
     _repeats,
+    _verify,
     _host,
 )
