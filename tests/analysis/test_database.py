@@ -88,6 +88,12 @@ def test_a_pass_that_was_slow_as_a_whole_hides_no_difference(lab: Any) -> None:
     assert all(other["p"] > 0.1 for other in others)
 
 
+def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
+    study = {**asked(lab), "factors": {"compression_type": ["none", "snappy"], "target.policy": ["none"]}}
+    told = found(lab, study)[0]
+    assert [row[0] for row in told.tables[0].rows] == ["compression_type=none", "compression_type=snappy"]
+
+
 def test_without_repetitions_nothing_is_said_of_changes(lab: Any) -> None:
     study = asked(lab)
     told = database.analyse(lab.records(lab.run(study, measured, 1)), study)

@@ -23,12 +23,12 @@ _USER, _DRIVE, _FLASH = "rocksdb.user_bytes", "drive.write.bytes", "drive.flash.
 _AMPLIFIED = "rocksdb.write_amplification"
 _DOWN = {
     "written by users": _USER,
-    "to the log": "rocksdb.wal_bytes",
+    "to its log": "rocksdb.wal_bytes",
     "by flushes": "rocksdb.flush_bytes",
     "by compactions": "rocksdb.compaction_write_bytes",
+    "to the drive": _DRIVE,
+    "to its flash": _FLASH,
     "RocksDB's amplification": _AMPLIFIED,
-    "written to the drive": _DRIVE,
-    "written to its flash": _FLASH,
     "the drive's amplification": "drive.write_amplification",
     "read from the drive": "drive.read.bytes",
     "writes held up (s)": "rocksdb.stall_time",
@@ -48,11 +48,11 @@ def analyse(records: RecordSet, study: asked.Study) -> list[Finding]:
 
 
 def _points(records: RecordSet, study: asked.Study) -> dict[str, dict[str, float]]:
-    """Each point in words with the means of its metrics over the repetitions."""
+    """Each point, by what varies, with the means of its metrics over the repetitions."""
     import polars as pl
 
     trials = asked.trials_of(records, study).filter(pl.col("status") == OK)
-    factors = [name for name in asked.factors(study) if name in trials.columns]
+    factors = [name for name, levels in asked.factors(study).items() if len(levels) > 1 and name in trials.columns]
     groups: Mapping[tuple[Any, ...], pl.DataFrame] = (
         trials.partition_by(factors, as_dict=True, maintain_order=True) if factors else {(): trials}
     )

@@ -29,6 +29,7 @@ _QUESTIONS = {
     "regression": "Does it follow a line? Regressions",
     "latency": "How long do requests take? Latency distributions",
     "drive": "What did the drive itself count?",
+    "database": "What do the loads come to, and what of them reached the drive?",
     "accountings": "Which accounting is right? Claims and the kernel's calls",
 }
 _FEW_CONDITIONS = 12
