@@ -81,9 +81,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.2
-    build()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    build()
     print(f"load of the machine at the beginning {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors", flush=True)
     with first_in_line(), tempfile.TemporaryDirectory(prefix="device-") as folder:
         for name, part in (("speed", speed), ("time", precision), ("cpu", processor), ("memory", memory)):
