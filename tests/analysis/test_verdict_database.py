@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ioassay.analysis.witnessed.judge import judge
-from ioassay.observation import Calls, Observation, Requests
+from ioassay.observation import Calls, File, Observation, Requests, Session
 from ioassay.record import Claim
 
 SECOND, MIB = 10**9, 2**20
@@ -60,3 +60,22 @@ def test_a_database_that_says_more_than_it_did_is_contradicted() -> None:
 def test_a_log_that_is_synchronised_is_on_the_device() -> None:
     _, _, written = judge(database_claims(doubts=(), syncs=100), database_run())
     assert written.category == "CONFIRMED"
+
+
+def test_the_files_in_a_database_are_meant_though_its_folder_was_opened_too() -> None:
+    sides = {"read": calls(15_000, 60 * MIB, SECOND, 2.0), "write": calls(200_000, 63 * MIB, SECOND, 2.0)}
+    seen = database_run(
+        layers=("counters", "block", "uring", "aio", "syscalls"),
+        files=[
+            File(0, "7:0", 2, "/data/db", "directory", "ext4"),
+            File(1, "7:0", 9, "/data/db/4.sst", "regular", "ext4"),
+        ],
+        sessions=[
+            Session(0, SECOND, 2 * SECOND, ["read"], sync=Calls(3, 3)),
+            Session(1, SECOND, 3 * SECOND, ["read", "write"], **sides),
+        ],
+    )
+    made = [replace(claim, paths=("/data/db",)) for claim in database_claims()]
+    _, read, written = judge(made, seen)
+    assert read.numbers["seen_bytes"] == 60 * MIB and read.category == "CONFIRMED"
+    assert written.numbers["seen_bytes"] == 63 * MIB and written.category.startswith("CONFIRMED")

@@ -104,6 +104,7 @@ class _Index:
         for path in paths:
             last = posixpath.basename(posixpath.normpath(path))
             here = [file for file in self._by_last.get(last, ()) if _is(path, file.path)]
+            here = [file for file in here if file.kind != "directory"]  # synchronised, and its files are meant
             here = here or [file for file in self.files.values() if _lies_in(path, file.path)]
             found.update({file.id: file for file in here})
             if not here:
