@@ -106,7 +106,9 @@ wait_for /dev/nvme1n1
 zero /dev/nvme1n1
 idle_s=$(($(cut -d. -f1 /proc/uptime) - idle_from))
 [ $idle_s -gt 8 ] || sleep $((8 - idle_s))
-echo "GUEST: interrupted $(dmesg | grep -c 'nvme.*\\(keep-alive\\|error\\|econnect\\|timeout\\)')"
+dmesg | grep 'nvme.*\\(keep-alive\\|error\\|econnect\\|timeout\\)' | grep -v 'timeout set' >/tmp/trouble || true
+cat /tmp/trouble
+echo "GUEST: interrupted $(wc -l </tmp/trouble)"
 of_queue nvme0n1
 use /dev/nvme0n1
 zero /dev/nvme0n1
