@@ -54,7 +54,6 @@ fn identify_describes_the_controller_and_its_namespace() {
         (8, 1, 7)
     );
     assert_eq!(controller[1792..1796], 516u32.to_le_bytes());
-    assert_eq!(controller[88..92], 60_000_000_u32.to_le_bytes());
     let namespace = scene.identify(0, 1).unwrap();
     assert_eq!(namespace[..8], 8192u64.to_le_bytes());
     assert_eq!((namespace[130], namespace[33], namespace[99]), (9, 9, 0));

@@ -17,10 +17,6 @@ pub const IDENTIFY_BYTES: usize = 4096;
 /// The critical temperature of the controller, in kelvin: 85 °C.
 const CRITICAL_KELVIN: u16 = 358;
 
-/// How long a shutdown may take: what the buffer has goes to flash, and the disk of a backing file
-/// syncs it. Linux waits for 60 s at most.
-const SHUTDOWN_US: u32 = 60_000_000;
-
 /// What is to be identified.
 mod what {
     pub const NAMESPACE: u8 = 0x00;
@@ -143,7 +139,6 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, facts: &F
 /// The fields of a controller that does I/O.
 fn describe_io(page: &mut [u8], facts: &Facts) {
     let mut set = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
-    set(88, &SHUTDOWN_US.to_le_bytes());
     set(92, &(1u32 << 8).to_le_bytes()); // tells of changed namespaces
     set(258, &[3]); // Aborts at a time, less one
     set(260, &[0b11]); // one slot for firmware, read-only
