@@ -151,6 +151,12 @@ impl Drop for Listener {
     }
 }
 
+/// Answers that a Unix socket takes before the client reads any, as far as the system allows. With
+/// Linux's usual 208 KiB one of four loads of 32 reads of 4 KiB stayed at a fifth of its rate: most
+/// likely since a full socket has room again only when three quarters are read (`unix_writable`,
+/// net/unix/af_unix.c).
+const UNIX_SEND_BYTES: usize = 1 << 20;
+
 /// One client's socket.
 #[derive(Debug)]
 pub enum Stream {
@@ -163,7 +169,10 @@ pub enum Stream {
 impl Stream {
     fn prepare(&self) -> io::Result<()> {
         match self {
-            Stream::Unix(stream) => stream.set_nonblocking(true),
+            Stream::Unix(stream) => {
+                rustix::net::sockopt::set_socket_send_buffer_size(stream, UNIX_SEND_BYTES)?;
+                stream.set_nonblocking(true)
+            }
             Stream::Tcp(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)
