@@ -154,7 +154,7 @@ impl Drop for Listener {
 /// Answers that a Unix socket takes before the client reads any, as far as the system allows. With
 /// Linux's usual 208 KiB one of four loads of 32 reads of 4 KiB stayed at a fifth of its rate: most
 /// likely since a full socket has room again only when three quarters are read (`unix_writable`,
-/// net/unix/af_unix.c).
+/// `net/unix/af_unix.c`).
 const UNIX_SEND_BYTES: usize = 1 << 20;
 
 /// One client's socket.
