@@ -92,6 +92,8 @@ class Counted:
 
     document: Mapping[str, Any]
     metrics: Mapping[str, float]
+    past_cache: bool = False
+    """Its file is answered without the page cache, however a tool opens it."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,10 @@ def _with_counts(parsed: Parsed, counted: Counted | None, raw: Path) -> Parsed:
     if counted is None:
         return parsed
     (raw / COUNTED).write_text(json.dumps(counted.document, indent=1))
-    return dataclasses.replace(parsed, metrics={**parsed.metrics, **counted.metrics})
+    claims = parsed.claims
+    if counted.past_cache:
+        claims = [dataclasses.replace(claim, direct=True) for claim in claims]
+    return dataclasses.replace(parsed, metrics={**parsed.metrics, **counted.metrics}, claims=claims)
 
 
 def _settle(trial: Trial) -> list[Warning_]:

@@ -117,6 +117,16 @@ def test_the_variants_of_io_uring_are_factors(tmp_path: Path) -> None:
     assert any("EOPNOTSUPP" in reason for reason in reasons)
 
 
+@pytest.mark.bpf
+def test_what_a_buffered_job_moves_on_the_drives_file_is_not_taken_for_the_page_caches(tmp_path: Path) -> None:
+    words = ("run", "--output", "run", "--json", "--set", "watch.witness=block", "--set", "params.direct=0")
+    told = json.loads(typed(tmp_path, "[factors]\nrw = ['randread', 'randwrite']\n", *words).stdout)
+    [counted] = [
+        finding["statistics"]["categories"] for finding in told["findings"] if "categories" in finding["statistics"]
+    ]
+    assert counted == {"CONFIRMED": 2}
+
+
 @pytest.mark.parametrize("content", ["no library", ""])
 def test_a_plugin_that_fio_cannot_load_is_a_failure_that_says_so(tmp_path: Path, content: str) -> None:
     (tmp_path / "spdk_bdev").write_text(content)

@@ -139,7 +139,7 @@ class VirtualTarget:
                 read_only=False,
                 new_file=_maker(point, Path(told["stats"])) if point else None,
                 addresses={name: told[name] for name in ("nbd", "nvme_tcp", "nqn") if name in told},
-                counted=lambda: _counted(server, told),
+                counted=lambda: _counted(server, told, past_cache=self._settings.form == "file"),
             )
 
     def _mounted(self, device: Path, folder: Path) -> AbstractContextManager[Path]:
@@ -231,13 +231,13 @@ def _stop(socket: Path) -> None:
         return  # it has ended by itself; what it counted was asked before
 
 
-def _counted(server: Partner, told: Mapping[str, Any]) -> Counted:
+def _counted(server: Partner, told: Mapping[str, Any], *, past_cache: bool) -> Counted:
     """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked."""
     try:
         found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
     except InputError as error:
         raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
-    return Counted({"drive": dict(told), "counted": found}, numbers.metrics(found, told.get("page_bytes")))
+    return Counted({"drive": dict(told), "counted": found}, numbers.metrics(found, told.get("page_bytes")), past_cache)
 
 
 def _how(server: Partner) -> str:
