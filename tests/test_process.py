@@ -211,6 +211,14 @@ def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path)
     assert [pid for pid in living.everyone() if tagged in living.environment(pid)] == []
 
 
+def test_a_chain_that_is_never_caught_by_number_is_ended_by_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_end_child", lambda pid: False)
+    run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={process.TRIAL_VARIABLE: "chain"})
+    assert living.children() == []
+
+
 def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
     seen = "import signal as s; print(all(s.getsignal(n) is s.SIG_DFL for n in (s.SIGALRM, s.SIGUSR1, s.SIGRTMIN)))"
     assert run(tmp_path, sys.executable, "-c", seen).stdout.read_text() == "True\n"

@@ -25,6 +25,19 @@ def group_of(pid: int) -> int | None:
     return None if state in "ZX" else int(group)
 
 
+def group_and_session(pid: int) -> tuple[int, int] | None:
+    """Process group and session of a process, also of one that has ended and is not reaped; None when it is gone.
+
+    While a process is not reaped, nobody else gets the number of its group.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    _, _, group, session = text.rpartition(")")[2].split()[:4]
+    return int(group), int(session)
+
+
 def is_ending(pid: int) -> bool:
     """Whether a process that is still there has given back its memory: it does nothing any more, and tells nothing."""
     try:

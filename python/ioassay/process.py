@@ -310,12 +310,25 @@ def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
     while changing and time.monotonic() < give_up_s:
         adopted = [pid for pid in living.offspring() if pid not in own]
         found = [pid for pid in adopted if tag and (_end_child(pid) if told else _end_tagged(pid, tag))]
+        if tag and told:
+            _end_sessions(adopted)
         for pid in found:
             with suppress(ChildProcessError):
                 _reap(pid)
         ended += found
         changing = bool(found) or _reap_adopted(own) > 0 or any(map(living.is_ending, adopted))
     return tuple(ended)
+
+
+def _end_sessions(adopted: Iterable[int]) -> None:
+    """SIGKILL for the groups of those that have a session of their own: it holds nothing but what they started.
+
+    A daemon that forks faster than it is found is caught so: no fork gets past a signal to the whole group.
+    """
+    for group, session in set(filter(None, map(living.group_and_session, adopted))):
+        if session != os.getsid(0):
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
 
 
 def _end_child(pid: int) -> bool:

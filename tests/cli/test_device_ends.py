@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,15 @@ def free_port() -> int:
             return port
 
 
+@pytest.fixture
+def of_a_terminal() -> Iterator[None]:
+    """SIGHUP has its usual action in what is started, also where the tests themselves run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("of_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_one_line_of_json_says_that_it_is_ready_and_a_signal_ends_it(tmp_path: Path, number: signal.Signals) -> None:
     """As docs/virtual-drive.md has it, with what is measured at the start."""
