@@ -142,7 +142,7 @@ def test_a_full_disk_under_the_backing_file_is_an_error_of_the_drive_and_told_at
     try:
         words = ("--size", "16MiB", "--transport", "nbd:unix:a,fuse:drive", "--file", "disk/back", "--no-calibrate")
         with served(tmp_path, *words) as drive:
-            assert [one["kind"] for one in drive.told["warnings"]] == ["disk_may_fill"]
+            assert [one["kind"] for one in drive.told["warnings"]] == ["disk-may-fill"]
             with (tmp_path / "drive").open("r+b", buffering=0) as file:
                 file.write(os.urandom(8 * 2**20))
                 with pytest.raises(OSError, match="No space left"):

@@ -208,7 +208,7 @@ def test_a_full_disk_is_a_full_drive_until_there_is_room(
     disk = small_disk(4096)
     words = (*NBD, "--file", str(disk / "kept"), "--size", "16MiB", *DRIVES[name])
     with served(tmp_path, *words) as drive, Client(tmp_path / "a") as client:
-        assert [one["kind"] for one in drive.told["warnings"]] == ["disk_may_fill"]
+        assert [one["kind"] for one in drive.told["warnings"]] == ["disk-may-fill"]
         client.write(0, page_of(1))
         client.flush()
         over = ("--ioengine=nbd", f"--uri={drive.told['nbd']}", "--bs=64k")

@@ -153,8 +153,8 @@ fn the_floor_is_measured_and_taken_off() {
         .collect();
     match way.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
-        Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster_than_transport")),
-        None => assert!(kinds.contains(&"floor_unknown")),
+        Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
+        None => assert!(kinds.contains(&"floor-unknown")),
     }
     let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
     assert_eq!(stats["reads"]["commands"], 0);

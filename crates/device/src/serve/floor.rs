@@ -36,7 +36,7 @@ pub fn measure(
             Err(why) => {
                 let name = serving.transports[number].name();
                 warnings.push(Warning {
-                    kind: "floor_unknown",
+                    kind: "floor-unknown",
                     text: format!(
                         "what {name} takes by itself could not be measured ({why}): its answers come later than the \
                          model says"

@@ -219,16 +219,25 @@ fn calibrate(serving: &mut Serving, warnings: &mut Vec<Warning>) -> Result<(), E
                 continue;
             };
             warnings.push(Warning {
-                kind: "faster_than_transport",
+                kind: "faster-than-transport",
                 text: format!(
-                    "a {what} of one page takes the model {model_ns} ns and {} alone {alone_ns} ns: it will be seen \
-                     to take as long as {} takes",
-                    way.transport, way.transport
+                    "a {what} of one page takes the model {} µs and {} alone {} µs: it will be seen to take as long as {} \
+                     takes",
+                    microseconds(model_ns),
+                    way.transport,
+                    microseconds(alone_ns),
+                    way.transport
                 ),
             });
         }
     }
     Ok(())
+}
+
+/// One place after the point.
+#[allow(clippy::cast_precision_loss)] // below a second
+fn microseconds(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
 }
 
 fn warn_of_the_disk(options: &Options, warnings: &mut Vec<Warning>) {
@@ -248,7 +257,7 @@ fn warn_of_the_disk(options: &Options, warnings: &mut Vec<Warning>) {
         .saturating_sub(std::os::unix::fs::MetadataExt::blocks(&file) * 512);
     if missing_bytes > free_bytes {
         warnings.push(Warning {
-            kind: "disk_may_fill",
+            kind: "disk-may-fill",
             text: format!(
                 "backing file {}: {missing_bytes} bytes of it are not there yet and its disk has {free_bytes}: \
                  when that is full, writes fail as on a full drive",
@@ -262,7 +271,7 @@ fn warn_of_the_state(serving: &Serving, warnings: &mut Vec<Warning>) {
     let done = serving.served.model().and_then(Model::preconditioned);
     if let Some(done) = done.filter(|done| !done.settled) {
         warnings.push(Warning {
-            kind: "not_settled",
+            kind: "not-settled",
             text: format!(
                 "the drive is not in its steady state: its write amplification did not settle in {} rounds of \
                  preconditioning",

@@ -1,11 +1,11 @@
 //! Commands of fabrics: Connect, and the properties (NVMe over Fabrics 1.1, section 3).
 
-use super::NvmeTcp;
 use super::controller::{Controller, Host, property};
 use super::entry::{Outcome, Submission};
 use super::pdu::u16_at;
 use super::queue::Opening;
 use super::status;
+use super::{NvmeTcp, numbered};
 
 /// Types of commands.
 pub mod kind {
@@ -123,7 +123,7 @@ impl NvmeTcp {
 
     fn connect_io(&mut self, request: &Request<'_>, id: u16) -> Result<u16, Outcome> {
         let granted = |controller: &Controller| controller.features.io_queues.unwrap_or(u16::MAX);
-        let Some(controller) = self.controller(request.controller) else {
+        let Some(controller) = numbered(&mut self.controllers, request.controller) else {
             return Err(in_data(16));
         };
         if controller.discovers || controller.is_over {

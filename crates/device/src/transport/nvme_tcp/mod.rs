@@ -93,12 +93,13 @@ impl NvmeTcp {
     pub fn subsystem(&self) -> &Subsystem {
         &self.subsystem
     }
+}
 
-    fn controller(&mut self, id: u16) -> Option<&mut Controller> {
-        self.controllers
-            .get_mut(usize::from(id).checked_sub(1)?)?
-            .as_mut()
-    }
+/// The controller of that number, where it is there still.
+fn numbered(controllers: &mut [Option<Controller>], id: u16) -> Option<&mut Controller> {
+    controllers
+        .get_mut(usize::from(id).checked_sub(1)?)?
+        .as_mut()
 }
 
 impl Protocol for NvmeTcp {
@@ -149,7 +150,7 @@ impl Protocol for NvmeTcp {
         if Part::of(&answer) == Part::Shutdown {
             queue.answered(&answer);
             let id = queue.controller;
-            self.controller(id).map(Controller::shut_down);
+            numbered(&mut self.controllers, id).map(Controller::shut_down);
             return;
         }
         let refused = io::answer(queue, &answer, link, out, drive);
@@ -157,7 +158,7 @@ impl Protocol for NvmeTcp {
         if let (Some(status), id) = (refused, queue.id) {
             let block = answer.command.offset_bytes / u64::from(drive.facts().block_bytes.max(1));
             let controller = queue.controller;
-            if let Some(controller) = self.controller(controller) {
+            if let Some(controller) = numbered(&mut self.controllers, controller) {
                 controller.log(id, answer.command.tag.command as u16, status, block);
             }
         }
@@ -183,11 +184,7 @@ impl Protocol for NvmeTcp {
         let (Some(queue), Some(link)) = (&mut session.queue, &session.link) else {
             return (now.duration_since(session.opened) > CONNECT_TIME).then_some(End::Now);
         };
-        let Some(controller) = self
-            .controllers
-            .get_mut(usize::from(queue.controller) - 1)?
-            .as_mut()
-        else {
+        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Some(End::Now);
         };
         if queue.id == 0 {
@@ -207,8 +204,7 @@ impl Protocol for NvmeTcp {
 
     fn closed(&mut self, session: &mut Session) {
         let Some(queue) = &session.queue else { return };
-        let at = usize::from(queue.controller) - 1;
-        let Some(controller) = self.controllers.get_mut(at).and_then(Option::as_mut) else {
+        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return;
         };
         controller.connections -= 1;
@@ -219,7 +215,7 @@ impl Protocol for NvmeTcp {
             controller.queues[usize::from(queue.id)] = false;
         }
         if controller.connections == 0 {
-            self.controllers[at] = None;
+            self.controllers[usize::from(queue.controller) - 1] = None;
         }
     }
 

@@ -10,7 +10,7 @@ use super::locate::{Data, in_capsule, locate};
 use super::pdu::{self, Digests, Fatal, Pdu, kind};
 use super::queue::{Part, Queue};
 use super::status::{self, Status};
-use super::{NvmeTcp, Subsystem, admin, io};
+use super::{NvmeTcp, Subsystem, admin, io, numbered};
 use crate::command::Drive;
 use crate::transport::socket::{End, Received, Then};
 
@@ -179,11 +179,7 @@ impl NvmeTcp {
                 return Ok(());
             }
         }
-        let Some(controller) = self
-            .controllers
-            .get_mut(usize::from(queue.controller) - 1)
-            .and_then(Option::as_mut)
-        else {
+        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Err(Fatal::SEQUENCE.into());
         };
         let located = match admit(controller, queue, &command) {
@@ -225,11 +221,7 @@ impl NvmeTcp {
         let Some(complete) = queue.transfers.received(unit)? else {
             return Ok(());
         };
-        let Some(controller) = self
-            .controllers
-            .get_mut(usize::from(queue.controller) - 1)
-            .and_then(Option::as_mut)
-        else {
+        let Some(controller) = numbered(&mut self.controllers, queue.controller) else {
             return Err(Fatal::SEQUENCE.into());
         };
         let outcome = match admit(controller, queue, &complete.command) {
