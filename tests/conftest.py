@@ -16,6 +16,7 @@ import mmap
 import os
 import random
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -35,6 +36,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 EXPLORE = bool(os.environ.get("IOASSAY_EXPLORE"))
 hypothesis.settings.register_profile("ioassay", deadline=None, print_blob=True, derandomize=not EXPLORE)
 hypothesis.settings.load_profile("ioassay")
+
+
+# A shell ignores Ctrl-C for what it runs in the background, and so would all that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def find_browser() -> str | None:
