@@ -346,24 +346,8 @@ def watched(trial_tag: str) -> Iterator[None]:
 
     Without it a SIGKILL of the runner would leave fio's jobs writing to a device that nobody claims any more.
     """
-    waiting, open_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setsid()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)
-            _close_all_but(waiting)
-            os.read(waiting, 1)  # returns when the last copy of the other end is closed
-            end_orphans(trial_tag)
-        finally:
-            os._exit(0)
-    os.close(waiting)
-    try:
+    with _waited_for(lambda _: end_orphans(trial_tag)):
         yield
-    finally:
-        os.close(open_end)
-        _reap(pid)
 
 
 @contextmanager
@@ -373,6 +357,13 @@ def if_killed(undo: Callable[[], None]) -> Iterator[None]:
     For what outlives a process and is none: mounts, folders, kernel modules. Who leaves by himself puts back himself.
     `undo` runs beside the end of the trial's processes (`watched`), so that what these use is free only soon.
     """
+    with _waited_for(lambda killed: undo() if killed else None):
+        yield
+
+
+@contextmanager
+def _waited_for(then: Callable[[bool], object]) -> Iterator[None]:
+    """Another process waits for the end of this, and calls `then` with whether this process was killed meanwhile."""
     waiting, open_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -382,8 +373,7 @@ def if_killed(undo: Callable[[], None]) -> Iterator[None]:
                 signal.signal(number, signal.SIG_IGN)
             os.chdir("/")
             _close_all_but(waiting)
-            if not os.read(waiting, 1):
-                undo()
+            then(not os.read(waiting, 1))  # nothing to read: the last copy of the other end is closed
         finally:
             os._exit(0)
     os.close(waiting)
