@@ -55,7 +55,9 @@ class Captured:
     timed_out: bool
 
 
-def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | None = None) -> Captured:
+def capture(
+    argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | None = None, cwd: Path | None = None
+) -> Captured:
     """Run a short command and keep its output; ToolError when the program does not exist."""
     try:
         child = subprocess.Popen(
@@ -66,6 +68,7 @@ def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | N
             text=True,
             errors="replace",
             start_new_session=True,
+            cwd=cwd,
         )
     except OSError as error:
         raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None

@@ -16,12 +16,12 @@ from ioassay.drivers.simulate import checked, settings, told
 from ioassay.drivers.simulate.found import NotFound
 from ioassay.errors import UsageError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import NOTHING, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 SUMMARY, ELEMENTS = "summary.json", "elements.json"
 
 
-class Simulate:
+class Simulate(Driver):
     """Simulates an SSD over a trace. Implements `roles.Driver`."""
 
     name = "simulate"

@@ -19,7 +19,7 @@ from ioassay.drivers.stress_ng.offer import Offer
 from ioassay.drivers.stress_ng.settings import Settings
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import NOTHING, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
+from ioassay.roles import NOTHING, WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
@@ -52,7 +52,7 @@ _NO_FILES = frozenset(("dup", "eventfd", "getdent", "procfs"))
 """Stressors of those classes that change no file of the target."""
 
 
-class StressNg:
+class StressNg(Driver):
     """Runs stress-ng. Implements `roles.Driver`."""
 
     name = "stress_ng"
