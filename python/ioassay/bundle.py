@@ -109,7 +109,7 @@ def copy(store: RunStore, folder: Path, redaction: Redaction | None) -> Manifest
     name = store.root.resolve().name
     manifest = Manifest(redaction is not None, redaction.text(name) if redaction else name)
     if redaction is not None:
-        for secret in redaction.weak():
+        for secret in redaction.weak:
             kind = KINDS[secret.kind]
             manifest.only_in_fields[kind] = manifest.only_in_fields.get(kind, 0) + 1
     for path in _files(store, manifest):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
 SHOWN = {
+    "BOOT_IMAGE": "the kernel that was started",
     "mitigations": "what is done about flaws of the processor",
     "spectre_*": "the same, of one flaw",
     "spec_*": "the same",

@@ -47,6 +47,10 @@ _FIRST_UID, _LAST_UID = 1000, 60000
 """Of people (login.defs(5))."""
 _DMI = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "product_asset_tag", "chassis_asset_tag")
 _BLOCK = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
+_EVERYWHERE = re.compile(
+    r"(?i)[\d.]*|/dev/[a-z]+\d*|/[\w.-]+|--?[a-z][a-z-]*|[a-z0-9._-]+\.(?:target|service)|(?:part)?(?:uuid|label)|vmlinuz\S*"
+)
+"""Values of kernel parameters that tell nothing, such as numbers and names of devices."""
 _VPD_HEADER_BYTES = 4  # SPC-5, 7.7.9: unit serial number page
 
 
@@ -125,7 +129,8 @@ def _people(root: Path, environment: Mapping[str, str]) -> Iterator[Secret]:
         name, _, uid, _, real_name, home, *_ = (*line.split(":"), *[""] * 7)
         if (uid.isdigit() and _FIRST_UID <= int(uid) < _LAST_UID) or name in present:
             present.add(name)
-            yield Secret(USER, real_name.partition(",")[0])
+            real_name = real_name.partition(",")[0]
+            yield from (Secret(USER, part) for part in (real_name, *real_name.split()) if len(part) >= _LEAST_LETTERS)
             if is_private(home):
                 yield Secret(HOME, home)
     yield from (Secret(USER, name) for name in sorted(present))
@@ -185,9 +190,9 @@ def _boot_values(root: Path) -> Iterator[str]:
 def hidden_values(cmdline: str) -> Iterator[str]:
     """Of a kernel's command line what can be looked for: no numbers, and no paths that every machine has."""
     for value in boot.hidden_values(cmdline):
-        bare = re.sub(r"(?i)^(?:part)?(?:uuid|label)=", "", value)
-        if not re.fullmatch(r"[\d.:,]*|/dev/[a-z]+\d*|/[\w.-]+|--?[a-z][a-z-]*|[a-z0-9._]+\.(?:target|service)", bare):
-            yield bare
+        for part in dict.fromkeys((value, value.rstrip("="), *re.split(r"[:,;@=]", value))):
+            if len(part) >= _LEAST_LETTERS and not _EVERYWHERE.fullmatch(part):
+                yield part
 
 
 def is_private(folder: str) -> bool:
