@@ -20,7 +20,7 @@ Ask = Callable[..., Any]
 
 def unpacked(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as content:
-        content.extractall(folder, filter="data")
+        content.extractall(folder)
     (run,) = folder.iterdir()
     return run
 
