@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": ROLES
     | {"study", "complaint", "process", "blockdev", "partner", "device", "simulation"},  # virtual serves a drive
     "settings": ROLES | {"durable"},
+    "privacy": {"errors", "settings", "durable"},  # settings.restore: the user's state folder
     "conditions": ROLES | {"process", "settings"},  # settings.restore: whether a run is alive
     "host": ROLES | {"process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on
     "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
@@ -57,7 +58,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": ROLES | {"study", "conditions"},
     "quick": ROLES | {"study", "plan"},
     "columns": CONTRACTS | {"durable"},
-    "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
+    "bundle": ROLES | {"privacy", "store", "observation"},
+    "store": ROLES | {"durable", "privacy", "study", "plan", "catalogue", "columns"},
     "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "worker": ROLES | {"partner", "drivers"},
@@ -72,7 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
     "ability": ROLES | {"catalogue", "conditions", "preflight"},
     "junit": CONTRACTS | {"analysis"},
-    "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
+    "report": CONTRACTS | {"_core", "analysis", "study", "complaint", "privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli"}

@@ -1,6 +1,7 @@
 """A run on disk: its plan, its records, and the frames that analyses read.
 
     <run>/study.toml  plan.jsonl  host.json  run.lock
+    <run>/place.json                  where relative paths of the study start from; not for others' eyes
     <run>/trials/<id>/record.json     written last: temporary file, fsync, rename, fsync of the folder
     <run>/trials/<id>/raw/…           tool output verbatim
     <run>/trials/<id>/{hist,series,samples}.parquet  witness.json
@@ -26,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay import catalogue, durable, observation, plan
+from ioassay import catalogue, durable, observation, plan, privacy
 from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.observation import Observation
 from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series, Warning_
@@ -37,6 +38,9 @@ RECORD = "record.json"
 PLAN = "plan.jsonl"
 STUDY = "study.toml"
 HOST = "host.json"
+PLACE = "place.json"
+FOLDER = "working_directory"
+"""Key of place.json, and of the facts that `create` takes: where relative paths of the run's studies start from."""
 WITNESS = "witness.json"
 TUNE = "tune.json"
 FOUND = "found.json"
@@ -68,7 +72,7 @@ class RunStore:
         """A new run folder with study, host facts and plan; the plan is written last and makes the run exist.
 
         `trials` are those of the suite, unless others are given (results that were made elsewhere, a search's first).
-        `tuning` is what a search was asked.
+        `tuning` is what a search was asked. Of `host` nothing is kept that identifies this machine.
         """
         made = cls(root)
         try:
@@ -123,8 +127,19 @@ class RunStore:
         return catalogue.from_table(table, path)
 
     def host(self) -> dict[str, Any]:
-        """Facts about the machine, as gathered when the run began."""
+        """Facts about the machine, as gathered when the run began; of old runs, too, nothing that identifies it."""
+        return privacy.published(self.raw_host())
+
+    def raw_host(self) -> dict[str, Any]:
+        """The same as they lie on disk; old runs have host name, serial numbers and the kernel's command line there."""
         return _read_json(self.root / HOST, "it holds the host's facts; restore it from a copy of the run")
+
+    def working_directory(self) -> Path | None:
+        """Where relative paths of the run's studies start from; None for results that were made elsewhere."""
+        path = self.root / PLACE
+        remedy = "it holds the folder that the run began in; restore it from a copy of the run"
+        folder = (_read_json(path, remedy) if path.exists() else self.raw_host()).get(FOLDER)
+        return Path(folder) if isinstance(folder, str) else None
 
     def trials(self) -> Iterator[Trial]:
         """The plan, streamed."""
@@ -300,7 +315,10 @@ def _write_plan(
         if tuning is not None:
             durable.write(root / TUNE, json.dumps(tuning, indent=1))
         durable.write(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)))
-        durable.write(root / HOST, json.dumps(host, indent=1))
+        if FOLDER in host:
+            durable.write(root / PLACE, json.dumps({FOLDER: host[FOLDER]}, indent=1))
+        kept = {name: value for name, value in host.items() if name != FOLDER}
+        durable.write(root / HOST, json.dumps(privacy.published(kept), indent=1))
         durable.write_pieces(root / PLAN, map(_line, trials or plan.trials(suite)))
         with suppress(PermissionError):  # a folder that may be entered and not read
             durable.sync(root.absolute().parent)

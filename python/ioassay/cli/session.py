@@ -29,8 +29,6 @@ _TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "database", "verd
 _SHOWN = ("accountings", "choices")
 """Those that are answered by a table."""
 _MOST_ROWS = 40
-FOLDER = "working_directory"
-"""Key of host.json: where relative paths of the run's studies start from."""
 
 
 @dataclass(frozen=True)
@@ -53,28 +51,25 @@ def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Be
 def facts(benches: Sequence[Bench]) -> dict[str, Any]:
     """What a new run keeps of the host, and of where it was begun."""
     from ioassay import host
+    from ioassay.store import FOLDER
 
     return {**host.facts(_measured_path(benches)), FOLDER: str(Path().absolute())}
 
 
 def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """An existing run, checked as a new one is; relative paths mean what they meant when it began."""
+    from ioassay import bundle
     from ioassay.store import RunStore
 
     store = RunStore.open(root)
     if store.is_search:
         raise UsageError(f"{root}: is a search, whose trials follow from each other; wanted: {store.resume_command}")
+    bundle.require_resumable(root)
     suite = store.suite()
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
-    benches, warnings = checked(suite, consent, folder_of(store))
+    benches, warnings = checked(suite, consent, store.working_directory())
     return store, benches, warnings
-
-
-def folder_of(store: RunStore) -> Path | None:
-    """Where relative paths of a run's studies start from."""
-    folder = store.host().get(FOLDER)
-    return Path(folder) if folder else None
 
 
 def checked(

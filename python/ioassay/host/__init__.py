@@ -9,12 +9,14 @@ Everything is read below an injected root; what a machine does not tell is an ab
     clock           source, available, ticks_per_s            power           on_battery
     activity        load, uptime_s, steal_share, busy, disk_requests, background
     tools           tool -> version line                      ioassay         version, commit, python
+    identity        machine_id
     user            root                                      leftovers       what killed runs left
     witness         bpf, unusable: why BPF programs cannot watch
     disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
 
-Serial numbers, the host's name and the kernel's command line are kept; `redacted` leaves them out.
+Serial numbers, the host's name, its machine-id and the kernel's command line are in them, for `doctor`. A run stores
+them as `ioassay.privacy` publishes them: as keyed hashes.
 """
 
 from __future__ import annotations
@@ -29,10 +31,9 @@ from ioassay import conditions, process, settings
 from ioassay.host import activity, disk, processor, system, tools
 from ioassay.host.machine import Capture, Machine
 
-__all__ = ["devices", "facts", "redacted"]
+__all__ = ["devices", "facts"]
 
 SCHEMA = 1
-_REDACTED = ("serial", "wwid", "hostname", "cmdline")
 
 
 def facts(
@@ -57,6 +58,7 @@ def facts(
     sections = {
         "cpu": cpu,
         "kernel": system.kernel(machine),
+        "identity": system.identity(machine),
         "distribution": system.distribution(machine),
         "memory": system.memory(machine),
         "virtualisation": system.virtualisation(machine, cpu.pop("hypervisor_flag", False)),
@@ -80,14 +82,3 @@ def devices(path: Path | None, root: Path = Path("/")) -> list[str]:
     if path is None:
         return []
     return [device.name for device in disk.chain(Machine(root), path.absolute())]
-
-
-def redacted(facts: dict[str, Any]) -> dict[str, Any]:
-    """The same facts without what identifies this very machine: serial numbers, its name, its command line."""
-    return {name: _without(value) for name, value in facts.items()}
-
-
-def _without(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without(inner) for name, inner in value.items() if name not in _REDACTED}
-    return [_without(inner) for inner in value] if isinstance(value, list) else value

@@ -25,6 +25,11 @@ def kernel(machine: Machine) -> dict[str, Any]:
     )
 
 
+def identity(machine: Machine) -> dict[str, Any]:
+    """Section `identity`: machine-id(5), which differs between any two installations."""
+    return known(machine_id=machine.text("etc/machine-id"))
+
+
 def witness(machine: Machine) -> dict[str, Any]:
     """Section `witness`: whether BPF programs can watch what tools do; of the real machine only."""
     if machine.root != Path("/"):
