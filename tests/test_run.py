@@ -9,7 +9,7 @@ from ioassay import frames, preflight, run
 from ioassay.cli.progress import Silent
 from ioassay.errors import StudyError, ToolError
 from ioassay.record import FAILED, SKIPPED, Record
-from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Tool, Trial
+from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Tool, Trial
 from ioassay.run import Tally
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
@@ -106,6 +106,9 @@ class Stub:
 
     def touches(self, params: Any) -> list[Any]:
         return []
+
+    def confinement(self, params: Any) -> Confinement:
+        return Confinement()
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         return Command(["sh", "-c", self.line], self.timeout_s, files={"job": "text"})

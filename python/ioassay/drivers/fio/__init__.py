@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.claims import fio as claimed
-from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, processor, spdk
+from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, processor, rights, spdk
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
 from ioassay.drivers.fio.plausible import without_impossible
@@ -23,7 +23,21 @@ from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.drivers.fio.verdict import judge
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Command, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
+from ioassay.roles import (
+    NOTHING,
+    READ,
+    WRITE,
+    Command,
+    Confinement,
+    Estimate,
+    Load,
+    Outcome,
+    Parsed,
+    Tool,
+    Touch,
+    Trial,
+    short_s,
+)
 
 MINIMUM = (3, 18)
 """The percentiles, and with them the bins, of all three latencies came with 3.18."""
@@ -122,6 +136,11 @@ class Fio:
         if view.file is None:
             return [touch for section in view.jobs for touch in paths.beside(section, Path().absolute())]
         return paths.touches(view.jobs, view.folder)
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
+        view = _view(params)
+        return rights.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""
