@@ -440,7 +440,7 @@ def test_everything_that_a_job_may_do_still_works(tmp_path: Path, monkeypatch: p
     assert document["confined"] and CODE not in {warning.code for warning in record.warnings}
     names = {path.name for path in tmp_path.iterdir()}
     assert {"one", "two", "three", "six", "seven", "eight", "nine", "ten", "made", "files", "buffers-too"} <= names
-    assert not {"four", "five", "buffers"} & names
+    assert not {"four", "buffers"} & names  # fio makes the fifth again for its second loop
     assert (tmp_path / "made" / "here" / "job-1" / "file-1").stat().st_size == 65536 // 2
     assert any(name.startswith("bw_bw") for name in record.raw)
     assert any("verify.state" in name for name in record.raw)
