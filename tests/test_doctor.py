@@ -133,7 +133,7 @@ DEFECTS = [
     Defect("missing-tool", ["fio"], "sudo apt-get install fio", tools={"fio": ""}),
     Defect("not-root", ["not root"], "sudo ioassay", facts={"user.root": False}),
     Defect("no-witness", ["CAP_BPF is missing"], "docs/backends.md", facts={"witness.unusable": "CAP_BPF is missing"}),
-    Defect("no-confinement", ["seccomp"], "docs/safety.md", facts={"confinement.unusable": "a seccomp filter forbids it"}),
+    Defect("no-confinement", ["seccomp"], "docs/safety.md", facts={"confinement.unusable": "a seccomp filter"}),
     Defect("leftover-restore-file", ["restore-1-1-1.json"], "ioassay doctor --restore",
            {"run/ioassay/restore-1-1-1.json": "{}"}),
     Defect("low-free-space", ["1 GiB are free on /"], "--set target.size=256MiB",

@@ -131,7 +131,7 @@ def test_a_record_keeps_command_output_and_exit_code(tmp_path: Path) -> None:
     record = run_stub(tmp_path, Stub("echo out; echo err >&2; exit 7"))
     assert (record.status, record.reason, record.exit_code) == (FAILED, "err\n", 7)
     assert list(record.command)[:2] == ["sh", "-c"]
-    assert list(record.raw) == ["job", "stderr", "stdout"]
+    assert list(record.raw) == ["confinement.json", "job", "stderr", "stdout"]
 
 
 def test_what_no_repetition_can_do_is_tried_once_at_each_point(tmp_path: Path) -> None:

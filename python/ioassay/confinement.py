@@ -104,13 +104,12 @@ def _net(
     if not able.abi:
         return Net(why=able.why)
     if landlock.needs_no_new_privs() and (own := next(filter(landlock.gains_privileges, programs), "")):
-        text = (
-            f"'{own}' has privileges of its own (setuid or file capabilities), which a confined program of a user loses"
-        )
+        text = f"'{own}' is setuid or has file capabilities, and a confined program of a user loses these"
         return Net(why=f"{text}; run ioassay as root to have both")
-    for path in _written(touches):
-        _prepare(stack, path, path in beside.layouts)
-    rules = list(dict.fromkeys((*_of_lab(raw), *_of_load(load), *_of_touches(touches, beside), *_of_host(beside))))
+    layouts = frozenset(beside.layouts)
+    for path in (touch.path for touch in touches if touch.access == WRITE):
+        _prepare(stack, path, path in layouts)
+    rules = list(dict.fromkeys((*_of_lab(raw), *_of_load(load), *_of_touches(touches, layouts), *_of_host(beside))))
     try:
         ruleset = stack.enter_context(Ruleset(rules, kernel))
     except OSError as error:
@@ -133,24 +132,20 @@ def _of_load(load: Load) -> Iterator[Rule]:
         yield Rule(load.path, IOCTL_DEV if load.read_only else FILE)
 
 
-def _of_touches(touches: Iterable[Touch], beside: Confinement) -> Iterator[Rule]:
-    for path, access in ((touch.path, touch.access) for touch in touches if not touch.path.is_dir()):
+def _of_touches(touches: Iterable[Touch], layouts: frozenset[Path]) -> Iterator[Rule]:
+    for path, access in ((touch.path, touch.access) for touch in touches):
         # fio opens a character device for writing also where it reads (generic_open_file in filesetup.c).
-        if access == WRITE or path.is_char_device():
+        if path.is_char_device() or (access == WRITE and not path.is_dir()):
             yield Rule(path, FILE)
         elif path.is_block_device():
             yield Rule(path, IOCTL_DEV)
-        if access == WRITE and path in beside.layouts and not _is_device(path):
+        if access == WRITE and path in layouts and not _is_device(path):
             # Where the path is a link, that is replaced by a file, or what it leads to is made.
             yield from (Rule(place, LAYOUT) for place in (path.parent.resolve(), path.resolve().parent))
 
 
 def _of_host(beside: Confinement) -> Iterator[Rule]:
     yield from (Rule(path, FOLDER if path.is_dir() else FILE) for path in beside.host)
-
-
-def _written(touches: Iterable[Touch]) -> list[Path]:
-    return [touch.path for touch in touches if touch.access == WRITE]
 
 
 def _is_device(path: Path) -> bool:
