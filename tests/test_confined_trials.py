@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -375,3 +376,24 @@ def test_a_trial_that_cannot_be_confined_runs_and_its_record_says_why(
     assert not document["confined"]
     (warning,) = (warning for warning in record.warnings if warning.code == CODE)
     assert ("5.13" if kernel is Absent else os.strerror(errno.E2BIG)) in warning.text
+
+
+@pytest.mark.fio
+@pytest.mark.landlock
+@pytest.mark.parametrize(
+    "line",
+    ["description=".ljust(8191, "x") + "filename={}", "filename={}\ndescription=x\x0bioengine=null"],
+    ids=["behind a long line", "behind a vertical tab"],
+)
+def test_a_job_that_hides_its_path_from_the_reader_writes_nothing(tmp_path: Path, line: str) -> None:
+    """Whichever net catches it."""
+    precious, folder = tmp_path / "others" / "precious", tmp_path / "job"
+    precious.parent.mkdir()
+    precious.write_bytes(b"precious" * 1024)
+    folder.mkdir()
+    (folder / "j.fio").write_text(f"[a]\nsize=4k\nrw=write\n{line.format(precious)}\n")
+    words = ["run", "j.fio", "--repetitions", "1", "--output", str(tmp_path / "run")]
+    argv = [sys.executable, "-m", "ioassay", *words]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=250)
+    assert precious.read_bytes() == b"precious" * 1024
+    assert done.returncode != 0, done.stdout
