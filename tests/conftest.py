@@ -1,7 +1,7 @@
 """What every test may ask for: what this machine can do, loop devices, fake /proc and /sys trees, seeds.
 
-A test says with a marker what it needs (`root`, `fio`, `strace`, `stress`, `bpf`, `guest`, `browser`; `slow` says that
-it takes its time).
+A test says with a marker what it needs (`root`, `fio`, `strace`, `stress`, `landlock`, `bpf`, `guest`, `browser`;
+`slow` says that it takes its time).
 Where the need is not met the test is skipped and the reason is printed. `IOASSAY_REQUIRE`, a comma-separated
 list of markers, turns a skip of a test that bears one of them into a failure, so that continuous integration
 cannot go green by running nothing; `all` does so for every skip. A test that uses `loop_device` bears `loop`
@@ -59,6 +59,8 @@ def unmet_needs() -> dict[str, str]:
         unmet["strace"] = "needs strace on PATH: apt-get install strace"
     if shutil.which("stress-ng") is None:
         unmet["stress"] = "needs stress-ng on PATH: apt-get install stress-ng"
+    if why := _without_landlock():
+        unmet["landlock"] = f"needs Landlock: {why}"
     if why := _without_bpf():
         unmet["bpf"] = f"needs BPF programs: {why}"
     if why := _without_guest():
@@ -79,6 +81,12 @@ def _without_guest() -> str:
     named = os.environ.get("IOASSAY_GUEST_KERNEL")
     folder = Path(named) if named else Path(__file__).parent.parent / ".setup" / "guest-kernel"
     return "" if any(folder.glob("boot/vmlinuz-*")) else "needs a kernel for guests: python3 tests/guest/kernel.py"
+
+
+def _without_landlock() -> str:
+    from ioassay import landlock
+
+    return landlock.support().why
 
 
 def _without_bpf() -> str:

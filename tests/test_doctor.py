@@ -133,6 +133,7 @@ DEFECTS = [
     Defect("missing-tool", ["fio"], "sudo apt-get install fio", tools={"fio": ""}),
     Defect("not-root", ["not root"], "sudo ioassay", facts={"user.root": False}),
     Defect("no-witness", ["CAP_BPF is missing"], "docs/backends.md", facts={"witness.unusable": "CAP_BPF is missing"}),
+    Defect("no-confinement", ["seccomp"], "docs/safety.md", facts={"confinement.unusable": "a seccomp filter"}),
     Defect("leftover-restore-file", ["restore-1-1-1.json"], "ioassay doctor --restore",
            {"run/ioassay/restore-1-1-1.json": "{}"}),
     Defect("low-free-space", ["1 GiB are free on /"], "--set target.size=256MiB",
@@ -185,7 +186,7 @@ def examined(root: Path, tools: Mapping[str, str], later: Mapping[str, str] | No
 
     found = host.facts(Path("/"), root, capture=capture, observe_s=1.0, sleep=sleep)
     found["user"]["root"] = True
-    found["witness"] = {"bpf": True}
+    found["witness"], found["confinement"] = {"bpf": True}, {"landlock": True}
     found["disk"] |= {"free_bytes": 500 << 30, "size_bytes": 1000 << 30}
     return found
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from ioassay import host
+from ioassay import host, landlock
 from ioassay.errors import ToolError
-from ioassay.host import drive, tools
+from ioassay.host import drive, system, tools
 from ioassay.host.machine import Machine, choices, known, selected
+from ioassay.landlock import Support
 from ioassay.process import Captured
 
 FakeRoot = Callable[..., Path]
@@ -413,6 +414,19 @@ def test_the_commit_is_that_of_our_checkout_only(tmp_path: Path) -> None:
     machine = Machine(tmp_path, captured({"git": "0123456789ab-dirty\n"}))
     assert tools.ioassay_facts(machine, ours)["commit"] == "0123456789ab-dirty"
     assert "commit" not in tools.ioassay_facts(machine, theirs)
+
+
+def test_whether_trials_can_be_confined_is_a_fact_of_this_machine_and_of_no_other(
+    fake_root: FakeRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "confinement" not in host.facts(None, fake_root({}), observe_s=0)
+    for able, wanted in (
+        (Support(7), {"landlock": True, "abi": 7}),
+        (Support(3), {"landlock": True, "abi": 3, "gaps": ["ioctl calls on devices"]}),
+        (Support(0, "it is off"), {"landlock": False, "unusable": "it is off"}),
+    ):
+        monkeypatch.setattr(landlock, "support", lambda able=able: able)
+        assert system.confinement(Machine()) == wanted
 
 
 def test_facts_of_this_machine_can_be_stored(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from ioassay import frames, preflight, run
 from ioassay.cli.progress import Silent
 from ioassay.errors import StudyError, ToolError
 from ioassay.record import FAILED, SKIPPED, Record
-from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Tool, Trial
+from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Tool, Trial
 from ioassay.run import Tally
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
@@ -107,6 +107,9 @@ class Stub:
     def touches(self, params: Any) -> list[Any]:
         return []
 
+    def confinement(self, params: Any) -> Confinement:
+        return Confinement()
+
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         return Command(["sh", "-c", self.line], self.timeout_s, files={"job": "text"})
 
@@ -128,7 +131,7 @@ def test_a_record_keeps_command_output_and_exit_code(tmp_path: Path) -> None:
     record = run_stub(tmp_path, Stub("echo out; echo err >&2; exit 7"))
     assert (record.status, record.reason, record.exit_code) == (FAILED, "err\n", 7)
     assert list(record.command)[:2] == ["sh", "-c"]
-    assert list(record.raw) == ["job", "stderr", "stdout"]
+    assert list(record.raw) == ["confinement.json", "job", "stderr", "stdout"]
 
 
 def test_what_no_repetition_can_do_is_tried_once_at_each_point(tmp_path: Path) -> None:

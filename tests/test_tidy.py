@@ -38,7 +38,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "study": CONTRACTS | {"complaint", "conditions"},  # conditions.asked: how one is written
     "living": set(),
     "signals": set(),
-    "process": {"errors", "roles", "living", "signals"},
+    "landlock": set(),
+    "process": {"errors", "roles", "living", "signals", "landlock"},
+    "confinement": ROLES | {"landlock"},
     "partner": {"errors", "process"},
     "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
@@ -48,7 +50,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": ROLES | {"durable"},
     "privacy": {"errors", "settings", "durable"},  # settings.restore: the user's state folder
     "conditions": ROLES | {"process", "settings"},  # settings.restore: whether a run is alive
-    "host": ROLES | {"process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on
+    "host": ROLES
+    | {"landlock", "process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on
     "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
     "traces": CONTRACTS | {"_core", "durable"},
     "simulation": CONTRACTS | {"_core", "traces", "durable"},
@@ -67,7 +70,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "preflight": ROLES
     | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
     "trial": ROLES
-    | {"process", "conditions", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
+    | {
+        "process",
+        "confinement",
+        "conditions",
+        "worker",
+        "store",
+        "preflight",
+        "monitors",
+        "host",
+        "settings",
+        "witness",
+    },
     "run": ROLES
     | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
     "analysis": CONTRACTS | {"_core"},

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from ioassay import living, signals
+from ioassay import landlock, living, signals
 from ioassay.errors import ToolError
 from ioassay.roles import Outcome
 
@@ -37,8 +37,6 @@ GRACE_S = 5.0
 _LONGEST_PAUSE_S, _SHORTEST_PAUSE_S = 0.25, 0.01
 """Between two looks for adopted children that have ended: where there are some, there will be more."""
 
-_Streams = tuple[int | None, Path, Path]
-"""A descriptor to read from or None, and the files for standard output and error."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 EXEC_FAILED = 127
@@ -98,6 +96,7 @@ def run(
     on_ended: Callable[[int], None] | None = None,
     stdin: int | None = None,
     spare_daemons: bool = False,
+    confine: landlock.Ruleset | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
@@ -105,12 +104,13 @@ def run(
     `on_held(pid)` is called while the child waits before its first instruction; the time counted starts after it.
     `on_ended(pid)` is called when it and its group have ended, and its number is still its own. `stdin` is a descriptor
     to read from, by default nothing; `timeout_s` may be infinite. With `spare_daemons`, what left the group and
-    outlives the program goes on when that has ended by itself; an exception ends it all the same.
+    outlives the program goes on when that has ended by itself; an exception ends it all the same. With `confine` the
+    program and all that it starts may change only what the ruleset grants; the two files are opened before.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
     own, told = frozenset(living.offspring()), False
-    child = _Held.start(argv, (stdin, stdout, stderr), cwd, whole_env)
+    child = _Held.start(_Program(argv, stdin, stdout, stderr, cwd, whole_env, confine))
     tag = whole_env.get(TRIAL_VARIABLE, "")
     try:
         if on_held is not None:
@@ -118,9 +118,8 @@ def run(
         own, told = frozenset(living.offspring()), True  # it has started nothing yet: what comes later is adopted
         started_unix_s, started_s = time.time(), clock()
         child.release(argv[0])
-        ended = _has_ended(child.pid, timeout_s, own)
+        timed_out = not _has_ended(child.pid, timeout_s, own)
         duration_s = clock() - started_s
-        timed_out = not ended
         if timed_out:
             _end_group(child.pid)
         # Not reaped before its group has been looked at: until then nobody else gets its number.
@@ -145,7 +144,21 @@ def run(
         stderr=stderr,
         leftovers=leftovers,
         usage=usage,
+        unconfined=os.strerror(child.refusal) if child.refusal else "",
     )
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What a child becomes: its arguments, input and the files for its output, folder, environment and limits."""
+
+    argv: Sequence[str]
+    stdin: int | None
+    stdout: Path
+    stderr: Path
+    cwd: Path | None
+    env: Mapping[str, str]
+    confine: landlock.Ruleset | None
 
 
 @dataclass(frozen=True)
@@ -159,9 +172,10 @@ class _Held:
     pid: int
     go: int
     failure: int
+    refusal: int  # errno of the kernel that did not confine it; 0 where it did
 
     @classmethod
-    def start(cls, argv: Sequence[str], streams: _Streams, cwd: Path | None, env: Mapping[str, str]) -> _Held:
+    def start(cls, program: _Program) -> _Held:
         prctl = ctypes.CDLL(None, use_errno=True).prctl
         prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wait_end, go = os.pipe()
@@ -175,7 +189,7 @@ class _Held:
                 if os.getppid() != parent:
                     os._exit(EXEC_FAILED)
                 os.close(go)
-                _become(argv, streams, cwd, env, wait_end, failure_end)
+                _become(program, wait_end, failure_end)
             except OSError as error:
                 os.write(failure_end, f"{error.errno}".encode())
             finally:
@@ -184,15 +198,15 @@ class _Held:
             os.setpgid(pid, pid)  # in both processes: whichever comes first wins
         os.close(wait_end)
         os.close(failure_end)
-        first = os.read(failure, 1)
-        if first != _READY:
+        first = os.read(failure, 2)
+        if not first.startswith(_READY):
             os.close(go)
-            told = first + os.read(failure, 16)
+            number = first + os.read(failure, 16)
             os.close(failure)
             _reap(pid)
-            reason = os.strerror(int(told)) if told else "its process ended before it began"
-            raise ToolError(f"cannot start '{argv[0]}': {reason}")
-        return cls(pid, go, failure)
+            reason = os.strerror(int(number)) if number else "its process ended before it began"
+            raise ToolError(f"cannot start '{program.argv[0]}': {reason}")
+        return cls(pid, go, failure, first[1])
 
     def release(self, program: str) -> None:
         """Let the child go; ToolError when the program could not be started, or was ended before."""
@@ -208,24 +222,21 @@ class _Held:
         os.close(self.failure)
 
 
-def _become(
-    argv: Sequence[str], streams: _Streams, cwd: Path | None, env: Mapping[str, str], wait_end: int, ready_end: int
-) -> NoReturn:
-    """In the child: redirect, wait for the word, become the program. Every other descriptor is close-on-exec."""
+def _become(program: _Program, wait_end: int, ready_end: int) -> NoReturn:
+    """In the child: redirect, confine, wait for the word, become the program. All other descriptors close then."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    stdin, stdout, stderr = streams
-    if stdin != 0:
-        os.dup2(os.open("/dev/null", os.O_RDONLY) if stdin is None else stdin, 0)
-    os.dup2(os.open(stdout, flags, 0o644), 1)
-    os.dup2(os.open(stderr, flags, 0o644), 2)
-    if cwd is not None:
-        os.chdir(cwd)
+    if program.stdin != 0:
+        os.dup2(os.open("/dev/null", os.O_RDONLY) if program.stdin is None else program.stdin, 0)
+    os.dup2(os.open(program.stdout, flags, 0o644), 1)
+    os.dup2(os.open(program.stderr, flags, 0o644), 2)
+    if program.cwd is not None:
+        os.chdir(program.cwd)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
-    os.write(ready_end, _READY)
+    os.write(ready_end, _READY + bytes([program.confine.enter() if program.confine is not None else 0]))
     if not os.read(wait_end, 1):
         os._exit(EXEC_FAILED)  # the runner is gone
-    os.execvpe(argv[0], list(argv), dict(env))
+    os.execvpe(program.argv[0], list(program.argv), dict(program.env))
 
 
 def _has_ended(pid: int, timeout_s: float, own: frozenset[int]) -> bool:

@@ -74,6 +74,18 @@ class External:
 
 
 @dataclass(frozen=True)
+class Confinement:
+    """What a tool changes beside its target, its raw folder and the files that `touches` names for writing."""
+
+    layouts: Sequence[Path] = ()
+    """Of those files the ones that it makes, replaces or removes: their folders have to be open to it."""
+    host: Sequence[Path] = ()
+    """Files and folders of the host, such as /proc/sys/vm/drop_caches."""
+    waiver: str = ""
+    """Why its processes are not confined at all; '' where they are."""
+
+
+@dataclass(frozen=True)
 class Tool:
     """The program behind a driver. `probes` are extra commands whose output the driver wants once a run."""
 
@@ -169,6 +181,8 @@ class Outcome:
     """Threads that they started, beside the one that each begins with."""
     most_alive: int | None = None
     """Most processes and threads that were alive at once."""
+    unconfined: str = ""
+    """Why the kernel did not confine its processes, though they were to be confined; '' where it did."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +248,9 @@ class Driver(Protocol):
         The command's files are written to `folder` before.
         """
         return None
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """What the tool's processes have to be able to change beside that; asked right before a trial."""
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost of one trial."""

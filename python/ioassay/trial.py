@@ -12,11 +12,12 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ioassay import host, process, witness
+from ioassay import confinement, host, process, witness
 from ioassay.conditions import Conditions, Hold
 from ioassay.errors import ConditionError, ToolError
 from ioassay.monitors.sampler import Sampler
@@ -63,7 +64,7 @@ def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warn
             command = bench.driver.command(trial, load, raw)
             outcome = watched.run(command, load, raw, tag(store))
             counted = load.counted() if load.counted else None
-        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched.over_memory)
+        parsed = _judged(bench.driver.parse(trial, outcome, raw), outcome, watched)
         parsed = _with_counts(parsed, counted, raw)
         if parsed.lasting:
             bench.cannot[point] = parsed.reason
@@ -160,6 +161,8 @@ class _Watched:
     seen: Observation | None = None
     warnings: Sequence[Warning_] = ()
     over_memory: str = ""
+    """That the kernel ended processes for the memory limit."""
+    confined: bool = False
 
     def run(self, command: Command | None, load: Load, raw: Path, tag: str) -> Outcome | None:
         wanted = Conditions.of(self.trial.run)
@@ -194,22 +197,31 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with self._watching(host.devices(load.path), raw) as watching:
+            with self._watching(host.devices(load.path), raw) as watching, self._confined(command, load, raw) as net:
                 outcome = process.run(
                     watching.command(command.argv),
                     stdout=raw / "stdout",
                     stderr=raw / "stderr",
                     timeout_s=timeout_s,
                     cwd=command.cwd,
-                    env={**command.env, process.TRIAL_VARIABLE: tag},
+                    env={**net.environment, **command.env, process.TRIAL_VARIABLE: tag},
                     on_held=held,
                     on_ended=ended,
+                    confine=net.ruleset,
                 )
+                net.refused(outcome.unconfined)
+                (raw / confinement.CONFINEMENT).write_text(json.dumps(net.document, indent=1))
+                self.confined, self.warnings = net.ruleset is not None, [*self.warnings, *net.warnings]
                 self.seen = watching.observation(outcome)
                 return _with_tasks(outcome, self.seen)
         finally:
             self.samples, self.cost = sampler.stop()
-            self.warnings = [*sampler.warnings, *_witness_warnings(self.seen)]
+            self.warnings = [*self.warnings, *sampler.warnings, *_witness_warnings(self.seen)]
+
+    def _confined(self, command: Command, load: Load, raw: Path) -> AbstractContextManager[confinement.Net]:
+        driver, params = self.bench.driver, self.trial.params
+        touches, beside = driver.touches(params), driver.confinement(params)
+        return confinement.spread(load, touches, raw, beside, [command.argv[0]])
 
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:
@@ -247,9 +259,9 @@ def _monitors(bench: Bench, load: Load) -> list[Monitor]:
     return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
 
 
-def _judged(parsed: Parsed, outcome: Outcome | None, over_memory: str) -> Parsed:
-    """The driver's reading, with what only the runner saw: processes left behind, or ended for a limit of memory."""
-    warnings = list(parsed.warnings)
+def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parsed:
+    """The driver's reading, with what only the runner saw: processes left behind, limits of memory and of writing."""
+    warnings, over_memory = list(parsed.warnings), watched.over_memory
     if outcome is not None and outcome.leftovers:
         count = len(outcome.leftovers)
         were = f"{count} processes were" if count > 1 else "a process was"
@@ -258,6 +270,8 @@ def _judged(parsed: Parsed, outcome: Outcome | None, over_memory: str) -> Parsed
     if over_memory and parsed.status != FAILED:
         warnings.append(Warning_("memory-limit-reached", over_memory))
     reason = f"{over_memory}: {parsed.reason}" if over_memory and parsed.status == FAILED else parsed.reason
+    if parsed.status == FAILED and watched.confined and os.strerror(errno.EACCES) in reason:
+        reason = f"{reason}; its processes were confined to what raw/{confinement.CONFINEMENT} lists (docs/safety.md)"
     return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))
 
 

@@ -58,6 +58,7 @@ CHECKS: dict[str, Callable[[Facts], Said]] = {
     "old-kernel": system.old_kernel,
     "not-root": system.not_root,
     "no-witness": system.no_witness,
+    "no-confinement": system.no_confinement,
 }
 """Code -> check, in the order in which they are shown: what makes a measurement meaningless first."""
 

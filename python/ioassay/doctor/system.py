@@ -219,6 +219,15 @@ def no_witness(facts: Facts) -> Said:
     )
 
 
+def no_confinement(facts: Facts) -> Said:
+    """Only the checks before a run stand between a tool and other files."""
+    reason = look(facts, "confinement", "unusable")
+    if not reason:
+        return None
+    text = "the kernel cannot hold a trial's processes to what they may write, so only the checks before a run do"
+    return f"{text}: {reason}", "see docs/safety.md"
+
+
 def leftover_restore_file(facts: Facts) -> Said:
     """A run was killed and left host settings changed."""
     files = look(facts, "leftovers") or ()

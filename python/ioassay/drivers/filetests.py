@@ -15,7 +15,13 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.record import Claim
-from ioassay.roles import WRITE, Driver, Estimate, Touch
+from ioassay.roles import (
+    WRITE,
+    Confinement,
+    Driver,
+    Estimate,
+    Touch,
+)
 
 _PASSES = (
     "write rewrite",
@@ -40,6 +46,7 @@ _STUDIED = ("write", "read", "random", "backward")
 FLAGS = {"direct": "-I", "fsync": "-e", "close": "-c", "sync": "-o"}
 SHARED = ("tests", "size", "record", "auto", "min_size", "max_size", "threads", *FLAGS)
 AUTO_LARGEST_BYTES = 512 << 20
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 _SLOW_BYTES_PER_S, _USUAL_BYTES_PER_S, _CELLS_OF_AUTO = 5e6, 2e8, 126
 _DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
 """About what all files of the automatic matrix hold: nine records for each of 32 to 512 MiB, some eleven below."""
@@ -57,6 +64,11 @@ class FileTests(Driver):
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """Nothing beside the target."""
         return ()
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """The page cache, where it is dropped."""
+        dropped = [_DROP_CACHES] if params.get("cache") == "drop-all" else []
+        return Confinement(host=dropped)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """None: it lasts as long as its files take."""

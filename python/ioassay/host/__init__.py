@@ -12,6 +12,7 @@ Everything is read below an injected root; what a machine does not tell is an ab
     identity        machine_id
     user            root                                      leftovers       what killed runs left
     witness         bpf, unusable: why BPF programs cannot watch
+    confinement     landlock, abi, gaps: whether the kernel holds trials to what they may write; unusable: why not
     disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
 
@@ -71,6 +72,7 @@ def facts(
         "user": {"root": os.geteuid() == 0},
         "leftovers": [str(left) for left in (*settings.leftovers(root), *conditions.left(root))],
         "witness": system.witness(machine),
+        "confinement": system.confinement(machine),
         "disk": under,
     }
     known = {name: section for name, section in sections.items() if section}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ioassay import landlock
 from ioassay.host.machine import Machine, known, selected, whole
 
 _NO_LIMIT_BYTES = 1 << 60
@@ -38,6 +39,17 @@ def witness(machine: Machine) -> dict[str, Any]:
 
     reason = _core.witness_capability()
     return {"bpf": not reason, **known(unusable=reason or None)}
+
+
+def confinement(machine: Machine) -> dict[str, Any]:
+    """Section `confinement`: whether the kernel can hold a trial's processes to what they may write, and what not.
+
+    Of the real machine only.
+    """
+    if machine.root != Path("/"):
+        return {}
+    able = landlock.support()
+    return {"landlock": able.abi > 0, **known(abi=able.abi or None, unusable=able.why or None, gaps=list(able.gaps))}
 
 
 def distribution(machine: Machine) -> dict[str, Any]:

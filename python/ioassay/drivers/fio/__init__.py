@@ -16,7 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.claims import fio as claimed
-from ioassay.drivers.fio import check, cost, expansion, external, job, jobfile, logs, merge, paths, processor, spdk
+from ioassay.drivers.fio import (
+    check,
+    cost,
+    expansion,
+    external,
+    job,
+    jobfile,
+    logs,
+    merge,
+    paths,
+    processor,
+    rights,
+    spdk,
+)
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
 from ioassay.drivers.fio.plausible import without_impossible
@@ -29,6 +42,7 @@ from ioassay.roles import (
     READ,
     WRITE,
     Command,
+    Confinement,
     Driver,
     Estimate,
     External,
@@ -162,6 +176,11 @@ class Fio(Driver):
             reading=repr((view.folder, view.file.contents, view.jobs)),
             confirm=partial(expansion.confirm, jobs, view.folder, view.place),
         )
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
+        view = _view(params)
+        return rights.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""

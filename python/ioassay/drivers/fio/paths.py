@@ -49,7 +49,7 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
         if "read_iolog" in job.options:
             yield from _replayed(job, folder)
         for path in _files(job, folder):
-            yield Touch(path, WRITE if job.writes or _is_laid_out(job, path) else READ)
+            yield Touch(path, WRITE if job.writes or is_laid_out(job, path) else READ)
     elif job.flag("unlink") or job.flag("unlink_each_loop"):  # fio does so whatever the engine, also for `null`
         yield from (Touch(path, WRITE) for path in _files(job, folder))
     yield from beside(job, folder)
@@ -136,7 +136,7 @@ def _tree(text: str, folder: Path) -> Iterator[str]:
                     yield f"{start}/{name}"
 
 
-def _is_laid_out(job: Section, path: Path) -> bool:
+def is_laid_out(job: Section, path: Path) -> bool:
     """Whether fio would write the file before reading it: it is missing, or shorter than the job wants.
 
     What only fio can tell counts as too large: fio cuts a file to nothing before it lays it out.

@@ -19,13 +19,28 @@ from ioassay.drivers.stress_ng.offer import Offer
 from ioassay.drivers.stress_ng.settings import Settings
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import NOTHING, WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
+from ioassay.roles import (
+    NOTHING,
+    WRITE,
+    Command,
+    Confinement,
+    Driver,
+    Estimate,
+    Load,
+    Outcome,
+    Parsed,
+    Tool,
+    Touch,
+    Trial,
+    short_s,
+)
 
 MINIMUM = (0, 15)
 """Its YAML has processor use and the stressors' own metrics since then."""
 RESULTS = "stress-ng.yaml"
 _AROUND_S = 0.2
 """Beside a trial's timeout: starting, the witness, the record; the median of 112 trials on four busy cores."""
+_UNCONFINED = "stress-ng's stressors mount, make devices and write to /proc, /sys and /dev/shm"
 _NOT_STARTED = "stress-ng was not started"
 _FILE_CLASSES = ("filesystem", "io")
 _FILE_MAKERS = frozenset(
@@ -107,6 +122,10 @@ class StressNg(Driver):
         """The device that `dev-file` names."""
         named = params.get("dev-file") or params.get("dev_file")
         return [Touch(Path(str(named)), WRITE)] if named else ()
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """None: many stressors are about what a confined process may not do."""
+        return Confinement(waiver=_UNCONFINED)
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """The timeout and what lies around it; how much a stressor writes cannot be known."""

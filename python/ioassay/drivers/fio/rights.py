@@ -1,0 +1,62 @@
+"""What fio's processes have to be able to change beside the files that its jobs name, for `ioassay.confinement`.
+
+Which files fio lays out anew is decided as `paths` decides which ones it writes. What a job's own programs and plugins
+would change nobody can know, so such a job is not confined; that it runs programs is a matter of consent, not of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ioassay.drivers.fio import paths
+from ioassay.drivers.fio.section import SPDK, Section
+from ioassay.roles import WRITE, Confinement
+
+_REPLACING = ("unlink", "unlink_each_loop", "fill_device")
+_REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
+_PROGRAMS = ("exec_prerun", "exec_postrun")
+_HOST = {
+    "ioscheduler": ("sys/block", "*/queue/scheduler"),  # switch_ioscheduler in backend.c
+    "cgroup": ("sys/fs/cgroup", ""),  # cgroup.c
+}
+"""Options with which fio changes the host, and the files, below a folder, that it writes then."""
+_DEVICES = {"rdma": ("dev/infiniband", ""), "libcufile": ("dev", "nvidia*")}
+"""Engines that take device nodes of their own, by ioctl calls."""
+
+
+def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -> Confinement:
+    """What the processes of all these jobs need; relative paths start at `folder`."""
+    waivers = dict.fromkeys(filter(None, map(_waiver, jobs)))
+    return Confinement(
+        layouts=list(dict.fromkeys(path for job in jobs for path in _layouts(job, folder))),
+        host=list(dict.fromkeys(path for job in jobs for path in _of_host(job, root))),
+        waiver="; ".join(waivers),
+    )
+
+
+def _layouts(job: Section, folder: Path) -> Iterator[Path]:
+    """Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too."""
+    buffers = {touch.path for touch in paths.beside(job, folder)}
+    replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
+    for touch in paths.touches([job], folder):
+        if touch.access != WRITE or touch.path in buffers:
+            continue
+        # A replayed log may have lines that unlink what it names (read_iolog2 in iolog.c).
+        if replaces or "read_iolog" in job.options or paths.is_laid_out(job, touch.path):
+            yield touch.path
+
+
+def _of_host(job: Section, root: Path) -> Iterator[Path]:
+    named = [place for option, place in _HOST.items() if option in job.options]
+    for place, pattern in (*named, *([_DEVICES[job.engine]] if job.engine in _DEVICES else [])):
+        yield from sorted((root / place).glob(pattern)) if pattern else [root / place]
+
+
+def _waiver(job: Section) -> str:
+    """Why a job's processes are not confined; '' where they are."""
+    if job.engine in SPDK:
+        return f"ioengine {job.engine} maps huge pages and devices by itself"
+    if job.engine == "exec" or any(name in job.options for name in _PROGRAMS):
+        return "the job runs programs of its own"
+    return "the job loads an engine of its own" if "/" in job.engine or job.engine == "external" else ""
