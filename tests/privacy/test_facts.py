@@ -161,3 +161,9 @@ def test_compare_still_knows_the_machine_and_its_drives() -> None:
 def test_hashes_of_two_keys_are_not_compared() -> None:
     other = Pseudonyms(bytes(range(32)))
     assert differences(privacy.published(raw(), KEY), privacy.published(raw(), other)) == ""
+
+
+@pytest.mark.parametrize("odd", [5, "text", ["list"], None, {"devices": [5]}])
+def test_facts_of_a_damaged_run_end_in_no_traceback(odd: Any) -> None:
+    damaged = {"identity": odd, "kernel": odd, "disk": odd, "leftovers": odd}
+    assert differences(privacy.published(damaged, KEY), privacy.published(damaged, KEY)) == ""

@@ -263,7 +263,7 @@ def _host_differences(a: RecordSet, b: RecordSet) -> list[str]:
     said = _machine_differences(a.host, b.host)
     is_comparable = _key(a.host) == _key(b.host)
     for section, name in _HOST:
-        left, right = ((records.host.get(section) or {}).get(name) for records in (a, b))
+        left, right = (_section(records.host, section).get(name) for records in (a, b))
         if name == "cmdline" and not is_comparable:
             left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))
         if left != right:
@@ -273,7 +273,7 @@ def _host_differences(a: RecordSet, b: RecordSet) -> list[str]:
 
 def _machine_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     """Whether machine and drives are others, as far as their hashes were made with one key."""
-    left, right = (host.get("identity") or {} for host in (a, b))
+    left, right = (_section(host, "identity") for host in (a, b))
     if not left or _key(a) != _key(b):
         return []
     said = []
@@ -288,11 +288,17 @@ def _machine_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str
 
 def _key(host: Mapping[str, Any]) -> str | None:
     """By which key the hashes among the facts were made."""
-    key: str | None = (host.get("identity") or {}).get("key")
+    key: str | None = _section(host, "identity").get("key")
     return key
+
+
+def _section(host: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of the facts; an empty one where there is none, or host.json was damaged."""
+    found = host.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _drives(host: Mapping[str, Any]) -> set[str]:
     """The hashes of the drives under the path that was measured."""
-    devices = (host.get("disk") or {}).get("devices") or ()
-    return {device["identity"] for device in devices if "identity" in device}
+    devices = _section(host, "disk").get("devices") or ()
+    return {str(device["identity"]) for device in devices if isinstance(device, Mapping) and "identity" in device}

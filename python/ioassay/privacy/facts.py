@@ -38,7 +38,8 @@ def published(facts: Mapping[str, Any], pseudonyms: Pseudonyms | None = None) ->
     `identity` says by which key the hashes were made, and has those of the machine: equal hashes of one key are equal
     machines. Each drive with a serial number has its own `identity`.
     """
-    if IDENTITY in facts and "key" in facts[IDENTITY]:
+    identity = facts.get(IDENTITY)
+    if isinstance(identity, Mapping) and "key" in identity:
         return dict(facts)
     return _Published(pseudonyms or Pseudonyms.of_user()).of(facts)
 
@@ -58,8 +59,9 @@ class _Published:
 
     def of(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         table = {name: value for name, value in facts.items() if name != IDENTITY}
-        if machine_id := (facts.get(IDENTITY) or {}).get("machine_id"):
-            self._identity["machine"] = self._pseudonym("machine", str(machine_id))
+        raw = facts.get(IDENTITY)
+        if isinstance(raw, Mapping) and raw.get("machine_id"):
+            self._identity["machine"] = self._pseudonym("machine", str(raw["machine_id"]))
         if isinstance(table.get("kernel"), Mapping):
             table["kernel"] = self._kernel(table["kernel"])
         if isinstance(table.get("disk"), Mapping):
