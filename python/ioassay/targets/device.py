@@ -17,7 +17,7 @@ from ioassay.blockdev import ROOT, Device
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent, Load, Trial
-from ioassay.targets import claims, fill, filled, safety
+from ioassay.targets import claims, fill, filled, occupancy, safety
 from ioassay.targets.settings import DeviceSettings, read_settings
 
 
@@ -53,7 +53,8 @@ class DeviceTarget:
         """Look again, claim it and fill it, where it is written at all. RunError when the drive refuses."""
         if access == NOTHING:
             return ()
-        warnings = self.inspect(access)
+        with occupancy.announced(progress):
+            warnings = self.inspect(access)
         seen = self._seen = safety.require_device(self._path, self._root)
         if self._writes:
             self._claim(seen)

@@ -167,7 +167,7 @@ class NvmevirtTarget:
     def _ours(self, before: set[str]) -> list[Device]:
         """Drives that were not there before and have the module's model."""
         came = (device for device in blockdev.disks(self._root) if device.name not in before)
-        return [device for device in came if _model(device).startswith(MODEL)]
+        return [device for device in came if identity.model(device).startswith(MODEL)]
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
         """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""
@@ -231,13 +231,6 @@ class NvmevirtTarget:
         if log[-1] in now:
             return now[len(now) - now[::-1].index(log[-1]) :]
         return now
-
-
-def _model(device: Device) -> str:
-    try:
-        return (device.folder / "device/model").read_text(errors="replace").strip()
-    except OSError:
-        return ""  # it has none, or went meanwhile: not the one that is looked for
 
 
 def _why(done: Captured) -> str:
