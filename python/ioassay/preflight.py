@@ -240,6 +240,60 @@ def _examine_paths(bench: Bench) -> list[Warning_]:
     return [warning for warnings in found for warning in warnings]
 
 
+@dataclass(frozen=True)
+class Storage:
+    """A block device that a suite loads, for people to compare with what they meant."""
+
+    path: str
+    name: str
+    """The name that --destroy-data takes."""
+    model: str
+    serial: str
+    size_bytes: int
+    access: str
+    """READ or WRITE."""
+    content: Sequence[str]
+    """What was found on it."""
+
+
+def devices(benches: Sequence[Bench]) -> list[Storage]:
+    """The block devices that the studies load, each once; after `examine`, which looks at them."""
+    from ioassay.targets import safety
+
+    strongest: dict[Path, str] = {}
+    for bench in benches:
+        for path, access in _loaded(bench):
+            resolved = safety.resolve(path)
+            if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
+                strongest[resolved] = access
+    return [_storage(path, access) for path, access in strongest.items()]
+
+
+def _loaded(bench: Bench) -> Iterator[tuple[Path, str]]:
+    """Paths that may be devices: the targets' and those that jobs name."""
+    access = bench.access()
+    for trial in bench.points():
+        if trial.target.get("kind") == "device":
+            yield bench.folder / Path(str(trial.target.get("path"))).expanduser(), access
+    yield from ((touch.path, touch.access) for touch in bench.touches())
+
+
+def _storage(path: Path, access: str) -> Storage:
+    from ioassay.targets import identity, safety
+
+    device = safety.require_device(path)
+    seen = identity.label(path, device)
+    return Storage(
+        path=str(path),
+        name=seen.name,
+        model=seen.model,
+        serial=seen.serial,
+        size_bytes=device.size_bytes,
+        access=access,
+        content=safety.content(path, device),
+    )
+
+
 def _examine_targets(bench: Bench) -> list[Warning_]:
     access = bench.access()
     with _placed(bench.study.name):

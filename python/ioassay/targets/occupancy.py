@@ -143,7 +143,7 @@ def scan(
     progress: Callable[[float], None] = lambda share: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Occupancy:
-    """Read `spans` (start and end in bytes, rising; all else is zero) to the first byte that is none, or to the limit."""
+    """Read `spans` (start and end in bytes, rising; all else is zero) to the first byte set, or to the limit."""
     began_s = clock()
     done_bytes = 0
     for start, end in spans:
@@ -230,7 +230,7 @@ def _reported(device: Device, root: Path) -> str:
 
 
 def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
-    """Where the backing file of a loop device holds anything, as offsets of the device; None where that is not known."""
+    """Where the backing file of a loop device holds anything, as offsets of the device; None where not known."""
     loop = next((loop for loop in blockdev.loops(root) if loop.device.number == device.number), None)
     if loop is None or loop.file is None or device.partition:
         return None
