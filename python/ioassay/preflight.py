@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ioassay import conditions, metrics, plan, pool, process, witness
@@ -19,7 +19,7 @@ from ioassay.errors import ConditionError, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Demand, Driver, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
 from ioassay.targets import target as make_target
 
@@ -59,6 +59,17 @@ class Bench:
     def touches(self) -> list[Touch]:
         """Every path that the points' own parameters name, each once for each access."""
         return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
+
+    def demands(self) -> list[Demand]:
+        """Room that the points take in file systems; asked when their targets were inspected."""
+        found = [Demand(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
+        loads = self.access() != NOTHING
+        for trial in self.points() if loads else ():
+            own_bytes = self.driver.estimate(trial.params, trial.target).occupied_bytes
+            for demand in self.target(trial).demands():
+                least = 0 if demand.lasting else own_bytes
+                found.append(replace(demand, size_bytes=max(demand.size_bytes or 0, least)))
+        return list(dict.fromkeys(found))
 
     def close(self) -> None:
         """Give back what the targets took."""
@@ -138,6 +149,7 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
         looks = (_examine_points, _examine_conditions, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
+    _require_room(benches)
     return [*found, *_examine_counting(benches)]
 
 
@@ -240,6 +252,29 @@ def _examine_paths(bench: Bench) -> list[Warning_]:
     return [warning for warnings in found for warning in warnings]
 
 
+def _require_room(benches: Sequence[Bench]) -> None:
+    """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
+    from ioassay.targets import filesystem, safety
+
+    files: dict[Path, Demand] = {}
+    for bench in benches:
+        for demand in bench.demands():
+            path = safety.resolve(demand.path)
+            if path.exists() and not path.is_file():
+                continue  # a device, or /dev/null
+            known = files.get(path, demand).size_bytes
+            size_bytes = None if known is None or demand.size_bytes is None else max(known, demand.size_bytes)
+            files[path] = Demand(path, size_bytes, demand.lasting)
+    filesystem.require_total_room(list(files.values()))
+
+
+def require_record_room(benches: Sequence[Bench], folder: Path) -> None:
+    """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
+    from ioassay.targets import filesystem
+
+    filesystem.require_record_room(folder, sum(forecast(bench).recorded_bytes for bench in benches))
+
+
 @dataclass(frozen=True)
 class Storage:
     """A block device that a suite loads, for people to compare with what they meant."""
@@ -310,6 +345,8 @@ class Forecast:
     written_bytes: int
     unknown_writes: bool
     """True when some trials write for a time rather than a size, so that the volume is a lower bound."""
+    recorded_bytes: int = 0
+    """What the tools leave in the run's folder, where that is much."""
 
 
 def forecast(bench: Bench, workers: int | None = None) -> Forecast:
@@ -328,5 +365,6 @@ def forecast(bench: Bench, workers: int | None = None) -> Forecast:
         trials=sum(times),
         seconds=sum((estimate.seconds + cooldown_s) * number for estimate, number in each) / at_once,
         written_bytes=sum((estimate.written_bytes or 0) * number for estimate, number in each),
+        recorded_bytes=sum(estimate.recorded_bytes * number for estimate, number in each),
         unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
     )

@@ -45,9 +45,11 @@ class Published:
 
 def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """Check everything, then make the run's folder."""
+    from ioassay import preflight
     from ioassay.store import RunStore
 
     benches, warnings = checked(suite, consent)
+    preflight.require_record_room(benches, root)
     return RunStore.create(root, suite, facts(benches)), benches, warnings
 
 

@@ -16,7 +16,7 @@ from ioassay import units
 from ioassay.blockdev import ROOT, Device
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, WRITE, Consent, Load, Trial
+from ioassay.roles import NOTHING, WRITE, Consent, Demand, Load, Trial
 from ioassay.targets import claims, fill, filled, occupancy, safety
 from ioassay.targets.settings import DeviceSettings, read_settings
 
@@ -61,6 +61,10 @@ class DeviceTarget:
             for number in range(1, self._fills() + 1):
                 self._fill(seen, number, progress)
         return warnings
+
+    def demands(self) -> Sequence[Demand]:
+        """None: a device has its own room."""
+        return ()
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:

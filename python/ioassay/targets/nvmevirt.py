@@ -22,7 +22,7 @@ from ioassay.blockdev import ROOT, Device
 from ioassay.errors import IoassayError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.process import Captured
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Load, Trial
+from ioassay.roles import NOTHING, Consent, Demand, Load, Trial
 from ioassay.targets import claims, fill, identity, refusal, reserved, signatures, uses
 from ioassay.targets.settings import PositiveSize, Settings, UserPath, read_settings
 
@@ -95,6 +95,10 @@ class NvmevirtTarget:
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Nothing to make before a trial."""
         return self.inspect(access)
+
+    def demands(self) -> Sequence[Demand]:
+        """None: its content lies in reserved memory."""
+        return ()
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.claims import fio as claimed
-from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, processor, spdk
+from ioassay.drivers.fio import check, cost, job, jobfile, layout, logs, merge, paths, processor, spdk
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
 from ioassay.drivers.fio.plausible import without_impossible
@@ -99,6 +99,7 @@ class Fio:
             warnings += check.check(section, target, self._names.engines)
         if view.file is not None:
             jobfile.writes_logs(view.file)
+            layout.check(view.jobs, view.folder)
             warnings += jobfile.warnings(view.file)
         elif problem := job.unwritable(str(target.get("path", ""))):
             raise StudyError(problem, key="target.path")
@@ -121,7 +122,7 @@ class Fio:
         view = _view(params)
         if view.file is None:
             return [touch for section in view.jobs for touch in paths.beside(section, Path().absolute())]
-        return paths.touches(view.jobs, view.folder)
+        return layout.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""

@@ -112,11 +112,11 @@ def _is_laid_out(job: Section, path: Path) -> bool:
         return True
     if not stat.S_ISREG(status.st_mode):
         return False
-    reach = _reach_bytes(job, status.st_size)
+    reach = reach_bytes(job, status.st_size)
     return reach is None or reach > status.st_size
 
 
-def _reach_bytes(job: Section, there_bytes: int) -> int | None:
+def reach_bytes(job: Section, there_bytes: int) -> int | None:
     """Up to where the job wants a file of `there_bytes`, at most; None when it cannot be told.
 
     Without `size` and `filesize` fio takes the file as it is, and a percentage as `size` never reaches past its end.
