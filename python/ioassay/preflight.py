@@ -63,13 +63,20 @@ class Bench:
     def demands(self) -> list[Demand]:
         """Room that the points take in file systems; asked when their targets were inspected."""
         found = [Demand(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
-        loads = self.access() != NOTHING
-        for trial in self.points() if loads else ():
-            own_bytes = self.driver.estimate(trial.params, trial.target).occupied_bytes
-            for demand in self.target(trial).demands():
-                least = 0 if demand.lasting else own_bytes
-                found.append(replace(demand, size_bytes=max(demand.size_bytes or 0, least)))
-        return list(dict.fromkeys(found))
+        if self.access() == NOTHING:
+            return found
+        own_bytes: dict[int, int] = {}  # target -> the most that the tool's own files take there
+        for trial in self.points():
+            least = self.driver.estimate(trial.params, trial.target).occupied_bytes
+            key = id(self.target(trial))
+            own_bytes[key] = max(own_bytes.get(key, 0), least)
+        for target in self.targets.values():
+            least = own_bytes.get(id(target), 0)
+            found += [
+                demand if demand.lasting else replace(demand, size_bytes=max(demand.size_bytes or 0, least))
+                for demand in target.demands()
+            ]
+        return found
 
     def close(self) -> None:
         """Give back what the targets took."""
