@@ -41,6 +41,7 @@ JOBS = {
     "longer than the file that is there": "rw=write\nfilename=there\nsize=3m",
     "two directories": "rw=write\ndirectory=d:e\nnumjobs=2\nsize=1m",
     "two directories for three": "rw=write\ndirectory=d:e\nnumjobs=3\nsize=1m",
+    "two directories for one": "rw=write\ndirectory=d:e\nsize=1m\nnrfiles=2",
     "empty files": "ioengine=filecreate\nnrfiles=4\nfilesize=4k",
     "allocated only": "ioengine=falloc\nrw=write\nsize=1m",
     "strided zones": "rw=write\nzonemode=strided\nzonesize=64k\nzonerange=256k\nsize=1m",
@@ -48,7 +49,7 @@ JOBS = {
     "created on open": "rw=write\nsize=1m\ncreate_on_open=1",
     "a replayed log": "read_iolog=log",
 }
-NOT_EXACT = ("a range of file sizes", "two directories for three", "buffers in a file", "a size that does not divide")
+NOT_EXACT = ("a range of file sizes", "buffers in a file", "a size that does not divide")
 
 
 @pytest.mark.fio

@@ -16,7 +16,7 @@ import pytest
 from ioassay import blockdev
 from ioassay.errors import SafetyRefusal
 from ioassay.roles import WRITE, Consent
-from ioassay.targets import namespace, occupancy, safety, signatures
+from ioassay.targets import nvme, occupancy, safety, signatures
 from ioassay.targets.occupancy import Occupancy, scan
 
 from .conftest import MIB, command
@@ -322,7 +322,7 @@ SIZE_BYTES = 300 * MIB
 def test_a_namespace_is_empty_only_by_a_word_that_means_something(answer: Any, is_empty: bool, tmp_path: Path) -> None:
     node = tmp_path / "node"
     node.touch()
-    said = namespace.utilization(node, drive(answer))
+    said = nvme.utilization(node, drive(answer))
     assert (said is not None and said.proves_empty(SIZE_BYTES)) is is_empty
 
 
@@ -345,7 +345,7 @@ def test_a_drive_that_says_nothing_is_allocated_is_not_read(
 
 def test_other_devices_are_not_asked_as_namespaces() -> None:
     names = ("nvme0n1", "nvme10n12", "nvme0n1p1", "nvme0c0n1", "sda", "ng0n1", "nvme0")
-    assert [namespace.is_namespace(name) for name in names] == [True, True, *[False] * 5]
+    assert [nvme.is_namespace(name) for name in names] == [True, True, *[False] * 5]
 
 
 def test_what_is_known_reads_as_a_sentence_after_the_name() -> None:

@@ -26,7 +26,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
     def say(free_bytes: int, margin_bytes: int) -> None:
         monkeypatch.setattr(filesystem, "room", lambda *_: Room(free_bytes, margin_bytes))
-        monkeypatch.setattr(os, "statvfs", lambda *_: SimpleNamespace(f_bavail=free_bytes, f_frsize=1))
+        monkeypatch.setattr(os, "statvfs", lambda *_: SimpleNamespace(f_bavail=free_bytes, f_frsize=1, f_blocks=GIB))
 
     return say
 
@@ -112,3 +112,19 @@ def test_what_is_left_alone_does_not_shrink_from_trial_to_trial(free: Any, tmp_p
     assert reserve.watch([tmp_path / "file"])() == ""
     free(29 * MIB, 64 * MIB)
     assert "the last 30 MiB are left alone" in reserve.watch([tmp_path / "file"])()
+
+
+def test_a_file_system_that_gives_no_sizes_is_not_taken_for_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda *_: SimpleNamespace(f_bavail=0, f_frsize=4096, f_blocks=0))
+    filesystem.require_total_room([Demand(tmp_path / "x", GIB)])
+    assert Reserve().watch([tmp_path / "x"])() == ""
+
+
+def test_a_folder_that_goes_during_a_trial_is_no_reason_to_end_it(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    lack = Reserve().watch([folder / "x"])
+    folder.rmdir()
+    assert lack() == ""

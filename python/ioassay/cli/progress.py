@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
@@ -123,7 +124,7 @@ def examining() -> Iterator[Callable[[str, float], None]]:
 
     def show(text: str, share: float) -> None:
         nonlocal width
-        line = f"{text}: {share:.0%}"
+        line = f"{text}: {share:.0%}"[: (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1]
         sys.stderr.write(f"\r{line:<{width}}")
         sys.stderr.flush()
         width = len(line)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,8 @@ def direct_io(path: Path) -> bool | None:
 def room(folder: Path, root: Path = ROOT) -> Room:
     """Room in the file system of a folder; on a memory file system no more than the memory that is available."""
     facts = os.statvfs(folder)
-    free_bytes = facts.f_bavail * facts.f_frsize
+    # Some file systems (ramfs, many over FUSE) give no sizes at all.
+    free_bytes = facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
     mount = mounts.mount_of(folder, root)
     if mount is not None and mount.kind in _MEMORY:
         free_bytes = min(free_bytes, _available_memory_bytes(root))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ioassay import blockdev, units
 from ioassay.blockdev import ROOT, Device, Loop, Number
-from ioassay.targets import namespace, signatures
+from ioassay.targets import nvme, signatures
 
 LIMIT_S = 30.0
 """The longest that a person waits for it at a terminal."""
@@ -222,8 +222,8 @@ def _reader(handle: int) -> Read:
 def _reported(device: Device, root: Path) -> str:
     """The word of an NVMe namespace that nothing is allocated, also for its partitions; else ''."""
     disk = blockdev.disk_of(device)
-    node = blockdev.node_of(disk, root) if namespace.is_namespace(disk.name) else None
-    said = namespace.utilization(node) if node is not None else None
+    node = blockdev.node_of(disk, root) if nvme.is_namespace(disk.name) else None
+    said = nvme.utilization(node) if node is not None else None
     if said is None or not said.proves_empty(disk.size_bytes):
         return ""
     return f"the drive reports that none of its {said.blocks} blocks is allocated (NVMe, NUSE 0)"

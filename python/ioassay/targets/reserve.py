@@ -55,9 +55,12 @@ class _Watch:
         return next(filter(None, map(self._lack_of, self.folders)), "")
 
     def _lack_of(self, device: int) -> str:
-        facts = os.statvfs(self.folders[device])
+        try:
+            facts = os.statvfs(self.folders[device])
+        except OSError:
+            return ""  # removed or unmounted meanwhile: who uses it says so
         free_bytes, least_bytes = facts.f_bavail * facts.f_frsize, self.least_bytes[device]
-        if free_bytes >= least_bytes:
+        if free_bytes >= least_bytes or not facts.f_blocks:
             return ""
         shown = units.format_size
         return (

@@ -52,7 +52,6 @@ def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
     """Each path that the job writes, with the size it may grow to; None where only fio can tell."""
     beside = {touch.path for touch in paths.beside(job, folder)}
     replayed = dict(_replayed(job, folder))
-    share = _share_of_directory(job)
     for touch in paths.touches([job], folder):
         if touch.access != WRITE or touch.path.is_block_device():
             continue
@@ -64,6 +63,7 @@ def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
             yield touch.path, 0
         else:
             size_bytes = _of_file(job, touch.path)
+            share = _share_of_directory(job, folder, touch.path)
             yield touch.path, None if size_bytes is None else round(size_bytes * share)
 
 
@@ -78,15 +78,16 @@ def _of_buffers(job: Section) -> int:
     return max(job.block_sizes_bytes(), default=0) * job.number("iodepth", 1) + _DEPTH_SLACK_BYTES
 
 
-def _share_of_directory(job: Section) -> float:
-    """With several directories each clone uses one of them, in turn (`set_name_idx` in filesetup.c).
+def _share_of_directory(job: Section, folder: Path, path: Path) -> float:
+    """The share of the clones that use the directory of `path`: they take several in turn (`set_name_idx`).
 
-    `paths` names every file in each of them. What is exact is their sum, which is what has to fit.
+    `paths` names the files of all clones in each directory; what is exact is their sum, which is what has to fit.
     """
-    places = len(paths.split(job.options.get("directory", "")))
-    if places < 2 or job.filenames:
+    places = paths.split(job.options.get("directory", ""))
+    if len(places) < 2 or job.filenames:
         return 1.0
-    return -(-job.numjobs // places) / job.numjobs
+    index = next((index for index, place in enumerate(places) if path.is_relative_to(folder / place)), 0)
+    return len(range(index, job.numjobs, len(places))) / job.numjobs
 
 
 def _replayed(job: Section, folder: Path) -> Iterator[tuple[Path, int]]:
