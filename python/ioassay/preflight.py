@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ioassay.errors import ConditionError, SafetyRefusal, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Demand, Driver, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
 from ioassay.targets import target as make_target
 
@@ -63,6 +63,24 @@ class Bench:
     def touches(self) -> list[Touch]:
         """Every path that the points' own parameters name, each once for each access."""
         return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
+
+    def demands(self) -> list[Demand]:
+        """Room that the points take in file systems; asked when their targets were inspected."""
+        found = [Demand(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
+        if self.access() == NOTHING:
+            return found
+        own_bytes: dict[int, int] = {}  # target -> the most that the tool's own files take there
+        for trial in self.points():
+            least = self.driver.estimate(trial.params, trial.target).occupied_bytes
+            key = id(self.target(trial))
+            own_bytes[key] = max(own_bytes.get(key, 0), least)
+        for target in self.targets.values():
+            least = own_bytes.get(id(target), 0)
+            found += [
+                demand if demand.lasting else replace(demand, size_bytes=max(demand.size_bytes or 0, least))
+                for demand in target.demands()
+            ]
+        return found
 
     def close(self) -> None:
         """Give back what the targets took."""
@@ -142,6 +160,7 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
         looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
+    _require_room(benches)
     return [*found, *_examine_counting(benches)]
 
 
@@ -289,6 +308,83 @@ def _examine_paths(bench: Bench) -> list[Warning_]:
     return [warning for warnings in found for warning in warnings]
 
 
+def _require_room(benches: Sequence[Bench]) -> None:
+    """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
+    from ioassay.targets import filesystem, safety
+
+    files: dict[Path, Demand] = {}
+    for bench in benches:
+        for demand in bench.demands():
+            path = safety.resolve(demand.path)
+            if path.exists() and not path.is_file():
+                continue  # a device, or /dev/null
+            known = files.get(path, demand).size_bytes
+            size_bytes = None if known is None or demand.size_bytes is None else max(known, demand.size_bytes)
+            files[path] = Demand(path, size_bytes, demand.lasting)
+    filesystem.require_total_room(list(files.values()))
+
+
+def require_record_room(benches: Sequence[Bench], folder: Path) -> None:
+    """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
+    from ioassay.targets import filesystem
+
+    filesystem.require_record_room(folder, sum(forecast(bench).recorded_bytes for bench in benches))
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A block device that a suite loads, for people to compare with what they meant."""
+
+    path: str
+    name: str
+    """The name that --destroy-data takes."""
+    model: str
+    serial: str
+    size_bytes: int
+    access: str
+    """READ or WRITE."""
+    content: Sequence[str]
+    """What was found on it."""
+
+
+def devices(benches: Sequence[Bench]) -> list[Storage]:
+    """The block devices that the studies load, each once; after `examine`, which looks at them."""
+    from ioassay.targets import safety
+
+    strongest: dict[Path, str] = {}
+    for bench in benches:
+        for path, access in _loaded(bench):
+            resolved = safety.resolve(path)
+            if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
+                strongest[resolved] = access
+    return [_storage(path, access) for path, access in strongest.items()]
+
+
+def _loaded(bench: Bench) -> Iterator[tuple[Path, str]]:
+    """Paths that may be devices: the targets' and those that jobs name."""
+    access = bench.access()
+    for trial in bench.points():
+        if trial.target.get("kind") == "device":
+            yield bench.folder / Path(str(trial.target.get("path"))).expanduser(), access
+    yield from ((touch.path, touch.access) for touch in bench.touches())
+
+
+def _storage(path: Path, access: str) -> Storage:
+    from ioassay.targets import identity, safety
+
+    device = safety.require_device(path)
+    seen = identity.label(path, device)
+    return Storage(
+        path=str(path),
+        name=seen.name,
+        model=seen.model,
+        serial=seen.serial,
+        size_bytes=device.size_bytes,
+        access=access,
+        content=safety.content(path, device),
+    )
+
+
 def _examine_targets(bench: Bench) -> list[Warning_]:
     access = bench.access()
     with _placed(bench.study.name):
@@ -305,6 +401,8 @@ class Forecast:
     written_bytes: int
     unknown_writes: bool
     """True when some trials write for a time rather than a size, so that the volume is a lower bound."""
+    recorded_bytes: int = 0
+    """What the tools leave in the run's folder, where that is much."""
 
 
 def forecast(bench: Bench, workers: int | None = None) -> Forecast:
@@ -323,5 +421,6 @@ def forecast(bench: Bench, workers: int | None = None) -> Forecast:
         trials=sum(times),
         seconds=sum((estimate.seconds + cooldown_s) * number for estimate, number in each) / at_once,
         written_bytes=sum((estimate.written_bytes or 0) * number for estimate, number in each),
+        recorded_bytes=sum(estimate.recorded_bytes * number for estimate, number in each),
         unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
     )

@@ -61,6 +61,18 @@ class Touch:
     path: Path
     access: str
     """READ or WRITE."""
+    size_bytes: int | None = 0
+    """What a file that is written may grow to; None where it cannot be known."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Room that a load takes in a file system."""
+
+    path: Path
+    size_bytes: int | None
+    lasting: bool = True
+    """False: given back when the trial ends, so that only one at a time takes it."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,10 @@ class Estimate:
     """None when it cannot be known beforehand (time-based writes)."""
     memory_bytes: int | None = None
     """What computing one trial takes at its peak; None: too little to matter. Bounds how many run at once."""
+    occupied_bytes: int = 0
+    """What the tool's own files take at once in a target that is a folder."""
+    recorded_bytes: int = 0
+    """What it leaves in the trial's raw folder, where that is much."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +189,8 @@ class Outcome:
     stderr: Path
     leftovers: Sequence[int] = ()
     """Ids of processes of its group that were still alive at its end, and were ended."""
+    ended_for: str = ""
+    """Why the lab ended it before its time; empty when it did not."""
     usage: struct_rusage | None = None
     """What it and the children that it reaped used (getrusage(2))."""
     processes: int | None = None
@@ -286,6 +304,9 @@ class Target(Protocol):
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Create and fill (idempotent). `progress(text, share)` with share from 0 to 1."""
+
+    def demands(self) -> Sequence[Demand]:
+        """Room that it takes in file systems; asked after `inspect`."""
 
     def load(self, trial: Trial) -> AbstractContextManager[Load]:
         """What to load during one trial."""

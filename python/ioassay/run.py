@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -26,6 +27,7 @@ from ioassay.roles import Parsed, Trial
 from ioassay.settings import KEEP, HostSettings
 from ioassay.store import RunStore
 from ioassay.targets.guard import Guard, guarded
+from ioassay.targets.reserve import Reserve
 
 if TYPE_CHECKING:
     from ioassay.study import Until
@@ -250,6 +252,9 @@ class _Round:
     of_pool: Sequence[Warning_]
     tally: Tally = field(default_factory=Tally)
     patience: dict[str, _Patience] = field(default_factory=dict)
+    reserve: Reserve = field(default_factory=Reserve)
+    places: dict[str, list[Path]] = field(default_factory=dict)
+    """Study -> the paths whose file systems its trials may fill."""
     prepared: dict[str, Sequence[Warning_]] = field(default_factory=dict)
     """Study -> the warnings that each of its trials bears; there once its targets are."""
 
@@ -284,12 +289,25 @@ class _Round:
         """Alone: nothing that is computed runs beside it."""
         self._record(self.flight.land())
         warnings = self._ready(trial, self.of_host)
+        must_end = self._watch_room(self.benches[trial.study])
         self.progress.started(trial)
         try:
-            record = one.measure(self.store, self.benches[trial.study], trial, warnings)
+            record = one.measure(self.store, self.benches[trial.study], trial, warnings, must_end)
         except OSError as error:
             raise self.store.stopped(self.store.folder(trial.id), error) from error
         self._count(trial, record, record.status)
+
+    def _watch_room(self, bench: Bench) -> Callable[[], str]:
+        """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""
+        name = bench.study.name
+        if name not in self.places:
+            named = [demand.path for demand in bench.demands()]
+            self.places[name] = [path for path in dict.fromkeys(named) if not path.is_block_device()]
+        lack = self.reserve.watch([self.store.root / "trials", *self.places[name]])
+        if bench.driver.tool() is not None and (why := lack()):
+            kept = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
+            raise RunError(f"no trial is begun: {why}; {kept}")
+        return lack
 
     def _compute(self, trial: Trial) -> None:
         """Hand a trial to the workers, once there is room."""

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,13 +51,19 @@ class _Run:
     warnings: Sequence[Warning_] = ()
 
 
-def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
-    """Run one trial of a driver that measures, to its durable record."""
+def measure(
+    store: RunStore,
+    bench: Bench,
+    trial: Trial,
+    warnings: Sequence[Warning_] = (),
+    must_end: Callable[[], str] | None = None,
+) -> Record:
+    """Run one trial of a driver that measures, to its durable record; `must_end` may end its tool, with the reason."""
     raw, point = store.begin(trial.id), json.dumps(trial.point, sort_keys=True)
     if why := bench.cannot.get(point):
         return _record(store, trial, _Run(Parsed(SKIPPED, why), time.time(), 0.0, warnings=warnings))
     warnings = [*warnings, *_settle(trial)]
-    watched = _Watched(bench, trial)
+    watched = _Watched(bench, trial, must_end)
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
         with bench.target(trial).load(trial) as load:
@@ -156,6 +162,7 @@ class _Watched:
 
     bench: Bench
     trial: Trial
+    must_end: Callable[[], str] | None = None
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
     seen: Observation | None = None
@@ -208,6 +215,7 @@ class _Watched:
                     on_held=held,
                     on_ended=ended,
                     confine=net.ruleset,
+                    must_end=self.must_end,
                 )
                 net.refused(outcome.unconfined)
                 (raw / confinement.CONFINEMENT).write_text(json.dumps(net.document, indent=1))
@@ -267,6 +275,10 @@ def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parse
         were = f"{count} processes were" if count > 1 else "a process was"
         text = f"{were} still alive when the tool ended, and ended by the lab"
         warnings.append(Warning_("processes-left-behind", text))
+    if outcome is not None and outcome.ended_for:
+        return dataclasses.replace(
+            parsed, status=FAILED, reason=f"ended by the lab: {outcome.ended_for}", lasting=False
+        )
     if over_memory and parsed.status != FAILED:
         warnings.append(Warning_("memory-limit-reached", over_memory))
     reason = f"{over_memory}: {parsed.reason}" if over_memory and parsed.status == FAILED else parsed.reason

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ioassay import units
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, InputError, Interrupted, RunError, ToolError, UsageError
-from ioassay.roles import Consent
+from ioassay.roles import WRITE, Consent
 
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
@@ -42,9 +43,11 @@ class Published:
 
 def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """Check everything, then make the run's folder."""
+    from ioassay import preflight
     from ioassay.store import RunStore
 
     benches, warnings = checked(suite, consent)
+    preflight.require_record_room(benches, root)
     return RunStore.create(root, suite, facts(benches)), benches, warnings
 
 
@@ -82,6 +85,7 @@ def checked(
     from ioassay import preflight
     from ioassay.record import Warning_
     from ioassay.report import figures
+    from ioassay.targets import occupancy
 
     figures.check_suite(suite.model_dump())
     benches = preflight.assemble(suite, consent, folder)
@@ -92,7 +96,22 @@ def checked(
         if not without_tools:
             raise
         missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
-    return benches, [*missing, *preflight.examine(benches)]
+    with progress.examining() as shown, occupancy.announced(shown):
+        return benches, [*missing, *preflight.examine(benches)]
+
+
+def say_devices(benches: Sequence[Bench]) -> None:
+    """Which drives are loaded, and what is on them: the moment to notice that another one was meant."""
+    from ioassay import preflight
+
+    for device in preflight.devices(benches):
+        serial = f"serial {device.serial}" if device.serial else ""
+        about = ", ".join(filter(None, (device.model, serial, units.format_size(device.size_bytes))))
+        doing = "is written" if device.access == WRITE else "is read"
+        named = "" if device.name == device.path else f" ({device.name})"
+        console.note(f"{device.path}{named} {doing}: {about}")
+        for found in device.content:
+            console.note(f"    {found}")
 
 
 def _measured_path(benches: Sequence[Bench]) -> Path:
@@ -118,6 +137,7 @@ def execute(
     """
     from ioassay import preflight, run
 
+    say_devices(benches)
     forecasts = [preflight.forecast(bench, workers) for bench in benches]
     total = most or sum(store.planned().values())
     forecast_s = sum(one.seconds for one in forecasts)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ioassay.blockdev import ROOT
 from ioassay.record import Warning_
-from ioassay.roles import Consent, Load, Trial
+from ioassay.roles import Consent, Demand, Load, Trial
 from ioassay.targets.settings import Settings, read_settings
 
 
@@ -27,6 +27,10 @@ class NullTarget:
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Nothing to make."""
+        return ()
+
+    def demands(self) -> Sequence[Demand]:
+        """None: nothing is stored."""
         return ()
 
     @contextmanager

@@ -27,7 +27,7 @@ from ioassay.device import options as described
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.partner import Partner
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
+from ioassay.roles import NOTHING, Consent, Counted, Demand, Load, Trial
 from ioassay.simulation.options import NAMES
 from ioassay.targets import drive, filesystem, fill, layers
 from ioassay.targets.settings import PositiveSize, Settings, read_settings
@@ -115,6 +115,10 @@ class VirtualTarget:
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Nothing to make before a trial."""
         return self.inspect(access)
+
+    def demands(self) -> Sequence[Demand]:
+        """None: its content lies in memory."""
+        return ()
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
