@@ -53,7 +53,6 @@ mod tests {
             .symmetric_difference(&newer(AARCH64))
             .copied()
             .collect();
-        // Shadow stacks of x86 (`arch/x86/entry/syscalls/syscall_64.tbl`).
         assert_eq!(differing, []);
     }
 }
