@@ -21,7 +21,7 @@ from ioassay.errors import ConditionError, SafetyRefusal, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Demand, Driver, Target, Tool, Touch, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Footprint, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
 from ioassay.targets import target as make_target
 
@@ -64,9 +64,9 @@ class Bench:
         """Every path that the points' own parameters name, each once for each access."""
         return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
 
-    def demands(self) -> list[Demand]:
+    def footprints(self) -> list[Footprint]:
         """Room that the points take in file systems; asked when their targets were inspected."""
-        found = [Demand(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
+        found = [Footprint(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
         if self.access() == NOTHING:
             return found
         own_bytes: dict[int, int] = {}  # target -> the most that the tool's own files take there
@@ -77,8 +77,8 @@ class Bench:
         for target in self.targets.values():
             least = own_bytes.get(id(target), 0)
             found += [
-                demand if demand.lasting else replace(demand, size_bytes=max(demand.size_bytes or 0, least))
-                for demand in target.demands()
+                footprint if footprint.lasting else replace(footprint, size_bytes=max(footprint.size_bytes or 0, least))
+                for footprint in target.footprints()
             ]
         return found
 
@@ -312,15 +312,15 @@ def _require_room(benches: Sequence[Bench]) -> None:
     """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
     from ioassay.targets import filesystem, safety
 
-    files: dict[Path, Demand] = {}
+    files: dict[Path, Footprint] = {}
     for bench in benches:
-        for demand in bench.demands():
-            path = safety.resolve(demand.path)
+        for footprint in bench.footprints():
+            path = safety.resolve(footprint.path)
             if path.exists() and not path.is_file():
                 continue  # a device, or /dev/null
-            known = files.get(path, demand).size_bytes
-            size_bytes = None if known is None or demand.size_bytes is None else max(known, demand.size_bytes)
-            files[path] = Demand(path, size_bytes, demand.lasting)
+            known = files.get(path, footprint).size_bytes
+            size_bytes = None if known is None or footprint.size_bytes is None else max(known, footprint.size_bytes)
+            files[path] = Footprint(path, size_bytes, footprint.lasting)
     filesystem.require_total_room(list(files.values()))
 
 

@@ -66,7 +66,7 @@ class Touch:
 
 
 @dataclass(frozen=True)
-class Demand:
+class Footprint:
     """Room that a load takes in a file system."""
 
     path: Path
@@ -305,7 +305,7 @@ class Target(Protocol):
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Create and fill (idempotent). `progress(text, share)` with share from 0 to 1."""
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """Room that it takes in file systems; asked after `inspect`."""
 
     def load(self, trial: Trial) -> AbstractContextManager[Load]:

@@ -301,7 +301,7 @@ class _Round:
         """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""
         name = bench.study.name
         if name not in self.places:
-            named = [demand.path for demand in bench.demands()]
+            named = [footprint.path for footprint in bench.footprints()]
             self.places[name] = [path for path in dict.fromkeys(named) if not path.is_block_device()]
         lack = self.reserve.watch([self.store.root / "trials", *self.places[name]])
         if bench.driver.tool() is not None and (why := lack()):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import StudyError
-from ioassay.roles import Demand
+from ioassay.roles import Footprint
 from ioassay.targets import filesystem
 from ioassay.targets.filesystem import Room
 from ioassay.targets.reserve import Reserve
@@ -33,7 +33,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 def test_files_that_fit_one_by_one_have_to_fit_together(free: Any, tmp_path: Path) -> None:
     free(GIB, 100 * MIB)
-    first, second = Demand(tmp_path / "first", 500 * MIB), Demand(tmp_path / "second", 500 * MIB)
+    first, second = Footprint(tmp_path / "first", 500 * MIB), Footprint(tmp_path / "second", 500 * MIB)
     filesystem.require_total_room([first])
     filesystem.require_total_room([second])
     with pytest.raises(StudyError) as refused:
@@ -50,29 +50,29 @@ def test_what_a_file_holds_already_counts_as_free(free: Any, tmp_path: Path) -> 
     os.sync()
     held_bytes = there.stat().st_blocks * 512
     assert held_bytes >= MIB
-    filesystem.require_total_room([Demand(there, MIB)])
+    filesystem.require_total_room([Footprint(there, MIB)])
     with pytest.raises(StudyError, match="wanted at most 0 B"):
-        filesystem.require_total_room([Demand(there, held_bytes + 1)])
+        filesystem.require_total_room([Footprint(there, held_bytes + 1)])
 
 
 def test_folders_of_trials_take_their_room_one_after_the_other(free: Any, tmp_path: Path) -> None:
     free(GIB, 100 * MIB)
-    trials = [Demand(tmp_path / name, 600 * MIB, lasting=False) for name in ("a", "b")]
-    filesystem.require_total_room([*trials, Demand(tmp_path / "c", 300 * MIB)])
+    trials = [Footprint(tmp_path / name, 600 * MIB, lasting=False) for name in ("a", "b")]
+    filesystem.require_total_room([*trials, Footprint(tmp_path / "c", 300 * MIB)])
     with pytest.raises(StudyError, match="would take 1 GiB"):
-        filesystem.require_total_room([*trials, Demand(tmp_path / "c", 424 * MIB)])
+        filesystem.require_total_room([*trials, Footprint(tmp_path / "c", 424 * MIB)])
 
 
 def test_a_size_that_is_not_known_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=f"how large {tmp_path}/x becomes is computed by the tool"):
-        filesystem.require_total_room([Demand(tmp_path / "x", None)])
+        filesystem.require_total_room([Footprint(tmp_path / "x", None)])
 
 
 def test_a_folder_that_is_made_later_lies_where_its_parents_do(free: Any, tmp_path: Path) -> None:
     assert filesystem.existing_folder(tmp_path / "not" / "yet" / "there") == tmp_path
     free(GIB, 100 * MIB)
     with pytest.raises(StudyError, match=f"the file system of {tmp_path}:"):
-        filesystem.require_total_room([Demand(tmp_path / "not" / "yet", GIB)])
+        filesystem.require_total_room([Footprint(tmp_path / "not" / "yet", GIB)])
 
 
 def test_records_may_take_half_of_a_file_system_that_is_full_already(free: Any, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_file_system_that_gives_no_sizes_is_not_taken_for_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda *_: SimpleNamespace(f_bavail=0, f_frsize=4096, f_blocks=0))
-    filesystem.require_total_room([Demand(tmp_path / "x", GIB)])
+    filesystem.require_total_room([Footprint(tmp_path / "x", GIB)])
     assert Reserve().watch([tmp_path / "x"])() == ""
 
 

@@ -16,7 +16,7 @@ from ioassay import units
 from ioassay.blockdev import ROOT, Device
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, WRITE, Consent, Demand, Load, Trial
+from ioassay.roles import NOTHING, WRITE, Consent, Footprint, Load, Trial
 from ioassay.targets import claims, fill, filled, occupancy, safety
 from ioassay.targets.settings import DeviceSettings, read_settings
 
@@ -62,7 +62,7 @@ class DeviceTarget:
                 self._fill(seen, number, progress)
         return warnings
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """None: a device has its own room."""
         return ()
 

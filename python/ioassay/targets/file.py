@@ -17,7 +17,7 @@ from ioassay import units
 from ioassay.blockdev import ROOT, FileId, file_id
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Demand, Load, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, own, safety
 from ioassay.targets.own import Mark
 from ioassay.targets.settings import FileSettings, read_settings
@@ -71,9 +71,9 @@ class FileTarget:
         self._identity, self._is_own = file_id(self._path), self._ours()
         return warnings
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """The file, as large as it is to be; nothing more where it is there."""
-        return (Demand(self._path, self._size_bytes() if self._must_make() else 0),)
+        return (Footprint(self._path, self._size_bytes() if self._must_make() else 0),)
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:

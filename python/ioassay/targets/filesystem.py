@@ -16,7 +16,7 @@ from ioassay import units
 from ioassay.blockdev import ROOT
 from ioassay.errors import StudyError
 from ioassay.record import Warning_
-from ioassay.roles import Demand
+from ioassay.roles import Footprint
 from ioassay.targets import mounts
 from ioassay.targets.mounts import Mount
 
@@ -136,22 +136,22 @@ def require_room(path: Path, size_bytes: int, root: Path = ROOT) -> None:
     )
 
 
-def require_total_room(demands: Sequence[Demand], root: Path = ROOT) -> None:
+def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> None:
     """StudyError unless all files together fit into each file system, with its margin left.
 
-    What the files hold already counts as free. Of demands that are not lasting only the largest counts.
+    What the files hold already counts as free. Of footprints that are not lasting only the largest counts.
     """
-    by_device: dict[int, list[Demand]] = {}
-    for demand in demands:
-        folder = existing_folder(demand.path)
-        by_device.setdefault(folder.stat().st_dev, []).append(demand)
+    by_device: dict[int, list[Footprint]] = {}
+    for footprint in footprints:
+        folder = existing_folder(footprint.path)
+        by_device.setdefault(folder.stat().st_dev, []).append(footprint)
     for group in by_device.values():
         _require_total(group, root)
 
 
-def _require_total(group: Sequence[Demand], root: Path) -> None:
-    missing = {demand.path: _missing_bytes(demand) for demand in group if demand.lasting}
-    passing = max((demand.size_bytes or 0 for demand in group if not demand.lasting), default=0)
+def _require_total(group: Sequence[Footprint], root: Path) -> None:
+    missing = {footprint.path: _missing_bytes(footprint) for footprint in group if footprint.lasting}
+    passing = max((footprint.size_bytes or 0 for footprint in group if not footprint.lasting), default=0)
     wanted_bytes = sum(missing.values()) + passing
     folder = existing_folder(group[0].path)
     here = room(folder, root)
@@ -159,7 +159,7 @@ def _require_total(group: Sequence[Demand], root: Path) -> None:
     if wanted_bytes <= usable_bytes:
         return
     shown = units.format_size
-    largest = max(group, key=lambda demand: demand.size_bytes or 0)
+    largest = max(group, key=lambda footprint: footprint.size_bytes or 0)
     others = sum(1 for size_bytes in missing.values() if size_bytes) - 1
     more = f" and {others} more" if others > 0 else ""
     raise StudyError(
@@ -169,15 +169,15 @@ def _require_total(group: Sequence[Demand], root: Path) -> None:
     )
 
 
-def _missing_bytes(demand: Demand) -> int:
+def _missing_bytes(footprint: Footprint) -> int:
     """What a file takes in addition to what it holds already."""
-    if demand.size_bytes is None:
+    if footprint.size_bytes is None:
         raise StudyError(
-            f"how large {demand.path} becomes is computed by the tool, so whether it fits cannot be checked; write its "
+            f"how large {footprint.path} becomes is computed by the tool, so whether it fits cannot be checked; write its "
             "size in bytes (size=, filesize=, offset=)"
         )
-    held_bytes = demand.path.stat().st_blocks * 512 if demand.path.is_file() else 0
-    return max(demand.size_bytes - held_bytes, 0)
+    held_bytes = footprint.path.stat().st_blocks * 512 if footprint.path.is_file() else 0
+    return max(footprint.size_bytes - held_bytes, 0)
 
 
 def require_record_room(folder: Path, size_bytes: int, root: Path = ROOT) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from ioassay.blockdev import ROOT
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Demand, Load, Trial
+from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, safety
 from ioassay.targets.settings import FolderSettings, read_settings
 
@@ -53,9 +53,9 @@ class FolderTarget:
         """Nothing to make before a trial."""
         return self.inspect(access)
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """What a trial needs while it runs."""
-        return (Demand(self._path / f"{_PREFIX}0", self._settings.size or 0, lasting=False),)
+        return (Footprint(self._path / f"{_PREFIX}0", self._settings.size or 0, lasting=False),)
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ioassay.blockdev import ROOT
 from ioassay.record import Warning_
-from ioassay.roles import Consent, Demand, Load, Trial
+from ioassay.roles import Consent, Footprint, Load, Trial
 from ioassay.targets.settings import Settings, read_settings
 
 
@@ -29,7 +29,7 @@ class NullTarget:
         """Nothing to make."""
         return ()
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """None: nothing is stored."""
         return ()
 

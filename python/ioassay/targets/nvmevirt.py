@@ -22,7 +22,7 @@ from ioassay.blockdev import ROOT, Device
 from ioassay.errors import IoassayError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.process import Captured
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Demand, Load, Trial
+from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
 from ioassay.targets import claims, fill, identity, refusal, reserved, signatures, uses
 from ioassay.targets.settings import PositiveSize, Settings, UserPath, read_settings
 
@@ -96,7 +96,7 @@ class NvmevirtTarget:
         """Nothing to make before a trial."""
         return self.inspect(access)
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """None: its content lies in reserved memory."""
         return ()
 

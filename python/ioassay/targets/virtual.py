@@ -27,7 +27,7 @@ from ioassay.device import options as described
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.partner import Partner
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Counted, Demand, Load, Trial
+from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, Trial
 from ioassay.simulation.options import NAMES
 from ioassay.targets import drive, filesystem, fill, layers
 from ioassay.targets.settings import PositiveSize, Settings, read_settings
@@ -116,7 +116,7 @@ class VirtualTarget:
         """Nothing to make before a trial."""
         return self.inspect(access)
 
-    def demands(self) -> Sequence[Demand]:
+    def footprints(self) -> Sequence[Footprint]:
         """None: its content lies in memory."""
         return ()
 
