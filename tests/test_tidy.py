@@ -62,8 +62,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "worker": ROLES | {"partner", "drivers"},
     "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
+    "demand": ROLES | {"host", "targets"},  # targets.filesystem: room on a disk
     "preflight": ROLES
-    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
+    | {
+        "demand",
+        "study",
+        "plan",
+        "process",
+        "pool",
+        "conditions",
+        "drivers",
+        "targets",
+        "monitors",
+        "analysis",
+        "witness",
+    },
     "trial": ROLES
     | {"process", "conditions", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
     "run": ROLES

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ioassay import conditions, metrics, plan, pool, process, witness
+from ioassay import conditions, demand, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, StudyError, ToolError
@@ -166,9 +166,18 @@ def _examine_points(bench: Bench) -> list[Warning_]:
     for trial in bench.points():
         with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
             warnings += bench.driver.validate(trial.params, trial.target)
+            warnings += _examine_demand(bench, trial)
             if not bench.driver.measures:
                 warnings += _examine_computed(bench.study, trial)
     return warnings + _examine_metrics(bench.study)
+
+
+def _examine_demand(bench: Bench, trial: Trial) -> list[Warning_]:
+    """Whether the host has what one trial takes. A drive that is made for it is nobody else's to fill."""
+    wanted = bench.driver.estimate(trial.params, trial.target).demand
+    places = {"null": bench.folder, "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser()}
+    folder = places.get(trial.target.get("kind", "null"))
+    return demand.check(wanted, conditions.Conditions.of(trial.run).memory_limit, folder)
 
 
 def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
