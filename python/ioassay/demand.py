@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ioassay import units
@@ -21,7 +21,6 @@ from ioassay.record import Warning_
 from ioassay.roles import (
     DISK,
     FILES,
-    INODES,
     MEMORY,
     OF_FREE,
     OF_MAPPINGS,
@@ -98,31 +97,31 @@ def _bounds_memory(memory_limit: int, bound: Bound | None) -> bool:
 def _beyond_limit(need: Need, amount: float, memory_limit: int) -> list[Warning_]:
     if amount <= memory_limit:
         return []
+    limit = units.format_size(memory_limit)
     text = (
-        f"{need.cause} takes {_shown(need.resource, amount)}, and run.memory_limit is {units.format_size(memory_limit)}: "
-        "the kernel will end its processes, and the trial will be failed"
+        f"{need.cause} takes {_shown(need.resource, amount)}, and run.memory_limit is {limit}: the kernel will end its "
+        "processes, and the trial will be failed"
     )
     return [Warning_("memory-limit-too-small", text, "raise run.memory_limit, or let it take less")]
 
 
 def _refusal(need: Need, amount: float, bound: Bound, consent: str) -> str:
-    free, usable = _shown(need.resource, bound.free), _shown(need.resource, bound.usable)
-    remedies = ["choose another stressor" if math.isinf(need.amount) else "lower it"]
+    free, usable = (_number(need.resource, size) for size in (bound.free, bound.usable))
+    remedies = [need.remedy] if need.remedy else []
     if need.resource == MEMORY and bound.usable:
-        remedies.append(f"set run.memory_limit to {usable} or less, at which the kernel ends it")
+        remedies.append(f"let the kernel end it with run.memory_limit = '{int(bound.usable) >> 20}MiB' or less")
     remedies += [f"accept the harm with {consent}"] if consent else []
     return (
-        f"{need.cause} takes {_shown(need.resource, amount)}. This host has {free} ({bound.source}), "
-        f"and a trial may take {usable} of it. {_listed(remedies)}"
+        f"{need.cause} takes {_shown(need.resource, amount)}; this host has {free} ({bound.source}), and a trial may "
+        f"take {usable}: {', or '.join(remedies)}"
     )
 
 
 def _shown(resource: str, amount: float) -> str:
     if math.isinf(amount):
         return f"{resource} without end"
-    return f"{units.format_size(int(amount))} of {resource}" if resource in _IN_BYTES else f"{amount:.0f} {resource}"
+    return f"{_number(resource, amount)} of {resource}" if resource in _IN_BYTES else f"{amount:.0f} {resource}"
 
 
-def _listed(remedies: Sequence[str]) -> str:
-    text = ", or ".join(remedies)
-    return text[0].upper() + text[1:]
+def _number(resource: str, amount: float) -> str:
+    return units.format_size(amount) if resource in _IN_BYTES else f"{amount:.0f}"

@@ -98,6 +98,8 @@ class Need:
     """What of the study makes it so, for messages: `vm-bytes = 200%`."""
     key: str
     """The study's key that is to be changed."""
+    remedy: str = ""
+    """What makes it less: `lower vm-bytes`; empty where nothing does."""
     of: str = ""
     """What `amount` is a factor of: all that the host has, what is free of it, or what a process may have of mappings
     (vm.max_map_count) or of stack (RLIMIT_STACK)."""

@@ -201,10 +201,10 @@ def demand(wanted: Settings, makes_files: bool, processors: int | None = None) -
     0 workers are one on each configured processor, as stress-ng counts them.
     """
     workers = wanted.workers or processors or os.sysconf("SC_NPROCESSORS_CONF")
-    said = f"'{wanted.stressor}'" + (f" ({workers} workers)" if workers > 1 else "")
+    said, remedy = f"'{wanted.stressor}'" + (f" ({workers} workers)" if workers > 1 else ""), "lower workers"
     needs = [
-        Need(MEMORY, float(workers * _WORKER_BYTES), said, "params.workers"),
-        Need(PROCESSES, float(workers + 1), said, "params.workers"),
+        Need(MEMORY, float(workers * _WORKER_BYTES), said, "params.workers", remedy),
+        Need(PROCESSES, float(workers + 1), said, "params.workers", remedy),
     ]
     takes = (*_TAKES.get(wanted.stressor, ()), *_unknown(wanted, makes_files))
     needs += [need for take in takes if (need := _need(take, wanted, workers)) is not None]
@@ -231,7 +231,11 @@ def _need(take: _Take, wanted: Settings, workers: int) -> Need | None:
     named = [name for name in (take.option, other) if name in wanted.options]
     said = [f"{name} = {wanted.options[name]}" for name in named] + ([f"{workers} workers"] if workers > 1 else [])
     cause = f"'{wanted.stressor}'" + (f" ({', '.join(said)})" if said else "")
-    return Need(take.resource, amount, cause, f"params.{named[0] if named else 'stressor'}", of or take.of)
+    lowered = [name for name in (take.option, other) if name] + (
+        ["workers"] if workers > 1 and not take.divided else []
+    )
+    remedy = f"lower {' or '.join(lowered)}" if lowered and (take.option or not math.isinf(amount)) else ""
+    return Need(take.resource, amount, cause, f"params.{named[0] if named else 'stressor'}", remedy, of or take.of)
 
 
 def _number(take: _Take, options: Mapping[str, str | bool]) -> tuple[float, str]:
