@@ -167,7 +167,7 @@ class _Watched:
             self.warnings = _unused(self.trial, wanted)
             return None
         timeout_s = self.trial.run.get("timeout") or command.timeout_s
-        hold = Hold(wanted, tag=tag, timeout_s=timeout_s)
+        hold = Hold(wanted, tag=tag, timeout_s=timeout_s, program=Path(command.argv[0]).name)
         try:
             with hold:
                 return self._run(command, load, raw, tag, timeout_s, hold)
@@ -248,17 +248,20 @@ def _monitors(bench: Bench, load: Load) -> list[Monitor]:
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None, over_memory: str) -> Parsed:
-    """The driver's reading, with what only the runner saw: processes left behind, or ended for a limit of memory."""
+    """The driver's reading, with what only the runner saw: processes left behind, or ended for want of memory.
+
+    The latter makes any trial a failed one: a tool that starts its killed processes again says that all went well.
+    """
     warnings = list(parsed.warnings)
     if outcome is not None and outcome.leftovers:
         count = len(outcome.leftovers)
         were = f"{count} processes were" if count > 1 else "a process was"
         text = f"{were} still alive when the tool ended, and ended by the lab"
         warnings.append(Warning_("processes-left-behind", text))
-    if over_memory and parsed.status != FAILED:
-        warnings.append(Warning_("memory-limit-reached", over_memory))
-    reason = f"{over_memory}: {parsed.reason}" if over_memory and parsed.status == FAILED else parsed.reason
-    return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))
+    if over_memory:
+        reason = f"{over_memory}: {parsed.reason}" if parsed.reason else over_memory
+        return Parsed(FAILED, reason, warnings=tuple(warnings))
+    return dataclasses.replace(parsed, warnings=tuple(warnings))
 
 
 def tag(store: RunStore) -> str:
