@@ -80,7 +80,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trial": ROLES
     | {"process", "conditions", "worker", "store", "preflight", "monitors", "host", "settings", "witness"},
     "run": ROLES
-    | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
+    | {
+        "conditions",
+        "study",
+        "process",
+        "pool",
+        "worker",
+        "trial",
+        "store",
+        "preflight",
+        "analysis",
+        "settings",
+        "targets",
+    },
     "analysis": CONTRACTS | {"_core"},
     "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
     "ability": ROLES | {"catalogue", "conditions", "preflight"},

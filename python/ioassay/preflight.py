@@ -8,19 +8,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ioassay import conditions, demand, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
-from ioassay.errors import ConditionError, StudyError, ToolError
+from ioassay.errors import ConditionError, IoassayError, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
+from ioassay.targets import own, safety
 from ioassay.targets import target as make_target
 
 _STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
@@ -60,10 +61,23 @@ class Bench:
         """Every path that the points' own parameters name, each once for each access."""
         return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
 
+    def kept(self) -> list[Path]:
+        """Files that ioassay, or a job of the study, made and that are still there."""
+        targets = {str(trial.target["path"]): None for trial in self.points() if trial.target.get("path")}
+        named = [self.folder / Path(path).expanduser() for path in targets]
+        named += [self.folder / touch.path for touch in self.touches()]
+        return [path for path in dict.fromkeys(map(safety.resolve, named)) if own.read(path) is not None]
+
     def close(self) -> None:
         """Give back what the targets took."""
         for target in self.targets.values():
             target.close()
+
+    def abandon(self) -> None:
+        """Remove what a killed runner would have removed. For another process; nothing is thrown there."""
+        for target in self.targets.values():
+            with suppress(IoassayError, OSError):
+                target.abandon()
 
 
 def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list[Bench]:
@@ -243,8 +257,6 @@ def _examine_metrics(study: Study) -> list[Warning_]:
 
 
 def _examine_paths(bench: Bench) -> list[Warning_]:
-    from ioassay.targets import safety
-
     found = (safety.inspect_path(touch.path, touch.access, bench.consent) for touch in bench.touches())
     return [warning for warnings in found for warning in warnings]
 

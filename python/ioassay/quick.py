@@ -86,6 +86,7 @@ def write_speed(folder: Path) -> tuple[float, int]:
     except OSError as error:
         raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     try:
+        path.unlink()  # it lives as long as the descriptor, so that not even SIGKILL leaves it
         with suppress(OSError):  # some filesystems know no direct I/O; the sync below is slower, but as honest
             import fcntl
 
@@ -95,7 +96,6 @@ def write_speed(folder: Path) -> tuple[float, int]:
         raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     finally:
         os.close(descriptor)
-        path.unlink()
     space = os.statvfs(folder)
     free_bytes = space.f_bavail * space.f_frsize
     if free_bytes < _LEAST_FREE_BYTES:

@@ -277,6 +277,9 @@ class Target(Protocol):
     def close(self) -> None:
         """Give back what was taken."""
 
+    def abandon(self) -> None:
+        """Remove what `close` would have removed: called in another process when the runner was killed."""
+
 
 class Monitor(Protocol):
     """Watches. Reads raw counters and gauges; computes nothing."""

@@ -38,7 +38,7 @@ def quick(
     suite = _suite(path, _budget_s(budget))
     store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
     tally = session.execute(store, benches)
-    published = session.publish(store)
+    published = session.publish(store, benches)
     rows = _rows(published)
     if json:
         console.emit(

@@ -13,6 +13,7 @@ Deliberately not here: settings of the whole host (`settings`), and what a trial
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +24,9 @@ from ioassay.conditions import cgroup, oom, policy
 from ioassay.conditions.asked import Conditions, listed
 from ioassay.errors import StudyError, ToolError
 from ioassay.record import Warning_
+from ioassay.settings import restore
 
-__all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left"]
+__all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left", "remover"]
 
 _WATCHDOG_MARGIN_S = 4 * process.GRACE_S
 """How long after a trial's timeout the runner may take to end it by itself."""
@@ -32,6 +34,12 @@ _LIKE = 0.01
 """Limits are rounded by the kernel, to pages and microseconds."""
 
 left, remove_left = cgroup.left, cgroup.remove_left
+
+
+def remover() -> Callable[[], None]:
+    """What removes the control groups of this process, to be called in another one when this one was killed."""
+    owner = restore.this_process()
+    return lambda: cgroup.remove_of(owner)
 
 
 class Hold:
