@@ -169,6 +169,16 @@ def test_a_run_that_is_ended_at_any_instant_leaves_nothing(
         assert left(place, runner.pid) == []
 
 
+@pytest.mark.parametrize("text", [FILE, FOLDER], ids=["file", "folder"])
+def test_a_run_that_is_killed_in_a_trial_leaves_nothing_before_any_other_command(place: Path, text: str) -> None:
+    long = text.replace("100ms", "60s").replace('size = "4MiB"', 'size = "1GiB"')
+    (place / "s.toml").write_text(table(long, limits_here()))
+    with started(place, "s.toml", "--output", "out") as runner:
+        until(lambda: fio_runs(place) or list(place.glob("disk/.ioassay-*/*")))
+        runner.kill()
+    until(lambda: not left(place, runner.pid))
+
+
 @pytest.mark.root
 def test_the_groups_of_a_run_whose_helpers_were_killed_too_go_with_the_next_command(place: Path) -> None:
     if not (limits := limits_here()):
