@@ -86,6 +86,7 @@ def refused(host: Machine, params: dict[str, Any], memory_limit: int | None = No
         ({"stressor": "cpu", "workers": 4096}, "workers", "(4096 workers) takes 16 GiB"),
         ({"stressor": "pty"}, "stressor", "65536 pseudoterminals; this host has 4090 (kernel.pty.max)"),
         ({"stressor": "open", "workers": 8}, "stressor", "524288 open files; this host has 399000 (fs.file-max)"),
+        ({"stressor": "open", "workers": 8, "open-max": "10%"}, None, ""),
         ({"stressor": "newer", "newer-bytes": "64G"}, "newer-bytes", "takes 64 GiB of memory"),
         ({"stressor": "cache"}, None, ""),
         ({"stressor": "pipeherd", "workers": 16}, None, ""),

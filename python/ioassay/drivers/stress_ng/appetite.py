@@ -242,7 +242,11 @@ def _number(take: _Take, options: Mapping[str, str | bool]) -> tuple[float, str]
     """What the option says, or what holds without it; and what it is a share of."""
     if take.option in options:
         number, is_share = _value(options[take.option])
-        return number, (OF_FREE if take.resource in (DISK, INODES) else OF_TOTAL) if is_share else ""
+        if not is_share:
+            return number, ""
+        # Of open files, a share is one of what a process may have, which the default stands for.
+        of = {MEMORY: OF_TOTAL, DISK: OF_FREE, INODES: OF_FREE}.get(take.resource, "")
+        return (number, of) if of else (number * take.default, "")
     return (take.most if take.most and options.get("maximize") is True else take.default), ""
 
 
