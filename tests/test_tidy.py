@@ -67,8 +67,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "worker": ROLES | {"partner", "drivers"},
     "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
+    "demand": ROLES | {"host", "targets"},  # targets.filesystem: room on a disk
     "preflight": ROLES
-    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
+    | {
+        "demand",
+        "study",
+        "plan",
+        "process",
+        "pool",
+        "conditions",
+        "drivers",
+        "targets",
+        "monitors",
+        "analysis",
+        "witness",
+    },
     "trial": ROLES
     | {
         "process",
@@ -83,7 +96,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "witness",
     },
     "run": ROLES
-    | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
+    | {
+        "conditions",
+        "study",
+        "process",
+        "pool",
+        "worker",
+        "trial",
+        "store",
+        "preflight",
+        "analysis",
+        "settings",
+        "targets",
+    },
     "analysis": CONTRACTS | {"_core"},
     "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
     "ability": ROLES | {"catalogue", "conditions", "preflight"},

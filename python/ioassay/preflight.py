@@ -9,20 +9,21 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import conditions, metrics, plan, pool, process, witness
+from ioassay import conditions, demand, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
-from ioassay.errors import ConditionError, SafetyRefusal, StudyError, ToolError
+from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Footprint, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
+from ioassay.targets import own, safety
 from ioassay.targets import target as make_target
 
 _STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
@@ -82,10 +83,23 @@ class Bench:
             ]
         return found
 
+    def kept(self) -> list[Path]:
+        """Files that ioassay, or a job of the study, made and that are still there."""
+        targets = {str(trial.target["path"]): None for trial in self.points() if trial.target.get("path")}
+        named = [self.folder / Path(path).expanduser() for path in targets]
+        named += [self.folder / touch.path for touch in self.touches()]
+        return [path for path in dict.fromkeys(map(safety.resolve, named)) if own.read(path) is not None]
+
     def close(self) -> None:
         """Give back what the targets took."""
         for target in self.targets.values():
             target.close()
+
+    def abandon(self) -> None:
+        """Remove what a killed runner would have removed. For another process; nothing is thrown there."""
+        for target in self.targets.values():
+            with suppress(IoassayError, OSError):
+                target.abandon()
 
 
 def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list[Bench]:
@@ -189,9 +203,18 @@ def _examine_points(bench: Bench) -> list[Warning_]:
     for trial in bench.points():
         with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
             warnings += bench.driver.validate(trial.params, trial.target)
+            warnings += _examine_demand(bench, trial)
             if not bench.driver.measures:
                 warnings += _examine_computed(bench.study, trial)
     return warnings + _examine_metrics(bench.study)
+
+
+def _examine_demand(bench: Bench, trial: Trial) -> list[Warning_]:
+    """Whether the host has what one trial takes. A drive that is made for it is nobody else's to fill."""
+    wanted = bench.driver.estimate(trial.params, trial.target).demand
+    places = {"null": bench.folder, "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser()}
+    folder = places.get(trial.target.get("kind", "null"))
+    return demand.check(wanted, conditions.Conditions.of(trial.run).memory_limit, folder)
 
 
 def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
@@ -302,8 +325,6 @@ def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
 
 
 def _examine_paths(bench: Bench) -> list[Warning_]:
-    from ioassay.targets import safety
-
     found = (safety.inspect_path(touch.path, touch.access, bench.consent) for touch in bench.touches())
     return [warning for warnings in found for warning in warnings]
 

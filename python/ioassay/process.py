@@ -364,12 +364,19 @@ def _end_child(pid: int) -> bool:
 
 
 @contextmanager
-def watched(trial_tag: str) -> Iterator[None]:
+def watched(trial_tag: str, undo: Callable[[], None] = lambda: None) -> Iterator[None]:
     """While this lasts, another process waits for the end of this one and then ends what carries the tag.
 
     Without it a SIGKILL of the runner would leave fio's jobs writing to a device that nobody claims any more.
+    Where this one was killed, it calls `undo` once they have ended.
     """
-    with _waited_for(lambda _: end_orphans(trial_tag)):
+
+    def then(killed: bool) -> None:
+        end_orphans(trial_tag)
+        if killed:
+            undo()
+
+    with _waited_for(then):
         yield
 
 

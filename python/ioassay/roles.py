@@ -109,6 +109,47 @@ class Tool:
     probes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+MEMORY, PROCESSES, FILES, TERMINALS, DISK, INODES = (
+    "memory",
+    "processes",
+    "open files",
+    "pseudoterminals",
+    "disk space",
+    "inodes",
+)
+"""What a trial takes of its host: `Need.resource`. Threads count as processes, as the kernel numbers them alike."""
+OF_TOTAL, OF_FREE, OF_MAPPINGS, OF_STACK = "total", "free", "mappings", "stack"
+
+
+@dataclass(frozen=True)
+class Need:
+    """What all processes of a trial together take of one resource at their peak."""
+
+    resource: str
+    amount: float
+    """Bytes or a number; with `of` a factor. Infinite: it grows until something stops it."""
+    cause: str
+    """What of the study makes it so, for messages: `vm-bytes = 200%`."""
+    key: str
+    """The study's key that is to be changed."""
+    remedy: str = ""
+    """What makes it less: `lower vm-bytes`; empty where nothing does."""
+    of: str = ""
+    """What `amount` is a factor of: all that the host has, what is free of it, or what a process may have of mappings
+    (vm.max_map_count) or of stack (RLIMIT_STACK)."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a trial takes of its host, as far as its parameters say. `preflight` sets it against what the host has."""
+
+    needs: Sequence[Need] = ()
+    consent: str = ""
+    """What a study says to have it all the same."""
+    accepted: bool = False
+    """Whether it says so."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What a trial is expected to cost."""
@@ -122,6 +163,7 @@ class Estimate:
     """What the tool's own files take at once in a target that is a folder."""
     recorded_bytes: int = 0
     """What it leaves in the trial's raw folder, where that is much."""
+    demand: Demand = Demand()
 
 
 @dataclass(frozen=True)
@@ -313,6 +355,9 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Give back what was taken."""
+
+    def abandon(self) -> None:
+        """Remove what `close` would have removed: called in another process when the runner was killed."""
 
 
 class Monitor(Protocol):

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from ioassay import pool, process, worker
+from ioassay import conditions, pool, process, worker
 from ioassay import trial as one
 from ioassay.errors import RunError
 from ioassay.preflight import Bench, rehearse
@@ -143,7 +143,8 @@ def execute(
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         process.end_orphans(one.tag(store))
-        stack.enter_context(process.watched(one.tag(store)))
+        stack.enter_context(process.watched(one.tag(store), _abandon(benches)))
+        of_groups = _remove_groups()
         for bench in benches:
             stack.callback(bench.close)
             guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
@@ -152,7 +153,27 @@ def execute(
         flight = stack.enter_context(_Flight(lambda: pool.executor(number, one.tag(store)), number, progress))
         by_name = {bench.study.name: bench for bench in benches}
         given = source or Planned(store)
-        return _Round(store, given, by_name, guards, progress, flight, settings.warnings, of_pool).run()
+        of_host = [*settings.warnings, *of_groups]
+        return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool).run()
+
+
+def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
+    """What is done in the process that outlives a killed runner: its groups and files that were not to stay go."""
+    remove_groups = conditions.remover()
+
+    def undo() -> None:
+        remove_groups()
+        for bench in benches:
+            bench.abandon()
+
+    return undo
+
+
+def _remove_groups() -> list[Warning_]:
+    """Remove the control groups of killed runs, whether or not this one needs any; a warning for each that stays."""
+    conditions.remove_left()
+    text = "{}: the control group of a run that was killed stays, as there are processes in it"
+    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in conditions.left()]
 
 
 def _governor(benches: Sequence[Bench]) -> str:

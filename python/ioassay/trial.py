@@ -177,7 +177,7 @@ class _Watched:
             self.warnings = _unused(self.trial, wanted)
             return None
         timeout_s = self.trial.run.get("timeout") or command.timeout_s
-        hold = Hold(wanted, tag=tag, timeout_s=timeout_s)
+        hold = Hold(wanted, tag=tag, timeout_s=timeout_s, program=Path(command.argv[0]).name)
         try:
             with hold:
                 return self._run(command, load, raw, tag, timeout_s, hold)
@@ -268,7 +268,11 @@ def _monitors(bench: Bench, load: Load) -> list[Monitor]:
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parsed:
-    """The driver's reading, with what only the runner saw: processes left behind, limits of memory and of writing."""
+    """The driver's reading, with what only the runner saw: processes left behind, limits of memory and of writing.
+
+    One that was ended for want of memory makes any trial a failed one: a tool that starts its killed processes again
+    says that all went well.
+    """
     warnings, over_memory = list(parsed.warnings), watched.over_memory
     if outcome is not None and outcome.leftovers:
         count = len(outcome.leftovers)
@@ -276,12 +280,11 @@ def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parse
         text = f"{were} still alive when the tool ended, and ended by the lab"
         warnings.append(Warning_("processes-left-behind", text))
     if outcome is not None and outcome.ended_for:
-        return dataclasses.replace(
-            parsed, status=FAILED, reason=f"ended by the lab: {outcome.ended_for}", lasting=False
-        )
-    if over_memory and parsed.status != FAILED:
-        warnings.append(Warning_("memory-limit-reached", over_memory))
-    reason = f"{over_memory}: {parsed.reason}" if over_memory and parsed.status == FAILED else parsed.reason
+        return Parsed(FAILED, f"ended by the lab: {outcome.ended_for}", warnings=tuple(warnings))
+    if over_memory:
+        reason = f"{over_memory}: {parsed.reason}" if parsed.reason else over_memory
+        return Parsed(FAILED, reason, warnings=tuple(warnings))
+    reason = parsed.reason
     if parsed.status == FAILED and watched.confined and os.strerror(errno.EACCES) in reason:
         reason = f"{reason}; its processes were confined to what raw/{confinement.CONFINEMENT} lists (docs/safety.md)"
     return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))

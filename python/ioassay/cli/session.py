@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import typer
 
 from ioassay import units
 from ioassay.cli import console, progress
-from ioassay.errors import Contradicted, InputError, Interrupted, RunError, ToolError, UsageError
+from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
 from ioassay.roles import WRITE, Consent
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "database", "verd
 _SHOWN = ("accountings", "choices")
 """Those that are answered by a table."""
 _MOST_ROWS = 40
+_MOST_KEPT = 20
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Published:
     records: RecordSet
     findings: Sequence[Finding]
     report: ReportPaths
+    kept: Sequence[Mapping[str, Any]] = ()
+    """Files that the run made beside its folder and that stay: path, bytes, and the command that removes them."""
 
 
 def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
@@ -146,12 +150,32 @@ def execute(
     try:
         with progress.shown(total, forecast_s) as shown:
             return run.execute(store, benches, shown, workers, source(shown) if source else None)
-    except (KeyboardInterrupt, Interrupted):
+    except BaseException as error:
+        with suppress(OSError, IoassayError):
+            _say_kept(kept_files(benches), console.note)
+        if not isinstance(error, KeyboardInterrupt | Interrupted):
+            raise
         raise Interrupted(f"interrupted; what was recorded is kept. Go on with: {store.resume_command}") from None
 
 
-def publish(store: RunStore) -> Published:
-    """Read the records back, analyse them, write the page and the figures."""
+def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
+    """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
+    from ioassay.targets import own
+
+    files = {path: own.files(path) for bench in benches for path in bench.kept()}
+    return [
+        {
+            "path": str(path),
+            "bytes": sum(part.stat().st_blocks * 512 for part in parts),
+            "remove": shlex.join(["rm", "--", *map(str, parts)]),
+        }
+        for path, parts in files.items()
+        if parts
+    ]
+
+
+def publish(store: RunStore, benches: Sequence[Bench] = ()) -> Published:
+    """Read the records back, analyse them, write the page and the figures; `benches` are those that ran."""
     from ioassay import frames, report
     from ioassay.analysis.everything import analyse_all
 
@@ -165,7 +189,7 @@ def publish(store: RunStore) -> Published:
     except OSError as error:
         where = store.root / "report"
         raise RunError(f"{where}: {error.strerror}; all records are kept. Mend that and type: {again}") from error
-    return Published(records, findings, paths)
+    return Published(records, findings, paths, kept_files(benches))
 
 
 def result(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> dict[str, Any]:
@@ -182,6 +206,7 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
         "warnings": all_warnings(published.records, found),
         "failures": failures(published.records),
         "skips": skips(published.records),
+        "kept_files": list(published.kept),
     }
 
 
@@ -265,6 +290,19 @@ def say_where(store: RunStore, tally: Tally, published: Published) -> None:
     _say_reasons("skipped", skips(published.records))
     _say_reasons("failed", failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
+    _say_kept(published.kept, console.line)
+
+
+def _say_kept(kept: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> None:
+    """Files that stay are large, and lie where nobody looks for what a run left."""
+    from ioassay import units
+
+    for file in kept[:_MOST_KEPT]:
+        say(f"kept    {file['path']} ({units.format_size(file['bytes'])}), which the next run uses again")
+        say(f"        to remove it: {file['remove']}")
+    if len(kept) > _MOST_KEPT:
+        rest = sum(file["bytes"] for file in kept[_MOST_KEPT:])
+        say(f"kept    {len(kept) - _MOST_KEPT} more files ({units.format_size(rest)}), which --json lists")
 
 
 def _say_tables(finding: Finding | None) -> None:

@@ -92,7 +92,7 @@ def tune(
         warnings = [*left_out, *warnings]
     campaign = _campaign(store, request, bench)
     tally = session.execute(store, [bench], workers, lambda shown: _watched(campaign, shown), campaign.most)
-    published = session.publish(store)
+    published = session.publish(store, [bench])
     found = tune_text.found(published)
     if json:
         console.emit(tune_text.result(store, request, published, found, warnings))

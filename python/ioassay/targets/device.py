@@ -83,6 +83,9 @@ class DeviceTarget:
             claims.give_back(self._seen.number)
         self._claimed = False
 
+    def abandon(self) -> None:
+        """A claim ends with its process."""
+
     def _require_device(self) -> None:
         if not self._path.exists():
             raise StudyError(f"{self._path} does not exist; wanted a block device such as /dev/sdb", key="target.path")

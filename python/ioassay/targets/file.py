@@ -105,6 +105,10 @@ class FileTarget:
         if not self._settings.keep:
             self._remove()
 
+    def abandon(self) -> None:
+        """As `close`: whether the file is ours is noted on the file, not here."""
+        self.close()
+
     def _remove(self) -> None:
         # What was formatted or attached to a loop device since is somebody's, whoever made the file.
         if self._ours() and not safety.file_findings(self._path, self._root):

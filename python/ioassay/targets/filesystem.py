@@ -173,8 +173,8 @@ def _missing_bytes(footprint: Footprint) -> int:
     """What a file takes in addition to what it holds already."""
     if footprint.size_bytes is None:
         raise StudyError(
-            f"how large {footprint.path} becomes is computed by the tool, so whether it fits cannot be checked; write its "
-            "size in bytes (size=, filesize=, offset=)"
+            f"how large {footprint.path} becomes is computed by the tool, so whether it fits cannot be checked; write "
+            "its size in bytes (size=, filesize=, offset=)"
         )
     held_bytes = footprint.path.stat().st_blocks * 512 if footprint.path.is_file() else 0
     return max(footprint.size_bytes - held_bytes, 0)

@@ -40,3 +40,6 @@ class NullTarget:
 
     def close(self) -> None:
         """Nothing was taken."""
+
+    def abandon(self) -> None:
+        """Nothing was taken."""

@@ -119,6 +119,9 @@ class NvmevirtTarget:
     def close(self) -> None:
         """Each trial has given back what it took."""
 
+    def abandon(self) -> None:
+        """Each trial's module is unloaded on its own."""
+
     def _require_not_loaded(self) -> None:
         try:
             loaded = self._is_loaded()

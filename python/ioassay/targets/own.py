@@ -114,6 +114,11 @@ def tells_age(path: Path) -> bool:
     return _birth_ns(path) is not None
 
 
+def files(path: Path) -> list[Path]:
+    """A file of ours and what is noted beside it, as far as they are there: what is to be removed of it."""
+    return [part for part in (path, _sidecar_of(path)) if part.is_file()] if read(path) is not None else []
+
+
 def forget(path: Path) -> None:
     """Remove what is noted beside a file, after the file itself has gone."""
     with suppress(NotADirectoryError):

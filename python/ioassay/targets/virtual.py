@@ -153,6 +153,9 @@ class VirtualTarget:
     def close(self) -> None:
         """Each trial has given back what it took."""
 
+    def abandon(self) -> None:
+        """Each trial's drive is cleared on its own."""
+
     def _description(self, folder: Path) -> dict[str, Any]:
         """What is served. ToolError where it cannot be said."""
         wanted = self._settings
