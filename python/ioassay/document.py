@@ -93,7 +93,7 @@ def _encoded(text: str | bytes) -> bytes:
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return TypeAdapter(cast(Any, kind))
 
 
 def _fault(error: ValidationError) -> str:
