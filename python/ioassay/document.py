@@ -1,7 +1,8 @@
-"""JSON that others wrote, as values of the types that the reader names: what does not fit is refused with its place.
+"""Documents that others wrote, as values of the types that the reader names: what does not fit is refused by its place.
 
-`read` gives a typed value of a text, `typed` of a parsed one, `table` an object whose keys the reader knows itself.
-A message names the file, then the line and column of a text that is no JSON, or the key of a value that has another
+`read` gives a typed value of a text, `typed` of a parsed one, `table` an object whose keys the reader knows itself;
+`toml` reads what pydantic models check (`study`).
+A message names the file, then the line and column of a text that cannot be parsed, or the key of a value of another
 type than wanted. NaN, infinities and whole numbers beyond 64 bits, nesting without end and text that is no Unicode are
 refused: no reader has to think of them. Which keys there are is said by those who read the file.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
@@ -36,6 +38,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 _SUSPICIOUS = re.compile(rb"[eE]\+?\d{3}|\d{19}")
 """How a number that is too large is written. All other texts need not be searched for one."""
 _BEYOND = 2**64
+_LONG_NUMBER = re.compile(rb"[0-9a-fA-F_]{1000}")
 
 
 def read(kind: type[T], text: str | bytes, source: str, remedy: str = "") -> T:
@@ -59,6 +62,23 @@ def table(text: str | bytes, source: str, remedy: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(_said(source, f"is {shown(value)}; wanted an object", remedy))
     return value
+
+
+def toml(text: bytes) -> dict[str, Any]:
+    """The table that a TOML document holds; ValueError says what is wrong in which line."""
+    try:
+        return tomllib.loads(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is no UTF-8: {error.reason} 0x{text[error.start]:02x}") from None
+    except RecursionError:
+        raise ValueError("tables or lists lie too deep in each other") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # Python's limit for the digits of a whole number, which names no place
+        long = _LONG_NUMBER.search(text)
+        line = text.count(b"\n", 0, long.start() if long else 0) + 1
+        raise ValueError(f"line {line} has a number that is too long; wanted one of at most 64 bits") from None
 
 
 def _parsed(encoded: bytes, source: str, remedy: str) -> Any:

@@ -6,16 +6,25 @@ A run may have been edited, cut by a full disk or mixed from two: each file is h
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
 from ioassay.document import Finite, Whole
 
 Level = str | bool | Annotated[int, Field(ge=-(2**63), lt=2**63)] | Finite
 Point = dict[str, Level]
-TrialId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+
+
+def _trial_id(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{16}", text):
+        raise ValueError("wanted 16 hexadecimal digits")
+    return text
+
+
+TrialId = Annotated[str, AfterValidator(_trial_id)]
 """What a trial is called (plan.make_trial). Nothing else may name a folder: the folder of a trial is emptied."""
 
 

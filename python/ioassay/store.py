@@ -18,7 +18,6 @@ import json
 import shlex
 import shutil
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +26,7 @@ from typing import Any
 from ioassay import catalogue, document, durable, observation, plan, schema
 from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.observation import Observation
-from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Record, Samples, Series
+from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series
 from ioassay.roles import Trial
 from ioassay.study import Suite
 
@@ -111,10 +110,10 @@ class RunStore:
         """The resolved suite of this run."""
         path = self.root / STUDY
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = document.toml(path.read_bytes())
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except ValueError as error:
             raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
         return catalogue.from_table(table, path)
 
@@ -132,7 +131,11 @@ class RunStore:
             with path.open("rb") as lines:
                 for line in lines:
                     number += 1
-                    yield _trial(line, f"{path}: line {number}")
+                    yield _trial(line)
+        except InputError as error:
+            raise InputError(
+                f"{path}: line {number} is corrupted: {error}; restore it from a copy of the run"
+            ) from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         if not number:
@@ -312,8 +315,8 @@ def _write_plan(
         raise StudyError(f"'…{odd}' is not UTF-8, and a study cannot hold it: rename the folder or file") from None
 
 
-def _trial(line: bytes, place: str) -> Trial:
-    return Trial(**document.read(schema.Planned, line, place, "restore it from a copy of the run"))
+def _trial(line: bytes) -> Trial:
+    return Trial(**document.read(schema.Planned, line, "the trial"))
 
 
 def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it from a copy of the run") -> Record:
@@ -322,11 +325,19 @@ def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it 
         fields = migrate(table)
     except ValueError as error:
         raise InputError(f"{path}: is not a record ({error}); {remedy}") from None
+    if unknown := sorted(fields.keys() - {entry.name for entry in dataclasses.fields(Record)}):
+        raise InputError(f"{path}: is not a record ({unknown[0]}: unknown key); {remedy}")
     record = document.typed(Record, fields, str(path), remedy)
     document.typed(schema.Identity, record.trial, f"{path}: trial", remedy)
     if record.status not in (OK, FAILED, SKIPPED):
         raise InputError(f"{path}: status is '{record.status}'; wanted {OK}, {FAILED} or {SKIPPED}; {remedy}")
-    return record
+    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(_as_written, record.claims)))
+
+
+def _as_written(claim: Claim) -> Claim:
+    """Equal to the claim before it was stored: JSON knows no tuples."""
+    lists: dict[str, Any] = {key: tuple(value) for key, value in vars(claim).items() if isinstance(value, list)}
+    return dataclasses.replace(claim, **lists)
 
 
 def migrate(table: Mapping[str, Any]) -> dict[str, Any]:

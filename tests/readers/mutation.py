@@ -376,4 +376,5 @@ def _report(label: str, copy: bytes, goldens: Sequence[bytes], what: str) -> str
     """The failure, and the copy from shortly before it leaves its golden file."""
     same = max(sum(1 for _ in takewhile(bool, map(eq, copy, golden))) for golden in goldens)
     start = max(0, same - _SHOWN // 4)
-    return f"copy {label}: {what[-2000:]}\nbytes from {start} of {len(copy)}: {copy[start : start + _SHOWN]!r}"
+    shown = what if len(what) <= _SHOWN else f"{what[: _SHOWN // 4]} … {what[-_SHOWN:]}"
+    return f"copy {label}: {shown}\nbytes from {start} of {len(copy)}: {copy[start : start + _SHOWN]!r}"
