@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "units", "metrics", "record", "observation"}
+CONTRACTS = {"errors", "units", "metrics", "record", "observation", "document"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay; on the right stands what it may import.
@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "units": set(),
     "metrics": {"units"},
     "durable": set(),
+    "document": {"errors", "complaint"},
+    "schema": {"document"},
     "record": {"errors", "units", "metrics", "observation"},
     "observation": set(),
     "claims": CONTRACTS,
@@ -62,7 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quick": ROLES | {"study", "plan"},
     "columns": CONTRACTS | {"durable"},
     "bundle": ROLES | {"privacy", "store", "observation"},
-    "store": ROLES | {"durable", "privacy", "study", "plan", "catalogue", "columns"},
+    "store": ROLES | {"durable", "privacy", "study", "plan", "catalogue", "columns", "schema"},
     "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "worker": ROLES | {"partner", "drivers"},

@@ -22,13 +22,15 @@ them as `ioassay.privacy` publishes them: as keyed hashes.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ioassay import conditions, process, settings
+from ioassay import conditions, document, process, settings
+from ioassay.errors import InputError, one_line
 from ioassay.host import activity, disk, processor, system, tools
 from ioassay.host.machine import Capture, Machine
 
@@ -53,30 +55,44 @@ def facts(
     if capture is None and root == Path("/"):
         capture = process.capture
     machine = Machine(root, capture)
-    cpu = processor.facts(machine)
-    under = disk.facts(machine, path.absolute()) if path is not None else {}
+    cpu = _gathered(lambda: processor.facts(machine))
+    under = _gathered(lambda: disk.facts(machine, path.absolute())) if path is not None else {}
     names = [device["name"] for device in under.get("devices", ())]
+    hypervisor = cpu.pop("hypervisor_flag", False)
+    gathered = {
+        "kernel": lambda: system.kernel(machine),
+        "identity": lambda: system.identity(machine),
+        "distribution": lambda: system.distribution(machine),
+        "memory": lambda: system.memory(machine),
+        "virtualisation": lambda: system.virtualisation(machine, hypervisor),
+        "limits": lambda: system.limits(machine),
+        "clock": lambda: system.clock(machine),
+        "power": lambda: system.power(machine),
+        "activity": lambda: activity.facts(machine, names, observe_s, sleep),
+        "tools": lambda: tools.versions(machine),
+        "ioassay": lambda: tools.ioassay_facts(machine),
+        "witness": lambda: system.witness(machine),
+        "confinement": lambda: system.confinement(machine),
+    }
     sections = {
         "cpu": cpu,
-        "kernel": system.kernel(machine),
-        "identity": system.identity(machine),
-        "distribution": system.distribution(machine),
-        "memory": system.memory(machine),
-        "virtualisation": system.virtualisation(machine, cpu.pop("hypervisor_flag", False)),
-        "limits": system.limits(machine),
-        "clock": system.clock(machine),
-        "power": system.power(machine),
-        "activity": activity.facts(machine, names, observe_s, sleep),
-        "tools": tools.versions(machine),
-        "ioassay": tools.ioassay_facts(machine),
+        **{name: _gathered(gather) for name, gather in gathered.items()},
         "user": {"root": os.geteuid() == 0},
         "leftovers": [str(left) for left in (*settings.leftovers(root), *conditions.left(root))],
-        "witness": system.witness(machine),
-        "confinement": system.confinement(machine),
         "disk": under,
     }
     known = {name: section for name, section in sections.items() if section}
     return {"schema": SCHEMA, "gathered_unix_s": time.time(), **known}
+
+
+def _gathered(gather: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A section, or why it is not known: another kernel's format of one file costs its facts, and no run."""
+    try:
+        found = gather()
+        document.table(json.dumps(found), "it")  # what host.json could not give back is not put into it
+        return found
+    except (ValueError, LookupError, ArithmeticError, InputError) as error:
+        return {"unreadable": one_line(f"{type(error).__name__}: {error}")}
 
 
 def devices(path: Path | None, root: Path = Path("/")) -> list[str]:

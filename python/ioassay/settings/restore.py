@@ -115,7 +115,7 @@ def read_all(folder: Path) -> tuple[list[RestoreFile], list[Path]]:
             good.append(_read(path))
         except FileNotFoundError:
             continue  # its run has ended just now
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             bad.append(path)
     return sorted(good, key=lambda file: file.made_unix_s), bad
 

@@ -51,7 +51,8 @@ def read(path: Path) -> Mark | None:
         return None
     note = _noted(path, status)
     if note is not None and note.get("settled_ns", status.st_mtime_ns) == status.st_mtime_ns:
-        return Mark(int(note["written_bytes"]))
+        written_bytes = note.get("written_bytes")
+        return Mark(written_bytes) if isinstance(written_bytes, int) else None
     return Mark() if note is None and _was_expected(path, _sidecar(path)) else None
 
 

@@ -70,8 +70,11 @@ def _wipefs(path: Path) -> list[Signature]:
         raise ToolError(f"wipefs cannot say what {path} holds: {answer.stderr.strip() or 'it did not end'}")
     if not answer.stdout.strip():
         return []
-    entries = json.loads(answer.stdout)["signatures"]
-    return [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
+    try:
+        entries = json.loads(answer.stdout)["signatures"]
+        return [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ToolError(f"wipefs said of {path} what cannot be read ({type(error).__name__}: {error})") from None
 
 
 def _blkid(path: Path) -> list[Signature]:
