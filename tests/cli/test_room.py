@@ -32,8 +32,8 @@ monitors = []
 
 @pytest.fixture
 def disk(small_disk: Callable) -> Path:
-    """A file system of 400 MiB."""
-    folder = small_disk(400 << 10)
+    """A file system of 350 MiB, of which files get 286."""
+    folder = small_disk(350 << 10)
     assert isinstance(folder, Path)
     return folder
 
