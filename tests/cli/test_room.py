@@ -31,9 +31,17 @@ monitors = []
 
 
 @pytest.fixture
-def disk(loop_device: Callable, tmp_path: Path) -> Iterator[Path]:
-    """An ext4 of 400 MiB, mounted."""
-    device, folder = loop_device(400 * MIB), tmp_path / "disk"
+def disk(small_disk: Callable) -> Path:
+    """A file system of 350 MiB, of which files get 286."""
+    folder = small_disk(350 << 10)
+    assert isinstance(folder, Path)
+    return folder
+
+
+@pytest.fixture
+def ext4(loop_device: Callable, tmp_path: Path) -> Iterator[Path]:
+    """The same on a loop device."""
+    device, folder = loop_device(400 * MIB), tmp_path / "ext4"
     subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(device)], check=True)
     folder.mkdir()
     subprocess.run(["mount", str(device), str(folder)], check=True)
@@ -75,6 +83,12 @@ def test_a_job_file_that_does_not_fit_is_refused(ioassay: Any, disk: Path, tmp_p
     said = refused(ioassay, disk, tmp_path / "my.fio", "--repetitions", "1")
     assert f"{disk}/" in said
     assert "64 MiB of them are left alone; wanted at most" in said
+
+
+def test_the_same_holds_on_ext4(ioassay: Any, ext4: Path, tmp_path: Path) -> None:
+    (tmp_path / "my.fio").write_text("[a]\nrw=write\nsize=200m\n[b]\nrw=write\nsize=100m\n")
+    said = refused(ioassay, ext4, tmp_path / "my.fio", "--repetitions", "1")
+    assert f"{ext4}/a.0.0 of 200 MiB and 1 more would take 300 MiB" in said
 
 
 @pytest.mark.parametrize(("option", "how"), [("fill_fs=1", "until"), ("file_append=1\nsize=1m", "with every trial")])
