@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -245,6 +246,18 @@ def test_a_monitor_that_cannot_be_read_is_noted_once_and_the_trial_goes_on() -> 
     assert list(samples.value) == [1, 2]
 
 
+@pytest.mark.parametrize("bad", [math.inf, math.nan, None])
+def test_readings_that_make_no_sense_are_noted_once_and_left_out(bad: float | None) -> None:
+    def script(number: int) -> Mapping[str, float]:
+        if number > 2:
+            return {"a": int("many") if bad is None else bad}
+        return {"a": number}
+
+    sampler, samples, _ = run(Scripted(script, enough=6))
+    assert [warning.code for warning in sampler.warnings] == ["monitor-senseless"]
+    assert list(samples.value) == [1, 2]
+
+
 def test_a_monitor_with_nothing_to_read_is_said_to_have_nothing() -> None:
     sampler, samples, _ = run(Scripted(lambda _: {}, enough=3))
     assert [warning.code for warning in sampler.warnings] == ["monitor-empty"]
@@ -254,14 +267,14 @@ def test_a_monitor_with_nothing_to_read_is_said_to_have_nothing() -> None:
 def test_a_defect_of_a_monitor_surfaces_when_the_sampler_is_stopped() -> None:
     def script(number: int) -> Mapping[str, float]:
         if number == 3:
-            raise ValueError("no number: 'x'")
+            raise TypeError("no number: 'x'")
         return {"a": number}
 
     scripted = Scripted(script, enough=3)
     sampler = Sampler([scripted], 0.001)
     sampler.start()
     assert scripted.done.wait(60)
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(TypeError, match="no number"):
         sampler.stop()
 
 
