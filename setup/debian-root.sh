@@ -115,7 +115,7 @@ attempt() {
 list_processes() {
     for process in /proc/[0-9]*; do
         [ "$(readlink "$process/root" 2>/dev/null)" = "$folder" ] || continue
-        left="process ${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null)"
+        left="process ${process#/proc/}: $(tr '\0' ' ' <"$process/cmdline" 2>/dev/null | cut -c 1-100)"
         say "still running: $left"
         failed="$failed
     $left"
