@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("sql")(sql)
 
 
 def sql(
-    words: Annotated[list[str], typer.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
+    words: Annotated[list[str], syntax.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
     json: options.Json = False,
 ) -> None:
     """Ask one run or several anything, in SQL.
