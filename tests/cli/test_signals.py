@@ -39,7 +39,7 @@ x = [1, 2, 3]
 [watch]
 monitors = []
 """
-FIO = '[global]\nioengine=null\nsize=1m\nruntime=1s\n[job]\nrw=read\n'
+FIO = "[global]\nioengine=null\nsize=1m\nruntime=1s\n[job]\nrw=read\n"
 
 
 @dataclass(frozen=True)
