@@ -184,7 +184,7 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
     assert flat.best() is not None
 
 
-def test_long_searches_find_the_best_where_half_of_the_points_come_from_densities(
+def test_long_searches_find_the_best_with_points_from_densities(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ioassay.tune.search.MODELLED", 20)
