@@ -145,7 +145,7 @@ def _deviation_bounds(df: float) -> tuple[float, float]:
     # Of the lower tail the first term, x^a / gamma(a + 1), is nearly all; the upper one begins above the mean.
     first = (wanted + math.lgamma(half + 1)) / half
     for side, (low, high) in enumerate(((first - 2, first + 8), (math.log(half) - 1, math.log(half + 1) + 5))):
-        for _ in range(60):
+        for _ in range(25):  # of a width of 10: the bounds need few digits
             middle = (low + high) / 2
             tail = _gamma_tails(half, math.exp(middle))[side]
             above = (math.log(tail) if tail > 0 else -math.inf) > wanted
