@@ -1,43 +1,77 @@
 """How long a person waits for the commands that measure nothing, beside Python's own start.
 
-    .venv/bin/python benches/commands.py
+    .venv/bin/python benches/commands.py [--turns N] [--run RUN]
 
-Prints medians and ratios of: python -c pass; the launcher's own overhead; --help; plan block-io.
+Prints wall and processor time (medians and least) and their ratios to `python -c pass` of the same turns: the launcher,
+--help, a simulation of one request, plan block-io, and the report of 30 real fio trials, which are made first unless
+RUN names some. Processor time says what a command costs where the machine has other work.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TURNS = 15
-COMMANDS = {
-    "python -c pass": [sys.executable, "-I", "-c", "pass"],
-    "python -m ioassay --help": [sys.executable, "-I", "-m", "ioassay", "--help"],
-    "./ioassay --help": [str(ROOT / "ioassay"), "--help"],
-    "./ioassay plan block-io": [str(ROOT / "ioassay"), "plan", "block-io"],
-}
+PYTHON = "python -c pass"
+SIZES = "1KiB,2KiB,4KiB,8KiB,16KiB,32KiB,64KiB,128KiB,256KiB,512KiB"
+SMALL = ("--scale", "quick", "--set", "target.size=64MiB", "--set", "runtime=500ms", "--factor", f"bs={SIZES}")
+
+
+def commands(folder: Path, run: Path) -> dict[str, list[str]]:
+    python, launcher = [sys.executable, "-I"], str(ROOT / "ioassay")
+    trace = folder / "one.disksim"
+    trace.write_text("0.0 0 8 8 0\n")
+    return {
+        PYTHON: [*python, "-c", "pass"],
+        "python -m ioassay --help": [*python, "-m", "ioassay", "--help"],
+        "./ioassay --help": [launcher, "--help"],
+        "./ioassay simulate, one request": [launcher, "simulate", str(trace)],
+        "./ioassay plan block-io": [launcher, "plan", "block-io"],
+        "./ioassay report, 30 trials": [launcher, "report", str(run)],
+    }
+
+
+def spent(argv: list[str]) -> tuple[float, float]:
+    """Wall and processor milliseconds of one command."""
+    before, began_s = os.times(), time.monotonic()
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wall_s, after = time.monotonic() - began_s, os.times()
+    used_s = after.children_user - before.children_user + after.children_system - before.children_system
+    return wall_s * 1000, used_s * 1000
 
 
 def main() -> None:
     """Run the commands in turn and print a table."""
-    found: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(TURNS):
-        for name, argv in COMMANDS.items():
-            began_s = time.monotonic()
-            subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            found[name].append((time.monotonic() - began_s) * 1000)
-    base_ms = statistics.median(found["python -c pass"])
-    print(f"{'command':28} {'median ms':>10} {'min':>7} {'max':>7} {'of python':>10}   ({TURNS} turns)")
-    for name, times_ms in found.items():
-        middle_ms = statistics.median(times_ms)
-        print(f"{name:28} {middle_ms:10.0f} {min(times_ms):7.0f} {max(times_ms):7.0f} {middle_ms / base_ms:9.1f}x")
-    overhead_ms = statistics.median(found["./ioassay --help"]) - statistics.median(found["python -m ioassay --help"])
-    print(f"launcher's overhead: {overhead_ms:.0f} ms")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--run", type=Path)
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ioassay-bench-") as name:
+        folder = Path(name)
+        run = wanted.run or folder / "run"
+        if not wanted.run:
+            argv = [str(ROOT / "ioassay"), "run", "block-size", *SMALL, "--output", str(run)]
+            subprocess.run(argv, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        found: dict[str, list[tuple[float, float]]] = {}
+        for _ in range(wanted.turns):
+            for title, argv in commands(folder, run).items():
+                found.setdefault(title, []).append(spent(argv))
+    print(f"{'command':32} {'wall ms':>9} {'least':>7} {'processor ms':>13} {'least':>7} {'of python':>10}")
+    base_ms = statistics.median(used for _, used in found[PYTHON])
+    for title, times in found.items():
+        walls_ms, used_ms = zip(*times, strict=True)
+        print(
+            f"{title:32} {statistics.median(walls_ms):9.0f} {min(walls_ms):7.0f} {statistics.median(used_ms):13.0f} "
+            f"{min(used_ms):7.0f} {statistics.median(used_ms) / base_ms:9.1f}x"
+        )
+    print(f"medians of {wanted.turns} turns at a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
 
 
 if __name__ == "__main__":

@@ -41,8 +41,21 @@ install_python_packages() {
     step "installing Python packages into .venv, once (a minute or two)" .venv/bin/python -m pip install \
         --disable-pip-version-check --no-input --progress-bar off \
         --constraint constraints.txt --requirement "$state/requirements.txt"
+    make_lean
     installed_key "$1" >"$state/installed-$1"
     [ "$1" = run ] || installed_key run >"$state/installed-run" # the tests' packages include the program's
+}
+
+# make_lean   takes away what only debuggers and builds of Python packages read: 50 of 490 MB
+make_lean() {
+    quietly .venv/bin/python -m pip --disable-pip-version-check uninstall --yes setuptools || true
+    command -v strip >/dev/null || return 0
+    for library in .venv/lib/python*/site-packages/_polars_runtime*/*.so; do
+        # Another file in its place: programs that are running have this one mapped.
+        if [ -e "$library" ] && quietly strip --strip-unneeded -o "$library.new" "$library"; then
+            chmod --reference="$library" "$library.new" && mv "$library.new" "$library"
+        fi
+    done
 }
 
 installed_key() {
@@ -59,6 +72,8 @@ build_core() {
     step "building the compiled module, once for each change of crates/ (a minute or two)" \
         env VIRTUAL_ENV="$root/.venv" PIP_NO_INDEX=1 .venv/bin/maturin develop --release --locked --quiet
     quietly core_imports || fail_with_log "importing the compiled module"
+    # For users who may not write here: each of their starts would compile all of it again.
+    quietly .venv/bin/python -m compileall -q python/ioassay || true
     printf '%s\n' "$built_key" >"$state/built"
 }
 

@@ -38,9 +38,16 @@ main() {
     install_python_packages "$goal"
     fetch_guest_kernel "$goal"
     build_core
+    note_env
 
     [ "$goal" = run ] || cp -p "$state/$goal.new" "$state/run"
     mv "$state/$goal.new" "$state/$goal"
+}
+
+# An env that cannot block signals (GNU's can since coreutils 8.31) is left out by the launcher.
+note_env() {
+    rm -f "$state/no-signal-block"
+    env --block-signal=TERM true 2>/dev/null || true >"$state/no-signal-block"
 }
 
 # Two first uses at once: the second waits for the first. The lock ends with this process, however it ends.

@@ -4,7 +4,11 @@ The package root stays light: heavy libraries are imported where they are used. 
 simulated SSD.
 """
 
-from typing import Any
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "simulate"]

@@ -1,6 +1,49 @@
-"""`python -m ioassay`: the command line."""
+"""`python -m ioassay`: the command line, from its first instant to its exit status.
 
-from ioassay.cli import main
+What takes time is imported after the handlers of signals are there. The process ends by os._exit: when all is said,
+nothing that Python does while it takes itself apart may change how the command ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ioassay import signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line and end with its exit status: 130, with a sentence, where a signal ends it."""
+    code = None
+    try:
+        signals.listen()
+        from ioassay import cli
+
+        code = cli.run(sys.argv[1:])
+        signals.ignore()
+    except BaseException as error:
+        signals.ignore()
+        if code is None:
+            code = _interrupted(error)
+    os._exit(code)
+
+
+def _interrupted(error: BaseException) -> int:
+    """The status after an exception that the command line did not answer itself, because a signal came in between."""
+    if not signals.received():
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    try:
+        sys.stdout.flush()
+        os.write(2, f"ioassay: {signals.sentence(signals.received()[0])}\n".encode())
+    except (OSError, ValueError, AttributeError):
+        pass  # nobody is there to read it
+    return signals.STATUS
+
 
 if __name__ == "__main__":
     main()

@@ -289,11 +289,14 @@ def _reap_group(group: int) -> None:
 
 
 def _end_group(group: int) -> None:
-    """SIGTERM, a while of grace, then SIGKILL, for every process of a group that was started here."""
+    """SIGTERM, a while of grace, then SIGKILL, for every process of a group that was started here.
+
+    Another signal of a user who is waiting for that ends the grace.
+    """
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGTERM)
-    deadline_s = time.monotonic() + GRACE_S
-    while time.monotonic() < deadline_s and living.members(group):
+    deadline_s, came = time.monotonic() + GRACE_S, signals.received()
+    while time.monotonic() < deadline_s and signals.received() == came and living.members(group):
         time.sleep(0.02)
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)

@@ -1,21 +1,126 @@
-"""Signals that a tool's processes mean for the parent they had, and that reach this process instead.
+"""Signals: those by which a user ends a command, and those that a tool's processes mean for the parent they had.
+
+SIGINT, SIGTERM and SIGHUP end a command at every instant in the same way: `listen` makes the first of them an
+exception, `Signalled`, which unwinds what is under way. Those that follow while it unwinds raise nothing: a cleanup is
+not torn apart by impatience, but whoever waits in it looks at `received` and waits no longer. The fifth ends the
+process where it stands; the processes that wait for the end of this one (`process.watched`, `if_killed`) clean up then.
 
 `process` adopts what a tool leaves behind. A program that tells its parent by kill(getppid(2), SIGALRM) that it ends,
 as stress-ng's network stressors do, then tells us; and the default action of such a signal ends a process (signal(7)).
-Signals by which a user ends a run are not among them.
+`unmoved` is about those.
+
+It prints nothing, and is the first module of ours that a command imports: it may import nothing that takes time.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which a user, a service manager or a terminal that closes ends a command."""
+STATUS = 130
+_PATIENCE = 5
+_SECOND_TRY_S = 0.01
 _BETWEEN_PROCESSES = (
     *(signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGIO, signal.SIGVTALRM, signal.SIGPROF),
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 )
+
+
+class Signalled(KeyboardInterrupt):
+    """A user ends this process. Like KeyboardInterrupt it is no Exception, so that no library takes it for its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def __str__(self) -> str:
+        return sentence(self.number)
+
+
+class _State:
+    """What came so far, and for which process: a forked child has these handlers too until it is another program."""
+
+    received: tuple[int, ...] = ()
+    owner = 0
+    lost = False
+
+
+def listen() -> None:
+    """From now on the first signal that ends a command raises Signalled in the main thread.
+
+    Signals that are ignored stay so (nohup, a shell's background job). Those that a launcher has blocked until now are
+    delivered here.
+    """
+    _State.owner = os.getpid()
+    sys.unraisablehook = _unraisable
+    signal.signal(signal.SIGALRM, _delivered_again)
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _arrived)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def ignore() -> None:
+    """How the command ends is decided; no signal changes it any more."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def received() -> tuple[int, ...]:
+    """The ending signals that came so far."""
+    return _State.received
+
+
+def sentence(number: int) -> str:
+    """What a user reads of it."""
+    return "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+
+
+def _arrived(number: int, frame: FrameType | None) -> None:
+    if os.getpid() != _State.owner:
+        os._exit(128 + number)  # a child that is not yet the program it was forked for; cleaning up is its parent's
+    _State.received = (*_State.received, number)
+    if _is_unwinding():
+        if len(_State.received) >= _PATIENCE:
+            os._exit(STATUS)
+        return
+    raise Signalled(number)
+
+
+def _is_unwinding() -> bool:
+    """Whether what runs is a cleanup or a handler of such an exception."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
+
+
+def _unraisable(args: sys.UnraisableHookArgs) -> None:
+    """An exception in a destructor or a callback, which Python can only print. One of ours is raised again, soon."""
+    if isinstance(args.exc_value, Signalled):
+        _State.lost = True
+        signal.setitimer(signal.ITIMER_REAL, _SECOND_TRY_S)
+    else:
+        sys.__unraisablehook__(args)
+
+
+def _delivered_again(number: int, frame: FrameType | None) -> None:
+    if _State.lost and os.getpid() == _State.owner:
+        _State.lost = False
+        if not _is_unwinding():
+            raise Signalled(_State.received[-1])
 
 
 @contextmanager

@@ -299,8 +299,8 @@ def test_a_run_is_resumed_by_one_at_a_time(ioassay: Any, tmp_path: Path) -> None
 @pytest.mark.root
 def test_a_run_of_somebody_else_is_told_so(finished_run: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-c", "import os, sys; os.setgid(65534); os.setuid(65534); import ioassay.cli; "
-         f"sys.argv = ['ioassay', 'report', {str(finished_run)!r}]; ioassay.cli.main()"],
+        [sys.executable, "-I", "-c", "import os, sys; os.setgid(65534); os.setuid(65534); import ioassay.__main__; "
+         f"sys.argv = ['ioassay', 'report', {str(finished_run)!r}]; ioassay.__main__.main()"],
         capture_output=True,
         text=True,
         cwd="/",

@@ -1,6 +1,6 @@
 """The bar of a run: how many trials run, which one began last, how long the rest will take."""
 
-from typing import Any
+import io
 
 import pytest
 
@@ -17,23 +17,15 @@ class Clock:
         return self.now_s
 
 
-class Bar:
-    """What rich's bar is asked to show."""
+class Bar(progress.Bar):
+    """A bar of which the test sees what it was asked to show."""
 
     def __init__(self) -> None:
-        self.completed = 0
+        super().__init__(io.StringIO(), 10)
         self.shown: dict[str, str] = {}
-        self.tasks = [self]
 
-    def add_task(self, name: str, **shown: Any) -> int:
-        self.shown.update(shown)
-        return 0
-
-    def update(self, task: int, **shown: str) -> None:
-        self.shown.update(shown)
-
-    def advance(self, task: int) -> None:
-        self.completed += 1
+    def update(self, **shown: str | None) -> None:
+        self.shown.update({name: text for name, text in shown.items() if text is not None})
 
 
 @pytest.fixture
@@ -49,7 +41,7 @@ def trial(number: int) -> Trial:
 
 def test_one_after_the_other(clock: Clock) -> None:
     bar = Bar()
-    shown = progress.Terminal(bar, 10, 30.0)  # type: ignore[arg-type]
+    shown = progress.Terminal(bar, 10, 30.0)
     assert bar.shown["left"] == "30 s"
     for number in range(2):
         shown.started(trial(number))
@@ -61,7 +53,7 @@ def test_one_after_the_other(clock: Clock) -> None:
 
 def test_several_at_once_share_the_time(clock: Clock) -> None:
     bar = Bar()
-    shown = progress.Terminal(bar, 16, 30.0)  # type: ignore[arg-type]
+    shown = progress.Terminal(bar, 16, 30.0)
     for number in range(4):
         shown.started(trial(number))
     assert bar.shown["point"] == "s x=3 #1 and 3 more"
@@ -75,6 +67,22 @@ def test_several_at_once_share_the_time(clock: Clock) -> None:
 
 def test_what_was_kept_tells_nothing_about_the_time(clock: Clock) -> None:
     bar = Bar()
-    shown = progress.Terminal(bar, 10, 30.0)  # type: ignore[arg-type]
+    shown = progress.Terminal(bar, 10, 30.0)
     shown.ended(trial(0), "kept")
     assert bar.shown["left"] == "27 s"
+
+
+def test_the_bar_is_one_line_that_is_drawn_anew_and_taken_away(clock: Clock) -> None:
+    stream = io.StringIO()
+    bar = progress.Bar(stream, 4)
+    bar.update(left="10 s")
+    bar.advance()
+    bar.update(point="too soon to be drawn")
+    clock.now_s += 1
+    bar.update(point="s x=1 #1")
+    bar.say("failed: s x=0")
+    bar.end()
+    first, second, rest = stream.getvalue().split("\r", 3)[1:]
+    assert first == "╺" + "─" * 23 + " 0/4 10 s left \x1b[K"
+    assert second == "━" * 6 + "╺" + "─" * 17 + " 1/4 10 s left s x=1 #1\x1b[K"
+    assert rest.startswith("\x1b[Kfailed: s x=0\n") and rest.endswith("\r\x1b[K")

@@ -141,7 +141,7 @@ def test_what_cannot_be_written_is_told_before_anything_runs(argv: list[str], sa
 
 def test_without_bpf_nothing_runs_and_the_reason_is_told(folder: Path) -> None:
     script = "from ioassay import _core; _core.witness_capability = lambda: 'BPF is forbidden here'; "
-    script += "from ioassay.cli import main; main()"
+    script += "from ioassay.__main__ import main; main()"
     argv = ["record", "--json", "-o", "t.csv", "--", "touch", "ran"]
     done = subprocess.run(
         [sys.executable, "-c", script, *argv], cwd=folder, capture_output=True, text=True, check=False

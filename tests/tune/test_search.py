@@ -184,7 +184,9 @@ def test_many_levels_many_axes_zeros_and_negative_values() -> None:
     assert flat.best() is not None
 
 
-def test_long_searches_take_suggestions_of_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_searches_find_the_best_with_points_from_densities(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ioassay.tune.search.MODELLED", 20)
     monkeypatch.setattr("ioassay.tune.told.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from ioassay.analysis import wording
 from ioassay.analysis.cells import Cell, Cells
 from ioassay.analysis.finding import Finding
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, plain
 from ioassay.analysis.statistics.trend import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
 
@@ -97,8 +97,8 @@ def measure(found: Cells, confidence: float) -> Drift | Undefined:
         return Undefined("too few repetitions")
     slope = float(np.sum(x * y)) / sxx
     error = float(np.sqrt(np.sum((y - slope * x) ** 2) / df / sxx))
-    half = float(stats.t.ppf((1 + confidence) / 2, df)) * error
-    p = float(2 * stats.t.sf(abs(slope) / error, df)) if error > 0 else float(slope == 0)
+    half = float(distributions.t_ppf((1 + confidence) / 2, df)) * error
+    p = float(2 * distributions.t_sf(abs(slope) / error, df)) if error > 0 else float(slope == 0)
     return Drift(
         change=float(np.expm1(slope * span)),
         interval=Interval(

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from ioassay.analysis import asked, shape, wording
 from ioassay.analysis.cells import Cells, cells
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.factorial import Factorial, factorial
 from ioassay.analysis.statistics.posthoc import holm
 from ioassay.analysis.statistics.ratio import Ratio, ratio_interval
@@ -77,7 +77,7 @@ def _ratio(part: Cells, factor: str, confidence: float) -> Ratio | Undefined:
     first, second = (np.log(values[keys == asked.level_key(level)]).mean() for level in part.factors[factor])
     # Half of the values are on either side.
     change, error = float(second - first), float(np.sqrt(4 * fitted.ms_residual / values.size))
-    p = float(2 * stats.t.sf(abs(change) / error, fitted.df_residual))
+    p = float(2 * distributions.t_sf(abs(change) / error, fitted.df_residual))
     interval = ratio_interval(change, error, fitted.df_residual, confidence)
     return Ratio(float(np.exp(change)), interval, error, fitted.df_residual, p)
 

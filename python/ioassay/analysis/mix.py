@@ -13,6 +13,7 @@ import numpy as np
 
 from ioassay.analysis import asked
 from ioassay.analysis.cells import Cell, Cells
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.ratio import Ratio, ratio_interval, ratio_of_means
 from ioassay.analysis.statistics.result import Floats, Undefined, mean_of, sum_of_squares
 from ioassay.record import level_number
@@ -105,6 +106,5 @@ def _predicted(
     df = float(variance**2 / np.sum(variances**2 / np.array([sample.size - 1 for sample in samples])))
     se = float(np.sqrt(variance))
     interval = ratio_interval(float(np.log(ratio)), se, df, confidence)
-    from scipy import stats
 
-    return Ratio(ratio, interval, se, df, float(2 * stats.t.sf(abs(np.log(ratio)) / se, df)))
+    return Ratio(ratio, interval, se, df, float(2 * distributions.t_sf(abs(np.log(ratio)) / se, df)))

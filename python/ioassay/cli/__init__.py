@@ -1,7 +1,8 @@
 """The command line: one file a command, each a table of contents of its work. Only this package prints or exits.
 
-Commands import what they need when they run, so that `ioassay --help` answers at once. No traceback reaches the user
-for what the user or the machine did; a bug of ours shows one, with what to do about it.
+A command is imported when it is asked for, and imports what it needs when it runs: `ioassay --help` needs nothing but
+the table below. No traceback reaches the user for what the user or the machine did; a bug of ours shows one, with what
+to do about it.
 Exit codes: 0 done; 1 failed, or a regression found; 2 bad usage or input; 3 refused for safety;
 4 the kernel contradicts the claim; 130 interrupted.
 """
@@ -9,129 +10,122 @@ Exit codes: 0 done; 1 failed, or a regression found; 2 bad usage or input; 3 ref
 from __future__ import annotations
 
 import errno
-import itertools
 import os
-import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from types import FrameType
 
-import typer
-
-import ioassay
-from ioassay.cli import (
-    compare,
-    console,
-    device,
-    doctor,
-    export,
-    filesuite,
-    import_,
-    plan,
-    quick,
-    record,
-    report,
-    run,
-    simulate,
-    sql,
-    studies,
-    trace,
-    tune,
-    witness,
-)
+from ioassay import signals
+from ioassay.cli import console
 from ioassay.errors import Interrupted, IoassayError, UsageError
 
-app = typer.Typer(
-    name="ioassay",
-    help="How fast is this storage, or this kernel subsystem, really, and why?",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ioassay.cli.syntax import Command, Group
+
+ABOUT = "How fast is this storage, or this kernel subsystem, really, and why?"
+COMMANDS = {
+    "quick": "Measure the disk under PATH in about a minute, with a report.",
+    "run": "Run a study and write its report.",
+    "plan": "Show trials, order, time and bytes written; run nothing.",
+    "studies": "List the built-in studies.",
+    "report": "Rebuild findings, figures and page from the records of a run.",
+    "compare": "Compare two runs statistically; exit 1 when B is slower.",
+    "export": "Write a run into one archive to share.",
+    "tune": "Search a study's best parameters in few trials, and confirm them against the default.",
+    "import": "Make a run, with its report, of what fio left elsewhere.",
+    "doctor": "Say what would spoil a measurement here, and what mends it.",
+    "sql": "Ask one run or several anything, in SQL.",
+    "witness": "Run COMMAND and set what it claims against what the kernel saw of it. "
+    "Exit 4: the kernel contradicts it.",
+    "record": "Run COMMAND and write down each request that reaches a block device, with its time of issue.",
+    "simulate": "Run a trace over a simulated SSD and say how long its requests took, "
+    "and what the drive did meanwhile.",
+    "filesuite": "Write, read, and read and write in other orders, one file in records; say how fast each pass was.",
+    "trace": "Look at, convert and make traces of block requests.",
+    "device": "Serve the simulated drive, and ask a drive that is served.",
+}
+"""Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""
+OPTIONS = (
+    ("--version", "Print the version."),
+    ("--install-completion", "Install completion for the current shell."),
+    ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
 )
-for command in (
-    quick,
-    run,
-    plan,
-    studies,
-    report,
-    compare,
-    export,
-    tune,
-    import_,
-    doctor,
-    sql,
-    witness,
-    record,
-    trace,
-    simulate,
-    filesuite,
-    device,
-):
-    command.register(app)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        console.line(f"ioassay {ioassay.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-) -> None:
-    """Options before the command."""
-
-
-def main() -> None:
-    """Run the command line and end with its exit code."""
-    signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup wants the run to go on
-        signal.signal(signal.SIGHUP, _terminated)
-    console.prepare("--json" in itertools.takewhile("--".__ne__, sys.argv[1:]))
+def run(words: Sequence[str]) -> int:
+    """Run what the words of the command line ask for; the exit code. Every error has been said."""
+    console.prepare("--json" in (words[: words.index("--")] if "--" in words else words))
     try:
-        code = _run()
+        code = _answered(words)
         sys.stdout.flush()
     except OSError as error:
         code = _unsaid(error)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # all is said: a second Ctrl-C must not change how it ended
-    sys.exit(code)
+    return code
 
 
-def _run() -> int:
-    """The command's exit code; every error has been said."""
+def named(name: str) -> Command | Group:
+    """The command of that name, imported."""
+    from importlib import import_module
+
+    from ioassay.cli import syntax
+
+    app = syntax.Group(ABOUT)
+    import_module(f"ioassay.cli.{'import_' if name == 'import' else name}").register(app)
+    return app.members[name]
+
+
+def _answered(words: Sequence[str]) -> int:
+    """The exit code of the command; every error has been said, but for those of our own streams."""
     try:
-        code = app(prog_name="ioassay", standalone_mode=False)
-        if code == Interrupted.exit_code:  # typer makes that of Ctrl-C
-            raise Interrupted("interrupted")
-        return code or 0
-    except IoassayError as error:
+        _dispatch(words)
+        return 0
+    except KeyboardInterrupt as error:
+        return console.problem(Interrupted(str(error) or "interrupted"))
+    except Interrupted as error:
         return console.problem(error)
-    except typer.TyperException as error:
-        return _misused(error)
-    except KeyboardInterrupt:
-        return console.problem(Interrupted("interrupted"))
-    except OSError as error:
-        if _is_of_streams(error):
-            raise
-        return console.problem(_of_machine(error))
+    except console.Exit as end:
+        return end.code
     except Exception as error:
+        if signals.received():  # some library made another error of the interruption
+            return console.problem(Interrupted(signals.sentence(signals.received()[0])))
+        if isinstance(error, IoassayError):
+            return console.problem(error)
+        if isinstance(error, OSError):
+            if _is_of_streams(error):
+                raise
+            return console.problem(_of_machine(error))
         return console.bug(error)
 
 
-def _misused(error: typer.TyperException) -> int:
-    """An unknown command or option, or a value of the wrong kind; without any argument the help."""
-    message = error.format_message().rstrip(".")
-    if len(sys.argv) == 1 or message.startswith("Usage:"):  # of a command with commands of its own
-        console.note(message)
-        return UsageError.exit_code
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "ioassay"
-    return console.problem(UsageError(f"{message} (see: {command} --help)"))
+def _dispatch(words: Sequence[str]) -> None:
+    first = words[0] if words else ""
+    if first in COMMANDS:
+        named(first).run(words[1:], f"ioassay {first}")
+    elif first == "--version":
+        import ioassay
+
+        console.line(f"ioassay {ioassay.__version__}")
+    elif first in ("--install-completion", "--show-completion", "--complete"):
+        from ioassay.cli import completion
+
+        completion.answer(first, words[1:])
+    elif first in ("-h", "--help"):
+        from ioassay.cli import helptext
+
+        helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS)
+    else:
+        _misused(words)
+
+
+def _misused(words: Sequence[str]) -> None:
+    """No command, or an unknown one; without any word the help."""
+    from ioassay.cli import helptext, syntax
+
+    if not words:
+        helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS, missing=True)
+        raise console.Exit(UsageError.exit_code)
+    raise syntax.unknown(words[0], [*COMMANDS, *(name for name, _ in OPTIONS)], "ioassay")
 
 
 def _of_machine(error: OSError) -> IoassayError:
@@ -143,6 +137,8 @@ def _of_machine(error: OSError) -> IoassayError:
 
 
 def _is_somewhere() -> bool:
+    from pathlib import Path
+
     try:
         return Path.cwd().exists()
     except OSError:
@@ -162,7 +158,3 @@ def _unsaid(error: OSError) -> int:
     for stream in (1, 2):  # what is still buffered goes nowhere, without a second complaint
         os.dup2(nowhere, stream)
     return 1
-
-
-def _terminated(number: int, frame: FrameType | None) -> None:
-    raise Interrupted(f"ended by {signal.Signals(number).name}")

@@ -5,30 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
     from ioassay.analysis.compare import Comparison
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("compare")(compare)
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with (the baseline).")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The run that is judged.")],
+    a: Annotated[Path, syntax.Argument(metavar="A", help="The run to compare with (the baseline).")],
+    b: Annotated[Path, syntax.Argument(metavar="B", help="The run that is judged.")],
     margin: Annotated[
-        str, typer.Option(metavar="SHARE", help="Differences below this share count as the same.")
+        str, syntax.Option(metavar="SHARE", help="Differences below this share count as the same.")
     ] = "5%",
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.9999, metavar="P", help="Confidence of the intervals.")
+        float, syntax.Option(min=0.5, max=0.9999, metavar="P", help="Confidence of the intervals.")
     ] = 0.95,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
+    junit: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
     json: options.Json = False,
 ) -> None:
     """Compare two runs statistically; exit 1 when B is slower."""
@@ -50,7 +48,7 @@ def compare(
         raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
     console.emit(result.as_dict()) if json else _say(result)
     if result.regression:
-        raise typer.Exit(1)
+        raise console.Exit(1)
 
 
 def share(text: str) -> float:

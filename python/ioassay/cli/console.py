@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import codecs
-import json
 import math
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
 
 from ioassay.errors import IoassayError
-from ioassay.record import Warning_
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
+
+    from ioassay.record import Warning_
 
 _as_json = False
 _WIDEST = 120
 """Lines longer than this are hard to read, however wide the terminal is."""
+
+
+class Exit(Exception):
+    """The command ends with this exit code; what it had to say has been said."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def _say_anything(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -66,6 +76,8 @@ def paragraph(text: str, indent: str = "") -> None:
 def _wrapped(text: str, indent: str, stream: TextIO) -> str:
     if not stream.isatty():
         return indent + text
+    import textwrap
+
     width = min(os.get_terminal_size(stream.fileno()).columns or 80, _WIDEST)
     return textwrap.fill(
         text,
@@ -84,6 +96,8 @@ def count(number: int, thing: str) -> str:
 
 def emit(result: Mapping[str, Any]) -> None:
     """The result as one JSON object. NaN and infinities, which JSON has not, become null."""
+    import json
+
     line(json.dumps(_plain(result), indent=2, default=str, allow_nan=False))
 
 
@@ -118,7 +132,7 @@ def warnings(found: Iterable[Warning_ | Mapping[str, Any]]) -> None:
     """Warnings with their remedies, to stderr; of many of one kind the first ones, and how many more there are."""
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for warning in found:
-        fields = vars(warning) if isinstance(warning, Warning_) else warning
+        fields = warning if isinstance(warning, Mapping) else vars(warning)
         kinds.setdefault(fields["code"], []).append(fields)
     for code, members in kinds.items():
         for fields in members[:SHOWN_OF_A_KIND]:

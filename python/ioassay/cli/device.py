@@ -9,29 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 from ioassay.cli import device_options as wanted
 from ioassay.errors import Interrupted, UsageError
 
-Socket = Annotated[Path, typer.Argument(metavar="SOCKET", help="The socket that the drive said as 'stats'.")]
+Socket = Annotated[Path, syntax.Argument(metavar="SOCKET", help="The socket that the drive said as 'stats'.")]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the commands to `app`."""
-    device = typer.Typer(
-        help="Serve the simulated drive, and ask a drive that is served.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    device = syntax.Group("Serve the simulated drive, and ask a drive that is served.")
     device.command()(serve)
     device.command()(stats)
     device.command()(top)
     device.command("power-cut")(power_cut)
     device.command()(stop)
-    app.add_typer(device, name="device")
+    app.add(device, "device")
 
 
 def serve(
@@ -125,8 +118,8 @@ def stats(socket: Socket, json: options.Json = False) -> None:
 
 def top(
     socket: Socket,
-    interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between two looks.")] = 1.0,
-    count: Annotated[int, typer.Option("-n", min=0, metavar="N", help="Rows; 0: until Ctrl-C.")] = 0,
+    interval: Annotated[float, syntax.Option(min=0.1, metavar="SECONDS", help="Time between two looks.")] = 1.0,
+    count: Annotated[int, syntax.Option("-n", min=0, metavar="N", help="Rows; 0: until Ctrl-C.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Watch a served drive: a row for each interval.

@@ -5,43 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from ioassay.cli import syntax
 
 Ways = Annotated[
     list[str] | None,
-    typer.Option(
+    syntax.Option(
         "--transport",
         metavar="WAY",
         help="nbd:unix:PATH, nbd:tcp:ADDRESS:PORT, nvme-tcp:ADDRESS:PORT, fuse:PATH; several by commas, or often.",
     ),
 ]
-Size = Annotated[str | None, typer.Option(metavar="SIZE", help="Size; without it that of the backing file.")]
-Block = Annotated[str, typer.Option("--block-size", metavar="SIZE", help="Logical block: 512 or 4096.")]
-Model = Annotated[str, typer.Option(metavar="NAME", help="thesis, or none: it answers at once.")]
-Policy = Annotated[str, typer.Option(metavar="NAME", help="Policy of the write buffer, or none.")]
-Buffer = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
+Size = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size; without it that of the backing file.")]
+Block = Annotated[str, syntax.Option("--block-size", metavar="SIZE", help="Logical block: 512 or 4096.")]
+Model = Annotated[str, syntax.Option(metavar="NAME", help="thesis, or none: it answers at once.")]
+Policy = Annotated[str, syntax.Option(metavar="NAME", help="Policy of the write buffer, or none.")]
+Buffer = Annotated[str | None, syntax.Option(metavar="SIZE", help="Size of the write buffer. [8MiB]")]
 OfModel = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="An option of the model, as of simulate: read_us=100."),
+    syntax.Option("--set", metavar="NAME=VALUE", help="An option of the model, as of simulate: read_us=100."),
 ]
 Precondition = Annotated[
     str | None,
-    typer.Option(
+    syntax.Option(
         metavar="STATE",
         help="none, full (written once), steady (overwritten at random until amplification settles), or a share of it.",
     ),
 ]
-Backing = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Keep what is flushed in this file.")]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse writes.")]
-Pin = Annotated[int | None, typer.Option(min=0, metavar="CPU", help="The processor that serves.")]
+Backing = Annotated[Path | None, syntax.Option("--file", metavar="FILE", help="Keep what is flushed in this file.")]
+ReadOnly = Annotated[bool, syntax.Option("--read-only", help="Refuse writes.")]
+Pin = Annotated[int | None, syntax.Option(min=0, metavar="CPU", help="The processor that serves.")]
 Awake = Annotated[
-    bool, typer.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
+    bool, syntax.Option("--keep-awake", help="Keep all other processors awake with threads of lowest priority.")
 ]
-Poll = Annotated[str, typer.Option(metavar="HOW", help="adaptive: sleep when idle; always: never.")]
-Calibrate = Annotated[bool, typer.Option(help="Measure the transports' own time and take it off the model's.")]
-Prefault = Annotated[bool, typer.Option("--prefault", help="Take all memory at the start.")]
-Serial = Annotated[str | None, typer.Option(metavar="TEXT", help="Serial number.")]
+Poll = Annotated[str, syntax.Option(metavar="HOW", help="adaptive: sleep when idle; always: never.")]
+Calibrate = Annotated[bool, syntax.Option(help="Measure the transports' own time and take it off the model's.")]
+Prefault = Annotated[bool, syntax.Option("--prefault", help="Take all memory at the start.")]
+Serial = Annotated[str | None, syntax.Option(metavar="TEXT", help="Serial number.")]
 Stats = Annotated[
-    Path | None, typer.Option("--stats", metavar="PATH", help="Socket for questions; by default in a new folder.")
+    Path | None, syntax.Option("--stats", metavar="PATH", help="Socket for questions; by default in a new folder.")
 ]
-WithParent = Annotated[int | None, typer.Option(hidden=True, help="End when this process, which started it, is gone.")]
+WithParent = Annotated[int | None, syntax.Option(hidden=True, help="End when this process, which started it, is gone.")]

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,15 +15,15 @@ if TYPE_CHECKING:
 _DEMANDING = "subsystems"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("doctor")(doctor)
 
 
 def doctor(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A path on the disk that is to be measured.")] = Path(),
+    path: Annotated[Path, syntax.Argument(metavar="PATH", help="A path on the disk that is to be measured.")] = Path(),
     restore: Annotated[
-        bool, typer.Option("--restore", help="Put back settings that a killed run left changed.")
+        bool, syntax.Option("--restore", help="Put back settings that a killed run left changed.")
     ] = False,
     json: options.Json = False,
 ) -> None:

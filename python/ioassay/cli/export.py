@@ -6,29 +6,27 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ioassay.cli import console, options, session
+from ioassay.cli import console, options, session, syntax
 
 if TYPE_CHECKING:
     from ioassay.bundle import Manifest
     from ioassay.store import RunStore
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("export")(export)
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[Path, syntax.Argument(metavar="RUN", help="The folder of a run.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="BUNDLE", help="The archive (.tar.gz); by default <run>.tar.gz here."),
+        syntax.Option("--output", "-o", metavar="BUNDLE", help="The archive (.tar.gz); by default <run>.tar.gz here."),
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace names of hosts and people, folders, serial numbers and addresses."),
+        syntax.Option("--redact", help="Replace names of hosts and people, folders, serial numbers and addresses."),
     ] = False,
     json: options.Json = False,
 ) -> None:

@@ -6,16 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from ioassay.cli import console, grouped, options
+from ioassay.cli import console, options, syntax
 from ioassay.cli import filesuite_options as wanted
 from ioassay.errors import IoassayError, SafetyRefusal, UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("filesuite", cls=grouped.Grouped)(filesuite)
+    app.command("filesuite")(filesuite)
 
 
 def filesuite(
@@ -108,4 +106,4 @@ def _end(result: dict[str, Any]) -> None:
         more = f" and {console.count(len(bad) - 1, 'other pass')}" if len(bad) > 1 else ""
         console.note(f"ioassay: {first['name']} of {cell}{more} failed: {first['reason']}".replace("passs", "passes"))
     if bad or wrong:
-        raise typer.Exit(IoassayError.exit_code)
+        raise console.Exit(IoassayError.exit_code)

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from ioassay.cli import syntax
 from ioassay.errors import UsageError
 
 CONTENTS = ("random", "iozone", "zeros")
@@ -25,7 +24,7 @@ _FACTORS = {"b": 1, "": 1024, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def _option(*names: str, help_: str, panel: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar)
+    return syntax.Option(*names, help=help_, panel=panel, metavar=metavar)
 
 
 Auto = Annotated[bool, _option("-a", "--auto", help_="All sizes by doubling: 64k to 512m, 4k to 16m.", panel=_WHAT)]

@@ -5,20 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from ioassay.cli import console, options, session
+from ioassay.cli import console, options, session, syntax
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("import")(import_)
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="fio JSON, JSON+, terse output or logs.")],
+    files: Annotated[list[Path], syntax.Argument(metavar="FILE…", help="fio JSON, JSON+, terse output or logs.")],
     output: options.Output = None,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the report.")] = None,
+    title: Annotated[str | None, syntax.Option(metavar="TEXT", help="Title of the report.")] = None,
     json: options.Json = False,
 ) -> None:
     """Make a run, with its report, of what fio left elsewhere.

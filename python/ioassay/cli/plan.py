@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ioassay.cli import choice, console, options, session
+from ioassay.cli import choice, console, options, session, syntax
 
 if TYPE_CHECKING:
     from ioassay.preflight import Bench
@@ -15,20 +13,20 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("plan")(plan)
 
 
 def plan(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
+        str, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
     ],
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
     scale: options.Scale = "full",
-    trials: Annotated[bool, typer.Option("--trials", help="List every trial in its order.")] = False,
+    trials: Annotated[bool, syntax.Option("--trials", help="List every trial in its order.")] = False,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     json: options.Json = False,

@@ -4,17 +4,64 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 from ioassay import units
 from ioassay.roles import Trial
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+_BAR_COLUMNS = 24
+_DRAWN_EVERY_S = 0.1
+
+
+class Bar:
+    """One line of a terminal, drawn anew where it stands and gone at the end; what is said stays above it."""
+
+    def __init__(self, stream: TextIO, total: int) -> None:
+        self._stream, self._total, self._left, self._point = stream, total, "", ""
+        self.completed = 0
+        self._drawn_s = -_DRAWN_EVERY_S
+        self._lock = threading.Lock()
+
+    def update(self, *, left: str | None = None, point: str | None = None) -> None:
+        """Show the time left, or what is under way."""
+        self._left = self._left if left is None else left
+        self._point = self._point if point is None else point
+        if time.monotonic() - self._drawn_s >= _DRAWN_EVERY_S:
+            self._draw()
+
+    def advance(self) -> None:
+        """One trial more has ended."""
+        self.completed += 1
+
+    def say(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        with self._lock:
+            self._stream.write(f"\r\x1b[K{text}\n")
+        self._draw()
+
+    def end(self) -> None:
+        """Take the bar away."""
+        with self._lock:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _draw(self) -> None:
+        full = round(_BAR_COLUMNS * min(self.completed / max(self._total, 1), 1.0))
+        bar = "━" * full + "╺" + "─" * (_BAR_COLUMNS - full - 1) if full < _BAR_COLUMNS else "━" * full
+        line = f"{bar} {self.completed}/{self._total} {self._left} left {self._point}"
+        with self._lock:
+            try:
+                columns = os.get_terminal_size(self._stream.fileno()).columns or 80
+            except OSError:
+                columns = 80
+            self._stream.write("\r" + line[: columns - 1] + "\x1b[K")
+            self._stream.flush()
+            self._drawn_s = time.monotonic()
 
 
 class Silent:
@@ -47,11 +94,11 @@ class Terminal(Silent):
         """What the latest trials took of the run's time, in s."""
         self._running: dict[str, tuple[Trial, float]] = {}
         """Trial's id -> trial and when it began."""
-        self._task = bar.add_task("", total=total, left=units.format_duration(forecast_s), point="")
+        bar.update(left=units.format_duration(forecast_s))
 
     def preparing(self, text: str, share: float) -> None:
         """Show what is being made."""
-        self._bar.update(self._task, point=f"{text} {share:.0%}")
+        self._bar.update(point=f"{text} {share:.0%}")
 
     def started(self, trial: Trial) -> None:
         """Show the point."""
@@ -64,25 +111,25 @@ class Terminal(Silent):
         if trial.id in self._running:
             _, began_s = self._running.pop(trial.id)
             self._measured.append((time.monotonic() - began_s) / at_once)
-        self._bar.advance(self._task)
+        self._bar.advance()
         if status == "failed":
-            self._bar.console.print(f"failed: {_named(trial)}", highlight=False)
-        self._bar.update(self._task, left=units.format_duration(self._left_s()))
+            self._bar.say(f"failed: {_named(trial)}")
+        self._bar.update(left=units.format_duration(self._left_s()))
         if self._running:
             self._show_running()
 
     def said(self, text: str) -> None:
         """Above the bar."""
-        self._bar.console.print(text, markup=False, highlight=False)
+        self._bar.say(text)
 
     def _show_running(self) -> None:
         """The trial that began last, and how many run beside it."""
         latest, _ = next(reversed(self._running.values()))
         beside = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
-        self._bar.update(self._task, point=f"{_named(latest)} #{latest.repetition + 1}{beside}")
+        self._bar.update(point=f"{_named(latest)} #{latest.repetition + 1}{beside}")
 
     def _left_s(self) -> float:
-        done = self._bar.tasks[0].completed
+        done = self._bar.completed
         each_s = self._forecast_s / max(self._total, 1)
         if self._measured:
             each_s = sum(self._measured) / len(self._measured)
@@ -101,17 +148,11 @@ def shown(total: int, forecast_s: float) -> Iterator[Silent]:
     if not sys.stderr.isatty():
         yield Silent()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]} left"),
-        TextColumn("{task.fields[point]}", markup=False),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    bar = Bar(sys.stderr, total)
+    try:
         yield Terminal(bar, total, forecast_s)
+    finally:
+        bar.end()
 
 
 @contextmanager

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ioassay.cli import console, options, session
+from ioassay.cli import console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -18,14 +16,14 @@ if TYPE_CHECKING:
     from ioassay.study import Suite
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("quick")(quick)
 
 
 def quick(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Time for everything, the report included.")] = "60s",
+    path: Annotated[Path, syntax.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
+    budget: Annotated[str, syntax.Option(metavar="TIME", help="Time for everything, the report included.")] = "60s",
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:

@@ -9,40 +9,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ioassay.cli import console, options, tail
+from ioassay.cli import console, options, syntax, tail
 from ioassay.errors import RunError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from ioassay.observation import Observation
     from ioassay.witness import Watched
 
-Command = Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
+Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("record", context_settings={"allow_interspersed_args": False})(record)
+    app.command("record", interspersed=False)(record)
 
 
 def record(
     command: Command,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
+        Path, syntax.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
     ],
-    to: Annotated[str | None, typer.Option(metavar="NAME", help="Format of OUT; otherwise its name tells it.")] = None,
+    to: Annotated[str | None, syntax.Option(metavar="NAME", help="Format of OUT; otherwise its name tells it.")] = None,
     everybody: Annotated[
-        bool, typer.Option("--all", help="Requests of everybody, the kernel's write-back included.")
+        bool, syntax.Option("--all", help="Requests of everybody, the kernel's write-back included.")
     ] = False,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only requests to this block device, such as nvme0n1.")
+        str | None, syntax.Option(metavar="NAME", help="Only requests to this block device, such as nvme0n1.")
     ] = None,
     lose: Annotated[
         list[str] | None,
-        typer.Option(metavar="WHAT", help="What may be lost if the format cannot hold it: alignment, devices, kinds."),
+        syntax.Option(metavar="WHAT", help="What may be lost if the format cannot hold it: alignment, devices, kinds."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT where it exists.")] = False,
+    force: Annotated[bool, syntax.Option("--force", help="Replace OUT where it exists.")] = False,
     json: options.Json = False,
 ) -> None:
     """Run COMMAND and write down each request that reaches a block device, with its time of issue.
@@ -66,7 +64,7 @@ def record(
         done = _written(described, output, to, lose or (), force=force)
     _say(output, watched, done, json=json)
     if watched.outcome.exit_code != 0:
-        raise typer.Exit(1)
+        raise console.Exit(1)
 
 
 def _written(

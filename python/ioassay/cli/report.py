@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from ioassay.cli import console, options, session
+from ioassay.cli import console, options, session, syntax
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("report")(report)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[Path, syntax.Argument(metavar="RUN", help="The folder of a run.")],
     json: options.Json = False,
 ) -> None:
     """Rebuild findings, figures and page from the records of a run."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ioassay.cli import choice, console, options, session
+from ioassay.cli import choice, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -17,17 +15,17 @@ if TYPE_CHECKING:
     from ioassay.store import RunStore
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("run")(run)
 
 
 def run(
     study: Annotated[
-        str | None, typer.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
+        str | None, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
     ] = None,
     output: options.Output = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
@@ -36,7 +34,7 @@ def run(
     allow_exec: options.AllowExec = False,
     workers: Annotated[
         int | None,
-        typer.Option(
+        syntax.Option(
             min=1, metavar="N", help="Trials that only compute run N at once; by default one for each processor."
         ),
     ] = None,

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ioassay import units
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
@@ -341,6 +339,6 @@ def end(tally: Tally, published: Published) -> None:
     """Exit 4 when the kernel contradicts what a tool claimed; 1 when trials failed: the report stands all the same."""
     if contradicted := contradictions(published.findings):
         console.note(f"the kernel contradicts {console.count(contradicted, 'claim')}; the verdicts say why")
-        raise typer.Exit(Contradicted.exit_code)
+        raise console.Exit(Contradicted.exit_code)
     if tally.failed:
-        raise typer.Exit(1)
+        raise console.Exit(1)

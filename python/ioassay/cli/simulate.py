@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from ioassay.cli import console, grouped, simulate_options
+from ioassay.cli import console, simulate_options, syntax
 from ioassay.errors import UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("simulate", cls=grouped.Grouped)(simulate)
+    app.command("simulate")(simulate)
 
 
 def simulate(**given: Any) -> None:

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from ioassay.cli import options, trace, trace_options
+from ioassay.cli import options, syntax, trace, trace_options
 from ioassay.simulation.options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
 
 PANELS = {
@@ -32,17 +30,19 @@ PREPARING = (
 _METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
 _OUTPUT = "What comes out"
 
-Trace = Annotated[Path | None, typer.Argument(metavar="TRACE", help="A trace; - is standard input.")]
-Format = Annotated[str | None, typer.Option("--format", metavar="NAME", help="Format of TRACE; otherwise it is found.")]
+Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
+Format = Annotated[
+    str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; otherwise it is found.")
+]
 Output = Annotated[
     Path | None,
-    typer.Option(
+    syntax.Option(
         "--output", metavar="DIR", help="Write summary.json and tables there, for several policies in a folder each."
     ),
 ]
-Csv = Annotated[bool, typer.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
-Force = Annotated[bool, typer.Option("--force", help="With --output: replace files that exist.")]
-ListPolicies = Annotated[bool, typer.Option("--list-policies", help="List the write buffers, and simulate nothing.")]
+Csv = Annotated[bool, syntax.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
+Force = Annotated[bool, syntax.Option("--force", help="With --output: replace files that exist.")]
+ListPolicies = Annotated[bool, syntax.Option("--list-policies", help="List the write buffers, and simulate nothing.")]
 
 
 def signature() -> inspect.Signature:
@@ -69,7 +69,7 @@ def _parameters() -> Iterator[inspect.Parameter]:
 def _parameter(name: str, annotation: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
     if panel is not None:
         info = copy.copy(annotation.__metadata__[0])
-        info.rich_help_panel = panel
+        info.panel = panel
         annotation = Annotated[annotation.__origin__, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -79,9 +79,9 @@ def _annotation(option: Option) -> Any:
     name, panel = option.name.replace("_", "-"), PANELS[option.group]
     help_ = f"{option.about} [default: {_shown(option.default)}]"
     if option.kind == FLAG:
-        return Annotated[bool | None, typer.Option(f"--{name}/--no-{name}", help=help_, rich_help_panel=panel)]
+        return Annotated[bool | None, syntax.Option(f"--{name}/--no-{name}", help=help_, panel=panel)]
     metavar = "|".join(option.choices) or _METAVARS.get(option.kind, "NAME,…")
-    return Annotated[str | None, typer.Option(f"--{name}", metavar=metavar, help=help_, rich_help_panel=panel)]
+    return Annotated[str | None, syntax.Option(f"--{name}", metavar=metavar, help=help_, panel=panel)]
 
 
 def _shown(default: Any) -> str:

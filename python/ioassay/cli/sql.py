@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
+if TYPE_CHECKING:
+    import polars as pl
 
-def register(app: typer.Typer) -> None:
+
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("sql")(sql)
 
 
 def sql(
-    words: Annotated[list[str], typer.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
+    words: Annotated[list[str], syntax.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
     json: options.Json = False,
 ) -> None:
     """Ask one run or several anything, in SQL.
@@ -36,6 +37,16 @@ def sql(
         console.table(columns, [["" if cell is None else str(cell) for cell in row] for row in rows])
 
 
+class _Stream:
+    """A frame by Arrow's C interface alone: of a frame itself DuckDB asks for pyarrow, 170 MB for one call."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested: object | None = None) -> object:
+        return self._frame.__arrow_c_stream__(requested)
+
+
 def _answer(roots: list[Path], query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     import duckdb
     import polars as pl
@@ -48,7 +59,7 @@ def _answer(roots: list[Path], query: str) -> tuple[list[str], list[tuple[Any, .
     database = duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
     for name in ("trials", "hist", "series", "samples", "warnings", "calls"):
         pieces = [getattr(records, name).select(pl.lit(run).alias("run"), pl.all()) for run, records in runs]
-        database.register(name, pl.concat(pieces, how="diagonal_relaxed").to_arrow())
+        database.register(name, _Stream(pl.concat(pieces, how="diagonal_relaxed")))
     try:
         answer = database.execute(query)
         if answer is None or answer.description is None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
     app.command("studies")(studies)
 
 
 def studies(
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a study file.")] = False,
+    schema: Annotated[bool, syntax.Option("--schema", help="Print the JSON Schema of a study file.")] = False,
     json: options.Json = False,
 ) -> None:
     """List the built-in studies."""

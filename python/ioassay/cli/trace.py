@@ -6,26 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from ioassay.cli import console, options
+from ioassay.cli import console, options, syntax
 from ioassay.cli import trace_options as wanted
 from ioassay.errors import UsageError
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the commands to `app`."""
-    trace = typer.Typer(
-        help="Look at, convert and make traces of block requests.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    trace = syntax.Group("Look at, convert and make traces of block requests.")
     trace.command()(info)
     trace.command()(convert)
     trace.command()(make)
     trace.command()(formats)
-    app.add_typer(trace, name="trace")
+    app.add(trace, "trace")
 
 
 def info(

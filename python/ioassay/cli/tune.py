@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ioassay.cli import choice, compare, console, options, session, tune_options
-from ioassay.cli.grouped import Grouped
+from ioassay.cli import choice, compare, console, options, session, syntax, tune_options
 from ioassay.errors import Contradicted, StudyError, UsageError
 from ioassay.roles import Consent
 
@@ -33,14 +30,14 @@ _MARGIN = "5%"
 _FULL = "full"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("tune", cls=Grouped)(tune)
+    app.command("tune")(tune)
 
 
 def tune(
     study: Annotated[
-        str | None, typer.Argument(metavar="STUDY", help="A built-in study, a .toml study, or a .fio file.")
+        str | None, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study, or a .fio file.")
     ] = None,
     maximize: tune_options.Maximize = None,
     minimize: tune_options.Minimize = None,
@@ -58,7 +55,7 @@ def tune(
     factor: options.Factor = None,
     scale: options.Scale = _FULL,
     output: options.Output = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a search that was stopped.")] = None,
+    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Go on with a search that was stopped.")] = None,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     workers: options.Workers = None,
@@ -247,6 +244,6 @@ def _end(published: Published, found: dict[str, object]) -> None:
     """Exit 4 when the kernel contradicts what a tool claimed; 1 when there is no point to recommend."""
     if contradicted := session.contradictions(published.findings):
         console.note(f"the kernel contradicts {console.count(contradicted, 'claim')}; the verdicts say why")
-        raise typer.Exit(Contradicted.exit_code)
+        raise console.Exit(Contradicted.exit_code)
     if found["best"] is None or not found["feasible"]:
-        raise typer.Exit(1)
+        raise console.Exit(1)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ioassay import units
+from ioassay.cli import syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ _GOAL, _SPACE, _EFFORT = "Goal", "Where to search", "Effort"
 
 
 def _option(*names: str, help_: str, panel: str, metavar: str | None = None, **more: Any) -> Any:
-    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, **more)
+    return syntax.Option(*names, help=help_, panel=panel, metavar=metavar, **more)
 
 
 Maximize = Annotated[str | None, _option(help_="What to make large, such as read.iops.", panel=_GOAL, metavar="METRIC")]

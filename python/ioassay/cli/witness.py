@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ioassay.cli import console, options, tail
+from ioassay.cli import console, options, syntax, tail
 from ioassay.errors import Contradicted, InputError, ToolError, UsageError
 
 if TYPE_CHECKING:
@@ -24,10 +22,10 @@ if TYPE_CHECKING:
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
-Command = Annotated[list[str], typer.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
+Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
 Backend = Annotated[
     str,
-    typer.Option(metavar="NAME", help="auto, bpf, counters, or strace, which counts right and slows everything down."),
+    syntax.Option(metavar="NAME", help="auto, bpf, counters, or strace, which counts right and slows everything down."),
 ]
 
 
@@ -44,26 +42,26 @@ class Run:
         return self.watched.seen
 
 
-def register(app: typer.Typer) -> None:
+def register(app: syntax.Group) -> None:
     """Add the command to `app`."""
-    app.command("witness", context_settings={"allow_interspersed_args": False})(witness)
+    app.command("witness", interspersed=False)(witness)
 
 
 def witness(
     command: Command,
     level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs a call).")
+        str, syntax.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs a call).")
     ] = "syscalls",
     backend: Backend = "auto",
     claim: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE,…", help="What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"),
+        syntax.Option(metavar="KEY=VALUE,…", help="What it claims: bytes=…,ops=…,seconds=…,kind=read|write,path=…"),
     ] = None,
     twins: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
+        int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
     ] = 0,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write down everything that was seen, as JSON.")
+        Path | None, syntax.Option(metavar="FILE", help="Write down everything that was seen, as JSON.")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -207,6 +205,6 @@ def _end(runs: Sequence[Run], judged: Sequence[Verdict]) -> None:
     from ioassay.analysis.witnessed.outcome import contradicted
 
     if contradicted(judged):
-        raise typer.Exit(Contradicted.exit_code)
+        raise console.Exit(Contradicted.exit_code)
     if any(run.watched.outcome.exit_code != 0 for run in runs):
-        raise typer.Exit(1)
+        raise console.Exit(1)

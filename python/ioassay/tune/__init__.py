@@ -7,7 +7,7 @@
         told.py       what was told, in the form in which a model takes it
         surrogate.py  what measured points say about all points: a Gaussian process with noise
         propose.py    what measuring a point once more is worth
-        trials.py     the trials as optuna keeps them, and its TPE sampler
+        density.py    where good points lie dense: every second point of long searches
     request.py    what a search was asked
     script.py     the trials of a search, step by step, given the records of those before; pruning.py, confirm.py
     campaign.py   them, one after another, as records of a run

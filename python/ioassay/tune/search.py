@@ -5,9 +5,8 @@ where it is worth most (`propose`): to an unknown point, or to one again whose n
 fourth to where something better may hide. In its last fifth only points are measured that may themselves be named.
 A grid of no more points than trials is measured whole, then repeated where that is worth most.
 
-Trials are kept by optuna (ask and tell, in memory). Where a search has told more points than a model is made of
-(`told.MODELLED`), every second one is proposed by its TPE sampler: J. Bergstra et al., "Algorithms for
-Hyper-Parameter Optimization", NIPS 2011.
+Where a search has told more points than a model is made of (`told.MODELLED`), every second one is proposed by
+`density`.
 
 The same seed and the same asks and tells in the same order give the same asks, so a search is resumed by doing it
 again with what the records say. Several asks may be out at once.
@@ -24,11 +23,11 @@ from typing import TYPE_CHECKING, Literal
 from ioassay.complaint import shown
 from ioassay.errors import RunError, UsageError
 from ioassay.record import Scalar
+from ioassay.tune import density
 from ioassay.tune.arithmetic import load_numpy
 from ioassay.tune.axis import Axis
 from ioassay.tune.grid import Grid, Key
 from ioassay.tune.told import MODELLED, Told
-from ioassay.tune.trials import Trials
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,9 +81,10 @@ class Search:
         self._grid = Grid(axes)
         self._seed, self._budget = seed, budget
         self._told = Told(1.0 if maximize else -1.0, constraints)
-        self._trials = Trials(self._grid, maximize, seed)
         self._first = None if first is None else self._key(first)
         self._asked: dict[Key, int] = {}
+        self._pending: list[Key] = []
+        """What was asked and not told, in the order of the asks."""
         self._asks = 0
         self._plan = deque(self._design())
         self._models: dict[tuple[int, tuple[Key, ...]], Model] = {}
@@ -126,7 +126,8 @@ class Search:
         else:
             seen.values.append(value)
             seen.violations.append(limits)
-        self._trials.tell(key, None if failed else value, limits, pruned=pruned)
+        if key in self._pending:
+            self._pending.remove(key)
         self._tells += 1
         self._models.clear()
 
@@ -170,9 +171,6 @@ class Search:
 
         return np.random.default_rng([self._seed, self._asks])
 
-    def _pending(self) -> tuple[Key, ...]:
-        return self._trials.pending()
-
     def _worthiest(self) -> Key:
         """The point whose measurement is worth most."""
         import numpy as np
@@ -183,7 +181,7 @@ class Search:
         keys = [key for key in self._grid.candidates(leaders, known, self._random()) if key not in closed]
         rows = self._grid.rows(keys)
         measured = np.array([key in self._asked for key in keys])
-        model = self._model(self._pending())
+        model = self._model(tuple(self._pending))
         finishing = self._asks >= self._budget * (1 - _FINISH)
         if not finishing and self._asks % _PROMISE_EVERY == 0 and not measured.all():
             promise = model.promise(rows, measured)
@@ -192,11 +190,11 @@ class Search:
         return keys[int(model.worth(rows, measured, finishing=finishing).argmax())]
 
     def _suggested(self) -> Key | None:
-        """In long searches every second point is TPE's, unless it is known or the end is near."""
+        """In long searches every second point is one of `density`, unless it is known or the end is near."""
         long = len(self._told.points) > MODELLED and self._asks < self._budget * (1 - _FINISH)
         if not long or self._asks % 2:
             return None
-        key = self._trials.suggested()
+        key = density.proposed(self._grid, self._told.by_merit(), self._random())
         return None if key in self._asked else key
 
     def _unknown(self) -> Key:
@@ -206,7 +204,7 @@ class Search:
             key = self._grid.nearest(self._grid.uniform(1, random)[0])
             if key not in self._asked:
                 return key
-        waiting = self._pending()
+        waiting = tuple(self._pending)
         open_keys = [key for key in self._grid.candidates((), (), random) if key not in self._asked]
         if open_keys or waiting:
             return (open_keys or list(waiting))[0]
@@ -235,7 +233,7 @@ class Search:
         return "refine" if best is not None and self._grid.near(key, self._key(best.point)) else "explore"
 
     def _out(self, key: Key, why: Why) -> Ask:
-        self._trials.ask(key)
+        self._pending.append(key)
         self._asked[key] = self._asked.get(key, 0) + 1
         self._asks += 1
         return Ask(self._point(key), why)

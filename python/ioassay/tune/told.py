@@ -56,6 +56,20 @@ class Told:
         """The points that nobody should ask for again: those that failed or were pruned, and never went well."""
         return {key for key, seen in self.points.items() if not seen.values}
 
+    def by_merit(self) -> list[Key]:
+        """All points, best first: the feasible by their means, what was foretold of pruned ones, those that break a
+        constraint by how far, and those that failed."""
+
+        def merit(key: Key) -> tuple[int, float, float]:
+            seen = self.points[key]
+            value = seen.mean if seen.values else seen.foretold
+            if value is None:
+                return 2, 0.0, 0.0
+            excess = seen.excess()
+            return int(excess > 0), excess, -self.sign * value
+
+        return sorted(self.points, key=merit)
+
     def scale(self) -> Callable[[float], float]:
         """From values to what is modelled: large is good; logarithms where all are positive, because the noise of
         rates and times is a share of them."""

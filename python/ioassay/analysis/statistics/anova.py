@@ -5,13 +5,12 @@ Each takes a sequence of groups (arrays of finite values). Which group differs f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions, normality, ranks
 from ioassay.analysis.statistics.result import Floats, Undefined, as_floats, mean_of, sum_of_squares
 
 NO_SPREAD = "the repetitions of every condition are identical, so there is no spread to test against"
@@ -111,7 +110,7 @@ def _one_way(df_between: int, df_within: int, ss_between: float, ss_within: floa
         ms_between=ms_between,
         ms_within=ms_within,
         f=f,
-        p=float(stats.f.sf(f, df_between, df_within)),
+        p=float(distributions.f_sf(f, df_between, df_within)),
         eta2=ss_between / total,
         omega2=(ss_between - df_between * ms_within) / (total + ms_within),
     )
@@ -145,7 +144,9 @@ def _welch(sizes: Floats, means: Floats, variances: Floats) -> Welch:
     f = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
     df_within = (k**2 - 1) / (3 * spread)
     effect = (k - 1) * (f - 1)
-    return Welch(k - 1, df_within, f, float(stats.f.sf(f, k - 1, df_within)), effect / (effect + float(sizes.sum())))
+    return Welch(
+        k - 1, df_within, f, float(distributions.f_sf(f, k - 1, df_within)), effect / (effect + float(sizes.sum()))
+    )
 
 
 def kruskal_wallis(groups: Sequence[Floats]) -> Ranks | Undefined:
@@ -161,9 +162,8 @@ def kruskal_wallis(groups: Sequence[Floats]) -> Ranks | Undefined:
         return Undefined("all values are equal")
     if everything.size <= len(arrays):
         return Undefined("no condition has a second repetition")
-    done = stats.kruskal(*arrays)
-    h = float(done.statistic)
-    return Ranks(h, len(arrays) - 1, float(done.pvalue), h / (everything.size - 1))
+    h, p = ranks.kruskal(arrays)
+    return Ranks(h, len(arrays) - 1, p, h / (everything.size - 1))
 
 
 def brown_forsythe(groups: Sequence[Floats]) -> Assumption | Undefined:
@@ -183,8 +183,4 @@ def normal_residuals(groups: Sequence[Floats]) -> Assumption | Undefined:
         return Undefined(f"{residuals.size} repeated values; the test needs at least 3")
     if residuals.min() == residuals.max():
         return Undefined(NO_SPREAD)
-    with warnings.catch_warnings():
-        # Above 5000 values scipy warns that p is approximate; the statement says "about" in any case.
-        warnings.simplefilter("ignore", UserWarning)
-        done = stats.shapiro(residuals)
-    return Assumption(float(done.statistic), float(done.pvalue))
+    return Assumption(*normality.shapiro_wilk(residuals))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.posthoc import holm
 from ioassay.analysis.statistics.result import Floats, Undefined, as_floats, mean_of, sum_of_squares
 
@@ -141,5 +141,5 @@ def _differ(means: Floats, errors: Floats, sizes: Indices, first: Indices, secon
     shares = np.where(spread, errors[first] / safe, 0.5)  # of the variance: their squares cannot underflow
     df = 1 / (shares**2 / (sizes[first] - 1) + (1 - shares) ** 2 / (sizes[second] - 1))
     exact = np.where(difference > _TIE * np.abs(means).max(), 0.0, 1.0)
-    p: Floats = np.where(spread, 2 * stats.t.sf(difference / np.sqrt(safe), df), exact)
+    p: Floats = np.where(spread, 2 * distributions.t_sfs(difference / np.sqrt(safe), df), exact)
     return p

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.anova import OneWay, one_way, usable
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined
 
@@ -42,7 +42,7 @@ def components(groups: Sequence[Floats], confidence: float) -> Components | Unde
     size = float((sizes.sum() - np.sum(sizes**2) / sizes.sum()) / anova.df_between)
     between = (anova.ms_between - anova.ms_within) / size
     tail = (1 + confidence) / 2
-    low = anova.f / float(stats.f.ppf(tail, anova.df_between, anova.df_within))
-    high = anova.f * float(stats.f.ppf(tail, anova.df_within, anova.df_between))
+    low = anova.f / float(distributions.f_ppf(tail, anova.df_between, anova.df_within))
+    high = anova.f * float(distributions.f_ppf(tail, anova.df_within, anova.df_between))
     interval = Interval((low - 1) / (low + size - 1), (high - 1) / (high + size - 1), confidence, "F")
     return Components(between, anova.ms_within, between / (between + anova.ms_within), interval, size, anova)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
 
-from ioassay.analysis.statistics import studentized_range
+from ioassay.analysis.statistics import distributions, studentized_range
 from ioassay.analysis.statistics.result import Floats, Interval, as_floats, mean_of, sum_of_squares
 
 
@@ -95,7 +94,18 @@ def _alike(relative: Sequence[Floats]) -> bool:
     ones make this one reject too often, which costs power and no truth: each place is then judged by itself.
     """
     spread = [group for group in relative if sum_of_squares(group) > 0]
-    return len(spread) < 2 or float(stats.bartlett(*spread).pvalue) >= _ALIKE
+    return len(spread) < 2 or _bartlett(spread) >= _ALIKE
+
+
+def _bartlett(groups: Sequence[Floats]) -> float:
+    """The p of the groups having one variance."""
+    freedom = np.array([group.size - 1 for group in groups], dtype=np.float64)
+    variances = np.array([sum_of_squares(group) for group in groups]) / freedom
+    whole = float(freedom.sum())
+    pooled = float(np.sum(freedom * variances)) / whole
+    statistic = whole * np.log(pooled) - float(np.sum(freedom * np.log(variances)))
+    correction = 1 + (float(np.sum(1 / freedom)) - 1 / whole) / (3 * (len(groups) - 1))
+    return distributions.chi2_sf(float(statistic / correction), len(groups) - 1)
 
 
 def _own(group: Floats) -> _Scatter | None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft, stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.anova import OneWay
 from ioassay.analysis.statistics.result import Floats, Undefined, as_floats
 
@@ -62,9 +62,9 @@ def dependence(runs: Sequence[Floats]) -> Dependence | Undefined:
 def _autocovariance(values: Floats, lags: int) -> Floats:
     """Sums of products of deviations at lags 0 to `lags`, shape (lags + 1,), by the Wiener-Khinchin theorem."""
     deviations = values - values.mean()
-    size = fft.next_fast_len(2 * values.size, real=True)
-    spectrum = np.abs(fft.rfft(deviations, size)) ** 2
-    return np.asarray(fft.irfft(spectrum, size)[: lags + 1])
+    size = 1 << (2 * values.size - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(deviations, size)) ** 2
+    return np.asarray(np.fft.irfft(spectrum, size)[: lags + 1])
 
 
 def _integrated_time(rho: Floats) -> float:
@@ -84,4 +84,4 @@ def corrected(anova: OneWay, found: Dependence) -> Corrected:
     groups = anova.df_between + 1
     df_within = max(found.effective - groups, 1.0)
     f = anova.f / found.time
-    return Corrected(f, anova.df_between, df_within, float(stats.f.sf(f, anova.df_between, df_within)))
+    return Corrected(f, anova.df_between, df_within, float(distributions.f_sf(f, anova.df_between, df_within)))

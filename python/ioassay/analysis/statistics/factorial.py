@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.leastsquares import residual_ss
 from ioassay.analysis.statistics.result import Floats, Undefined, as_floats, sum_of_squares
 
@@ -152,7 +152,7 @@ def _effect(
         ss=ss,
         ms=ss / df,
         f=f,
-        p=float(stats.f.sf(f, df, df_residual)),
+        p=float(distributions.f_sf(f, df, df_residual)),
         eta2=ss / ss_total,
         partial_eta2=ss / (ss + ss_residual),
         omega2=(ss - df * error) / (ss_total + error),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 # Residuals smaller than this share of the data's spread are rounding: the fit is exact.
@@ -58,7 +58,7 @@ class Line:
 
     def mean_interval(self, x: float, confidence: float) -> Interval:
         """Interval of the mean of y at one `x` (not of a single new value)."""
-        quantile = float(stats.t.ppf((1 + confidence) / 2, self.df_residual))
+        quantile = float(distributions.t_ppf((1 + confidence) / 2, self.df_residual))
         half = quantile * self.residual_stddev * float(np.sqrt(1 / self.n + (x - self.x_mean) ** 2 / self.sxx))
         return Interval(self.at(x) - half, self.at(x) + half, confidence, "t")
 
@@ -82,12 +82,12 @@ def least_squares(design: Floats, y: Floats) -> Fit | Undefined:
     scale = np.linalg.norm(design, axis=0)
     if not scale.all():
         return Undefined("a column of the design is zero")
-    q, r = linalg.qr(design / scale, mode="economic")
+    q, r = np.linalg.qr(design / scale)
     if np.abs(np.diag(r)).min() < n * np.finfo(np.float64).eps:
         return Undefined("the columns of the design depend on each other")
-    coefficients = linalg.solve_triangular(r, q.T @ y) / scale
+    coefficients = np.linalg.solve(r, q.T @ y) / scale
     ss_residual = float(np.sum((y - design @ coefficients) ** 2))
-    inverse = linalg.solve_triangular(r, np.eye(columns))
+    inverse = np.linalg.solve(r, np.eye(columns))
     variance = ss_residual / (n - columns)
     errors = np.sqrt(variance * np.sum(inverse**2, axis=1)) / scale
     total = sum_of_squares(y)
@@ -124,7 +124,7 @@ def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
     n, df = int(x.size), int(x.size) - 2
     variance = ss_residual / df
     slope_se = float(np.sqrt(variance / sxx))
-    half = float(stats.t.ppf((1 + confidence) / 2, df)) * slope_se
+    half = float(distributions.t_ppf((1 + confidence) / 2, df)) * slope_se
     f = (syy - ss_residual) / variance if variance > 0 else None
     return Line(
         n=n,
@@ -138,7 +138,7 @@ def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
         residual_stddev=float(np.sqrt(variance)),
         r2=1 - ss_residual / syy if syy > 0 else 0.0,
         f=f,
-        p=float(stats.f.sf(f, 1, df)) if f is not None else (0.0 if slope != 0 else 1.0),
+        p=float(distributions.f_sf(f, 1, df)) if f is not None else (0.0 if slope != 0 else 1.0),
         aic=None if exact else aic(ss_residual, n, 3),
         x_mean=x_mean,
         sxx=sxx,
@@ -166,4 +166,4 @@ def lack_of_fit(x: Floats, y: Floats, line: Line) -> LackOfFit | Undefined:
     if pure == 0:
         return Undefined("the repetitions of every level are identical")
     f = max(line.ss_residual - pure, 0.0) / df_lack / (pure / df_pure)
-    return LackOfFit(f, int(df_lack), int(df_pure), float(stats.f.sf(f, df_lack, df_pure)))
+    return LackOfFit(f, int(df_lack), int(df_pure), float(distributions.f_sf(f, df_lack, df_pure)))

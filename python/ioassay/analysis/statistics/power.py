@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy import stats
-
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.result import Floats, Undefined, sum_of_squares
 
 POWER = 0.8
@@ -39,5 +38,5 @@ def repetitions_needed(
 
 def _seen(n: int, effect: float, confidence: float, pairs: int) -> bool:
     df = 2 * (n - 1)
-    bound = float(stats.t.ppf(1 - (1 - confidence) / pairs / 2, df))
-    return float(stats.nct.sf(bound, df, effect * math.sqrt(n / 2))) >= POWER
+    bound = float(distributions.t_ppf(1 - (1 - confidence) / pairs / 2, df))
+    return float(distributions.noncentral_t_sf(bound, df, effect * math.sqrt(n / 2))) >= POWER

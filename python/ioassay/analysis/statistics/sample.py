@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 RESAMPLES = 5000
@@ -63,7 +64,7 @@ def t_interval(values: Sequence[float] | Floats, confidence: float) -> Interval 
     if array.size < 2:
         return Undefined(f"{array.size} repetition{'' if array.size == 1 else 's'}; an interval needs at least 2")
     deviation = float(np.sqrt(sum_of_squares(array) / (array.size - 1)))
-    half = float(stats.t.ppf((1 + confidence) / 2, array.size - 1)) * deviation / float(np.sqrt(array.size))
+    half = float(distributions.t_ppf((1 + confidence) / 2, array.size - 1)) * deviation / float(np.sqrt(array.size))
     mean = mean_of(array)
     return Interval(mean - half, mean + half, confidence, "t")
 
@@ -111,19 +112,36 @@ def _bootstrap(
 ) -> list[Interval | Undefined]:
     """`rows` has the shape (samples, n); every row varies and ascends."""
     grid, step = _gridded(rows) if statistic is np.mean else (rows, np.ones((rows.shape[0], 1)))
-    done = stats.bootstrap(
-        (grid,),
-        statistic,
-        axis=-1,
-        n_resamples=resamples,
-        batch=_BATCH,
-        confidence_level=confidence,
-        method="BCa",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
+    ends = _percentiles(grid, confidence, statistic, resamples, np.random.default_rng(seed))
     origin = rows[:, 0] if statistic is np.mean else 0.0
-    low, high = (np.asarray(end) * step[:, 0] + origin for end in (done.low, done.high))
+    low, high = (end * step[:, 0] + origin for end in ends)
     return [_bca(float(a), float(b), confidence) for a, b in zip(low, high, strict=True)]
+
+
+def _percentiles(
+    rows: Floats, confidence: float, statistic: Callable[..., Any], resamples: int, random: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Both ends of each row's interval: Efron's equations 4.9 and 6.6; not a number where they are not defined."""
+    size = rows.shape[1]
+    batches = [min(_BATCH, resamples - begin) for begin in range(0, resamples, _BATCH)]
+    drawn = [random.integers(0, size, (count, size)) for count in batches]
+    spread = np.concatenate([statistic(rows[:, places], axis=-1) for places in drawn], axis=-1)
+    own = statistic(rows, axis=-1)[:, None]
+    below = ((spread < own).sum(axis=-1) + (spread <= own).sum(axis=-1)) / (2 * resamples)
+    without = np.array([[place for place in range(size) if place != left] for left in range(size)])
+    left_out = statistic(rows[:, without], axis=-1)
+    influence = (size - 1) * (left_out.mean(axis=-1, keepdims=True) - left_out)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skew = np.sum(influence**3, axis=-1) / size**3 / (np.sum(influence**2, axis=-1) / size**2) ** 1.5 / 6
+    ends = np.full((2, len(rows)), np.nan)
+    for row, (share, acceleration) in enumerate(zip(below.tolist(), skew.tolist(), strict=True)):
+        bias = distributions.normal_ppf(share)
+        for end, tail in enumerate(((1 - confidence) / 2, (1 + confidence) / 2)):
+            z = bias + distributions.normal_ppf(tail)
+            if math.isfinite(z) and math.isfinite(acceleration) and acceleration * z != 1:
+                place = distributions.normal_cdf(bias + z / (1 - acceleration * z))
+                ends[end, row] = np.percentile(spread[row], 100 * place)
+    return ends[0], ends[1]
 
 
 def _gridded(rows: Floats) -> tuple[Floats, Floats]:
@@ -168,5 +186,5 @@ def outliers(values: Sequence[float] | Floats, risk: float = OUTLIER_RISK) -> li
 
 def _critical(size: int, risk: float) -> float:
     """Largest studentized deviate of `size` normal values that chance explains: Rosner's equation 2.5."""
-    t = float(stats.t.ppf(1 - risk / (2 * size), size - 2))
+    t = float(distributions.t_ppf(1 - risk / (2 * size), size - 2))
     return (size - 1) * t / float(np.sqrt((size - 2 + t**2) * size))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, as_floats
 
 FEWEST_LEVELS = 4
@@ -78,7 +78,7 @@ class _Search:
 
     def inside(self, confidence: float) -> Floats:
         """The places that F does not exclude."""
-        allowed = self.least * (1 + float(stats.f.ppf(confidence, 1, self.df)) / self.df) + 1e-12
+        allowed = self.least * (1 + float(distributions.f_ppf(confidence, 1, self.df)) / self.df) + 1e-12
         return self.places[self.squares <= allowed]
 
     def near(self, confidence: float) -> tuple[float, float]:
@@ -137,7 +137,7 @@ def _test(one: float, two: float, df: int) -> float:
     """p of the second line: F with the two parameters that it adds."""
     if one <= 1e-12:
         return 1.0
-    return float(stats.f.sf((one - two) / 2 / (two / df), 2, df)) if two > 1e-15 else 0.0
+    return float(distributions.f_sf((one - two) / 2 / (two / df), 2, df)) if two > 1e-15 else 0.0
 
 
 def _back(place: float, scale: str) -> float:

@@ -6,15 +6,18 @@ parameter, because the measured one is as noisy as the others. A fit that means 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.statistics.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 FEWEST_LEVELS = 4
+_STEPS, _SETTLED = 500, 1e-12
 LEAST_R2 = 0.8
 USL, AMDAHL = "usl", "amdahl"
 
@@ -86,7 +89,7 @@ def _fit(workers: Floats, throughput: Floats, confidence: float, free: int) -> L
     if r2 < LEAST_R2:
         return Undefined(f"the law leaves {(1 - r2) * 100:.0f} % of the variation unexplained")
     covariance = covariance * squares / df
-    half = float(stats.t.ppf((1 + confidence) / 2, df)) * np.sqrt(np.diag(covariance))
+    half = float(distributions.t_ppf((1 + confidence) / 2, df)) * np.sqrt(np.diag(covariance))
     bounds = [
         Interval(float(value - width), float(value + width), confidence, "linearised t")
         for value, width in zip(parameters, half, strict=True)
@@ -147,20 +150,10 @@ def _solve(x: Floats, y: Floats, free: int) -> tuple[Floats, Floats, float] | Un
     def slopes(parameters: Floats) -> Floats:
         return _jacobian(parameters, x, free)
 
-    done = optimize.least_squares(
-        residual,
-        _start(x, y, free),
-        jac=slopes,
-        method="lm",
-        x_scale="jac",
-        xtol=1e-12,
-        ftol=1e-12,
-        gtol=1e-12,
-    )
-    parameters = np.asarray(done.x, dtype=np.float64)
-    _, alpha, beta = (*parameters, 0.0)[:3]
-    if not done.success or not np.isfinite(parameters).all():
+    parameters = _minimum(residual, slopes, _start(x, y, free))
+    if parameters is None:
         return Undefined("the fit did not converge")
+    _, alpha, beta = (*parameters, 0.0)[:3]
     every = np.linspace(x.min(), x.max(), 200)
     if (1 + alpha * (every - 1) + beta * every * (every - 1)).min() <= 0:
         return Undefined("throughput grows faster than the law can say")
@@ -173,6 +166,38 @@ def _solve(x: Floats, y: Floats, free: int) -> tuple[Floats, Floats, float] | Un
         return Undefined("the levels do not tell the parameters apart")
     inverse = np.linalg.inv(scaled.T @ scaled) / np.outer(sizes, sizes)
     return parameters, inverse, float(np.sum((_throughput(parameters, x) - y) ** 2))
+
+
+def _minimum(residual: Callable[[Floats], Floats], slopes: Callable[[Floats], Floats], start: Floats) -> Floats | None:
+    """The least squares near `start`; None where they are not reached.
+
+    D. Marquardt, "An algorithm for least-squares estimation of nonlinear parameters" (Journal of the Society for
+    Industrial and Applied Mathematics 11, 1963), with each parameter scaled by its column of slopes.
+    """
+    at, damping = start, 1e-3
+    left = residual(at)
+    squares = float(left @ left)
+    for _ in range(_STEPS):
+        jacobian = slopes(at)
+        sizes = np.linalg.norm(jacobian, axis=0)
+        if not (np.isfinite(sizes).all() and sizes.all() and math.isfinite(squares)):
+            return None
+        scaled = jacobian / sizes
+        normal, downhill = scaled.T @ scaled, -(scaled.T @ left)
+        while True:
+            step = np.linalg.solve(normal + damping * np.eye(len(at)), downhill) / sizes
+            there = residual(at + step)
+            reached = float(there @ there)
+            small = bool((np.abs(step) <= _SETTLED * (np.abs(at) + _SETTLED)).all())
+            if reached <= squares or small:
+                break
+            damping *= 10
+        gained = squares - reached
+        if reached <= squares:
+            at, left, squares, damping = at + step, there, reached, damping / 10
+        if small or gained <= _SETTLED**2 * squares:
+            return np.asarray(at, dtype=np.float64)
+    return None
 
 
 def _start(x: Floats, y: Floats, free: int) -> Floats:
@@ -191,7 +216,7 @@ def _peak(parameters: Floats, covariance: Floats, bounds: list[Interval], df: in
         return None
     place = float(np.sqrt((1 - alpha) / beta))
     slopes = np.array([0.0, -0.5 / (1 - alpha), -0.5 / beta])
-    half = float(stats.t.ppf((1 + bounds[2].confidence) / 2, df)) * float(np.sqrt(slopes @ covariance @ slopes))
+    half = float(distributions.t_ppf((1 + bounds[2].confidence) / 2, df)) * float(np.sqrt(slopes @ covariance @ slopes))
     ends = float(place * np.exp(-half)), float(place * np.exp(half))
     return place, Interval(*ends, bounds[2].confidence, "delta, log scale")
 
@@ -206,7 +231,7 @@ def _lack(x: Floats, y: Floats, squares: float, free: int) -> float | None:
     left = max(squares - pure, 0.0)
     if pure <= 0:
         return 1.0 if left <= 1e-12 else 0.0
-    return float(stats.f.sf(left / more / (pure / freedom), more, freedom))
+    return float(distributions.f_sf(left / more / (pure / freedom), more, freedom))
 
 
 def _worst(x: Floats, y: Floats, parameters: Any) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from ioassay.analysis.statistics import distributions, ranks
 from ioassay.analysis.statistics.result import Floats, Undefined, as_floats
 
 
@@ -60,7 +60,7 @@ def mann_kendall(sequences: Sequence[Floats]) -> Kendall | Undefined:
         return Undefined("all repetitions are equal")
     z = (s - np.sign(s)) / np.sqrt(variance)
     pairs = sum(array.size * (array.size - 1) / 2 for array in arrays)
-    return Kendall(s, variance, float(z), float(2 * stats.norm.sf(abs(z))), s / pairs, len(arrays))
+    return Kendall(s, variance, float(z), float(2 * distributions.normal_sf(abs(z))), s / pairs, len(arrays))
 
 
 def _rising_minus_falling(array: Floats) -> float:
@@ -80,8 +80,7 @@ def spearman(x: Floats, y: Floats) -> Correlation | Undefined:
         return Undefined(f"{x.size} values; a correlation needs at least 3")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return Undefined("all values are equal")
-    done = stats.spearmanr(x, y)
-    return Correlation(float(done.statistic), float(done.pvalue), int(x.size))
+    return Correlation(*ranks.spearman(x, y), int(x.size))
 
 
 def kendall_tau(x: Floats, y: Floats) -> Correlation | Undefined:
@@ -95,8 +94,7 @@ def kendall_tau(x: Floats, y: Floats) -> Correlation | Undefined:
         return Undefined(f"{x.size} values; a correlation needs at least 3")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return Undefined("all values are equal")
-    done = stats.kendalltau(x, y)
-    return Correlation(float(done.statistic), float(done.pvalue), int(x.size))
+    return Correlation(*ranks.kendall(x, y), int(x.size))
 
 
 def theil_sen(x: Floats, y: Floats) -> float | Undefined:
@@ -124,4 +122,4 @@ def runs_test(values: Floats) -> Runs | Undefined:
     if variance <= 0:
         return Undefined("too few values")
     z = (runs - expected) / float(np.sqrt(variance))
-    return Runs(runs, expected, z, float(2 * stats.norm.sf(abs(z))))
+    return Runs(runs, expected, z, float(2 * distributions.normal_sf(abs(z))))

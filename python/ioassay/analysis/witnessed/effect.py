@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ioassay.analysis.statistics import distributions
 from ioassay.analysis.witnessed import tolerance
 
 
@@ -67,9 +68,10 @@ def effect(twins: Twins) -> Effect | None:
     ratio = math.exp(log_ratio)
     if runs < 3:
         return Effect(twins.metric, ratio, None, None, runs)
-    from scipy import stats
 
-    half = float(stats.t.ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(sum(_variance(side) for side in sides))
+    half = float(distributions.t_ppf(0.975, sum(map(len, sides)) - 2)) * math.sqrt(
+        sum(_variance(side) for side in sides)
+    )
     return Effect(twins.metric, ratio, math.exp(log_ratio - half), math.exp(log_ratio + half), runs)
 
 
@@ -80,10 +82,9 @@ def _median(values: Sequence[float]) -> float:
 
 def _variance(values: Sequence[float]) -> float:
     """Of the median of sorted values, from the distance of two order statistics about it."""
-    from scipy import stats
 
     n = len(values)
     place = max(1, round((n + 1) / 2 - math.sqrt(n)))
     outside = 2 * sum(math.comb(n, i) for i in range(place)) / 2**n
-    z = float(stats.norm.ppf(1 - outside / 2))
+    z = float(distributions.normal_ppf(1 - outside / 2))
     return ((values[n - place] - values[place - 1]) / (2 * z)) ** 2

@@ -1,0 +1,116 @@
+"""How the help of a command or of a group of commands looks: usage, prose, then lists of two columns."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ioassay.cli import console
+
+if TYPE_CHECKING:
+    from ioassay.cli.syntax import Command, Parameter
+
+_WIDEST, _NARROWEST = 80, 50
+_LONGEST_TERM = 30
+"""A longer one has its description on the next line."""
+HELP_ROW = ("-h, --help", "Show this message and exit.")
+
+
+def group(
+    path: str,
+    about: str,
+    commands: Mapping[str, str],
+    options: Sequence[tuple[str, str]] = (),
+    *,
+    missing: bool = False,
+) -> None:
+    """Show the commands with a line each; to standard error where one is `missing`."""
+    width = _width()
+    lines = [f"Usage: {path} [OPTIONS] COMMAND [ARGS]...", "", *_prose(about, width)]
+    lines += ["", "Options:", *_list([*options, HELP_ROW], width)]
+    rows = [(name, _cut(about, width - 4 - max(map(len, commands)))) for name, about in commands.items()]
+    lines += ["", "Commands:", *_list(rows, width)]
+    (console.note if missing else console.line)("\n".join(lines))
+
+
+def command(shown: Command, path: str) -> None:
+    """Show what a command does, takes and offers; options under a heading for each panel, those without one last."""
+    width = _width()
+    words = " ".join(["[OPTIONS]", *map(_place, shown.arguments)])
+    usage = textwrap.wrap(f"Usage: {path} {words}", width, subsequent_indent=" " * 7, break_on_hyphens=False)
+    panels: dict[str, list[tuple[str, str]]] = {}
+    for each in shown.arguments:
+        panels.setdefault("Arguments", []).append((each.shown, _described(each)))
+    for each in shown.options:
+        if not each.info.hidden:  # type: ignore[union-attr]
+            panels.setdefault(each.info.panel or "Options", []).append((_term(each), _described(each)))  # type: ignore[union-attr]
+    rest = [*panels.pop("Options", []), HELP_ROW]
+    lines = [*usage, "", *_prose(shown.about, width)]
+    for heading, rows in [*panels.items(), ("Options", rest)]:
+        lines += ["", f"{heading}:", *_list(rows, width)]
+    console.line("\n".join(lines))
+
+
+def _width() -> int:
+    """Of the terminal that is written to, within what reads well."""
+    try:
+        columns = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+    except (OSError, ValueError, AttributeError):
+        columns = _WIDEST
+    return max(min(columns or _WIDEST, _WIDEST) - 2, _NARROWEST)
+
+
+def _prose(about: str, width: int) -> Iterator[str]:
+    for number, paragraph in enumerate(about.split("\n\n")):
+        if number:
+            yield ""
+        yield from textwrap.wrap(paragraph, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _list(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """Terms and what they mean, in two columns."""
+    indent = min(max(len(term) for term, _ in rows), _LONGEST_TERM) + 4
+    for term, meaning in rows:
+        lines = textwrap.wrap(meaning, max(width - indent, 10)) or [""]
+        if len(term) + 4 > indent:
+            yield f"  {term}"
+        else:
+            yield f"  {term}".ljust(indent) + lines.pop(0) if meaning else f"  {term}"
+        yield from (" " * indent + line for line in lines if line)
+
+
+def _cut(text: str, width: int) -> str:
+    return textwrap.shorten(text, max(width, 20), placeholder="...")
+
+
+def _place(argument: Parameter) -> str:
+    return argument.shown if argument.required else f"[{argument.shown}]"
+
+
+def _term(option: Parameter) -> str:
+    names = ", ".join(sorted(option.yes, key=len))
+    if option.no:
+        names += " / " + ", ".join(option.no)
+    metavar = getattr(option.info, "metavar", None) or ({int: "N", float: "X"}.get(option.kind, "TEXT"))
+    return names if option.is_flag else f"{names} {metavar}"
+
+
+def _described(parameter: Parameter) -> str:
+    """The help, with the default and the bounds behind it."""
+    notes = []
+    if parameter.default is not None and parameter.default is not False and parameter.default != "":
+        default = parameter.yes[-1].lstrip("-") if parameter.default is True else parameter.default
+        if not (parameter.default is True and not parameter.no):
+            notes.append(f"default: {default}")
+    low, high = getattr(parameter.info, "min", None), getattr(parameter.info, "max", None)
+    if low is not None or high is not None:
+        notes.append(
+            f"{f'{low:g}<=' if low is not None and high is not None else ''}x"
+            + (f"<={high:g}" if high is not None else f">={low:g}")
+        )
+    if parameter.required:
+        notes.append("required")
+    return f"{parameter.info.help}  [{'; '.join(notes)}]" if notes else parameter.info.help

@@ -1,0 +1,274 @@
+"""What a command line says: commands, their options and arguments, read from the signatures of functions.
+
+A function's parameter is an option or an argument: `Annotated[int | None, Option("--workers", min=1, metavar="N",
+help="…")]`. Its type says how the text is read: str, int, float, bool (a flag), Path, or a list of one of these. The
+rules of the words are those of getopt_long(3): options and arguments in any order, `--name=value`, `-n3`, `-ae`, and
+`--`, after which everything is an argument.
+
+It deliberately does nothing but this. Libraries for it take longer to import than most commands take to answer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Union, get_args, get_origin
+
+from ioassay.errors import UsageError
+
+HELP = ("-h", "--help")
+REST = "Options"
+"""The heading of options without a panel."""
+
+
+class Option:
+    """An option: its names (by default the parameter's, with dashes), and what its help says.
+
+    `--name/--no-name` is a flag that can be denied. `panel` is a heading of the help; `min` and `max` bound numbers.
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        help: str = "",
+        metavar: str | None = None,
+        min: float | None = None,
+        max: float | None = None,
+        hidden: bool = False,
+        panel: str | None = None,
+    ) -> None:
+        self.names, self.help, self.metavar = names, help, metavar
+        self.min, self.max, self.hidden, self.panel = min, max, hidden, panel
+
+
+class Argument:
+    """An argument, by its place; a list takes all that is left."""
+
+    def __init__(self, *, metavar: str | None = None, help: str = "") -> None:
+        self.metavar, self.help = metavar, help
+
+
+class Parameter:
+    """One option or argument of a command."""
+
+    def __init__(self, name: str, annotation: Any, default: Any) -> None:
+        kind, *more = get_args(annotation) if hasattr(annotation, "__metadata__") else (annotation,)
+        self.info: Option | Argument = next((one for one in more if isinstance(one, Option | Argument)), Option())
+        self.name, self.default = name, None if default is inspect.Parameter.empty else default
+        self.required = default is inspect.Parameter.empty
+        if get_origin(kind) in (Union, types.UnionType):
+            kind = next(part for part in get_args(kind) if part is not type(None))
+        self.multiple = get_origin(kind) is list
+        self.kind: type = get_args(kind)[0] if self.multiple else kind
+        self.yes, self.no = _names(name, self.info, self.kind is bool)
+
+    @property
+    def is_flag(self) -> bool:
+        return self.kind is bool
+
+    @property
+    def shown(self) -> str:
+        """What messages and helps call it."""
+        if isinstance(self.info, Argument):
+            return self.info.metavar or self.name.upper()
+        return max(self.yes, key=len)
+
+    def read(self, texts: Sequence[str]) -> Any:
+        """The value that was given, of the parameter's type; UsageError names the option and what it takes."""
+        values = [self._value(text) for text in texts]
+        return values if self.multiple else values[-1]
+
+    def _value(self, text: str) -> Any:
+        if self.kind not in (int, float):
+            return self.kind(text)
+        try:
+            value = self.kind(text) if "_" not in text else None
+        except ValueError:
+            value = None
+        if value is None:
+            raise UsageError(f"{self.shown} is '{text}', wanted a {'whole ' if self.kind is int else ''}number")
+        low, high = (self.info.min, self.info.max) if isinstance(self.info, Option) else (None, None)
+        if (low is not None and not value >= low) or (high is not None and not value <= high):
+            bounds = (
+                f"{low:g} or more" if high is None else f"at most {high:g}" if low is None else f"{low:g} to {high:g}"
+            )
+            raise UsageError(f"{self.shown} is {text}, wanted {bounds}")
+        return value
+
+
+def _names(name: str, info: Option | Argument, is_flag: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that set an option, and those that deny a flag."""
+    if isinstance(info, Argument):
+        return (), ()
+    dashed = name.strip("_").replace("_", "-")
+    names = info.names or ((f"--{dashed}/--no-{dashed}",) if is_flag else (f"--{dashed}",))
+    if not any(each.startswith("--") for each in names):
+        names = (*names, f"--{dashed}")
+    pairs = [each.partition("/") for each in names]
+    return tuple(yes for yes, _, _ in pairs), tuple(no for _, _, no in pairs if no)
+
+
+class Command:
+    """A function, called with what its command line says."""
+
+    def __init__(self, function: Callable[..., None], *, interspersed: bool = True) -> None:
+        self.function, self._interspersed = function, interspersed
+        self.about = inspect.cleandoc(function.__doc__ or "")
+        signature = inspect.signature(function, eval_str=True)
+        self.parameters = [
+            Parameter(each.name, each.annotation, each.default) for each in signature.parameters.values()
+        ]
+        self.options = [each for each in self.parameters if isinstance(each.info, Option)]
+        self.arguments = [each for each in self.parameters if isinstance(each.info, Argument)]
+        self._by_name = {name: each for each in self.options for name in (*each.yes, *each.no)}
+
+    def names(self) -> list[str]:
+        """Of all options that are shown."""
+        shown = [each for each in self.options if not each.info.hidden]  # type: ignore[union-attr]
+        return [name for each in shown for name in (*each.yes, *each.no)] + list(HELP)
+
+    def run(self, words: Sequence[str], path: str) -> None:
+        """Call the function with what `words` say, or show the help of the command, which is called `path`."""
+        try:
+            given, wants_help = self._read(words)
+            values = None if wants_help else self._values(given)
+        except UsageError as error:
+            raise UsageError(f"{error} (see: {path} --help)") from None
+        if values is None:
+            from ioassay.cli import helptext
+
+            helptext.command(self, path)
+        else:
+            self.function(**values)
+
+    def _read(self, words: Sequence[str]) -> tuple[dict[str, list[Any]], bool]:
+        """The texts that were given for each parameter, and whether help is wanted."""
+        given: dict[str, list[Any]] = {}
+        places: list[str] = []
+        wants_help, waiting = False, list(reversed(words))
+        while waiting:
+            word = waiting.pop()
+            if word == "--" or (places and not self._interspersed):
+                places += ([] if word == "--" and (self._interspersed or not places) else [word]) + waiting[::-1]
+                break
+            if len(word) < 2 or word[0] != "-":
+                places.append(word)
+                continue
+            for name, value in _split(word, self._by_name):
+                if name in HELP:
+                    wants_help = True
+                    continue
+                option = self._option(name)
+                if option.is_flag:
+                    if value is not None:
+                        raise UsageError(f"{name} is a flag and takes no value, and '{value}' is given")
+                    given.setdefault(option.name, []).append(name in option.yes)
+                    continue
+                if value is None and not waiting:
+                    raise UsageError(f"{name} is the last word, wanted a value after it")
+                given.setdefault(option.name, []).append(waiting.pop() if value is None else value)
+        if not wants_help:
+            self._place(places, given)
+        return given, wants_help
+
+    def _option(self, name: str) -> Parameter:
+        if (option := self._by_name.get(name)) is not None:
+            return option
+        raise UsageError(f"No such option: {name}{_nearest(name, self.names())}")
+
+    def _place(self, places: list[str], given: dict[str, list[Any]]) -> None:
+        """The words that are no options, in the order of the arguments; one that is a list leaves the others theirs."""
+        left = list(places)
+        for place, argument in enumerate(self.arguments):
+            after = len(self.arguments) - place - 1
+            count = max(len(left) - after, 0) if argument.multiple else min(1, len(left))
+            if count:
+                given[argument.name], left = left[:count], left[count:]
+            elif argument.required:
+                raise UsageError(f"Missing argument '{argument.shown}'")
+        if left:
+            raise UsageError(f"Got unexpected extra argument ({' '.join(left)})")
+
+    def _values(self, given: Mapping[str, list[Any]]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for each in self.parameters:
+            texts = given.get(each.name)
+            if texts is None:
+                values[each.name] = each.default
+            else:
+                values[each.name] = texts[-1] if each.is_flag else each.read(texts)
+        return values
+
+
+def _split(word: str, known: Mapping[str, Parameter]) -> Iterator[tuple[str, str | None]]:
+    """The options in one word, each with the value that the word itself gives it: `--a=1`, `-n3`, `-ae`."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        yield name, value if equals else None
+        return
+    for place, letter in enumerate(word[1:], 2):
+        name = f"-{letter}"
+        option = known.get(name)
+        if option is not None and not option.is_flag:
+            yield name, word[place:] or None
+            return
+        yield name, None
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class Group:
+    """Commands by their names; a group may be one of them."""
+
+    def __init__(self, about: str) -> None:
+        self.about = about
+        self.members: dict[str, Command | Group] = {}
+
+    def command(
+        self, name: str | None = None, *, interspersed: bool = True
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Add a function as a command. Unless `interspersed`, the first argument ends the options."""
+
+        def added(function: Callable[..., None]) -> Callable[..., None]:
+            self.members[name or function.__name__] = Command(function, interspersed=interspersed)
+            return function
+
+        return added
+
+    def add(self, group: Group, name: str) -> None:
+        """Add a group as a command."""
+        self.members[name] = group
+
+    def run(self, words: Sequence[str], path: str) -> None:
+        """Run the command that the first word names with the rest, or show the group's help."""
+        from ioassay.cli import console, helptext
+
+        if words and words[0] in HELP:
+            helptext.group(path, self.about, {name: summary(each.about) for name, each in self.members.items()})
+            return
+        if not words:
+            helptext.group(
+                path, self.about, {name: summary(each.about) for name, each in self.members.items()}, missing=True
+            )
+            raise console.Exit(UsageError.exit_code)
+        if (member := self.members.get(words[0])) is None:
+            raise unknown(words[0], list(self.members), path)
+        member.run(words[1:], f"{path} {words[0]}")
+
+
+def unknown(word: str, names: Sequence[str], path: str) -> UsageError:
+    """The error of a first word that is no command."""
+    kind = "option" if word.startswith("-") else "command"
+    named = f"{kind}: {word}" if kind == "option" else f"{kind} '{word}'"
+    return UsageError(f"No such {named}{_nearest(word, names)} (see: {path} --help)")
+
+
+def summary(about: str) -> str:
+    """The first sentence of a docstring, as lists of commands show it."""
+    return " ".join(about.split("\n\n")[0].split())

@@ -1,0 +1,98 @@
+"""Distributions, rank tests and the test of normality are scipy's, which only the tests need."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ioassay.analysis.statistics import distributions, normality, ranks
+
+FREEDOMS = (1, 1.7, 2, 3, 5, 9.3, 30, 100, 1234.5, 1e5, 1e7)
+PRECISE = 2e-10
+
+
+@pytest.mark.parametrize("df", FREEDOMS)
+def test_student_s_distribution_and_its_quantiles(df: float) -> None:
+    for t in (-30, -2, -0.1, 0, 1e-6, 0.3, 1, 2.5, 8, 40, 300):
+        assert distributions.t_sf(t, df) == pytest.approx(stats.t.sf(t, df), rel=PRECISE, abs=1e-290)
+    for p in (0.01, 0.4, 0.5, 0.5001, 0.75, 0.9, 0.975, 0.9999, 1 - 1e-9):
+        assert distributions.t_ppf(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-8, abs=1e-12)
+        assert distributions.t_sf(distributions.t_ppf(p, df), df) == pytest.approx(1 - p, rel=1e-10)
+
+
+@pytest.mark.parametrize("df", FREEDOMS)
+@pytest.mark.parametrize("df_one", [1, 2, 4, 17.5, 200])
+def test_the_f_distribution_and_its_quantiles(df_one: float, df: float) -> None:
+    for f in (0, 1e-4, 0.1, 0.9, 1, 1.5, 4, 30, 1000):
+        assert distributions.f_sf(f, df_one, df) == pytest.approx(stats.f.sf(f, df_one, df), rel=1e-8, abs=1e-290)
+    for p in (0.025, 0.5, 0.95, 0.975, 0.999):
+        assert distributions.f_ppf(p, df_one, df) == pytest.approx(stats.f.ppf(p, df_one, df), rel=1e-8)
+
+
+@pytest.mark.parametrize("df", FREEDOMS)
+def test_chi_squared_and_the_noncentral_t(df: float) -> None:
+    for x in (0, 0.001, 0.5, 3, 20, 100, df, df * 1.2):
+        assert distributions.chi2_sf(x, df) == pytest.approx(stats.chi2.sf(x, df), rel=1e-7, abs=1e-290)
+    if 2 <= df < 1e6:  # where power is computed; scipy's own digits end above
+        for t, shift in ((2, 1), (2, 3), (3, 0.5), (5, 10), (2.2, 2.9)):
+            assert distributions.noncentral_t_sf(t, df, shift) == pytest.approx(stats.nct.sf(t, df, shift), rel=1e-6)
+
+
+def test_the_normal_distribution() -> None:
+    for z in (-9.0, -1.5, 0.0, 0.3, 2.0, 8.0, 30.0):
+        assert distributions.normal_sf(z) == pytest.approx(stats.norm.sf(z), rel=1e-14)
+        assert distributions.normal_cdf(z) == pytest.approx(stats.norm.cdf(z), rel=1e-14)
+    for p in (0.0, 1e-12, 0.3, 0.5, 0.999, 1.0):
+        assert distributions.normal_ppf(p) == pytest.approx(stats.norm.ppf(p), rel=1e-12)
+
+
+def test_what_has_no_answer_is_not_a_number() -> None:
+    assert math.isnan(distributions.t_sf(math.nan, 3))
+    assert math.isnan(distributions.t_sf(1.0, 0))
+    assert math.isnan(distributions.t_ppf(1.0, 3))
+    assert math.isnan(distributions.f_ppf(0.5, 0, 3))
+    assert math.isnan(distributions.normal_ppf(1.5))
+    assert distributions.f_sf(math.inf, 2, 3) == 0
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 3), (4, 9), (8, 40), (9, 9), (20, 30)])
+def test_rank_tests_with_and_without_ties(sizes: tuple[int, int], tied: bool) -> None:
+    for seed in range(20):
+        random = np.random.default_rng([seed, *sizes])
+        one, two = (random.standard_normal(size) + 0.4 * number for number, size in enumerate(sizes))
+        if tied:
+            one, two = one.round(1), two.round(1)
+        wanted = stats.mannwhitneyu(one, two, alternative="two-sided")
+        assert ranks.mann_whitney(one, two) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-10)
+        wanted = stats.kruskal(one, two)
+        assert ranks.kruskal([one, two]) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-9)
+        x, y = np.concatenate([one, two]), np.concatenate([two, one])
+        wanted = stats.kendalltau(x, y)
+        assert ranks.kendall(x, y) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-9)
+        wanted = stats.spearmanr(x, y)
+        assert ranks.spearman(x, y) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-8)
+
+
+def test_orders_without_chance() -> None:
+    rising = np.arange(6.0)
+    for y in (rising, -rising, rising**3):
+        wanted = stats.kendalltau(rising, y)
+        assert ranks.kendall(rising, y) == pytest.approx((wanted.statistic, wanted.pvalue))
+        assert ranks.spearman(rising, y)[1] == 0
+    assert list(ranks.ranks(np.array([3.0, 1.0, 3.0, 2.0]))) == [3.5, 1.0, 3.5, 2.0]
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 6, 11, 12, 30, 200, 3000])
+def test_the_test_of_normality(size: int) -> None:
+    for seed in range(10):
+        random = np.random.default_rng([seed, size])
+        for values in (random.standard_normal(size), random.exponential(size=size), random.random(size) * 1e9):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                wanted = stats.shapiro(values)
+            statistic, p = normality.shapiro_wilk(values)
+            assert statistic == pytest.approx(wanted.statistic, abs=2e-7)
+            assert p == pytest.approx(wanted.pvalue, rel=1e-3, abs=1e-9)

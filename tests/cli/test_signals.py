@@ -1,0 +1,363 @@
+"""SIGINT, SIGTERM and SIGHUP at random instants of every command: a sentence and exit status 130, and no traceback.
+
+The instants are spread over the time that a command took when nothing came in between. A third of them sends three
+signals in quick succession, and every second one goes to the whole process group, as a terminal's Ctrl-C does. The
+signals are blocked when a command starts, as the launcher blocks them, so that none may end Python before it listens:
+no status but 130 and that of the finished command is allowed.
+
+IOASSAY_INSTANTS=100 takes that many of each command; by default it is a few, which are others for each command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+INSTANTS = int(os.environ.get("IOASSAY_INSTANTS") or 4)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STUDY = """
+title = "Null"
+driver = "null"
+repetitions = 3
+[params]
+noise = 0.01
+duration = "5ms"
+[factors]
+x = [1, 2, 3]
+[watch]
+monitors = []
+"""
+FIO = "[global]\nioengine=null\nsize=1m\nruntime=1s\n[job]\nrw=read\n"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, what it said, and how long it took."""
+
+    status: int
+    out: str
+    err: str
+    took_s: float
+
+
+def ended(argv: list[str], cwd: Path, plan: list[tuple[float, signal.Signals]], *, to_group: bool = False) -> Ended:
+    """Run the command and send it each signal of the plan, after a pause in s, unless it has ended before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        running = subprocess.Popen(
+            [sys.executable, "-I", "-m", "ioassay", *argv],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    began_s = time.monotonic()
+    for pause_s, number in plan:
+        try:
+            running.wait(pause_s)
+        except subprocess.TimeoutExpired:
+            (os.killpg if to_group else os.kill)(running.pid, number)
+    out, err = running.communicate(timeout=120)
+    return Ended(running.returncode, out, err, time.monotonic() - began_s)
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, a trace, a fio result and what else the commands read."""
+    folder = tmp_path_factory.mktemp("workshop")
+    (folder / "null.toml").write_text(STUDY)
+    (folder / "job.fio").write_text(FIO)
+    for name in ("A", "B"):
+        assert ended(["run", "null.toml", "--output", name], folder, []).status == 0
+    assert ended(["trace", "make", "t.disksim", "--requests", "2000"], folder, []).status == 0
+    (folder / "fio.json").write_bytes(next((ROOT / "tests" / "golden" / "fio").glob("*/read/fio.json")).read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The socket of a drive that is served while the tests of this file run."""
+    folder = tmp_path_factory.mktemp("drive")
+    argv = ["device", "serve", "--size", "16MiB", "--transport", "nbd:unix:nbd.sock", "--model", "none", "--json"]
+    serving = subprocess.Popen(
+        [sys.executable, "-I", "-m", "ioassay", *argv, "--no-calibrate"], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    assert serving.stdout is not None
+    ready = json.loads(serving.stdout.readline())
+    yield ready["stats"]
+    serving.terminate()
+    assert serving.wait(60) == 0
+
+
+WORDS: dict[str, str] = {
+    "run": "run {work}/null.toml --output run",
+    "plan": "plan {work}/null.toml",
+    "studies": "studies",
+    "report": "report {work}/A",
+    "compare": "compare {work}/A {work}/B",
+    "tune": "tune {work}/null.toml --maximize value --trials 4 --confirm 2 --output run",
+    "import": "import {work}/fio.json --output run",
+    "doctor": "doctor .",
+    "sql": "sql {work}/A SELECT*FROM(trials)",
+    "simulate": "simulate {work}/t.disksim --elements 4",
+    "filesuite": "filesuite -s 1m -r 64k -i 0-2",
+    "trace info": "trace info {work}/t.disksim",
+    "trace convert": "trace convert {work}/t.disksim t.csv --to csv",
+    "trace make": "trace make t.disksim --requests 100000",
+    "witness": "witness --backend counters --level counters -- sleep 0.2",
+    "device stats": "device stats {drive}",
+    "device top": "device top {drive} -n 2 --interval 0.1",
+    "device power-cut": "device power-cut {drive}",
+}
+PERHAPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "quick": (("fio", "slow"), "quick . --budget 30s --output run"),
+    "record": (("bpf",), "record --output t.csv --force -- sleep 0.2"),
+}
+"""Commands that need something of the machine: the markers that say what, and the words."""
+EVERY = [
+    *WORDS,
+    *(
+        pytest.param(name, marks=[getattr(pytest.mark, marker) for marker in markers])
+        for name, (markers, _) in PERHAPS.items()
+    ),
+]
+
+
+def signals_of(chance: random.Random, place: int, longest_s: float) -> list[tuple[float, signal.Signals]]:
+    """The signals of one instant, with the pause before each: one, or three in quick succession."""
+    first = (chance.uniform(place, place + 1) / INSTANTS * longest_s, ENDING[chance.randrange(3)])
+    return [first, *((chance.uniform(0, 0.02), chance.choice(ENDING)) for _ in range(2 if place % 3 == 2 else 0))]
+
+
+def check(answer: Ended, finished: int) -> None:
+    said = f"{answer.status}\n{answer.out[-500:]}\n{answer.err}"
+    assert answer.status in (130, finished), said
+    for word in ("Traceback", "Exception ignored", "panicked", "Fatal"):
+        assert word not in answer.err + answer.out, said
+    if answer.status == 130:
+        last = answer.err.strip().splitlines()[-1]
+        assert last.startswith("ioassay: ") and ("interrupted" in last or "ended by SIG" in last), said
+
+
+@pytest.mark.timeout(300 + 60 * INSTANTS)
+@pytest.mark.parametrize("name", EVERY)
+def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
+    name: str, workshop: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    words = WORDS.get(name) or PERHAPS[name][1]
+    served = request.getfixturevalue("drive") if "{drive}" in words else ""
+    argv = [word.format(work=workshop, drive=served) for word in words.split(" ")]
+    (tmp_path / "whole").mkdir()
+    whole = ended(argv, tmp_path / "whole", [])
+    assert whole.status in (0, 1, 4), whole.err
+    chance = random.Random(zlib.crc32(name.encode()))
+    cut: list[Path] = []
+    for place in range(INSTANTS):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        plan = signals_of(chance, place, whole.took_s)
+        answer = ended(argv, folder, plan, to_group=bool(place % 2))
+        check(answer, whole.status)
+        if answer.status == 130:
+            cut.append(folder)
+    for folder in cut[-max(1, INSTANTS // 20) :] if name == "run" else ():
+        check_resumed(folder, argv)
+    assert cut, f"no signal of {INSTANTS} came before the end of {name}"
+
+
+def check_resumed(folder: Path, argv: list[str]) -> None:
+    """What was begun goes on; where nothing was, the same command begins it."""
+    planned = (folder / "run" / "plan.jsonl").exists()
+    again = ended(["run", "--resume", "run"] if planned else argv, folder, [])
+    assert again.status == 0, again.err
+    assert len(list((folder / "run" / "trials").glob("*/record.json"))) == 9
+
+
+def test_a_served_drive_ends_with_its_own_status_or_a_sentence(tmp_path: Path) -> None:
+    argv = ["device", "serve", "--size", "16MiB", "--transport", "nbd:unix:n.sock", "--model", "none"]
+    longest_s = ended(["device", "serve", "--help"], tmp_path, []).took_s * 2
+    chance = random.Random(1)
+    for place in range(INSTANTS):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        plan = signals_of(chance, place, longest_s)
+        check(ended(argv, folder, plan, to_group=bool(place % 2)), 0)
+
+
+def test_stopping_a_drive_is_interrupted_with_a_sentence_or_done(tmp_path: Path) -> None:
+    chance = random.Random(2)
+    longest_s = ended(["device", "stop", "--help"], tmp_path, []).took_s * 1.5
+    for place in range(max(2, INSTANTS // 4)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        argv = ["device", "serve", "--size", "1MiB", "--transport", "nbd:unix:n.sock", "--model", "none", "--json"]
+        serving = subprocess.Popen(
+            [sys.executable, "-I", "-m", "ioassay", *argv], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+        assert serving.stdout is not None
+        socket = json.loads(serving.stdout.readline())["stats"]
+        check(ended(["device", "stop", socket], folder, signals_of(chance, place, longest_s)), 0)
+        serving.terminate()
+        assert serving.wait(60) == 0
+        serving.stdout.close()
+
+
+def test_a_closed_output_ends_a_command_in_silence(tmp_path: Path) -> None:
+    for argv in (["studies"], ["--help"], ["run", "--help"], ["doctor", "."]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "ioassay", *argv],
+            cwd=tmp_path,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.close(writer)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr and "Broken pipe" not in done.stderr and "Exception" not in done.stderr
+
+
+LATE = """
+import os, signal, sys
+from ioassay import signals
+signals.listen()
+{body}
+"""
+
+
+def listening(body: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-c", LATE.format(body=body)], capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_signal_that_a_destructor_swallows_is_raised_again() -> None:
+    body = """
+class Swallowing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+try:
+    Swallowing()
+    signal.sigtimedwait([], 30)
+except signals.Signalled as error:
+    print(error)
+"""
+    done = listening(body)
+    assert (done.stdout, done.stderr) == ("ended by SIGTERM\n", "")
+
+
+def test_signals_that_follow_do_not_tear_a_cleanup_apart_until_the_fifth() -> None:
+    body = """
+def cleanup(times):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGTERM)
+        print(len(signals.received()), flush=True)
+try:
+    cleanup(3)
+except signals.Signalled as error:
+    print(error, flush=True)
+    signals._State.received = ()
+try:
+    cleanup(4)
+finally:
+    print("never")
+"""
+    done = listening(body)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "4\ninterrupted\n", "")
+
+
+def test_a_forked_child_leaves_the_cleanup_to_its_parent() -> None:
+    body = """
+child = os.fork()
+try:
+    if child == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+finally:
+    print("cleaned up", flush=True)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = listening(body)
+    assert (done.stdout, done.stderr) == ("cleaned up\n130\n", "")
+
+
+def test_a_library_that_takes_the_interruption_for_its_own_error_changes_nothing(tmp_path: Path) -> None:
+    """An import that ends in another error because a signal came in the middle is an interruption all the same."""
+    code = """
+import sys, os, signal
+from ioassay import cli, __main__
+def dispatch(words):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except BaseException:
+        raise ImportError("half of a module")
+cli._dispatch = dispatch
+__main__.main()
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "ioassay: ended by SIGTERM\n")
+
+
+def test_the_launcher_blocks_signals_until_python_listens(tmp_path: Path) -> None:
+    """Its Python is a script here that signals itself: a signal that is blocked does not end it."""
+    launcher = made_up_checkout(tmp_path, 'kill -TERM $$; kill -INT $$; kill -HUP $$; echo "went on: $*"')
+    done = subprocess.run([launcher, "--help"], capture_output=True, text=True, preexec_fn=default_actions)
+    assert (done.returncode, done.stdout) == (0, "went on: -I -m ioassay --help\n"), done.stderr
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_the_launcher_answers_a_signal_before_python_starts(tmp_path: Path, number: signal.Signals) -> None:
+    launcher = made_up_checkout(tmp_path, "echo too far")
+    (tmp_path / "bin").mkdir()
+    find = tmp_path / "bin" / "find"
+    find.write_text(f"#!/bin/sh\nkill -{int(number)} $PPID\n")
+    find.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run([launcher, "--help"], capture_output=True, text=True, env=env, preexec_fn=default_actions)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ioassay: interrupted\n")
+
+
+def default_actions() -> None:
+    """Of the signals in a child, however the tests themselves were started."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def made_up_checkout(folder: Path, python: str) -> Path:
+    """A checkout that is set up, whose Python is a shell script."""
+    for name in ("setup/ready.sh", "ioassay"):
+        target = folder / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes((ROOT / name).read_bytes())
+    for name in ("crates", ".setup", ".venv/bin", "python/ioassay"):
+        (folder / name).mkdir(parents=True)
+    for name in ("Cargo.toml", "Cargo.lock", "pyproject.toml", "constraints.txt", "python/ioassay/_core.so"):
+        (folder / name).touch()
+    interpreter = folder / ".venv" / "bin" / "python"
+    interpreter.write_text(f"#!/bin/sh\n{python}\n")
+    for path in (interpreter, folder / "ioassay"):
+        path.chmod(0o755)
+    (folder / ".setup" / "run").write_text(f"{folder.resolve()}\n")
+    later_s = time.time() + 60
+    os.utime(folder / ".setup" / "run", (later_s, later_s))
+    return folder / "ioassay"

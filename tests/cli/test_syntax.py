@@ -1,0 +1,161 @@
+"""How command lines are read, what helps say, and what shells complete."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from ioassay import cli
+from ioassay.cli import completion, syntax
+from ioassay.errors import UsageError
+
+Given = dict[str, Any]
+
+
+@pytest.fixture
+def read() -> Callable[..., Given]:
+    """A function that reads words as a command with one parameter of every kind would, and returns its arguments."""
+    given: Given = {}
+
+    def command(
+        first: Annotated[Path, syntax.Argument(metavar="FIRST")],
+        rest: Annotated[list[str] | None, syntax.Argument(metavar="REST…")] = None,
+        number: Annotated[int | None, syntax.Option("-n", "--number", min=1, max=9)] = None,
+        share: Annotated[float, syntax.Option(min=0)] = 0.5,
+        all_: Annotated[bool, syntax.Option("-a", "--all")] = False,
+        each: Annotated[bool, syntax.Option("-e")] = False,
+        check: bool = True,
+        name: Annotated[list[str] | None, syntax.Option("--name")] = None,
+    ) -> None:
+        """Do it. And more."""
+        given.update(locals())
+
+    def reading(*words: str, interspersed: bool = True) -> Given:
+        given.clear()
+        syntax.Command(command, interspersed=interspersed).run(words, "tool")
+        return {key: value for key, value in given.items() if key != "given"}
+
+    return reading
+
+
+def test_options_and_arguments_come_in_any_order_and_form(read: Callable[..., Given]) -> None:
+    wanted = read("x", "y", "-n", "3", "--share=1", "-a", "-e", "--no-check", "--name", "-b", "--name=c=d")
+    assert wanted == read("-aen3", "--no-check", "x", "--share", "1", "--name", "-b", "y", "--name", "c=d")
+    assert wanted["first"] == Path("x") and wanted["rest"] == ["y"]
+    assert (wanted["number"], wanted["share"], wanted["check"]) == (3, 1.0, False)
+    assert wanted["name"] == ["-b", "c=d"] and wanted["all_"] is wanted["each"] is True
+
+
+def test_what_is_not_given_has_its_default(read: Callable[..., Given]) -> None:
+    assert read("x") == {
+        "first": Path("x"),
+        "rest": None,
+        "number": None,
+        "share": 0.5,
+        "all_": False,
+        "each": False,
+        "check": True,
+        "name": None,
+    }
+
+
+def test_after_two_dashes_everything_is_an_argument(read: Callable[..., Given]) -> None:
+    assert read("--", "-n", "--all")["rest"] == ["--all"]
+    assert read("-a", "--", "x", "--", "-n")["rest"] == ["--", "-n"]
+
+
+def test_the_command_of_a_witness_keeps_its_own_options(read: Callable[..., Given]) -> None:
+    answer = read("-a", "fio", "-n", "--", "--all", interspersed=False)
+    assert (answer["first"], answer["rest"], answer["number"]) == (Path("fio"), ["-n", "--", "--all"], None)
+    assert read("--", "fio", "-n", interspersed=False)["rest"] == ["-n"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Missing argument 'FIRST'"),
+        (["x", "--nmuber", "3"], "No such option: --nmuber; did you mean --number?"),
+        (["x", "-z"], "No such option: -z"),
+        (["x", "-n"], "-n is the last word, wanted a value after it"),
+        (["x", "-n", "many"], "--number is 'many', wanted a whole number"),
+        (["x", "-n", "1_0"], "--number is '1_0', wanted a whole number"),
+        (["x", "-n", "10"], "--number is 10, wanted 1 to 9"),
+        (["x", "--share", "-1"], "--share is -1, wanted 0 or more"),
+        (["x", "--share", "nan"], "--share is nan, wanted 0 or more"),
+        (["x", "--all=yes"], "--all is a flag and takes no value"),
+    ],
+)
+def test_what_cannot_be_read_is_named(read: Callable[..., Given], words: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(*words)
+    assert said in str(caught.value)
+    assert str(caught.value).endswith("(see: tool --help)")
+
+
+def test_the_table_of_commands_says_what_their_helps_say() -> None:
+    for name, about in cli.COMMANDS.items():
+        assert syntax.summary(cli.named(name).about) == about
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "300"])
+def test_helps_keep_to_the_width_of_the_terminal(columns: str) -> None:
+    env = {**os.environ, "COLUMNS": columns}
+    for words in ([], ["run"], ["trace"], ["trace", "convert"], ["simulate"], ["device", "serve"]):
+        argv = [sys.executable, "-I", "-m", "ioassay", *words, "--help"]
+        said = subprocess.run(argv, capture_output=True, text=True, env=env, check=True).stdout
+        widest = max(len(line) for line in said.splitlines())
+        assert widest <= max(50, min(int(columns), 80) - 2) + 30, said
+        assert "[default: None" not in said
+
+
+def test_the_help_imports_nothing_that_takes_time() -> None:
+    code = "import sys; from ioassay import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert not loaded & {"inspect", "dataclasses", "typing", "json", "pathlib", "ioassay.record", "ioassay._core"}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["de"], {"device"}),
+        (["device", "s"], {"serve", "stats", "stop"}),
+        (["device", "serve", "--read"], {"--read-only"}),
+        (["run", "--re"], {"--resume", "--repetitions"}),
+        (["run", ""], set()),
+        (["nothing", ""], set()),
+        (["nothing", "more", ""], set()),
+        (["--sh"], {"--show-completion"}),
+    ],
+)
+def test_shells_are_offered_commands_and_options(words: list[str], offered: set[str]) -> None:
+    assert set(completion.candidates(words)) == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_once(shell: str, tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_text("alias x=y")
+    first = completion.install(shell, tmp_path)
+    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert completion.install(shell, tmp_path) == first
+    assert before == {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert "--complete" in first.read_text()
+    assert (tmp_path / ".bashrc").read_text().startswith("alias x=y")
+
+
+def test_bash_completes(tmp_path: Path) -> None:
+    script = completion.install("bash", tmp_path)
+    tool = tmp_path / "ioassay"
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -I -m ioassay "$@"\n')
+    tool.chmod(0o755)
+    code = f"source {script}; COMP_WORDS=({tool} device st); COMP_CWORD=2; _ioassay_completion {tool}; "
+    said = subprocess.run(
+        ["bash", "--norc", "-c", code + 'echo "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "stats stop\n"
