@@ -66,7 +66,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker": ROLES | {"partner", "drivers"},
     "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
     "preflight": ROLES
-    | {"study", "plan", "process", "pool", "conditions", "drivers", "targets", "monitors", "analysis", "witness"},
+    | {
+        "study",
+        "plan",
+        "process",
+        "pool",
+        "confinement",
+        "conditions",
+        "drivers",
+        "targets",
+        "monitors",
+        "analysis",
+        "witness",
+    },
     "trial": ROLES
     | {
         "process",

@@ -163,10 +163,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _read_job(path: Path) -> dict[str, Any]:
-    from ioassay.drivers.fio.jobfile import job_study
+    from ioassay.drivers.fio.jobfile import job_study, read_text
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as error:
         raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
     except UnicodeDecodeError as error:

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ioassay import conditions, metrics, plan, pool, process, witness
+from ioassay import conditions, confinement, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
-from ioassay.errors import ConditionError, StudyError, ToolError
+from ioassay.errors import ConditionError, SafetyRefusal, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Target, Tool, Touch, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Confinement, Consent, Driver, Load, Target, Tool, Touch, Trial
 from ioassay.study import Run, Study, Suite, Watch
 from ioassay.targets import target as make_target
 
+_NO_LOAD = Load("null", None, 0, read_only=True)
 _STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
 
 
@@ -37,6 +40,8 @@ class Bench:
     """Where relative paths of the study start from."""
     version: str = ""
     targets: dict[str, Target] = field(default_factory=dict)
+    rehearsed: set[str] = field(default_factory=set)
+    """Readings of parameters that the tool itself has confirmed."""
     cannot: dict[str, str] = field(default_factory=dict)
     """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
 
@@ -135,7 +140,7 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
     """
     found: dict[Warning_, None] = {}
     for bench in benches:
-        looks = (_examine_points, _examine_conditions, _examine_paths, _examine_targets)
+        looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
     return [*found, *_examine_counting(benches)]
@@ -230,6 +235,61 @@ def _examine_metrics(study: Study) -> list[Warning_]:
         if not metrics.known(name):
             text = f"{study.name}: analysis.responses: '{name}' is in no registry, so there may be nothing to analyse"
             warnings.append(Warning_("response-unknown", text, remedy))
+    return warnings
+
+
+def _examine_externals(bench: Bench) -> list[Warning_]:
+    """SafetyRefusal for what no check can see, unless the user consented to it."""
+    externals = dict.fromkeys(each for trial in bench.points() for each in bench.driver.externals(trial.params))
+    if externals and not bench.consent.exec:
+        lines = "\n".join(f"  - {each.option} {each.effect}" for each in externals)
+        raise SafetyRefusal(
+            f"{bench.study.name}: refused, nothing was run: no check can see what these options do:\n{lines}\n"
+            "If you trust them, go on with --allow-exec"
+        )
+    return []
+
+
+def _rehearse(bench: Bench) -> list[Warning_]:
+    """Have the tool say how it reads each point; nothing is said where the tool is not here (`ioassay plan`)."""
+    if not bench.version:
+        return []
+    warnings: list[Warning_] = []
+    for trial in bench.points():
+        with _placed(bench.study.name):
+            warnings += rehearse(bench, trial.params)
+    return warnings
+
+
+def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
+    """Hold the driver's reading of the parameters against the tool's, once for each reading.
+
+    The tool may write nothing meanwhile, where the kernel can confine it: its parameters are not trusted yet.
+    Asked again before each trial: a file that a job file includes may have changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="ioassay-") as folder:
+        rehearsal = bench.driver.rehearsal(params, Path(folder))
+        if rehearsal is None or rehearsal.reading in bench.rehearsed:
+            return ()
+        command = rehearsal.command
+        for name, text in command.files.items():
+            (Path(folder) / name).write_bytes(text.encode())
+        said, complaints = Path(folder) / "stdout", Path(folder) / "stderr"
+        with confinement.spread(_NO_LOAD, (), Path(folder), Confinement(), [command.argv[0]]) as net:
+            outcome = process.run(
+                command.argv,
+                stdout=said,
+                stderr=complaints,
+                timeout_s=command.timeout_s,
+                cwd=command.cwd,
+                confine=net.ruleset,
+            )
+        if outcome.timed_out:
+            raise StudyError(
+                f"{command.argv[0]} did not say within {command.timeout_s:g} s how it reads the parameters"
+            )
+        warnings = rehearsal.confirm(said.read_text(errors="replace"), complaints.read_text(errors="replace"))
+    bench.rehearsed.add(rehearsal.reading)
     return warnings
 
 

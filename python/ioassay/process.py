@@ -7,8 +7,7 @@ leave its group (fio's jobs do: each is a session) and outlive it: this process 
 `watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
 A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time. What a killed runner would
 leave that is no process is put back by `if_killed`.
-A child that is talked to while it runs is a `partner`.
-Nothing here goes through a shell, and nothing that was not started here is ever signalled.
+A child that is talked to while it runs is a `partner`. Nothing here goes through a shell or signals what others began.
 """
 
 from __future__ import annotations
@@ -53,7 +52,9 @@ class Captured:
     timed_out: bool
 
 
-def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | None = None) -> Captured:
+def capture(
+    argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | None = None, cwd: Path | None = None
+) -> Captured:
     """Run a short command and keep its output; ToolError when the program does not exist."""
     try:
         child = subprocess.Popen(
@@ -64,6 +65,7 @@ def capture(argv: Sequence[str], *, timeout_s: float = 10.0, input_text: str | N
             text=True,
             errors="replace",
             start_new_session=True,
+            cwd=cwd,
         )
     except OSError as error:
         raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
@@ -265,8 +267,7 @@ def _reap_adopted(own: frozenset[int]) -> int:
 
 def _reap(pid: int) -> tuple[int, resource.struct_rusage]:
     """How it ended, and what it and the children that it reaped used."""
-    _, status, usage = os.wait4(pid, 0)
-    return status, usage
+    return os.wait4(pid, 0)[1:]
 
 
 def _reap_group(group: int) -> None:

@@ -76,6 +76,16 @@ class Confinement:
 
 
 @dataclass(frozen=True)
+class External:
+    """Something that a load does and no check of paths can see: a program that it runs, storage elsewhere."""
+
+    option: str
+    """The option that does it, with its value."""
+    effect: str
+    """What it does, as the rest of a sentence: `runs a command through a shell`."""
+
+
+@dataclass(frozen=True)
 class Tool:
     """The program behind a driver. `probes` are extra commands whose output the driver wants once a run."""
 
@@ -136,6 +146,20 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """A command that shows how a tool reads its parameters, and does nothing else."""
+
+    command: Command
+    reading: str
+    """The driver's own reading, as a text: what was confirmed once is not asked again."""
+    confirm: Callable[[str, str], Sequence[Warning_]]
+    """Holds what the command wrote to stdout and stderr against that reading.
+
+    SafetyRefusal where they differ, StudyError where the tool does not take the parameters.
+    """
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a process ended. Output was streamed to `stdout` and `stderr` files; times are wall clock."""
 
@@ -186,7 +210,10 @@ def short_s(whole_s: float, share: float, step_s: float = 0.0) -> float | None:
 
 
 class Driver(Protocol):
-    """Makes the load. Pure: describes a command and parses output."""
+    """Makes the load. Pure: describes a command and parses output.
+
+    A driver derives from this class: what only some have to say, the others inherit.
+    """
 
     name: str
     measures: bool
@@ -213,6 +240,18 @@ class Driver(Protocol):
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What the tool's processes have to be able to change beside that; asked right before a trial."""
+        return Confinement()
+
+    def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
+        """What the load does that no check of paths can see; each needs the user's consent (`Consent.exec`)."""
+        return ()
+
+    def rehearsal(self, params: Mapping[str, Any], folder: Path) -> Rehearsal | None:
+        """How the tool can be asked what it reads in the parameters; None where there is no need.
+
+        The command's files are written to `folder` before.
+        """
+        return None
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost of one trial."""
@@ -230,9 +269,12 @@ class Driver(Protocol):
 
 @dataclass(frozen=True)
 class Consent:
-    """What the user allowed to be destroyed: the by-id name or serial given with --destroy-data."""
+    """What the user allowed."""
 
     names: Sequence[str] = ()
+    """What may be destroyed: by-id names or serials given with --destroy-data."""
+    exec: bool = False
+    """Whether a load may run programs and write elsewhere, which no check can see (--allow-exec)."""
 
 
 class Target(Protocol):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from ioassay import pool, process, worker
 from ioassay import trial as one
 from ioassay.errors import RunError
-from ioassay.preflight import Bench
+from ioassay.preflight import Bench, rehearse
 from ioassay.record import FAILED, OK, Record, Warning_
 from ioassay.roles import Parsed, Trial
 from ioassay.settings import KEEP, HostSettings
@@ -304,6 +304,7 @@ class _Round:
         if trial.study not in self.prepared:
             self.prepared[trial.study] = [*known, *_prepare(bench, self.progress)]
         self.guards[trial.study].require_same(bench.driver.touches(trial.params))
+        rehearse(bench, trial.params)
         return self.prepared[trial.study]
 
     def _record(self, ended: Iterator[tuple[Trial, Future[worker.Computed]]]) -> None:

@@ -63,6 +63,9 @@ def test_a_sensible_point_has_no_warning() -> None:
         ({"logs": ["bw"], "log_interval": "1ms"}, "log_interval", "10 ms or more"),
         ({"iodeth": 4}, "iodeth", "did you mean 'iodepth'"),
         ({"sqthread_poll": 1}, "sqthread_poll", "option of ioengine io_uring"),
+        ({"ioscheduler": "none"}, "ioscheduler", "changes this machine"),
+        ({"description": "x" * 8192}, "description", "more than the 8190 bytes"),
+        ({"description": "x\vfilename=y"}, "description", "contains '.x0b'"),
     ],
 )
 def test_the_impossible_is_refused_under_its_key(params: dict[str, Any], key: str, message: str) -> None:
@@ -84,7 +87,6 @@ def test_the_impossible_is_refused_under_its_key(params: dict[str, Any], key: st
         ({"gtod_reduce": 1}, "no-latency"),
         ({"rw": "randwrite", "verify": "crc32c", "verify_backlog": 64}, "verify-rates"),
         ({"exec_prerun": "true"}, "runs-commands"),
-        ({"ioscheduler": "none"}, "changes-host"),
         ({"group_reporting": True}, "group-reporting-ignored"),
         ({"rw": "randread", "bs": "3k"}, "last-block"),
     ],

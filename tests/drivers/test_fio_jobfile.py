@@ -1,6 +1,7 @@
 """Users' job files: read as fio reads them, run as they are."""
 
 import contextlib
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def test_aliases_are_read_as_fios_first_names() -> None:
 
 def test_environment_variables_are_put_in() -> None:
     (only,) = parse("[a]\nfilename=${DISK}/x${UNSET}\n", DISK="/dev").sections
-    assert only.filenames == ["/dev/x"]
+    assert [option.value for option in only.files] == ["/dev/x"]
 
 
 def test_included_files_are_read_relative_to_the_job_file(tmp_path: Path) -> None:
@@ -74,6 +75,53 @@ def test_included_files_are_read_relative_to_the_job_file(tmp_path: Path) -> Non
 def test_a_broken_job_file_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
         parse(text)
+
+
+@pytest.mark.parametrize("end", ["\v", "\f", "\r", "\x85", "\u2028", "\u2029", "\x1c", "\0", "\x1b"])
+def test_characters_at_which_only_some_readers_end_a_line_are_refused(end: str, tmp_path: Path) -> None:
+    text = f"[a]\nrw=write\ndescription=x{end}ioengine=null\nfilename=precious\n"
+    with pytest.raises(StudyError, match=r"line 3: 'description' contains a control character"):
+        parse(text, tmp_path)
+    (tmp_path / "in.inc").write_bytes(f"bs=4k\ndescription=x{end}ioengine=null\n".encode())
+    with pytest.raises(StudyError, match=r"in\.inc, line 2: 'description' contains a control character"):
+        parse("[a]\ninclude in.inc\n", tmp_path)
+
+
+def test_a_line_longer_than_fios_buffer_is_refused_and_one_that_fits_is_read() -> None:
+    """What lies behind byte 8190 of a line is a line of its own to fio (OPT_LEN_MAX)."""
+    hidden = "description=" + "x" * (8191 - len("description=")) + "filename=/precious"
+    with pytest.raises(StudyError, match=r"line 2: 'description' is 8209 bytes long; wanted at most 8190"):
+        parse(f"[a]\n{hidden}\n")
+    (only,) = parse(f"[a]\n{hidden[:8190]}\n").sections
+    assert len(only.options["description"]) == 8178
+
+
+def test_line_ends_of_windows_are_read_as_fio_reads_them() -> None:
+    (only,) = parse("[a]\r\nbs=4k\r\nfilename=x\r\n").sections
+    assert dict(only.options) == {"bs": "4k", "filename": "x"}
+
+
+def test_variables_stand_for_names_of_options_too_and_hide_nothing() -> None:
+    (only,) = parse("[a]\n${OPTION}\n${KEY}=y\n", OPTION="filename=x", KEY="filename").sections
+    assert [option.value for option in only.files] == ["x", "y"]
+    for value in ("x\nfilename=y", "x\v", "x;y", "x#y"):
+        with pytest.raises(StudyError, match="line 2: the environment variable DISK contains"):
+            parse("[a]\nfilename=${DISK}\n", DISK=value)
+
+
+def test_fios_sums_are_done_where_they_are_plain() -> None:
+    (only,) = parse("[a]\nbs=$pagesize\nsize=4*$pagesize-1\nnumjobs=$ncpus/1\noffset=1k*$pagesize\n").sections
+    page_bytes, processors = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_NPROCESSORS_ONLN")
+    assert only.number("bs", 0) == page_bytes
+    assert only.number("size", 0) == 4 * page_bytes - 1
+    assert only.numjobs == processors
+    assert only.bytes("offset") is None
+
+
+@pytest.mark.parametrize("heading", ["[a", "[]", "[" + "a" * 255 + "]"])
+def test_a_heading_that_fio_would_cut_is_refused(heading: str) -> None:
+    with pytest.raises(StudyError, match=r"my\.fio, line 1"):
+        parse(f"{heading}\nbs=4k\n")
 
 
 def test_a_section_in_an_included_file_and_a_file_that_includes_itself_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every path that a job file touches is found before anything runs, with what would be done to it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,12 @@ def touched(text: str, folder: Path) -> dict[str, str]:
         ("[a]\nrw=write\n", ["a.0.0"]),
         ("[a]\nrw=write\nnumjobs=2\nnrfiles=2\n", ["a.0.0", "a.0.1", "a.1.0", "a.1.1"]),
         ("[a]\nrw=write\nname=b\nfilename_format=$jobname-$filenum.dat\n", ["a-0.dat"]),
-        ("[a]\nrw=write\ndirectory=d:e\n", ["d/a.0.0", "e/a.0.0"]),
+        ("[a]\nrw=write\ndirectory=d:e\n", ["d/a.0.0"]),
+        ("[a]\nrw=write\ndirectory=d:e\nnumjobs=3\n", ["d/a.0.0", "e/a.1.0", "d/a.2.0"]),
+        ("[a]\nrw=write\ndirectory=d:e\nfilename=x\n", ["d/x"]),
+        ("[global]\nfilename=g\n[a]\nrw=write\ndirectory=d\nfilename=x\n", ["g", "d/x"]),
+        ("[a]\nrw=write\nfilename=x\ndirectory=d\n", ["d/x"]),
+        ("[a]\nrw=write\nfilename=x$ncpus\n", [f"x{os.sysconf('SC_NPROCESSORS_ONLN')}"]),
         ("[a]\nrw=write\nfilename=-\n", []),
         ("[a]\nrw=write\nfilename=x\nmem=mmap:buffers\n", ["x", "buffers"]),
         ("[a]\nrw=write\nioengine=null\nfilename=/dev/sda\n", []),
@@ -60,7 +66,7 @@ def test_reading_writes_where_fio_lays_the_file_out_first(tmp_path: Path) -> Non
 
 def test_a_size_that_cannot_be_told_counts_as_too_large(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(8192))
-    assert touched("[a]\nrw=read\nfilename=data\nsize=$pagesize\n", tmp_path) == {"data": WRITE}
+    assert touched("[a]\nrw=read\nfilename=data\nsize=1k*$pagesize\n", tmp_path) == {"data": WRITE}
 
 
 @pytest.mark.parametrize("option", ["unlink=1", "trim_percentage=10", "file_append=1", "ioengine=filedelete"])
@@ -90,6 +96,46 @@ def test_a_replayed_log_names_its_files(tmp_path: Path) -> None:
     assert touched("[a]\nread_iolog=v3.log\n", tmp_path) == {"v3.log": READ, "one": WRITE}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "one write 0 4096" + " " * 5000 + "two write 0 4096",
+        "one\vwrite\v0\v4096",
+        "one\u00a0add",
+        "two write 0 4096",
+        f"{'n' * 300} add",
+        "one erase 0 4096",
+        "one",
+    ],
+)
+def test_a_log_that_fio_may_read_otherwise_is_refused(line: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"fio version 2 iolog\none add\none open\n{line}\n")
+    with pytest.raises(StudyError, match="log, line 4"):
+        touched("[a]\nread_iolog=log\n", tmp_path)
+
+
+def test_names_of_a_log_lie_below_the_folder_of_the_job(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("fio version 2 iolog\none add\none write 0 4096\n")
+    assert touched("[a]\ndirectory=d\nread_iolog=log\n", tmp_path)["d/one"] == WRITE
+
+
+def test_a_log_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(StudyError, match="no regular file"):
+        touched("[a]\nread_iolog=log\n", tmp_path)
+
+
+def test_more_files_than_can_be_looked_at_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="makes 999999999 files; wanted at most 100000"):
+        touched("[a]\nnrfiles=999999999\n", tmp_path)
+
+
+def test_links_below_an_opened_folder_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "link").symlink_to("/etc/hostname")
+    assert touched("[a]\nrw=write\nopendir=tree\n", tmp_path) == {}
+
+
 def test_a_replay_that_is_redirected_writes_there(tmp_path: Path) -> None:
     (tmp_path / "trace.bin").write_bytes(b"\x07\x74\x61\x65\xff")
     text = "[a]\nread_iolog=trace.bin\nreplay_redirect=/dev/null\n"
@@ -104,7 +150,7 @@ def test_a_binary_trace_that_is_not_redirected_is_refused(tmp_path: Path) -> Non
 
 def test_a_path_that_fio_computes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="computed by fio"):
-        touched("[a]\nrw=write\nfilename=disk$ncpus\n", tmp_path)
+        touched("[a]\nrw=write\nfilename=$ncpus/disk\n", tmp_path)
 
 
 def test_a_study_names_no_path_beside_its_target() -> None:

@@ -23,6 +23,10 @@ DestroyData = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Allow what the named device or file holds to be overwritten."),
 ]
+AllowExec = Annotated[
+    bool,
+    typer.Option("--allow-exec", help="Allow jobs to run programs, load code and write to storage elsewhere."),
+]
 Workers = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Trials that only compute run N at once; by default one for each processor."),

@@ -29,6 +29,7 @@ def plan(
     scale: options.Scale = "full",
     trials: Annotated[bool, typer.Option("--trials", help="List every trial in its order.")] = False,
     destroy_data: options.DestroyData = None,
+    allow_exec: options.AllowExec = False,
     json: options.Json = False,
 ) -> None:
     """Show trials, order, time and bytes written; run nothing."""
@@ -38,7 +39,7 @@ def plan(
     left_out: list[Warning_] = []
     suite = choice.chosen(study, scale, setting, factor, repetitions, left_out)
     with choice.named(study):
-        benches, warnings = session.checked(suite, Consent(tuple(destroy_data or ())), without_tools=True)
+        benches, warnings = session.checked(suite, Consent(tuple(destroy_data or ()), allow_exec), without_tools=True)
     warnings = [*left_out, *warnings]
     result = _result(suite, benches, warnings)
     if json:

@@ -33,6 +33,7 @@ def run(
     repetitions: options.Repetitions = None,
     scale: options.Scale = "full",
     destroy_data: options.DestroyData = None,
+    allow_exec: options.AllowExec = False,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -46,7 +47,7 @@ def run(
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
     console.use_json(json)
-    consent = Consent(tuple(destroy_data or ()))
+    consent = Consent(tuple(destroy_data or ()), allow_exec)
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
         store, benches, warnings = session.resume(resume, consent)

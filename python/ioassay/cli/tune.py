@@ -60,6 +60,7 @@ def tune(
     output: options.Output = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a search that was stopped.")] = None,
     destroy_data: options.DestroyData = None,
+    allow_exec: options.AllowExec = False,
     workers: options.Workers = None,
     json: options.Json = False,
 ) -> None:
@@ -71,7 +72,7 @@ def tune(
     from ioassay.tune import goal
 
     console.use_json(json)
-    consent = Consent(tuple(destroy_data or ()))
+    consent = Consent(tuple(destroy_data or ()), allow_exec)
     if resume is not None:
         changes: list[object] = [study, maximize, minimize, subject_to, ranges, default, trials, confirm, budget, seed]
         changes += [setting, factor, output, listed or None, None if pruning else pruning]

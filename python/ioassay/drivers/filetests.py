@@ -15,7 +15,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.record import Claim
-from ioassay.roles import WRITE, Confinement, Estimate, Touch
+from ioassay.roles import WRITE, Confinement, Driver, Estimate, Touch
 
 _PASSES = (
     "write rewrite",
@@ -46,7 +46,7 @@ _DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
 """About what all files of the automatic matrix hold: nine records for each of 32 to 512 MiB, some eleven below."""
 
 
-class FileTests:
+class FileTests(Driver):
     """What the two drivers are alike in."""
 
     measures = True

@@ -43,6 +43,13 @@ _REFUSED = {
     **dict.fromkeys(("db", "wal_dir", "secondary_path", "backup_dir", "restore_dir", "fs_uri", "env_uri"), _PLACE),
     **dict.fromkeys(("histogram", "help", "version", "progress_reports", "stats_interval", "report_file"), _OUTPUT),
     **dict.fromkeys(("flagfile", "fromenv", "tryfromenv", "undefok"), "the study says all that holds for a trial"),
+    **dict.fromkeys(
+        (
+            *("trace_file", "block_cache_trace_file", "block_cache_trace_path", "human_readable_trace_file_path"),
+            *("block_cache_analysis_result_dir", "block_cache_sim_config_path", "persistent_cache_path"),
+        ),
+        "writes outside of the study's target",
+    ),
     "use_existing_db": "each trial has a database of its own: name what fills it in prepare",
 }
 _SUFFIX = re.compile(r"^(?P<name>\w+?)(?:\[(?:[XW]\d+-?)+\])?$")

@@ -11,11 +11,25 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ioassay.claims import fio as claimed
-from ioassay.drivers.fio import check, cost, job, jobfile, logs, merge, paths, processor, rights, spdk
+from ioassay.drivers.fio import (
+    check,
+    cost,
+    expansion,
+    external,
+    job,
+    jobfile,
+    logs,
+    merge,
+    paths,
+    processor,
+    rights,
+    spdk,
+)
 from ioassay.drivers.fio.options import Names, canonical
 from ioassay.drivers.fio.output import Results, parse_json
 from ioassay.drivers.fio.plausible import without_impossible
@@ -29,10 +43,13 @@ from ioassay.roles import (
     WRITE,
     Command,
     Confinement,
+    Driver,
     Estimate,
+    External,
     Load,
     Outcome,
     Parsed,
+    Rehearsal,
     Tool,
     Touch,
     Trial,
@@ -45,6 +62,7 @@ RESULTS = "fio.json"
 JOB = "job.fio"
 _JOB_FILE = {"job", "job_path", "job_folder"}
 """The text of a user's job file, where it lies, and the folder that fio is to run in."""
+_REHEARSAL_S = 60.0
 _PROBED_ENGINES = ("io_uring", "libaio")
 
 
@@ -57,6 +75,8 @@ class _View:
     file: jobfile.JobFile | None = None
     text: str = ""
     folder: Path = Path()
+    place: Path = Path()
+    """Where the user's job file lies."""
 
 
 def _view(params: Mapping[str, Any], name: str = "") -> _View:
@@ -70,7 +90,7 @@ def _view(params: Mapping[str, Any], name: str = "") -> _View:
     if changes:
         text = jobfile.rewrite(text, original, changes)
         original = jobfile.parse(text, folder, os.environ, place)
-    return _View(original.sections, original.stages(), original, text, folder)
+    return _View(original.sections, original.stages(), original, text, folder, place)
 
 
 def _changes(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +98,7 @@ def _changes(params: Mapping[str, Any]) -> dict[str, Any]:
     return {canonical(name): value for name, value in params.items() if name not in job.OURS | _JOB_FILE}
 
 
-class Fio:
+class Fio(Driver):
     """Runs fio. Implements `roles.Driver`."""
 
     name = "fio"
@@ -141,6 +161,26 @@ class Fio:
         """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
         view = _view(params)
         return rights.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
+
+    def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
+        """Commands, code, networks and remote storage that the jobs name."""
+        view = _view(params)
+        return [each for section in view.jobs for each in external.externals(section)]
+
+    def rehearsal(self, params: Mapping[str, Any], folder: Path) -> Rehearsal | None:
+        """fio on a user's job file, and on one that is not there, so that it ends before any job begins."""
+        view = _view(params)
+        if view.file is None or _missing_plugin(view):
+            return None
+        # Redirected as for a trial, since fio merges traces while it still reads the file.
+        text = jobfile.rewrite(view.text, view.file, {}, folder)
+        jobs = jobfile.parse(text, view.folder, os.environ, view.place)
+        argv = ["fio", expansion.DEBUG, str(folder / JOB), str(folder / expansion.ABSENT)]
+        return Rehearsal(
+            Command(argv, timeout_s=_REHEARSAL_S, files={JOB: text}, cwd=view.folder),
+            reading=repr((view.folder, view.file.contents, view.jobs)),
+            confirm=partial(expansion.confirm, jobs, view.folder, view.place),
+        )
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""

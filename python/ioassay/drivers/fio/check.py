@@ -169,9 +169,9 @@ def _host(job: Section, target: Target) -> Iterator[Warning_]:
     if commands:
         text = f"{', '.join(commands)}: fio runs commands that the job names, through a shell"
         yield Warning_("runs-commands", text, "read them before you run a job that is not yours")
-    if "ioscheduler" in job.options:
-        text = "ioscheduler: fio changes the disk's scheduler and does not put it back"
-        yield Warning_("changes-host", text, "set it outside the job")
+    for name in ("ioscheduler", "cgroup_nodelete"):
+        if name in job.options:
+            raise _refuse(name, "changes this machine and leaves it so after the run; remove it, and set it yourself")
 
 
 _CHECKS: tuple[Callable[[Section, Target], Iterable[Warning_]], ...] = (

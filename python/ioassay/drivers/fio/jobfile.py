@@ -2,19 +2,25 @@
 
 A job file is run as it is. What is changed in its text, and only then: options that a study's factors set, and where
 logs go (they must not land in the user's folder, where each trial would overwrite the last one's).
-Which paths a job touches is `paths`' business.
+Text that fio and a reader could see differently is refused here by name and line: control characters, and lines longer
+than fio's buffer. `expansion` holds this reading against fio's own. Which paths a job touches is `paths`' business.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.fio.options import canonical, write
-from ioassay.drivers.fio.section import Section, fio_bytes
+from ioassay.drivers.fio.options import LINE_BYTES, canonical, write
+from ioassay.drivers.fio.section import FileOption, Section, fio_bytes
 from ioassay.errors import StudyError
 from ioassay.record import Warning_, level_number
 
@@ -26,8 +32,25 @@ FAMILIES: tuple[frozenset[str], ...] = (
     frozenset({"rwmixread", "rwmixwrite"}),
 )
 """Options that say the same thing: a factor for one replaces all of its family."""
-_SECTION = re.compile(r"\[(.{1,255})")
-_COMPUTED = re.compile(r"\$(pagesize|mb_memory|ncpus)")
+_HEADING_BYTES = 254
+"""fio keeps 255 bytes of a section's heading, its bracket included (`__parse_jobs_ini`)."""
+_MOST_INCLUDES = 10
+_PRIORITIES = {
+    **dict.fromkeys(("lockfile", "cpus_allowed_policy", "kb_base", "unit_base"), 1),
+    **dict.fromkeys(("filename", "filename_format"), -1),
+}
+"""fio parses a section's options by priority, then as they stand (`sort_options`; `.prio` in options.c)."""
+_BLANKS = " \t\r"
+_CONTROL_NAMES = {
+    "\0": "NUL",
+    "\v": "VT, vertical tab",
+    "\f": "FF, form feed",
+    "\r": "CR, carriage return",
+    "\x1b": "ESC, escape",
+    "\x85": "NEL, next line",
+    "\u2028": "LINE SEPARATOR",
+    "\u2029": "PARAGRAPH SEPARATOR",
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +62,23 @@ class Line:
     name: str
     value: str | None
     """None for an option without '='."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a section, its environment variables put in."""
+
+    name: str
+    """fio's first name of it."""
+    value: str | None
+    """As it stands behind '='; None for an option without one."""
+    line: int
+    priority: int = 0
+
+    @property
+    def text(self) -> str:
+        """The value without blanks; a bare name is on."""
+        return "1" if self.value is None else self.value.strip(_BLANKS)
 
 
 @dataclass
@@ -53,6 +93,10 @@ class JobFile:
     beside: dict[int, Path] = field(default_factory=dict)
     """Line -> file that it includes, where that lies beside the job file and not in the folder that fio runs in."""
     headings: list[str] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    """All lines but headings, of included files too, without comments."""
+    own: list[list[Option]] = field(default_factory=list)
+    """Heading -> the options written under it, in the order in which fio parses them."""
 
     def stages(self) -> list[list[Section]]:
         """Jobs that run together; a `stonewall` (or `wait_for`) begins the next stage."""
@@ -69,97 +113,202 @@ def parse(text: str, folder: Path, environment: Mapping[str, str], place: Path) 
     return _Reader(folder, environment, place).read(text)
 
 
+def read_text(path: Path) -> str:
+    """The text of a job file with its line ends as they are; OSError, or UnicodeDecodeError where it is not UTF-8."""
+    return path.read_bytes().decode("utf-8")
+
+
 class _Reader:
     """Reads one job file. Options of [global] gather in `shared` and are copied into each later job."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str], place: Path) -> None:
         self.folder, self.environment, self.place = folder, environment, place
         self.file = JobFile()
-        self.shared: list[tuple[str, str]] = []
-        self.own: list[tuple[str, str]] = []
+        self.shared = Section("global")
+        self.own: list[Option] = []
 
     def read(self, text: str) -> JobFile:
-        for number, line in enumerate(text.splitlines(), start=1):
-            stripped = _strip(line)
-            if not stripped:
-                continue
-            if heading := _SECTION.match(stripped):
+        for number, line in self._lines(text, self.place):
+            if line.startswith("["):
                 self._close()
-                self.file.headings.append(heading[1][:-1])
+                self.file.headings.append(self._heading(line, number))
                 continue
             if not self.file.headings:
-                raise self._wrong(number, f"'{stripped}' stands before the first [section]")
-            if stripped.startswith("include"):
-                self._include(stripped[len("include") + 1 :], number, self.place)
+                raise _wrong(self.place, number, f"'{line}' stands before the first [section]")
+            if line.startswith("include"):
+                self._include(line[len("include") + 1 :], number, self.place)
             else:
-                self._option(stripped, number)
+                option = self._option(line, number, self.place)
+                self.file.lines.append(Line(number, len(self.file.headings) - 1, option.name, option.value))
         self._close()
         if not self.file.sections:
             raise StudyError("has no job: wanted a [section] other than [global]", source=str(self.place))
         return self.file
 
-    def _wrong(self, number: int, message: str) -> StudyError:
-        return StudyError(message, source=f"{self.place}, line {number}")
+    def _lines(self, text: str, place: Path) -> Iterator[tuple[int, str]]:
+        """Number and content of the lines that are neither blank nor a comment. Lines end at a line feed alone."""
+        for number, line in enumerate(text.split("\n"), start=1):
+            self._require_plain(line, number, place)
+            if plain := content(line):
+                if not plain.startswith("["):
+                    self.file.contents.append(plain)
+                yield number, plain
+
+    def _require_plain(self, line: str, number: int, place: Path) -> None:
+        """Refuse what fio's reading of the line would depend on beyond what an editor shows of it."""
+        name = f"'{content(line).partition('=')[0][:40].strip(_BLANKS)}'"
+        if len(os.fsencode(line)) > LINE_BYTES:
+            length = len(os.fsencode(line))
+            raise _wrong(
+                place,
+                number,
+                f"{name} is {length} bytes long; wanted at most {LINE_BYTES}: fio reads the rest as a line of its own",
+            )
+        if (strange := control_character(line.removesuffix("\r"))) is not None:
+            what = _CONTROL_NAMES.get(strange) or unicodedata.name(strange, f"U+{ord(strange):04X}")
+            raise _wrong(place, number, f"{name} contains a control character ({what}); remove it")
+
+    def _heading(self, line: str, number: int) -> str:
+        if not line.endswith("]") or len(line) < 3:
+            raise _wrong(self.place, number, f"'{line[:60]}' is no heading; wanted a name in brackets, such as [job]")
+        if len(os.fsencode(line)) > _HEADING_BYTES:
+            raise _wrong(self.place, number, f"the heading has more than the {_HEADING_BYTES} bytes that fio keeps")
+        return line[1:-1]
 
     def _close(self) -> None:
         """End the current section: into `shared` where its name begins with `global`, as fio compares."""
         if not self.file.headings:
             return
         name = self.file.headings[-1]
+        own = sorted(self.own, key=lambda option: -option.priority)
+        self.file.own.append(own)
+        merged = _merged(name, self.shared, own)
         if name.startswith("global"):
-            self.shared += self.own
+            self.shared = merged
         else:
-            self.file.sections.append(_resolve(name, [*self.shared, *self.own]))
+            self.file.sections.append(merged)
         self.own = []
 
-    def _option(self, stripped: str, number: int) -> None:
-        name, value = _pair(stripped)
-        self.file.lines.append(Line(number, len(self.file.headings) - 1, name, value))
-        self.own.append((name, self._substitute(value)))
+    def _option(self, line: str, number: int, place: Path) -> Option:
+        """Read one option. fio puts variables into the whole line, its name too, but sorts by the name as written."""
+        written = line.partition("=")[0].strip(_BLANKS)
+        name, equals, value = self._substituted(line, number, place).partition("=")
+        option = Option(canonical(name), value if equals else None, number, _PRIORITIES.get(canonical(written), 0))
+        self.own.append(option)
+        return option
 
-    def _substitute(self, value: str | None) -> str:
-        """`${VAR}` becomes the variable's value, or nothing."""
-        return re.sub(r"\$\{([^}]*)\}", lambda found: self.environment.get(found[1], ""), value or "1")
+    def _substituted(self, line: str, number: int, place: Path) -> str:
+        """`${VAR}` becomes the variable's value, or nothing; then $ncpus and the like their numbers."""
+        for variable in re.findall(r"\$\{([^}]*)\}", line):
+            value = self.environment.get(variable, "")
+            if control_character(value) is not None or "\n" in value:
+                raise _wrong(place, number, f"the environment variable {variable} contains a control character")
+            if mark := re.search("[;#]", value):
+                why = f"contains '{mark[0]}', behind which fio reads a comment in some options"
+                raise _wrong(place, number, f"the environment variable {variable} {why}")
+        line = re.sub(r"\$\{([^}]*)\}", lambda match: self.environment.get(match[1], ""), line)
+        if len(os.fsencode(line)) > LINE_BYTES:
+            raise _wrong(place, number, f"has more than {LINE_BYTES} bytes once its variables are put in")
+        return _calculated(line)
 
     def _include(self, name: str, number: int, includer: Path, depth: int = 1) -> None:
         """As fio does: the name in the folder that it runs in, else beside the file that includes it."""
-        if depth > 10:
-            raise self._wrong(number, f"includes {name} ten times over")
+        if depth > _MOST_INCLUDES:
+            raise _wrong(self.place, number, f"includes {name} ten times over")
         here, beside = self.folder / name, includer.parent / name
-        found = here if here.exists() else beside
-        if depth == 1 and found is beside:
+        path = here if here.exists() else beside
+        if depth == 1 and path is beside:
             self.file.beside[number] = beside
         try:
-            text = found.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise self._wrong(number, f"cannot include {found}: {error}") from None
-        for stripped in filter(None, map(_strip, text.splitlines())):
-            if stripped.startswith("["):
-                raise self._wrong(number, f"{name} begins a section, which fio refuses in included files")
-            if stripped.startswith("include"):
-                self._include(stripped[len("include") + 1 :], number, found, depth + 1)
+            if path.exists() and not path.is_file():
+                raise _wrong(self.place, number, f"cannot include {path}: it is no regular file")
+            text = read_text(path)
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise _wrong(self.place, number, f"cannot include {path}: {error}") from None
+        for inner, line in self._lines(text, path):
+            if line.startswith("["):
+                raise _wrong(self.place, number, f"{name} begins a section, which fio refuses in included files")
+            if line.startswith("include"):
+                self._include(line[len("include") + 1 :], number, path, depth + 1)
                 continue
-            option, value = _pair(stripped)
-            self.file.included.add(option)
-            self.own.append((option, self._substitute(value)))
+            self.file.included.add(self._option(line, inner, path).name)
 
 
-def _strip(line: str) -> str:
+def _wrong(place: Path, number: int, message: str) -> StudyError:
+    return StudyError(message, source=f"{place}, line {number}")
+
+
+def control_character(text: str) -> str | None:
+    """The first character that no editor shows and that tools end a line or a word at; a tab is none."""
+    return next((each for each in text if unicodedata.category(each) in ("Cc", "Zl", "Zp") and each != "\t"), None)
+
+
+def content(line: str) -> str:
     """The line without comment and blanks: `;` and `#` begin a comment anywhere (`strip_blank_end` in parse.c)."""
-    return re.split(r"[;#]", line, maxsplit=1)[0].strip()
+    return re.split(r"[;#]", line, maxsplit=1)[0].strip(_BLANKS)
 
 
-def _pair(stripped: str) -> tuple[str, str | None]:
-    name, equals, value = stripped.partition("=")
-    return canonical(name), value.strip() if equals else None
+def _merged(name: str, shared: Section, own: Sequence[Option]) -> Section:
+    """A section with what it inherits. A file takes the `directory` that is in force when fio meets its name."""
+    options = dict(shared.options)
+    files = list(shared.files)
+    for option in own:
+        options.pop(option.name, None)  # the last one counts, and its place says so
+        options[option.name] = option.text
+        if option.name in ("filename", "opendir"):
+            files.append(FileOption(option.name, option.text, options.get("directory", "")))
+    return Section(name, options, files)
 
 
-def _resolve(name: str, pairs: Sequence[tuple[str, str]]) -> Section:
-    options: dict[str, str] = {}
-    for option, value in pairs:
-        options.pop(option, None)  # the last one counts, and its place says so
-        options[option] = value
-    return Section(name, options, [value for option, value in pairs if option == "filename"])
+def _calculated(line: str) -> str:
+    """The line with fio's keywords as numbers, and with their sums done, where these are plain.
+
+    What is not plain arithmetic keeps its keyword: fio gives it to a shell (`bc_calc` in options.c).
+    """
+    if not computed(line):
+        return line
+    name, equals, value = line.partition("=")
+    number = _COMPUTED.sub(lambda match: str(_keywords()[match[0]]), value)
+    if re.search(r"[-+*/]", f"{name}{value}") is None:
+        return f"{_COMPUTED.sub(lambda match: str(_keywords()[match[0]]), name)}{equals}{number}"
+    try:
+        return f"{name}={_evaluated(ast.parse(number.strip(_BLANKS), mode='eval').body)}"
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        return line
+
+
+def _evaluated(node: ast.AST) -> int:
+    """A sum of whole numbers as bc does it: division drops the remainder."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        return _ARITHMETIC[type(node.op)](_evaluated(node.left), _evaluated(node.right))
+    raise ValueError
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _quotient,
+}
+_COMPUTED = re.compile(r"\$(?:pagesize|mb_memory|ncpus)")
+
+
+@cache
+def _keywords() -> dict[str, int]:
+    """fio's numbers for this machine (`fio_keywords_init` in options.c)."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    return {
+        "$pagesize": page_bytes,
+        "$mb_memory": os.sysconf("SC_PHYS_PAGES") * page_bytes // 2**20,
+        "$ncpus": os.sysconf("SC_NPROCESSORS_ONLN"),
+    }
 
 
 def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Path | None = None) -> str:
@@ -170,7 +319,7 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
     the text. Without all these the text is returned as it is. StudyError when an included
     file sets what is to change.
     """
-    lines = text.splitlines(keepends=True)
+    lines = text.split("\n")
     added: list[str] = []
     for name, value in changes.items():
         replacement, family = f"{name}={write(name, value)}", _family(name)
@@ -180,16 +329,16 @@ def rewrite(text: str, jobs: JobFile, changes: Mapping[str, Any], log_folder: Pa
             )
         found = [line for line in jobs.lines if line.name in family]
         for line in found:
-            lines[line.number - 1] = replacement + "\n"
+            lines[line.number - 1] = replacement
         if not found:
             added.append(replacement)
     for line in jobs.lines:
         if log_folder is not None and line.name in LOGS:
-            lines[line.number - 1] = f"{line.name}={log_folder / _log_name(line, jobs)}\n"
+            lines[line.number - 1] = f"{line.name}={log_folder / _log_name(line, jobs)}"
     for number, path in jobs.beside.items():
-        lines[number - 1] = f"include {path}\n"
-    head = ["[global]\n", *(f"{line}\n" for line in added)] if added else []
-    return "".join([*head, *lines])
+        lines[number - 1] = f"include {path}"
+    head = ["[global]", *added] if added else []
+    return "\n".join([*head, *lines])
 
 
 def _family(name: str) -> frozenset[str]:
@@ -210,7 +359,7 @@ def writes_logs(jobs: JobFile) -> bool:
 
 
 def computed(value: str) -> bool:
-    """Whether fio computes this value itself ($ncpus and the like)."""
+    """Whether fio computes this itself ($ncpus and the like)."""
     return _COMPUTED.search(value) is not None
 
 
@@ -229,8 +378,6 @@ def fixed(params: Mapping[str, Any], name: str) -> str | None:
 
     StudyError where they differ: there is no one value of the job file then.
     """
-    import os
-
     if "job" not in params:
         return None
     jobs = parse(str(params["job"]), Path(str(params["job_folder"])), os.environ, Path(str(params["job_path"])))
@@ -251,8 +398,6 @@ def _as_studies_write(job: Section, option: str) -> str | None:
 
 def job_study(text: str, path: Path) -> dict[str, Any]:
     """The study table of a job file: the text verbatim, three repetitions, responses and figures by its directions."""
-    import os
-
     place = path.absolute()
     jobs = parse(text, Path.cwd(), os.environ, place)
     directions = sorted({direction for job in jobs.sections for direction in job.directions})

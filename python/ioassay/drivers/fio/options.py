@@ -9,6 +9,7 @@ What a combination of values means is `check`'s business.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -22,6 +23,9 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
+LINE_BYTES = 8190
+"""What fgets takes at once into fio's buffer (OPT_LEN_MAX, 8192), less the line's end: fio reads what lies behind it as
+another line."""
 ALIASES: dict[str, str] = {
     "blockalign": "ba",
     "blocksize": "bs",
@@ -155,10 +159,14 @@ def canonical(name: str) -> str:
 
 def write(name: str, value: Any) -> str:
     """The text after `name=` in a job file for a study's value; `name` is canonical. StudyError says what is wrong."""
+    if re.fullmatch(r"[A-Za-z0-9_-]+", name) is None:
+        raise StudyError(f"{name[:40]!r} is no name of an option of fio", key="params")
     text = _text(name, value)
-    if bad := re.search(r"[\n\r;#$]", text):
-        why = "fio reads the rest of the line as a comment" if bad[0] in ";#" else "write the value itself"
-        raise StudyError(f"{text!r} contains {bad[0]!r}; {why}", key=f"params.{name}")
+    if bad := next((each for each in text if each in ";#$" or (not each.isprintable() and each != "\t")), None):
+        why = "fio reads the rest of the line as a comment" if bad in ";#" else "write the value itself"
+        raise StudyError(f"{text[:80]!r} contains {bad!r}; {why}", key=f"params.{name}")
+    if len(os.fsencode(f"{name}={text}")) > LINE_BYTES:
+        raise StudyError(f"has more than the {LINE_BYTES} bytes that fio reads as one line", key=f"params.{name}")
     try:
         return _WRITERS.get(name, str)(text)
     except (ValueError, OverflowError) as error:

@@ -7,20 +7,25 @@ job's size, fio writes it anew (`extend_file` in filesetup.c). A job whose *name
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from ioassay.drivers.fio.jobfile import computed
-from ioassay.drivers.fio.section import ELSEWHERE, Section, fio_bytes
+from ioassay.drivers.fio.jobfile import computed, control_character
+from ioassay.drivers.fio.section import ELSEWHERE, FileOption, Section, fio_bytes
 from ioassay.errors import StudyError
 from ioassay.roles import READ, WRITE, Touch
 
 _DEFAULT_FORMAT = "$jobname.$jobnum.$filenum"
+MOST_FILES = 100_000
+"""Of one job: each is looked at before anything runs."""
 _WRITING_ACTIONS = ("write", "trim")
+_ACTIONS = ("add", "open", "close", "read", "write", "sync", "datasync", "trim")
+_LOG_LINE_BYTES = 4094
+_LOG_NAME_BYTES = 255
 
 
 def touches(jobs: Sequence[Section], folder: Path) -> list[Touch]:
@@ -59,14 +64,22 @@ def beside(job: Section, folder: Path) -> Iterator[Touch]:
 
 
 def _files(job: Section, folder: Path) -> Iterator[Path]:
-    named = [name for text in job.filenames for name in split(text)]
-    opened = list(_opened(job, folder))
-    if not named and not opened and "read_iolog" not in job.options:
-        named = list(_default_names(job, folder))
-    for directory, name in itertools.product(split(job.options.get("directory", "")) or [""], named):
-        if name != "-":  # standard input or output
-            yield folder / (f"{directory}/{name}" if directory else name)
-    yield from opened
+    return (folder / name for name in file_names(job, folder) if name != "-")  # standard input or output
+
+
+def file_names(job: Section, folder: Path) -> list[str]:
+    """The names of all files of a job and its clones, spelled as fio spells them (`add_file` in filesetup.c)."""
+    named = [name for option in job.files for name in _of_option(option, folder)]
+    if named or "read_iolog" in job.options or any(option.name == "filename" for option in job.files):
+        return named
+    return list(_default_names(job, folder))
+
+
+def _of_option(option: FileOption, folder: Path) -> Iterator[str]:
+    """The files of one option. All clones share them, so that only the first folder of a list counts."""
+    first = next(iter(split(option.directory)), "")
+    names = split(option.value) if option.name == "filename" else _tree(option.value, folder)
+    return (f"{first}/{name}" if first else name for name in names)
 
 
 def split(text: str) -> list[str]:
@@ -76,15 +89,33 @@ def split(text: str) -> list[str]:
 
 
 def _default_names(job: Section, folder: Path) -> Iterator[str]:
-    files = job.number("nrfiles", 1)
+    """Names that fio makes itself: each clone takes its own folder of the list, in turn (`set_name_idx`)."""
+    files = _files_by_number(job)
+    if files * job.numjobs > MOST_FILES:
+        raise StudyError(f"[{job.name}] makes {files * job.numjobs} files; wanted at most {MOST_FILES}")
+    folders = split(job.options.get("directory", ""))
+    for clone in range(job.numjobs):
+        for name in _names_of_clone(job, folder, clone, files):
+            yield f"{folders[clone % len(folders)]}/{name}" if folders else name
+
+
+def _files_by_number(job: Section) -> int:
+    """`nrfiles`; an `opendir` that finds nothing sets it to 0 (`str_opendir_cb`), unless it is set after it."""
+    order = list(job.options)
+    if "opendir" in order and ("nrfiles" not in order or order.index("nrfiles") < order.index("opendir")):
+        return 0
+    return job.number("nrfiles", 1)
+
+
+def _names_of_clone(job: Section, folder: Path, clone: int, files: int) -> Iterator[str]:
     if files == 1 and _exists_and_is_no_file(folder / job.name):
         yield job.name
         return
     pattern = job.options.get("filename_format") or _DEFAULT_FORMAT
-    for job_number, file_number in itertools.product(range(job.numjobs), range(files)):
+    for number in range(files):
         name = re.sub(r"(?i)\$jobname", lambda _: job.name, pattern)
-        name = re.sub(r"(?i)\$jobnum", str(job_number), name)
-        yield re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(file_number), name))
+        name = re.sub(r"(?i)\$jobnum", str(clone), name)
+        yield re.sub(r"(?i)\$clientuid", "", re.sub(r"(?i)\$filenum", str(number), name))
 
 
 def _exists_and_is_no_file(path: Path) -> bool:
@@ -94,11 +125,15 @@ def _exists_and_is_no_file(path: Path) -> bool:
         return False
 
 
-def _opened(job: Section, folder: Path) -> Iterator[Path]:
-    """`opendir`: every regular file below a folder, links to folders not followed."""
-    for name in split(job.options.get("opendir", "")):
-        for place, _, files in os.walk(folder / name):
-            yield from (Path(place, file) for file in files)
+def _tree(text: str, folder: Path) -> Iterator[str]:
+    """Every regular file below a folder, no link followed (`recurse_dir` in filesetup.c). fio takes one folder only."""
+    for place, _, names in os.walk(folder / text):
+        inside = os.path.relpath(place, folder / text)
+        start = text if inside == "." else f"{text}/{inside}"
+        for name in names:
+            with suppress(OSError):
+                if stat.S_ISREG(os.lstat(Path(place, name)).st_mode):
+                    yield f"{start}/{name}"
 
 
 def is_laid_out(job: Section, path: Path) -> bool:
@@ -139,7 +174,8 @@ def _size_bytes(job: Section) -> int | None:
     if share := re.fullmatch(r"(\d+)%", job.options.get("size", "")):
         found.append([0 if int(share[1]) <= 100 else None])
     elif "size" in job.options:
-        files = sum(len(split(text)) for text in job.filenames) or max(job.number("nrfiles", 1), 1)
+        names = [split(option.value) for option in job.files if option.name == "filename"]
+        files = sum(map(len, names)) or max(job.number("nrfiles", 1), 1)
         whole = job.bytes("size")
         found.append([None if whole is None else -(-whole // files)])
     sizes = found[0] if found else [0]  # with filesize, size is no more than a limit
@@ -157,37 +193,65 @@ def _offset_bytes(job: Section, name: str, there_bytes: int) -> int | None:
 
 def _replayed(job: Section, folder: Path) -> Iterator[Touch]:
     """The log that is replayed, and what it touches: the names it has, or the path it is redirected to."""
-    for name in split(job.options["read_iolog"]):
-        log = folder / name
+    for text in split(job.options["read_iolog"]):
+        log = folder / text
         yield Touch(log, READ)
         if "replay_redirect" in job.options:
-            yield Touch(folder / job.options["replay_redirect"].replace("\\:", ":"), WRITE)
-            continue
-        yield from _named_in(log, job.name, folder)
+            names = {job.options["replay_redirect"].replace("\\:", ":"): WRITE}
+        else:
+            names = _named_in(log, job.name)
+        # fio adds names of a text log like any others, below the clone's folder, and devices of a binary one bare.
+        places = ["", *(f"{directory}/" for directory in split(job.options.get("directory", "")))]
+        yield from (Touch(folder / f"{place}{name}", access) for name, access in names.items() for place in places)
 
 
-def _named_in(log: Path, job_name: str, folder: Path) -> Iterator[Touch]:
-    """Files that a text log of fio names; version 2 is `file action …`, version 3 has a time stamp before."""
+def _named_in(log: Path, job_name: str) -> dict[str, str]:
+    """Names in a text log of fio, each with its strongest access."""
     try:
-        with log.open(encoding="utf-8") as lines:
-            heading = re.match(r"fio version (\d) iolog", next(lines, ""))
-            if heading is None:
-                raise UnicodeError
-            yield from _actions(lines, int(heading[1]), folder)
+        if not log.is_file():
+            raise StudyError(f"[{job_name}] read_iolog {log} is no regular file; wanted a log that can be read before")
+        lines = log.read_bytes().decode("utf-8").split("\n")
     except OSError as error:
         raise StudyError(f"[{job_name}] read_iolog {log} cannot be read: {error.strerror}") from None
     except UnicodeError:
+        lines = []
+    heading = re.fullmatch(r"fio version ([23]) iolog\r?", lines[0] if lines else "")
+    if heading is None:
         raise StudyError(
             f"[{job_name}] read_iolog {log} is a binary trace, whose devices cannot be checked; add replay_redirect"
-        ) from None
+        )
+    return _actions(lines[1:], int(heading[1]), log)
 
 
-def _actions(lines: Iterable[str], version: int, folder: Path) -> Iterator[Touch]:
+def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
+    """`file action …`, in version 3 with a time stamp before. What fio could read otherwise is refused.
+
+    fio takes at most 4095 bytes as one line and 256 as one name, and no name that was not added (`read_iolog` in
+    iolog.c).
+    """
     strongest: dict[str, str] = {}
-    for line in lines:
-        words = line.split()[1 if version >= 3 else 0 :]
-        if len(words) >= 2:
-            access = WRITE if words[1] in _WRITING_ACTIONS else READ
-            strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
-    for name, access in strongest.items():
-        yield Touch(folder / name, access)
+    for number, line in enumerate(lines, start=2):
+        line = line.removesuffix("\r")
+        words = line.split()[version - 2 :]
+        if not line.strip() or (len(words) >= 2 and words[1] == "wait"):
+            continue
+        if (
+            len(line.encode()) > _LOG_LINE_BYTES
+            or control_character(line) is not None
+            or words != _ascii_words(line)[version - 2 :]
+        ):
+            raise StudyError(
+                f"{log}, line {number}: is too long or has control characters, so fio may read it otherwise"
+            )
+        if len(words) < 2 or len(words[0].encode()) > _LOG_NAME_BYTES or words[1] not in _ACTIONS:
+            wanted = f"wanted a name of at most {_LOG_NAME_BYTES} bytes and one of {', '.join(_ACTIONS)}"
+            raise StudyError(f"{log}, line {number}: '{line[:60]}' is no action of an iolog; {wanted}")
+        if words[1] != "add" and words[0] not in strongest:
+            raise StudyError(f"{log}, line {number}: {words[0]} was not added before; wanted a line '{words[0]} add'")
+        access = WRITE if words[1] in _WRITING_ACTIONS else READ
+        strongest[words[0]] = WRITE if WRITE in (access, strongest.get(words[0])) else READ
+    return strongest
+
+
+def _ascii_words(line: str) -> list[str]:
+    return [word for word in re.split(r"[ \t]+", line) if word]

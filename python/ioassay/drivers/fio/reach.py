@@ -23,7 +23,7 @@ def check(job: Section, target: Target) -> Iterator[Warning_]:
     """StudyError where it does not get there; a warning where the trial will be skipped."""
     if job.engine in spdk.ENGINES and (why := spdk.missing(job.engine, job.plugin)):
         yield Warning_("will-be-skipped", why)
-    if job.filenames:
+    if job.files:
         return
     way = _way(job)
     if target.get("kind", "null") == "virtual":

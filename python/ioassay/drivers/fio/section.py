@@ -72,13 +72,22 @@ def fio_seconds(text: str) -> float | None:
 
 
 @dataclass(frozen=True)
+class FileOption:
+    """A `filename` or an `opendir`, with the `directory` in force where fio meets it."""
+
+    name: str
+    value: str
+    directory: str
+
+
+@dataclass(frozen=True)
 class Section:
     """One job: `options` by canonical name in the order that fio meets them, [global] ones included."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
-    filenames: Sequence[str] = ()
-    """Every `filename` met: fio opens the ones of [global] and those of the job."""
+    files: Sequence[FileOption] = ()
+    """Every `filename` and `opendir` met: fio opens those of [global] and those of the job."""
 
     @property
     def title(self) -> str:

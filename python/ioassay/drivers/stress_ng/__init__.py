@@ -24,6 +24,7 @@ from ioassay.roles import (
     WRITE,
     Command,
     Confinement,
+    Driver,
     Estimate,
     Load,
     Outcome,
@@ -66,7 +67,7 @@ _NO_FILES = frozenset(("dup", "eventfd", "getdent", "procfs"))
 """Stressors of those classes that change no file of the target."""
 
 
-class StressNg:
+class StressNg(Driver):
     """Runs stress-ng. Implements `roles.Driver`."""
 
     name = "stress_ng"

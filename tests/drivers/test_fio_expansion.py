@@ -1,0 +1,163 @@
+"""What fio itself reads in a job file decides: the lab's reading is held against it, in each case and at random."""
+
+import os
+import random
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ioassay.drivers.fio import Fio, expansion, jobfile
+from ioassay.errors import SafetyRefusal, StudyError
+from ioassay.roles import WRITE
+
+from . import fio_jobs
+
+JOBS = int(os.environ.get("IOASSAY_FIO_JOBS", "300"))
+"""Job files that are held against the real fio; with 10000 this takes some minutes."""
+RUNS = max(JOBS // 10, 30)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where random jobs run, with what they open, and with the environment that they use."""
+    for name, value in {**fio_jobs.ENVIRONMENT, "BASE": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("UNSET", "UNCLOSED"):
+        monkeypatch.delenv(name, raising=False)
+    made(tmp_path)
+    return tmp_path
+
+
+def made(folder: Path) -> None:
+    """Folders, files and links that random jobs name."""
+    for place in folder.iterdir():
+        shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+    for name in (*fio_jobs.FOLDERS, "empty"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for name in ("tree/f1", "tree/deep/f2", "x"):
+        (folder / name).write_bytes(bytes(16384))
+    (folder / "tree" / "link").symlink_to(folder / "x")
+
+
+def rehearsed(text: str, folder: Path) -> str:
+    """'' where fio and the lab read the same, else what one of them says."""
+    fio, params = Fio(), {"job": text, "job_path": str(folder / "my.fio"), "job_folder": str(folder)}
+    notes = folder.parent / f"{folder.name}-notes"
+    notes.mkdir(exist_ok=True)
+    try:
+        fio.touches(params)
+        rehearsal = fio.rehearsal(params, notes)
+        assert rehearsal is not None
+        for name, content in rehearsal.command.files.items():
+            (notes / name).write_bytes(content.encode())
+        done = subprocess.run(rehearsal.command.argv, cwd=folder, capture_output=True, timeout=60)
+        rehearsal.confirm(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    except (StudyError, SafetyRefusal) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@pytest.mark.fio
+def test_random_job_files_are_read_as_fio_reads_them(folder: Path, seed: int) -> None:
+    """No job file that both read may differ in an option or a path, and most are read by both."""
+    draw, outcomes = random.Random(seed), Counter[str]()
+    for number in range(JOBS):
+        text = fio_jobs.job_file(draw, folder)
+        why = rehearsed(text, folder)
+        assert not why.startswith("SafetyRefusal"), f"job file {number}:\n{text!r}\n{why}"
+        outcomes["refused" if why else "same"] += 1
+    assert outcomes["same"] > JOBS // 4, outcomes
+
+
+def contents(folder: Path) -> dict[str, tuple[int, int]]:
+    """File -> size and time of its last change, which a write of the same bytes moves too."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.mark.fio
+def test_what_random_jobs_write_was_found_before(folder: Path, seed: int) -> None:
+    """fio runs the jobs for real: each file that it makes or changes was named, and each that was named is there."""
+    draw, written = random.Random(seed), 0
+    for number in range(RUNS):
+        made(folder)
+        text = fio_jobs.job_file(draw, folder)
+        if rehearsed(text, folder):
+            continue
+        params = {"job": text, "job_path": str(folder / "my.fio"), "job_folder": str(folder)}
+        touches = Fio().touches(params)
+        named = {os.path.realpath(touch.path) for touch in touches if touch.access == WRITE}
+        (folder.parent / "run.fio").write_bytes(text.encode())
+        before = contents(folder)
+        log = folder.parent / "logs"
+        log.mkdir(exist_ok=True)
+        command = ["fio", f"--aux-path={log}", "--fsync=1", "--size=4k", str(folder.parent / "run.fio")]
+        subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+        changed = {name for name, state in contents(folder).items() if before.get(name) != state}
+        strange = {
+            name for name in changed if os.path.realpath(folder / name) not in named and not name.endswith(".log")
+        }
+        assert not strange, f"job file {number}:\n{text!r}\nwrote {strange}, named {named}"
+        written += len(changed)
+    assert written > RUNS // 4
+
+
+HONEST = """parse    7     Parsing ini file a.fio
+parse    7     [a]
+parse    7     Parsing section [a]
+file     7     dup files: 0
+parse    7     dup options
+parse    7     rw=write
+parse    7     filename=x
+parse    7     handle_option=rw, ptr=write
+parse    7     __handle_option=rw, type=OPT_STR, ptr=write
+parse    7     handle_option=filename, ptr=x
+file     7     file 0x1 "x" added at 0
+"""
+AT_END = f"fio: unable to open '/tmp/{expansion.ABSENT}' job file"
+
+
+def confirmed(output: str, messages: str = AT_END) -> list[str]:
+    place = Path("/nowhere/a.fio")
+    jobs = jobfile.parse("[a]\nrw=write\nfilename=x\n", place.parent, {}, place)
+    return [warning.code for warning in expansion.confirm(jobs, place.parent, place, output, messages)]
+
+
+def test_a_reading_that_agrees_is_confirmed() -> None:
+    assert confirmed(HONEST) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "difference"),
+    [
+        ("ptr=write", "ptr=read", r"\[a\] rw: fio reads 'read', the lab 'write'"),
+        ("filename=x", "filename=y", "lines: fio reads 'filename=y', the lab 'filename=x'"),
+        ("section [a]", "section [b]", "sections: fio reads 'b', the lab 'a'"),
+        ('"x"', '"y"', "fio opens 'y', which the lab does not find"),
+        ('file 0x1 "x" added at 0', "", "the lab finds 'x', which fio does not open"),
+        ("=filename, ptr", "=directory, ptr", r"\[a\] directory: fio reads 'x', the lab none"),
+    ],
+)
+def test_any_difference_is_a_refusal_that_names_it(ours: str, theirs: str, difference: str) -> None:
+    with pytest.raises(SafetyRefusal, match=difference) as caught:
+        confirmed(HONEST.replace(ours, theirs))
+    assert "/nowhere/a.fio: refused, nothing was run" in str(caught.value)
+
+
+def test_a_file_that_fio_does_not_take_is_an_error_in_fios_words() -> None:
+    with pytest.raises(StudyError, match="does not take it: Bad option <x=1>; fio: job a dropped"):
+        confirmed(HONEST, "Bad option <x=1>\nfio: job a dropped\n")
+
+
+def test_a_fio_without_debug_output_is_warned_about() -> None:
+    assert confirmed("", f"fio: debug tracing not included in build\n{AT_END}") == ["reading-unconfirmed"]
+
+
+@pytest.mark.fio
+def test_options_of_engines_are_compared_although_defaults_stand_before_them(folder: Path) -> None:
+    text = "[a]\nioengine=io_uring\nhipri=0\nfixedbufs=0\nsize=4k\nfilename=x\n"
+    assert rehearsed(text, folder) == ""
+    assert rehearsed("[global]\nioengine=libaio\nuserspace_reap=0\n[a]\nsize=4k\n", folder) == ""
