@@ -55,3 +55,55 @@ find_rust_linters() {
     *) say "this Rust has no cargo fmt or no cargo clippy; their checks will be skipped" ;;
     esac
 }
+
+# Rust as old as Cargo.toml's rust-version allows, for ./check, whatever Rust builds: Debian's packages of that version,
+# unpacked into .setup/minimum-rust and never installed.
+fetch_minimum_rust() {
+    [ "$1" = check ] || return 0
+    ! minimum_cargo --version >/dev/null 2>&1 || return 0
+    case $rust_seen in
+    "$rust_wanted".*) link_minimum_rust && return ;;
+    esac
+    command -v apt-get >/dev/null || return 0
+    say "fetching Rust $rust_wanted, the stated minimum, for a check, once"
+    unpack_minimum_rust && return
+    can_install && quietly apt_update && unpack_minimum_rust && return
+    say "could not fetch Rust $rust_wanted (see $log); the check that everything builds with it will be skipped"
+}
+
+# minimum_cargo ARGUMENT…   its cargo, with its compiler, whose libraries are not where the system looks
+minimum_cargo() {
+    minimum=$root/.setup/minimum-rust
+    minimum_libraries=$(printf '%s:' "$minimum"/usr/lib/*-linux-gnu "$minimum"/lib/*-linux-gnu)
+    env LD_LIBRARY_PATH="${minimum_libraries%:}" RUSTC="$minimum/usr/bin/rustc" "$minimum/usr/bin/cargo" "$@"
+}
+
+# Where the Rust that builds is of that version.
+link_minimum_rust() {
+    rm -rf "$state/minimum-rust" && mkdir -p "$state/minimum-rust/usr/bin"
+    ln -s "$cargo_bin/cargo" "$cargo_bin/rustc" "$state/minimum-rust/usr/bin/"
+}
+
+unpack_minimum_rust() {
+    unpacking=$state/minimum-rust.new
+    rm -rf "$unpacking" "$state/minimum-rust" && mkdir -p "$unpacking/archives/partial"
+    minimum_packages=$(versions_of_minimum rustc-web cargo-web libstd-rust-web-dev) ||
+        minimum_packages=$(versions_of_minimum rustc cargo libstd-rust-dev) || return 1
+    # apt adds what they need and this system lacks. Nothing is installed, so it needs neither root nor its lock.
+    # shellcheck disable=SC2086 # a list of words
+    quietly apt-get -q -y --download-only --no-install-recommends --allow-downgrades -o Debug::NoLocking=1 \
+        -o Dir::Cache::archives="$unpacking/archives" install $minimum_packages || return 1
+    for archive in "$unpacking"/archives/*.deb; do
+        quietly dpkg-deb --extract "$archive" "$unpacking" || return 1
+    done
+    rm -rf "$unpacking/archives" && mv "$unpacking" "$state/minimum-rust"
+    quietly minimum_cargo --version
+}
+
+# versions_of_minimum PACKAGE…   each as PACKAGE=VERSION, as apt wants it; false where one is not offered
+versions_of_minimum() {
+    for package in "$@"; do
+        LC_ALL=C apt-cache madison "$package" | awk -v wanted="$rust_wanted." \
+            'index($3, wanted) == 1 { print $1 "=" $3; offered = 1; exit } END { exit !offered }' || return 1
+    done
+}

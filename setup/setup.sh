@@ -32,6 +32,7 @@ main() {
 
     install_packages "$goal"
     find_rust "$goal"
+    fetch_minimum_rust "$goal"
     find_python
     make_venv
     install_python_packages "$goal"

@@ -139,6 +139,15 @@ def chromium() -> str:
     return find_browser() or pytest.skip("needs Chromium on PATH: apt-get install chromium")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The user's state folder, so that no test makes or uses the user's own key (`ioassay.privacy.key`)."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("state")
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """A fresh seed, printed where the test fails; IOASSAY_SEED=<n> runs the same case again."""

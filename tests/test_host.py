@@ -416,15 +416,6 @@ def test_the_commit_is_that_of_our_checkout_only(tmp_path: Path) -> None:
     assert "commit" not in tools.ioassay_facts(machine, theirs)
 
 
-def test_what_identifies_the_machine_can_be_left_out(fake_root: FakeRoot) -> None:
-    found = facts(fake_root({**LAPTOP, **STACK}), Path("/data"))
-    text = json.dumps(host.redacted(found))
-    for secret in ("S123", "eui.0011", "somewhere", "root=UUID"):
-        assert secret in json.dumps(found)
-        assert secret not in text
-    assert "Example NVMe 1TB" in text
-
-
 def test_whether_trials_can_be_confined_is_a_fact_of_this_machine_and_of_no_other(
     fake_root: FakeRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

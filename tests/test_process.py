@@ -68,6 +68,19 @@ def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None
     assert living.group_of(int((tmp_path / "child").read_text())) is None
 
 
+def test_a_reason_to_end_ends_the_whole_group_before_its_time(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def must_end() -> str:
+        asked.append("" if len(asked) < 2 else "enough")
+        return asked[-1]
+
+    outcome = run(tmp_path, "sh", "-c", "sleep 300 & sleep 300", timeout_s=200.0, must_end=must_end)
+    assert (outcome.ended_for, outcome.timed_out) == ("enough", False)
+    assert asked == ["", "", "enough"]
+    assert outcome.duration_s < 150
+
+
 def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
     outcome = run(tmp_path, "sh", "-c", f"sleep 300 & echo $! > {tmp_path}/child")
     child = int((tmp_path / "child").read_text())

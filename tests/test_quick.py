@@ -51,3 +51,19 @@ def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=f"{tmp_path}/none: cannot be written"):
         quick.write_speed(tmp_path / "none")
+
+
+def test_files_of_runs_that_were_killed_are_told_from_those_of_living_ones(tmp_path: Path) -> None:
+    for name in ("ioassay-quick-1", "ioassay-quick-4194999", "ioassay-quick-mine", "ioassay-quick-"):
+        (tmp_path / name).touch()
+    assert quick.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
+
+
+def test_the_sample_of_the_speed_has_no_name_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A SIGKILL there leaves no file."""
+    names: list[list[Path]] = []
+    monkeypatch.setattr(quick, "_sample", lambda descriptor, block: names.append(list(tmp_path.iterdir())) or 1e9)
+    quick.write_speed(tmp_path)
+    assert names == [[]]

@@ -1,5 +1,8 @@
 """Running trials: what becomes a record, what ends a run, when repetition is enough. Uses the null driver."""
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +10,20 @@ import pytest
 
 from ioassay import frames, preflight, run
 from ioassay.cli.progress import Silent
-from ioassay.errors import StudyError, ToolError
+from ioassay.errors import RunError, StudyError, ToolError
 from ioassay.record import FAILED, SKIPPED, Record
-from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Tool, Trial
+from ioassay.roles import (
+    WRITE,
+    Command,
+    Confinement,
+    Consent,
+    Load,
+    Outcome,
+    Parsed,
+    Tool,
+    Touch,
+    Trial,
+)
 from ioassay.run import Tally
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
@@ -210,3 +224,55 @@ def test_an_impossible_point_is_named() -> None:
 def test_a_missing_tool_is_named_with_its_package() -> None:
     with pytest.raises(ToolError, match="no-such-tool: not found.*apt-get install the-package"):
         preflight.tool_version(Tool("no-such-tool", ["no-such-tool", "--version"], (1,), "the-package"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 128 MiB, of which 52 MiB are free: what is left alone is 39 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"needs to mount a tmpfs: {done.stderr.strip()}")
+    (folder / "others").write_bytes(bytes(76 << 20))
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+class Filling(Stub):
+    """A tool that writes 5 MiB a second, forever."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"while head -c 1048576 /dev/zero >> {path}; do sleep 0.2; done", timeout_s=300)
+
+    def tool(self) -> Tool:
+        return Tool("sh", ["sh", "-c", "true"], (0,), "dash")
+
+    def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
+        self.outcomes.append(outcome)
+        return Parsed("ok")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("where", ["run's folder", "target"])
+def test_a_tool_that_fills_a_file_system_is_ended_before_it_is_full(
+    small_disk: Path, tmp_path: Path, where: str
+) -> None:
+    class Named(Filling):
+        def touches(self, params: Any) -> list[Any]:
+            return [Touch(small_disk / "growing", WRITE)] if where == "target" else []
+
+    stub = Named(small_disk / "growing")
+    made = suite(repetitions=2)
+    store = RunStore.create((small_disk if where == "run's folder" else tmp_path) / "run", made, {})
+    bench = preflight.Bench(made.studies[0], stub, Consent())  # type: ignore[arg-type]
+    with pytest.raises(RunError, match=r"no trial is begun: .*everything recorded before is kept\. Go on with"):
+        run.execute(store, [bench], Told())
+    (record,) = store.records()
+    assert record.status == FAILED
+    assert record.reason.startswith("ended by the lab: the file system of ")
+    assert "are left alone: make room" in record.reason
+    space = os.statvfs(small_disk)
+    assert space.f_bavail * space.f_frsize > 4 << 20
+    (small_disk / "growing").unlink()
+    assert store.has(record.trial["id"])

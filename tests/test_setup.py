@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,61 @@ def test_a_kernel_for_guests_is_asked_for_again_with_fresh_lists(tmp_path: Path)
     ask = ".venv/bin/python tests/guest/kernel.py"
     why = "could not fetch a kernel (see its-log); tests will be skipped that need it"
     assert said == ["fetching a kernel for tests, once", ask, "apt_update", ask, why]
+
+
+MADISON = """
+[ "$2" != {missing} ] || exit 0
+echo "$2 | 1.96.0+dfsg1-1~deb12u2 | a mirror bookworm-security/main amd64 Packages"
+echo "$2 | 1.85.0+dfsg3-1~deb12u3 | a mirror bookworm/main amd64 Packages"
+"""
+
+
+@pytest.fixture
+def minimum_rust(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs shell text below a root whose name has a space, with a small stand-in for each command that it names."""
+    root = tmp_path / "a root"
+    (root / ".setup").mkdir(parents=True)
+    (root / "bin").mkdir()
+
+    def run(script: str, **commands: str) -> subprocess.CompletedProcess[str]:
+        for name, text in commands.items():
+            command = root / "bin" / name.replace("_", "-")
+            command.write_text(f"#!/bin/sh\n{text}\n")
+            command.chmod(0o755)
+        start = """cd "$1"; for file in say packages rust; do . "$2/setup/$file.sh"; done
+            root=$1 state=$1/.setup log=$1/log cargo_bin=$1/bin rust_wanted=1.85 rust_seen=1.95.0
+            can_install() { false; }; """
+        return shell(start + script, root, ROOT, path=f"{root / 'bin'}:/usr/bin:/bin")
+
+    return run
+
+
+def test_the_minimum_rust_is_fetched_by_its_version_though_newer_ones_are_offered(
+    minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    arguments = 'for argument; do case $argument in *=1.*) echo "$argument"; esac; done >"$PWD/packages"; exit 1'
+    done = minimum_rust("fetch_minimum_rust check", apt_cache=MADISON.format(missing="none"), apt_get=arguments)
+    version = "1.85.0+dfsg3-1~deb12u3"
+    names = ("rustc-web", "cargo-web", "libstd-rust-web-dev")
+    assert (tmp_path / "a root/packages").read_text().split() == [f"{name}={version}" for name in names]
+    assert "the check that everything builds with it will be skipped" in done.stderr
+
+
+def test_packages_of_one_kind_make_the_minimum_rust(
+    minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    arguments = 'for argument; do case $argument in *=1.*) echo "${argument%%=*}"; esac; done >"$PWD/packages"; exit 1'
+    minimum_rust("fetch_minimum_rust check", apt_cache=MADISON.format(missing="cargo-web"), apt_get=arguments)
+    assert (tmp_path / "a root/packages").read_text().split() == ["rustc", "cargo", "libstd-rust-dev"]
+
+
+def test_a_rust_of_the_minimum_version_serves_itself(
+    minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    script = "rust_seen=1.85.1; fetch_minimum_rust check; minimum_cargo check"
+    done = minimum_rust(script, cargo='echo "$RUSTC" "$@"', rustc="true", apt_cache="exit 1", apt_get="exit 1")
+    assert done.stdout == f"{tmp_path / 'a root/.setup/minimum-rust/usr/bin/rustc'} check\n"
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

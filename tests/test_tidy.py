@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "units", "metrics", "record", "observation"}
+CONTRACTS = {"errors", "units", "metrics", "record", "observation", "document"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay; on the right stands what it may import.
@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "units": set(),
     "metrics": {"units"},
     "durable": set(),
+    "document": {"errors", "complaint"},
+    "schema": {"document"},
     "record": {"errors", "units", "metrics", "observation"},
     "observation": set(),
     "claims": CONTRACTS,
@@ -48,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": ROLES
     | {"study", "complaint", "process", "blockdev", "partner", "device", "simulation"},  # virtual serves a drive
     "settings": ROLES | {"durable"},
+    "privacy": {"errors", "settings", "durable"},  # settings.restore: the user's state folder
     "conditions": ROLES | {"process", "settings"},  # settings.restore: whether a run is alive
     "host": ROLES
     | {"landlock", "process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on
@@ -60,13 +63,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": ROLES | {"study", "conditions"},
     "quick": ROLES | {"study", "plan"},
     "columns": CONTRACTS | {"durable"},
-    "store": ROLES | {"durable", "study", "plan", "catalogue", "columns"},
+    "bundle": ROLES | {"privacy", "store", "observation"},
+    "store": ROLES | {"durable", "privacy", "study", "plan", "catalogue", "columns", "schema"},
     "frames": ROLES | {"store", "columns"},
     "intake": ROLES | {"study", "plan", "store", "drivers"},
     "worker": ROLES | {"partner", "drivers"},
     "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
+    "demand": ROLES | {"host", "targets"},  # targets.filesystem: room on a disk
     "preflight": ROLES
     | {
+        "demand",
         "study",
         "plan",
         "process",
@@ -93,12 +99,24 @@ MAY_IMPORT: dict[str, set[str]] = {
         "witness",
     },
     "run": ROLES
-    | {"study", "process", "pool", "worker", "trial", "store", "preflight", "analysis", "settings", "targets"},
+    | {
+        "conditions",
+        "study",
+        "process",
+        "pool",
+        "worker",
+        "trial",
+        "store",
+        "preflight",
+        "analysis",
+        "settings",
+        "targets",
+    },
     "analysis": CONTRACTS | {"_core"},
     "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
     "ability": ROLES | {"catalogue", "conditions", "preflight"},
     "junit": CONTRACTS | {"analysis"},
-    "report": CONTRACTS | {"_core", "analysis", "study", "complaint"},
+    "report": CONTRACTS | {"_core", "analysis", "study", "complaint", "privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli"}

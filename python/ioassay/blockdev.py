@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 import struct
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from ioassay.errors import ToolError
 
 ROOT = Path("/")
 SECTOR_BYTES = 512
@@ -40,8 +43,9 @@ class Number(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Number:
         """`8:1` -> Number(8, 1); ValueError for anything else."""
-        major, minor = text.strip().split(":")
-        return cls(int(major), int(minor))
+        if not (found := re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", text.strip())):
+            raise ValueError(f"'{text.strip()[:40]}' is no device number; wanted major:minor")
+        return cls(int(found[1]), int(found[2]))
 
 
 class FileId(NamedTuple):
@@ -295,16 +299,15 @@ def _read_device(folder: Path) -> Device | None:
         number = Number.parse((folder / "dev").read_text())
     except (OSError, ValueError):
         return None
-    partition = int(_text(folder / "partition") or 0)
-    sequence = _text(folder / "diskseq") or _text(folder.parent / "diskseq")
+    sequence = _whole(folder / "diskseq")
     return Device(
         number=number,
         name=folder.name.replace("!", "/"),
         folder=folder,
-        partition=partition,
-        size_bytes=int(_text(folder / "size") or 0) * SECTOR_BYTES,
+        partition=_whole(folder / "partition") or 0,
+        size_bytes=(_whole(folder / "size") or 0) * SECTOR_BYTES,
         read_only=_text(folder / "ro") == "1",
-        diskseq=int(sequence) if sequence else None,
+        diskseq=_whole(folder.parent / "diskseq") if sequence is None else sequence,
     )
 
 
@@ -337,6 +340,17 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError:
         return []
+
+
+def _whole(path: Path) -> int | None:
+    """The whole number in a sysfs file, None where there is none; ToolError for anything else.
+
+    What a device is must be known before anything is decided about it: no fallback is safe.
+    """
+    text = _text(path)
+    if text and not re.fullmatch(r"[0-9]{1,20}", text):
+        raise ToolError(f"{path}: is {text[:40]!r}; wanted a whole number")
+    return int(text) if text else None
 
 
 def _text(path: Path) -> str:

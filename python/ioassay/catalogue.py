@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ioassay import document
 from ioassay.complaint import shown
 from ioassay.errors import StudyError
 from ioassay.study import Study, Suite, check_scales, make_study, study_error
@@ -100,7 +101,7 @@ def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll) 
 def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
     beside = suite_path.parent / name
     try:
-        path = beside if beside.is_file() else _find(name)
+        path = beside if os.path.isfile(beside) else _find(name)  # noqa: PTH113
         table = _read_job(path) if path.suffix == ".fio" else _read(path)
     except StudyError as error:
         raise StudyError(str(error), source=str(suite_path), key="suite") from None
@@ -121,16 +122,16 @@ def _find(name: str) -> Path:
     known = builtin()
     path = Path(name)
     if path.suffix in (".toml", ".fio") or "/" in name:
-        if path.is_dir():
+        if os.path.isdir(name):  # noqa: PTH112 (pathlib raises where the system will not take the name)
             raise StudyError(f"'{name}' is a folder; wanted a .toml study or a .fio job file")
-        if not path.exists():
+        if not os.path.exists(name):  # noqa: PTH110
             raise StudyError(f"'{name}': no such study file; {_beside(path)}")
         if path.suffix not in (".toml", ".fio"):
             raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
         return path
     if name in known:
         return known[name]
-    if path.is_file():
+    if os.path.isfile(path):  # noqa: PTH113
         raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
     raise StudyError(f"no study called '{name}'; {_suggestion(name, list(known))}")
 
@@ -139,7 +140,7 @@ def _beside(missing: Path) -> str:
     """What the folder of a missing file has instead."""
     import difflib
 
-    if not missing.parent.is_dir():
+    if not os.path.isdir(missing.parent):  # noqa: PTH112
         return f"there is no folder {missing.parent}"
     there = sorted(path.name for path in missing.parent.iterdir() if path.suffix in (".toml", ".fio"))
     close = difflib.get_close_matches(missing.name, there, 1)
@@ -155,10 +156,10 @@ def _suggestion(name: str, known: list[str]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return document.toml(path.read_bytes())
     except OSError as error:
         raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise StudyError(f"is not TOML: {error}", source=str(path)) from None
 
 
@@ -171,4 +172,7 @@ def _read_job(path: Path) -> dict[str, Any]:
         raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
     except UnicodeDecodeError as error:
         raise StudyError(f"is not a text in UTF-8: {error}", source=str(path)) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise StudyError(f"line {line} holds a NUL byte; wanted a text", source=str(path))
     return job_study(text, path)

@@ -17,6 +17,22 @@ Only `ioassay.cli` catches these to print them and to exit.
 
 from __future__ import annotations
 
+_LONGEST_HEAD, _LONGEST_TAIL = 1200, 600
+"""Characters of a message about a file: what it is about stands at its beginning, the remedy at its end."""
+
+
+def one_line(text: str) -> str:
+    """Text that a file may have a part in, fit for a terminal: control characters escaped, the middle cut.
+
+    Bytes of a file's name that are no UTF-8 stay as they are; `cli.console` writes them as the file system has them.
+    """
+    if not text.isprintable():
+        text = "".join(
+            letter if letter.isprintable() or "\udc80" <= letter <= "\udcff" else repr(letter)[1:-1] for letter in text
+        )
+    longest = _LONGEST_HEAD + _LONGEST_TAIL
+    return text if len(text) <= longest else f"{text[:_LONGEST_HEAD]} … {text[-_LONGEST_TAIL:]}"
+
 
 class IoassayError(Exception):
     """Root of all errors that ioassay raises on purpose."""
@@ -40,11 +56,17 @@ class StudyError(UsageError):
         self.source = source
         self.key = key
         place = ": ".join(part for part in (source, key) if part)
-        super().__init__(f"{place}: {message}" if place else message)
+        super().__init__(one_line(f"{place}: {message}" if place else message))
 
 
 class InputError(UsageError):
-    """An input file is unreadable, corrupted or implausible."""
+    """An input file is unreadable, corrupted or implausible.
+
+    A message may repeat what the file says: it is one line without control characters, and no longer than a screen.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class ToolError(IoassayError):

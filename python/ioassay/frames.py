@@ -34,6 +34,8 @@ CALLS: dict[str, pl.DataType] = {
     "by": pl.String(),
 }
 """Beside KEY and the factors."""
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""A damaged page ends in a panic of the reader's threads, which is no PolarsError."""
 WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
 
 
@@ -180,7 +182,7 @@ def _parquet(store: RunStore, records: Sequence[Record], name: str) -> pl.DataFr
         return pl.DataFrame(schema=SCHEMAS[name])
     try:
         return pl.scan_parquet(paths).select(list(SCHEMAS[name])).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except _UNREADABLE as error:
         raise InputError(_broken(paths, error)) from None
 
 
@@ -188,6 +190,6 @@ def _broken(paths: Sequence[Path], error: Exception) -> str:
     for path in paths:
         try:
             pl.read_parquet(path)
-        except (pl.exceptions.PolarsError, OSError) as found:
+        except _UNREADABLE as found:
             return f"{path}: is corrupted ({found}); remove its trial's folder and run again with --resume"
     return f"{paths[0].parent.parent}: {error}"

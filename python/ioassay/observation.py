@@ -219,13 +219,18 @@ class Observation:
 
 def from_dict(table: Mapping[str, Any]) -> Observation:
     """The Observation behind its JSON form; ValueError when it is none, unknown keys of a newer one are left out."""
-    schema = table.get("schema", SCHEMA)
-    if not isinstance(schema, int) or schema > SCHEMA:
-        raise ValueError(f"schema {schema!r} of an observation is not known; wanted {SCHEMA} or less: update ioassay")
+    require_schema(table)
     try:
         return _observation(table)
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"not an observation: {error}") from None
+
+
+def require_schema(table: Mapping[str, Any]) -> None:
+    """ValueError for the JSON form of a later version's observation."""
+    schema = table.get("schema", SCHEMA)
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise ValueError(f"schema {schema!r} of an observation is not known; wanted {SCHEMA} or less: update ioassay")
 
 
 def _observation(table: Mapping[str, Any]) -> Observation:

@@ -9,20 +9,34 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import conditions, confinement, metrics, plan, pool, process, witness
+from ioassay import conditions, confinement, demand, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
-from ioassay.errors import ConditionError, SafetyRefusal, StudyError, ToolError
+from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Confinement, Consent, Driver, Load, Target, Tool, Touch, Trial
+from ioassay.roles import (
+    NOTHING,
+    READ,
+    WRITE,
+    Confinement,
+    Consent,
+    Driver,
+    Footprint,
+    Load,
+    Target,
+    Tool,
+    Touch,
+    Trial,
+)
 from ioassay.study import Run, Study, Suite, Watch
+from ioassay.targets import own, safety
 from ioassay.targets import target as make_target
 
 _NO_LOAD = Load("null", None, 0, read_only=True)
@@ -65,10 +79,41 @@ class Bench:
         """Every path that the points' own parameters name, each once for each access."""
         return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
 
+    def footprints(self) -> list[Footprint]:
+        """Room that the points take in file systems; asked when their targets were inspected."""
+        found = [Footprint(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
+        if self.access() == NOTHING:
+            return found
+        own_bytes: dict[int, int] = {}  # target -> the most that the tool's own files take there
+        for trial in self.points():
+            least = self.driver.estimate(trial.params, trial.target).occupied_bytes
+            key = id(self.target(trial))
+            own_bytes[key] = max(own_bytes.get(key, 0), least)
+        for target in self.targets.values():
+            least = own_bytes.get(id(target), 0)
+            found += [
+                footprint if footprint.lasting else replace(footprint, size_bytes=max(footprint.size_bytes or 0, least))
+                for footprint in target.footprints()
+            ]
+        return found
+
+    def kept(self) -> list[Path]:
+        """Files that ioassay, or a job of the study, made and that are still there."""
+        targets = {str(trial.target["path"]): None for trial in self.points() if trial.target.get("path")}
+        named = [self.folder / Path(path).expanduser() for path in targets]
+        named += [self.folder / touch.path for touch in self.touches()]
+        return [path for path in dict.fromkeys(map(safety.resolve, named)) if own.read(path) is not None]
+
     def close(self) -> None:
         """Give back what the targets took."""
         for target in self.targets.values():
             target.close()
+
+    def abandon(self) -> None:
+        """Remove what a killed runner would have removed. For another process; nothing is thrown there."""
+        for target in self.targets.values():
+            with suppress(IoassayError, OSError):
+                target.abandon()
 
 
 def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list[Bench]:
@@ -143,6 +188,7 @@ def examine(benches: Sequence[Bench]) -> list[Warning_]:
         looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
         for warning in (warning for look in looks for warning in look(bench)):
             found.setdefault(warning)
+    _require_room(benches)
     return [*found, *_examine_counting(benches)]
 
 
@@ -171,9 +217,18 @@ def _examine_points(bench: Bench) -> list[Warning_]:
     for trial in bench.points():
         with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
             warnings += bench.driver.validate(trial.params, trial.target)
+            warnings += _examine_demand(bench, trial)
             if not bench.driver.measures:
                 warnings += _examine_computed(bench.study, trial)
     return warnings + _examine_metrics(bench.study)
+
+
+def _examine_demand(bench: Bench, trial: Trial) -> list[Warning_]:
+    """Whether the host has what one trial takes. A drive that is made for it is nobody else's to fill."""
+    wanted = bench.driver.estimate(trial.params, trial.target).demand
+    places = {"null": bench.folder, "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser()}
+    folder = places.get(trial.target.get("kind", "null"))
+    return demand.check(wanted, conditions.Conditions.of(trial.run).memory_limit, folder)
 
 
 def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
@@ -294,10 +349,85 @@ def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
 
 
 def _examine_paths(bench: Bench) -> list[Warning_]:
-    from ioassay.targets import safety
-
     found = (safety.inspect_path(touch.path, touch.access, bench.consent) for touch in bench.touches())
     return [warning for warnings in found for warning in warnings]
+
+
+def _require_room(benches: Sequence[Bench]) -> None:
+    """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
+    from ioassay.targets import filesystem, safety
+
+    files: dict[Path, Footprint] = {}
+    for bench in benches:
+        for footprint in bench.footprints():
+            path = safety.resolve(footprint.path)
+            if path.exists() and not path.is_file():
+                continue  # a device, or /dev/null
+            known = files.get(path, footprint).size_bytes
+            size_bytes = None if known is None or footprint.size_bytes is None else max(known, footprint.size_bytes)
+            files[path] = Footprint(path, size_bytes, footprint.lasting)
+    filesystem.require_total_room(list(files.values()))
+
+
+def require_record_room(benches: Sequence[Bench], folder: Path) -> None:
+    """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
+    from ioassay.targets import filesystem
+
+    filesystem.require_record_room(folder, sum(forecast(bench).recorded_bytes for bench in benches))
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A block device that a suite loads, for people to compare with what they meant."""
+
+    path: str
+    name: str
+    """The name that --destroy-data takes."""
+    model: str
+    serial: str
+    size_bytes: int
+    access: str
+    """READ or WRITE."""
+    content: Sequence[str]
+    """What was found on it."""
+
+
+def devices(benches: Sequence[Bench]) -> list[Storage]:
+    """The block devices that the studies load, each once; after `examine`, which looks at them."""
+    from ioassay.targets import safety
+
+    strongest: dict[Path, str] = {}
+    for bench in benches:
+        for path, access in _loaded(bench):
+            resolved = safety.resolve(path)
+            if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
+                strongest[resolved] = access
+    return [_storage(path, access) for path, access in strongest.items()]
+
+
+def _loaded(bench: Bench) -> Iterator[tuple[Path, str]]:
+    """Paths that may be devices: the targets' and those that jobs name."""
+    access = bench.access()
+    for trial in bench.points():
+        if trial.target.get("kind") == "device":
+            yield bench.folder / Path(str(trial.target.get("path"))).expanduser(), access
+    yield from ((touch.path, touch.access) for touch in bench.touches())
+
+
+def _storage(path: Path, access: str) -> Storage:
+    from ioassay.targets import identity, safety
+
+    device = safety.require_device(path)
+    seen = identity.label(path, device)
+    return Storage(
+        path=str(path),
+        name=seen.name,
+        model=seen.model,
+        serial=seen.serial,
+        size_bytes=device.size_bytes,
+        access=access,
+        content=safety.content(path, device),
+    )
 
 
 def _examine_targets(bench: Bench) -> list[Warning_]:
@@ -316,6 +446,8 @@ class Forecast:
     written_bytes: int
     unknown_writes: bool
     """True when some trials write for a time rather than a size, so that the volume is a lower bound."""
+    recorded_bytes: int = 0
+    """What the tools leave in the run's folder, where that is much."""
 
 
 def forecast(bench: Bench, workers: int | None = None) -> Forecast:
@@ -334,5 +466,6 @@ def forecast(bench: Bench, workers: int | None = None) -> Forecast:
         trials=sum(times),
         seconds=sum((estimate.seconds + cooldown_s) * number for estimate, number in each) / at_once,
         written_bytes=sum((estimate.written_bytes or 0) * number for estimate, number in each),
+        recorded_bytes=sum(estimate.recorded_bytes * number for estimate, number in each),
         unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
     )

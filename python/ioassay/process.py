@@ -96,6 +96,7 @@ def run(
     stdin: int | None = None,
     spare_daemons: bool = False,
     confine: landlock.Ruleset | None = None,
+    must_end: Callable[[], str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
@@ -104,7 +105,8 @@ def run(
     `on_ended(pid)` is called when it and its group have ended, and its number is still its own. `stdin` is a descriptor
     to read from, by default nothing; `timeout_s` may be infinite. With `spare_daemons`, what left the group and
     outlives the program goes on when that has ended by itself; an exception ends it all the same. With `confine` the
-    program and all that it starts may change only what the ruleset grants; the two files are opened before.
+    program and all that it starts may change only what the ruleset grants; the two files are opened before. `must_end`
+    is asked a few times a second, and ends it by naming a reason.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
@@ -117,9 +119,10 @@ def run(
         own, told = frozenset(living.offspring()), True  # it has started nothing yet: what comes later is adopted
         started_unix_s, started_s = time.time(), clock()
         child.release(argv[0])
-        timed_out = not _has_ended(child.pid, timeout_s, own)
+        ended, ended_for = _has_ended(child.pid, timeout_s, own, must_end)
         duration_s = clock() - started_s
-        if timed_out:
+        timed_out = not ended and not ended_for
+        if not ended:
             _end_group(child.pid)
         # Not reaped before its group has been looked at: until then nobody else gets its number.
         leftovers = _end_leftovers(child.pid)
@@ -142,6 +145,7 @@ def run(
         stdout=stdout,
         stderr=stderr,
         leftovers=leftovers,
+        ended_for=ended_for,
         usage=usage,
         unconfined=os.strerror(child.refusal) if child.refusal else "",
     )
@@ -238,8 +242,11 @@ def _become(program: _Program, wait_end: int, ready_end: int) -> NoReturn:
     os.execvpe(program.argv[0], list(program.argv), dict(program.env))
 
 
-def _has_ended(pid: int, timeout_s: float, own: frozenset[int]) -> bool:
-    """Whether `pid` ended within `timeout_s`; it is left to be reaped, what was adopted meanwhile is not."""
+def _has_ended(pid: int, timeout_s: float, own: frozenset[int], must_end: Callable[[], str] | None) -> tuple[bool, str]:
+    """Whether `pid` ended within `timeout_s`, and the reason why it has to end before.
+
+    It is left to be reaped, what was adopted meanwhile is not.
+    """
     pidfd = os.pidfd_open(pid)
     give_up_s, pause_s = time.monotonic() + timeout_s, _LONGEST_PAUSE_S
     try:
@@ -247,7 +254,9 @@ def _has_ended(pid: int, timeout_s: float, own: frozenset[int]) -> bool:
             left_s = give_up_s - time.monotonic()
             ready, _, _ = select.select([pidfd], [], [], max(0.0, min(left_s, pause_s)))
             if ready or left_s <= pause_s:
-                return bool(ready)
+                return bool(ready), ""
+            if must_end is not None and (reason := must_end()):
+                return False, reason
             pause_s = _SHORTEST_PAUSE_S if _reap_adopted(own) else min(2 * pause_s, _LONGEST_PAUSE_S)
     finally:
         os.close(pidfd)
@@ -353,12 +362,19 @@ def _end_child(pid: int) -> bool:
 
 
 @contextmanager
-def watched(trial_tag: str) -> Iterator[None]:
+def watched(trial_tag: str, undo: Callable[[], None] = lambda: None) -> Iterator[None]:
     """While this lasts, another process waits for the end of this one and then ends what carries the tag.
 
     Without it a SIGKILL of the runner would leave fio's jobs writing to a device that nobody claims any more.
+    Where this one was killed, it calls `undo` once they have ended.
     """
-    with _waited_for(lambda _: end_orphans(trial_tag)):
+
+    def then(killed: bool) -> None:
+        end_orphans(trial_tag)
+        if killed:
+            undo()
+
+    with _waited_for(then):
         yield
 
 

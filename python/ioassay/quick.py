@@ -21,6 +21,8 @@ _SAMPLE_BYTES = 16 * 2**20
 _SAMPLE_LIMIT_S = 1.0
 _FILL_SHARE = 0.15
 """Share of the budget for writing the test file."""
+_FILE = "ioassay-quick-"
+"""Name of the test file, before the number of the process."""
 _REPORT_S = 5.0
 _TRIAL_OVERHEAD_S = 0.5
 """What a trial costs beside its run time: fio's start and end, and the durable record."""
@@ -86,6 +88,7 @@ def write_speed(folder: Path) -> tuple[float, int]:
     except OSError as error:
         raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     try:
+        path.unlink()  # it lives as long as the descriptor, so that not even SIGKILL leaves it
         with suppress(OSError):  # some filesystems know no direct I/O; the sync below is slower, but as honest
             import fcntl
 
@@ -95,7 +98,6 @@ def write_speed(folder: Path) -> tuple[float, int]:
         raise StudyError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     finally:
         os.close(descriptor)
-        path.unlink()
     space = os.statvfs(folder)
     free_bytes = space.f_bavail * space.f_frsize
     if free_bytes < _LEAST_FREE_BYTES:
@@ -113,8 +115,14 @@ def _sample(descriptor: int, block: mmap.mmap) -> float:
     return written / max(time.monotonic() - began_s, 1e-9)
 
 
+def files_of_killed(folder: Path) -> list[Path]:
+    """Files that bear the name of a test file in `folder` and the number of a process that is gone."""
+    named = ((path, path.name.removeprefix(_FILE)) for path in sorted(folder.glob(f"{_FILE}*")))
+    return [path for path, pid in named if pid.isdecimal() and not Path("/proc", pid).exists()]
+
+
 def fitted(table: dict[str, Any], folder: Path, fit: Fit) -> dict[str, Any]:
     """The study's table with a fit applied, its file in `folder`."""
-    target = {**table["target"], "path": str(folder / f"ioassay-quick-{os.getpid()}"), "size": fit.size_bytes}
+    target = {**table["target"], "path": str(folder / f"{_FILE}{os.getpid()}"), "size": fit.size_bytes}
     params = {**table["params"], "runtime": f"{round(fit.run_s * 1000)}ms"}
     return {**table, "target": target, "params": params, "repetitions": fit.repetitions}

@@ -61,6 +61,18 @@ class Touch:
     path: Path
     access: str
     """READ or WRITE."""
+    size_bytes: int | None = 0
+    """What a file that is written may grow to; None where it cannot be known."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Room that a load takes in a file system."""
+
+    path: Path
+    size_bytes: int | None
+    lasting: bool = True
+    """False: given back when the trial ends, so that only one at a time takes it."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,47 @@ class Tool:
     probes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+MEMORY, PROCESSES, FILES, TERMINALS, DISK, INODES = (
+    "memory",
+    "processes",
+    "open files",
+    "pseudoterminals",
+    "disk space",
+    "inodes",
+)
+"""What a trial takes of its host: `Need.resource`. Threads count as processes, as the kernel numbers them alike."""
+OF_TOTAL, OF_FREE, OF_MAPPINGS, OF_STACK = "total", "free", "mappings", "stack"
+
+
+@dataclass(frozen=True)
+class Need:
+    """What all processes of a trial together take of one resource at their peak."""
+
+    resource: str
+    amount: float
+    """Bytes or a number; with `of` a factor. Infinite: it grows until something stops it."""
+    cause: str
+    """What of the study makes it so, for messages: `vm-bytes = 200%`."""
+    key: str
+    """The study's key that is to be changed."""
+    remedy: str = ""
+    """What makes it less: `lower vm-bytes`; empty where nothing does."""
+    of: str = ""
+    """What `amount` is a factor of: all that the host has, what is free of it, or what a process may have of mappings
+    (vm.max_map_count) or of stack (RLIMIT_STACK)."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a trial takes of its host, as far as its parameters say. `preflight` sets it against what the host has."""
+
+    needs: Sequence[Need] = ()
+    consent: str = ""
+    """What a study says to have it all the same."""
+    accepted: bool = False
+    """Whether it says so."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What a trial is expected to cost."""
@@ -106,6 +159,11 @@ class Estimate:
     """None when it cannot be known beforehand (time-based writes)."""
     memory_bytes: int | None = None
     """What computing one trial takes at its peak; None: too little to matter. Bounds how many run at once."""
+    occupied_bytes: int = 0
+    """What the tool's own files take at once in a target that is a folder."""
+    recorded_bytes: int = 0
+    """What it leaves in the trial's raw folder, where that is much."""
+    demand: Demand = Demand()
 
 
 @dataclass(frozen=True)
@@ -173,6 +231,8 @@ class Outcome:
     stderr: Path
     leftovers: Sequence[int] = ()
     """Ids of processes of its group that were still alive at its end, and were ended."""
+    ended_for: str = ""
+    """Why the lab ended it before its time; empty when it did not."""
     usage: struct_rusage | None = None
     """What it and the children that it reaped used (getrusage(2))."""
     processes: int | None = None
@@ -288,11 +348,17 @@ class Target(Protocol):
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
         """Create and fill (idempotent). `progress(text, share)` with share from 0 to 1."""
 
+    def footprints(self) -> Sequence[Footprint]:
+        """Room that it takes in file systems; asked after `inspect`."""
+
     def load(self, trial: Trial) -> AbstractContextManager[Load]:
         """What to load during one trial."""
 
     def close(self) -> None:
         """Give back what was taken."""
+
+    def abandon(self) -> None:
+        """Remove what `close` would have removed: called in another process when the runner was killed."""
 
 
 class Monitor(Protocol):

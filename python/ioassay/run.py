@@ -14,10 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from ioassay import pool, process, worker
+from ioassay import conditions, pool, process, worker
 from ioassay import trial as one
 from ioassay.errors import RunError
 from ioassay.preflight import Bench, rehearse
@@ -26,6 +27,7 @@ from ioassay.roles import Parsed, Trial
 from ioassay.settings import KEEP, HostSettings
 from ioassay.store import RunStore
 from ioassay.targets.guard import Guard, guarded
+from ioassay.targets.reserve import Reserve
 
 if TYPE_CHECKING:
     from ioassay.study import Until
@@ -141,7 +143,8 @@ def execute(
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         process.end_orphans(one.tag(store))
-        stack.enter_context(process.watched(one.tag(store)))
+        stack.enter_context(process.watched(one.tag(store), _abandon(benches)))
+        of_groups = _remove_groups()
         for bench in benches:
             stack.callback(bench.close)
             guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
@@ -150,7 +153,27 @@ def execute(
         flight = stack.enter_context(_Flight(lambda: pool.executor(number, one.tag(store)), number, progress))
         by_name = {bench.study.name: bench for bench in benches}
         given = source or Planned(store)
-        return _Round(store, given, by_name, guards, progress, flight, settings.warnings, of_pool).run()
+        of_host = [*settings.warnings, *of_groups]
+        return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool).run()
+
+
+def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
+    """What is done in the process that outlives a killed runner: its groups and files that were not to stay go."""
+    remove_groups = conditions.remover()
+
+    def undo() -> None:
+        remove_groups()
+        for bench in benches:
+            bench.abandon()
+
+    return undo
+
+
+def _remove_groups() -> list[Warning_]:
+    """Remove the control groups of killed runs, whether or not this one needs any; a warning for each that stays."""
+    conditions.remove_left()
+    text = "{}: the control group of a run that was killed stays, as there are processes in it"
+    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in conditions.left()]
 
 
 def _governor(benches: Sequence[Bench]) -> str:
@@ -250,6 +273,9 @@ class _Round:
     of_pool: Sequence[Warning_]
     tally: Tally = field(default_factory=Tally)
     patience: dict[str, _Patience] = field(default_factory=dict)
+    reserve: Reserve = field(default_factory=Reserve)
+    places: dict[str, list[Path]] = field(default_factory=dict)
+    """Study -> the paths whose file systems its trials may fill."""
     prepared: dict[str, Sequence[Warning_]] = field(default_factory=dict)
     """Study -> the warnings that each of its trials bears; there once its targets are."""
 
@@ -284,12 +310,25 @@ class _Round:
         """Alone: nothing that is computed runs beside it."""
         self._record(self.flight.land())
         warnings = self._ready(trial, self.of_host)
+        must_end = self._watch_room(self.benches[trial.study])
         self.progress.started(trial)
         try:
-            record = one.measure(self.store, self.benches[trial.study], trial, warnings)
+            record = one.measure(self.store, self.benches[trial.study], trial, warnings, must_end)
         except OSError as error:
             raise self.store.stopped(self.store.folder(trial.id), error) from error
         self._count(trial, record, record.status)
+
+    def _watch_room(self, bench: Bench) -> Callable[[], str]:
+        """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""
+        name = bench.study.name
+        if name not in self.places:
+            named = [footprint.path for footprint in bench.footprints()]
+            self.places[name] = [path for path in dict.fromkeys(named) if not path.is_block_device()]
+        lack = self.reserve.watch([self.store.root / "trials", *self.places[name]])
+        if bench.driver.tool() is not None and (why := lack()):
+            kept = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
+            raise RunError(f"no trial is begun: {why}; {kept}")
+        return lack
 
     def _compute(self, trial: Trial) -> None:
         """Hand a trial to the workers, once there is room."""

@@ -1,6 +1,7 @@
 """A run on disk: its plan, its records, and the frames that analyses read.
 
     <run>/study.toml  plan.jsonl  host.json  run.lock
+    <run>/place.json                  where relative paths of the study start from; not for others' eyes
     <run>/trials/<id>/record.json     written last: temporary file, fsync, rename, fsync of the folder
     <run>/trials/<id>/raw/…           tool output verbatim
     <run>/trials/<id>/{hist,series,samples}.parquet  witness.json
@@ -15,21 +16,18 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
-import math
-import re
 import shlex
 import shutil
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay import catalogue, durable, observation, plan
+from ioassay import catalogue, document, durable, observation, plan, privacy, schema
 from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.observation import Observation
-from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series, Warning_
+from ioassay.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series
 from ioassay.roles import Trial
 from ioassay.study import Suite
 
@@ -37,11 +35,12 @@ RECORD = "record.json"
 PLAN = "plan.jsonl"
 STUDY = "study.toml"
 HOST = "host.json"
+PLACE = "place.json"
+FOLDER = "working_directory"
+"""Key of place.json, and of the facts that `create` takes: where relative paths of the run's studies start from."""
 WITNESS = "witness.json"
 TUNE = "tune.json"
 FOUND = "found.json"
-_ID = re.compile(r"[0-9a-f]{16}")
-"""What a trial is called (plan.make_trial). Nothing else may name a folder: the folder of a trial is emptied."""
 
 
 class RunStore:
@@ -68,7 +67,7 @@ class RunStore:
         """A new run folder with study, host facts and plan; the plan is written last and makes the run exist.
 
         `trials` are those of the suite, unless others are given (results that were made elsewhere, a search's first).
-        `tuning` is what a search was asked.
+        `tuning` is what a search was asked. Of `host` nothing is kept that identifies this machine.
         """
         made = cls(root)
         try:
@@ -115,29 +114,45 @@ class RunStore:
         """The resolved suite of this run."""
         path = self.root / STUDY
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = document.toml(path.read_bytes())
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except ValueError as error:
             raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
         return catalogue.from_table(table, path)
 
     def host(self) -> dict[str, Any]:
-        """Facts about the machine, as gathered when the run began."""
-        return _read_json(self.root / HOST, "it holds the host's facts; restore it from a copy of the run")
+        """Facts about the machine, as gathered when the run began; of old runs, too, nothing that identifies it."""
+        return privacy.published(self.raw_host())
+
+    def raw_host(self) -> dict[str, Any]:
+        """The same as they lie on disk; old runs have host name, serial numbers and the kernel's command line there."""
+        path, remedy = self.root / HOST, "it holds the host's facts; restore it from a copy of the run"
+        found = _read_json(path, remedy)
+        document.typed(schema.Host, found, str(path), remedy)
+        return found
+
+    def working_directory(self) -> Path | None:
+        """Where relative paths of the run's studies start from; None for results that were made elsewhere."""
+        path = self.root / PLACE
+        remedy = "it holds the folder that the run began in; restore it from a copy of the run"
+        folder = (_read_json(path, remedy) if path.exists() else self.raw_host()).get(FOLDER)
+        return Path(folder) if isinstance(folder, str) else None
 
     def trials(self) -> Iterator[Trial]:
         """The plan, streamed."""
         path, number = self.root / PLAN, 0
         try:
-            with path.open(encoding="utf-8") as lines:
+            with path.open("rb") as lines:
                 for line in lines:
                     number += 1
                     yield _trial(line)
+        except InputError as error:
+            raise InputError(
+                f"{path}: line {number} is corrupted: {error}; restore it from a copy of the run"
+            ) from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError, RecursionError) as error:
-            raise InputError(f"{path}: line {max(number, 1)} is corrupted: {error}; restore it from a copy") from None
         if not number:
             raise InputError(f"{path}: is empty; wanted a trial on each line: restore it from a copy of the run")
 
@@ -154,9 +169,11 @@ class RunStore:
         if not self.is_search:
             return None
         remedy = "restore it from a copy of the run"
-        asked = _read_json(self.root / TUNE, remedy)
-        found = self.root / FOUND
-        return {**asked, "found": _read_json(found, remedy) if found.exists() else None}
+        tune, found = self.root / TUNE, self.root / FOUND
+        asked = document.typed(schema.Tuning, _read_json(tune, remedy), str(tune), remedy)
+        if not found.exists():
+            return {**asked, "found": None}
+        return {**asked, "found": document.typed(schema.Outcome, _read_json(found, remedy), str(found), remedy)}
 
     def write_found(self, found: Mapping[str, Any]) -> None:
         """Make durable what a search came to."""
@@ -243,10 +260,12 @@ class RunStore:
         """What the witness saw of one trial, which `was_witnessed`."""
         path = self.folder(trial_id) / WITNESS
         remedy = f"remove its trial's folder and measure it again with: {self.resume_command}"
+        table = _read_json(path, remedy)
         try:
-            return observation.from_dict(_read_json(path, remedy))
+            observation.require_schema(table)
         except ValueError as error:
             raise InputError(f"{path}: {error}; {remedy}") from None
+        return document.typed(Observation, table, str(path), remedy)
 
     def was_witnessed(self, trial_id: str) -> bool:
         """Whether there is an observation of the trial."""
@@ -300,7 +319,10 @@ def _write_plan(
         if tuning is not None:
             durable.write(root / TUNE, json.dumps(tuning, indent=1))
         durable.write(root / STUDY, tomli_w.dumps(catalogue.to_table(suite)))
-        durable.write(root / HOST, json.dumps(host, indent=1))
+        if FOLDER in host:
+            durable.write(root / PLACE, json.dumps({FOLDER: host[FOLDER]}, indent=1))
+        kept = {name: value for name, value in host.items() if name != FOLDER}
+        durable.write(root / HOST, json.dumps(privacy.published(kept), indent=1))
         durable.write_pieces(root / PLAN, map(_line, trials or plan.trials(suite)))
         with suppress(PermissionError):  # a folder that may be entered and not read
             durable.sync(root.absolute().parent)
@@ -311,45 +333,29 @@ def _write_plan(
         raise StudyError(f"'…{odd}' is not UTF-8, and a study cannot hold it: rename the folder or file") from None
 
 
-def _trial(line: str) -> Trial:
-    table = json.loads(line)
-    if not isinstance(table, dict):
-        raise ValueError("wanted an object")
-    trial = Trial(**table)
-    if not (isinstance(trial.id, str) and _ID.fullmatch(trial.id)):
-        raise ValueError(f"id is {trial.id!r}; wanted 16 hexadecimal digits")
-    return trial
+def _trial(line: bytes) -> Trial:
+    return Trial(**document.read(schema.Planned, line, "the trial"))
 
 
 def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it from a copy of the run") -> Record:
     """The Record behind parsed `record.json`; InputError when it is none."""
     try:
         fields = migrate(table)
-        fields["warnings"] = tuple(Warning_(**warning) for warning in fields.get("warnings", ()))
-        fields["claims"] = tuple(_claim(claim) for claim in fields.get("claims", ()))
-        return _sound(Record(**fields))
-    except (AttributeError, TypeError, KeyError, ValueError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: is not a record ({error}); {remedy}") from None
-
-
-def _claim(table: Mapping[str, Any]) -> Claim:
-    fields: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in table.items()}
-    return Claim(**fields)
-
-
-def _sound(record: Record) -> Record:
-    """The record, if an analysis can rely on it; ValueError says what is wrong."""
+    if unknown := sorted(fields.keys() - {entry.name for entry in dataclasses.fields(Record)}):
+        raise InputError(f"{path}: is not a record ({unknown[0]}: unknown key); {remedy}")
+    record = document.typed(Record, fields, str(path), remedy)
+    document.typed(schema.Identity, record.trial, f"{path}: trial", remedy)
     if record.status not in (OK, FAILED, SKIPPED):
-        raise ValueError(f"status is {record.status!r}; wanted {OK}, {FAILED} or {SKIPPED}")
-    for key in ("id", "study", "point", "repetition", "order"):
-        if key not in record.trial:
-            raise ValueError(f"trial.{key} is missing")
-    if not isinstance(record.trial["point"], dict):
-        raise ValueError(f"trial.point is {record.trial['point']!r}; wanted an object")
-    for name, value in record.metrics.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"metrics.{name} is {value!r}; wanted a finite number")
-    return record
+        raise InputError(f"{path}: status is '{record.status}'; wanted {OK}, {FAILED} or {SKIPPED}; {remedy}")
+    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(_as_written, record.claims)))
+
+
+def _as_written(claim: Claim) -> Claim:
+    """Equal to the claim before it was stored: JSON knows no tuples."""
+    lists: dict[str, Any] = {key: tuple(value) for key, value in vars(claim).items() if isinstance(value, list)}
+    return dataclasses.replace(claim, **lists)
 
 
 def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -367,7 +373,8 @@ def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_claims(table: Mapping[str, Any]) -> dict[str, Any]:
     """Schema 2 knows what tools claim, and twins."""
-    return {**table, "trial": {"twin": False, **table["trial"]}, "claims": []}
+    trial = table.get("trial")
+    return {**table, "trial": {"twin": False, **trial} if isinstance(trial, dict) else trial, "claims": []}
 
 
 MIGRATIONS: dict[int, Any] = {1: _with_claims}
@@ -376,11 +383,7 @@ MIGRATIONS: dict[int, Any] = {1: _with_claims}
 
 def _read_json(path: Path, remedy: str) -> dict[str, Any]:
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is corrupted ({error}); {remedy}") from None
-    if not isinstance(table, dict):
-        raise InputError(f"{path}: holds {type(table).__name__}, wanted an object; {remedy}")
-    return table
+    return document.table(text, str(path), remedy)

@@ -52,6 +52,8 @@ def _plain(value: Any) -> Any:
         raise ValueError("wanted a finite number")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("wanted a number that fits into 64 bits")
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("wanted a text without a NUL, which no name or option can hold")
     if isinstance(value, Mapping | list):
         for part in value.values() if isinstance(value, Mapping) else value:
             _plain(part)

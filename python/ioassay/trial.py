@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,13 +51,19 @@ class _Run:
     warnings: Sequence[Warning_] = ()
 
 
-def measure(store: RunStore, bench: Bench, trial: Trial, warnings: Sequence[Warning_] = ()) -> Record:
-    """Run one trial of a driver that measures, to its durable record."""
+def measure(
+    store: RunStore,
+    bench: Bench,
+    trial: Trial,
+    warnings: Sequence[Warning_] = (),
+    must_end: Callable[[], str] | None = None,
+) -> Record:
+    """Run one trial of a driver that measures, to its durable record; `must_end` may end its tool, with the reason."""
     raw, point = store.begin(trial.id), json.dumps(trial.point, sort_keys=True)
     if why := bench.cannot.get(point):
         return _record(store, trial, _Run(Parsed(SKIPPED, why), time.time(), 0.0, warnings=warnings))
     warnings = [*warnings, *_settle(trial)]
-    watched = _Watched(bench, trial)
+    watched = _Watched(bench, trial, must_end)
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
         with bench.target(trial).load(trial) as load:
@@ -156,6 +162,7 @@ class _Watched:
 
     bench: Bench
     trial: Trial
+    must_end: Callable[[], str] | None = None
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
     seen: Observation | None = None
@@ -170,7 +177,7 @@ class _Watched:
             self.warnings = _unused(self.trial, wanted)
             return None
         timeout_s = self.trial.run.get("timeout") or command.timeout_s
-        hold = Hold(wanted, tag=tag, timeout_s=timeout_s)
+        hold = Hold(wanted, tag=tag, timeout_s=timeout_s, program=Path(command.argv[0]).name)
         try:
             with hold:
                 return self._run(command, load, raw, tag, timeout_s, hold)
@@ -208,6 +215,7 @@ class _Watched:
                     on_held=held,
                     on_ended=ended,
                     confine=net.ruleset,
+                    must_end=self.must_end,
                 )
                 net.refused(outcome.unconfined)
                 (raw / confinement.CONFINEMENT).write_text(json.dumps(net.document, indent=1))
@@ -260,16 +268,23 @@ def _monitors(bench: Bench, load: Load) -> list[Monitor]:
 
 
 def _judged(parsed: Parsed, outcome: Outcome | None, watched: _Watched) -> Parsed:
-    """The driver's reading, with what only the runner saw: processes left behind, limits of memory and of writing."""
+    """The driver's reading, with what only the runner saw: processes left behind, limits of memory and of writing.
+
+    One that was ended for want of memory makes any trial a failed one: a tool that starts its killed processes again
+    says that all went well.
+    """
     warnings, over_memory = list(parsed.warnings), watched.over_memory
     if outcome is not None and outcome.leftovers:
         count = len(outcome.leftovers)
         were = f"{count} processes were" if count > 1 else "a process was"
         text = f"{were} still alive when the tool ended, and ended by the lab"
         warnings.append(Warning_("processes-left-behind", text))
-    if over_memory and parsed.status != FAILED:
-        warnings.append(Warning_("memory-limit-reached", over_memory))
-    reason = f"{over_memory}: {parsed.reason}" if over_memory and parsed.status == FAILED else parsed.reason
+    if outcome is not None and outcome.ended_for:
+        return Parsed(FAILED, f"ended by the lab: {outcome.ended_for}", warnings=tuple(warnings))
+    if over_memory:
+        reason = f"{over_memory}: {parsed.reason}" if parsed.reason else over_memory
+        return Parsed(FAILED, reason, warnings=tuple(warnings))
+    reason = parsed.reason
     if parsed.status == FAILED and watched.confined and os.strerror(errno.EACCES) in reason:
         reason = f"{reason}; its processes were confined to what raw/{confinement.CONFINEMENT} lists (docs/safety.md)"
     return dataclasses.replace(parsed, reason=reason, warnings=tuple(warnings))

@@ -90,7 +90,7 @@ def test_terse_lines_have_whole_kib(version: int) -> None:
         ('{"fio version": "fio-3.33", "jobs": []}', "no jobs"),
         ('{"fio version": "fio-3.33", "jobs": [1]}', "not as fio writes"),
         (text("read").replace('"io_bytes" : ', '"io_bytes" : -', 1), "io_bytes"),
-        (text("read").replace('"runtime" : 151,', '"runtime" : NaN,', 1), "runtime"),
+        (text("read").replace('"runtime" : 151,', '"runtime" : NaN,', 1), "line 35 column 21"),
         (text("read").replace('"total_ios" : ', '"total_ios" : 9999999999999999', 1), "total_ios"),
         ("3;fio-3.33;job;0;0;1;2;3\n", "cut off: 8 fields"),
     ],

@@ -46,7 +46,7 @@ def test_a_corrupted_record_is_named_and_measured_again_once_it_is_gone(ioassay:
         ("plan.jsonl", b"{half\n", "plan.jsonl: line 1 is corrupted"),
         ("plan.jsonl", b"", "plan.jsonl: is empty"),
         ("study.toml", b"title =", "study.toml: is corrupted"),
-        ("host.json", b"[]", "host.json: holds list, wanted an object"),
+        ("host.json", b"[]", "host.json: is []; wanted an object"),
         ("host.json", None, "host.json: cannot be read: No such file"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_plan_cannot_make_the_run_empty_another_folder(ioassay: Any, a_run: Pa
     plan.write_text("\n".join([json.dumps(trial), *others]))
     answer = ioassay("run", "--resume", a_run)
     assert answer.code == 2
-    assert "id is '../../thesis'; wanted 16 hexadecimal digits" in answer.err
+    assert "id: wanted 16 hexadecimal digits; found '../../thesis'" in answer.err
     assert (tmp_path / "thesis" / "chapter").exists()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ("quick", "run", "plan", "studies", "report", "compare", "import", "doctor", "sql")
+COMMANDS = ("quick", "run", "plan", "studies", "report", "compare", "import", "doctor", "sql", "export")
 NULL = """
 title = "Null"
 driver = "null"

@@ -77,7 +77,7 @@ def test_results_cut_off_anywhere_are_refused_and_never_misread(share: float) ->
 @pytest.mark.parametrize("jobs", ['"none"', "[1]", '[{"read": 5}]', '[{"read": {"total_ios": "many"}}]'])
 def test_json_that_fio_would_not_write_is_refused(jobs: str) -> None:
     with pytest.raises(InputError, match="not as fio writes it"):
-        parse_json(f'{{\n"jobs": {jobs}}}')
+        parse_json(f'{{\n"fio version": "fio-3.33", "jobs": {jobs}}}')
 
 
 def test_fio_2_counts_kib_and_microseconds() -> None:

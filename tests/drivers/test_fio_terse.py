@@ -45,9 +45,9 @@ def test_other_lines_are_kept_as_messages(golden: Any) -> None:
     [
         ("", "has no terse line"),
         ("2;name;0;0\n", "has no terse line"),
-        ("3;fio-3.33;name;0;0;1;2\n", "has 7 fields; wanted 121"),
+        ("3;fio-3.33;name;0;0;1;2\n", "line 1: 7 fields of terse version 3; wanted 121"),
         ("9;fio-9.9;" + "0;" * 200 + "\n", "wanted 3, 4 or 5"),
-        ("3;fio-3.33;name;x;0" + ";0" * 116 + "\n", "not as fio writes it"),
+        ("3;fio-3.33;name;x;0" + ";0" * 116 + "\n", "line 1: groupid is 'x'"),
     ],
 )
 def test_what_is_no_terse_output_is_refused(text: str, message: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ioassay import metrics
+from ioassay import metrics, units
 from ioassay.drivers.stress_ng import StressNg, output
 from ioassay.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Parsed, Trial
@@ -91,7 +91,7 @@ def test_what_may_need_a_right_or_a_feature_is_ok_where_it_worked(version: str, 
     ("name", "words"),
     [
         ("ioport", "ioport cannot access port 0x80"),
-        ("nobody-deadline", "cannot set scheduler 'deadline': errno=1 (Operation not permitted)"),
+        ("nobody-deadline", "cannot set scheduler 'deadline'"),
         ("nobody-rawdev", "need to be running as root"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_cannot_be_done_here_is_skipped_with_stress_ngs_words(version: str,
     [
         ("no-memory", "'vm' did no operation (0 bogo ops)"),
         ("nobody-rtc", "finished prematurely"),
-        ("bad-method", "exit status 1): cpu-method must be one of"),
+        ("bad-method", "cpu-method "),
         ("bad-option", "unrecognized option '--cpu-metod=int64'"),
         ("flag-with-value", "'--cache-fence' doesn't allow an argument"),
         ("bad-priority", "scheduler priority level must be set between 1 and 99"),
@@ -115,6 +115,12 @@ def test_what_cannot_be_done_here_is_skipped_with_stress_ngs_words(version: str,
 def test_what_is_no_measurement_failed_with_the_reason(version: str, name: str, words: str) -> None:
     found = parsed(version, name)
     assert found.status == FAILED and words in found.reason and not found.metrics
+
+
+def test_a_worker_that_was_killed_failed_the_trial(version: str) -> None:
+    """0.15.06 calls its counts corrupt, 0.19.02 ends with 0 and says of each worker that it passed."""
+    found = parsed(version, "worker-killed")
+    assert found.status == FAILED and not found.metrics
 
 
 CPU = {"stressor": "cpu", "workers": 2, "timeout": "2s"}
@@ -165,8 +171,9 @@ def test_a_trial_that_took_too_long_says_what_to_raise(version: str, tmp_path: P
 
 
 def test_a_stressor_that_ends_early_failed_unless_it_had_its_operations(version: str, tmp_path: Path) -> None:
+    took = units.format_duration(parsed(version, "cpu").metrics["real_time"])
     found = read(version, tmp_path, {**CPU, "timeout": "10s"})
-    assert found.status == FAILED and "ended after 2 s of 10 s" in found.reason
+    assert found.status == FAILED and f"ended after {took} of 10 s" in found.reason
     assert read(version, tmp_path, {**CPU, "timeout": "10s", "cpu-ops": 5}).status == OK
 
 

@@ -154,7 +154,7 @@ def test_what_is_wrong_is_refused_by_its_key(driver: StressNg, params: dict[str,
     assert words in str(error)
 
 
-@pytest.mark.parametrize("stressor", ["watchdog", "cpu-online", "sysinval", "bad-altstack", "reboot", "bigheap"])
+@pytest.mark.parametrize("stressor", ["watchdog", "cpu-online", "sysinval", "bad-altstack", "reboot"])
 def test_a_stressor_that_can_harm_the_host_needs_stress_ngs_own_flag(driver: StressNg, stressor: str) -> None:
     assert "pathological = true" in str(refused(driver, {"stressor": stressor}))
     driver.validate({"stressor": stressor, "pathological": True}, {})

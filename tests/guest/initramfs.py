@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from . import kernel
+
 BUSYBOX = Path("/usr/bin/busybox")
 """Debian's busybox-static: the guest has no libraries."""
 
@@ -26,7 +28,7 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 for module in $(cat /modules/order); do
-    insmod /modules/$module.ko || echo "GUEST: module $module cannot be loaded"
+    insmod /modules/$module || echo "GUEST: module $module cannot be loaded"
 done
 sh -eu /script
 echo "GUEST: ended with $?"
@@ -43,12 +45,16 @@ def archive(script: str, modules: Sequence[Path], programs: Sequence[str] = ()) 
         "init": (0o755, INIT.encode()),
         "script": (0o644, script.encode()),
         "bin/busybox": (0o755, BUSYBOX.read_bytes()),
-        "modules/order": (0o644, "\n".join(module.stem for module in modules).encode()),
+        "modules/order": (0o644, "\n".join(map(_plain, modules)).encode()),
     }
-    files |= {f"modules/{module.name}": (0o644, module.read_bytes()) for module in modules}
+    files |= {f"modules/{_plain(module)}": (0o644, kernel.content(module)) for module in modules}
     for program in programs:
         files |= {name: (0o755, path.read_bytes()) for name, path in _with_libraries(program).items()}
     return b"".join(_entries(files))
+
+
+def _plain(module: Path) -> str:
+    return module.name.removesuffix(".xz")
 
 
 def find_program(name: str) -> str | None:

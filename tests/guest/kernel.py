@@ -6,31 +6,25 @@ checkout's .setup, where `fetch` puts what guests need of it with apt.
 
 from __future__ import annotations
 
+import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 META_PACKAGE = "linux-image-amd64"
 
-NVME_CORE = (
-    *("crypto/crct10dif_common", "lib/crc64", "crypto/crct10dif_generic", "lib/crc-t10dif", "lib/crc64-rocksoft"),
-    *("crypto/crc64_rocksoft_generic", "block/t10-pi", "drivers/nvme/host/nvme-core"),
-)
-"""What every NVMe driver needs, in the order in which it has to be loaded."""
+NVME_PCI = ("nvme",)
+NVME_TCP = ("e1000", "nvme-tcp")
+EXT4 = ("ext4",)
 
-CRC32C = ("crypto/crc32c_generic", "lib/libcrc32c")
-NVME_PCI = (*NVME_CORE, "drivers/nvme/host/nvme")
-NVME_TCP = (
-    *("drivers/net/ethernet/intel/e1000/e1000", *CRC32C),
-    *(*NVME_CORE, "drivers/nvme/host/nvme-fabrics", "drivers/nvme/host/nvme-tcp"),
-)
-EXT4 = (*CRC32C, "lib/crc16", "fs/mbcache", "fs/jbd2/jbd2", "fs/ext4/ext4")
+ALGORITHMS = ("crct10dif_generic", "crc32c_generic", "crc64_rocksoft_generic")
+"""What others ask the kernel's crypto interface for, without saying so in what they depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +35,40 @@ class Kernel:
     modules: Path
 
     def files(self, names: Sequence[str]) -> list[Path]:
-        """The files of modules, without those that this kernel has built in; each once, in order."""
-        paths = (self.modules / f"{name}.ko" for name in dict.fromkeys(names))
-        return [path for path in paths if path.exists()]
+        """The files of modules and of all that they need, each once and after what it needs.
+
+        A kernel has some of them built in: those have no file.
+        """
+        modules = {_named(path): path for path in self.modules.rglob("*.ko*")}
+        return [modules[name] for name in _in_order((*ALGORITHMS, *names), modules)]
+
+
+def _in_order(names: Iterable[str], modules: Mapping[str, Path]) -> list[str]:
+    """The names of existing modules, each after those that it depends on."""
+    order: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        name = name.replace("-", "_")
+        if name in modules and name not in order:
+            match = re.search(rb"\bdepends=([^\0]*)\0", content(modules[name]))
+            for needed in match[1].decode().split(",") if match else ():
+                add(needed)
+            order[name] = None
+
+    for name in names:
+        add(name)
+    return list(order)
+
+
+def content(module: Path) -> bytes:
+    """A module as insmod wants it: since Debian 13 packages hold compressed ones."""
+    stored = module.read_bytes()
+    return lzma.decompress(stored) if module.suffix == ".xz" else stored
+
+
+def _named(module: Path) -> str:
+    """Its name: `-` and `_` are one."""
+    return module.name.partition(".")[0].replace("-", "_")
 
 
 def place() -> Path:
@@ -56,7 +81,7 @@ def find(folder: Path | None = None) -> Kernel | None:
     """The kernel in a folder, or None."""
     folder = folder or place()
     images = sorted((folder / "boot").glob("vmlinuz-*"))
-    modules = sorted((folder / "lib" / "modules").glob("*/kernel"))
+    modules = sorted(path for lib in ("lib", "usr/lib") for path in (folder / lib / "modules").glob("*/kernel"))
     return Kernel(images[-1], modules[-1]) if images and modules else None
 
 
@@ -72,13 +97,17 @@ def fetch(folder: Path | None = None) -> Kernel:
     packages = [line.split()[-1] for line in depends.splitlines() if "Depends: linux-image-" in line]
     if not packages:
         raise RuntimeError(f"apt knows no kernel for {META_PACKAGE}; {_REMEDY}")
-    with tempfile.TemporaryDirectory() as download:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # On the disk of the checkout: /tmp may be memory, and all of a package is 500 MB.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="kernel-package-") as download:
         _apt("apt-get", "download", "-q", packages[0], folder=download)
-        _unpack(next(Path(download).glob("*.deb")), folder)
-    kernel = find(folder)
-    if kernel is None:
-        raise RuntimeError(f"{packages[0]} holds no kernel")
-    return kernel
+        whole = Path(download) / "whole"
+        subprocess.run(["dpkg-deb", "--extract", next(Path(download).glob("*.deb")), whole], check=True)
+        kernel = find(whole)
+        if kernel is None:
+            raise RuntimeError(f"{packages[0]} holds no kernel")
+        _keep(kernel, whole, folder)
+    return Kernel(folder / kernel.image.relative_to(whole), folder / kernel.modules.relative_to(whole))
 
 
 _REMEDY = "apt-get update may help, or a folder with an unpacked kernel package in IOASSAY_GUEST_KERNEL"
@@ -96,23 +125,14 @@ def _apt(*argv: str, folder: str | None = None) -> str:
     return done.stdout
 
 
-def _unpack(package: Path, folder: Path) -> None:
+def _keep(kernel: Kernel, whole: Path, folder: Path) -> None:
     """The image and the modules that guests load: a hundredth of what the package holds."""
-    wanted = {f"{name}.ko" for name in (*NVME_PCI, *NVME_TCP, *EXT4)}
     unpacking = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(unpacking, ignore_errors=True)
-    argv = ["dpkg-deb", "--fsys-tarfile", str(package)]
-    with (
-        subprocess.Popen(argv, stdout=subprocess.PIPE) as process,
-        tarfile.open(fileobj=process.stdout, mode="r|") as files,
-    ):
-        for file in files:
-            is_module = file.name.partition("/kernel/")[2] in wanted
-            content = files.extractfile(file) if is_module or file.name.startswith("./boot/vmlinuz-") else None
-            if content is not None:
-                path = unpacking / file.name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content.read())
+    for path in (kernel.image, *kernel.files((*NVME_PCI, *NVME_TCP, *EXT4))):
+        target = unpacking / path.relative_to(whole)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
     shutil.rmtree(folder, ignore_errors=True)
     unpacking.rename(folder)
 

@@ -132,6 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_are_those_that_the_kernel_gives_the_names() {
+        for &Row(number, name, ..) in ROWS {
+            assert_eq!(crate::names::of(number as u32), name);
+        }
+    }
+
+    #[test]
     fn every_row_has_a_place_of_its_own() {
         let entries = Entries::new();
         assert!(entries.classes.len() <= 64, "OPS of bpf/shapes.h");

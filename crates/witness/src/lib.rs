@@ -74,6 +74,7 @@ pub mod record;
 pub mod seen;
 mod shape;
 mod sys;
+mod system_calls;
 mod witness;
 
 pub use capability::{Capability, Unavailable, capability};

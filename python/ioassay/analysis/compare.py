@@ -8,7 +8,8 @@ not asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -253,11 +254,51 @@ _HOST = (
 )
 
 
+_HASH = re.compile(r"#[0-9a-f]{8}\b")
+"""What stands in a kernel's command line for a value that is not stored (ioassay.privacy.boot)."""
+
+
 def _host_differences(a: RecordSet, b: RecordSet) -> list[str]:
     """Facts of the hosts that differ, of those that change results."""
-    said = []
+    said = _machine_differences(a.host, b.host)
+    is_comparable = _key(a.host) == _key(b.host)
     for section, name in _HOST:
-        left, right = ((records.host.get(section) or {}).get(name) for records in (a, b))
+        left, right = (_section(records.host, section).get(name) for records in (a, b))
+        if name == "cmdline" and not is_comparable:
+            left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))
         if left != right:
             said.append(f"host: {section}.{name} is {left!r} in A and {right!r} in B")
     return said
+
+
+def _machine_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Whether machine and drives are others, as far as their hashes were made with one key."""
+    left, right = (_section(host, "identity") for host in (a, b))
+    if not left or _key(a) != _key(b):
+        return []
+    said = []
+    name = next((name for name in ("machine", "name") if name in left and name in right), None)
+    if name and left[name] != right[name]:
+        said.append("host: A and B were measured on different machines")
+    drives = [_drives(host) for host in (a, b)]
+    if all(drives) and drives[0] != drives[1]:
+        said.append("disk: A and B were measured on different drives")
+    return said
+
+
+def _key(host: Mapping[str, Any]) -> str | None:
+    """By which key the hashes among the facts were made."""
+    key: str | None = _section(host, "identity").get("key")
+    return key
+
+
+def _section(host: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of the facts; an empty one where there is none, or host.json was damaged."""
+    found = host.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _drives(host: Mapping[str, Any]) -> set[str]:
+    """The hashes of the drives under the path that was measured."""
+    devices = _section(host, "disk").get("devices") or ()
+    return {str(device["identity"]) for device in devices if isinstance(device, Mapping) and "identity" in device}

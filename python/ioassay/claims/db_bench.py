@@ -67,7 +67,7 @@ def warnings(text: str) -> list[str]:
 
 def tickers(text: str) -> dict[str, int]:
     """RocksDB's counters over the whole process; empty where it was run without --statistics."""
-    return {name: int(number) for name, number in _TICKER.findall(text)}
+    return {name: whole(number, name) for name, number in _TICKER.findall(text)}
 
 
 def _of_database(counted: Mapping[str, int], folder: str, argv: Sequence[str]) -> Iterator[Claim]:
@@ -123,7 +123,7 @@ def _histogram(lines: Sequence[str]) -> dict[str, float]:
         return {}
     for line in lines:
         if line.startswith("Percentiles:"):
-            return {f"p{float(share):g}": real(value, f"P{share}") * 1e3 for share, value in _shares(line)}
+            return {f"p{real(share, 'P'):g}": real(value, f"P{share}") * 1e3 for share, value in _shares(line)}
     return {}
 
 

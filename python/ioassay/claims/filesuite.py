@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated
 
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from ioassay import document
+from ioassay.document import LARGEST, Amount, Count, Whole
 from ioassay.errors import InputError
 from ioassay.record import Claim
 
@@ -20,6 +25,60 @@ SOURCE = "filesuite"
 _ENGINES = {6: "stdio", 7: "stdio", 9: "psync", 10: "psync", 11: "pvsync", 12: "pvsync"}
 """How a test reaches the kernel; all others by read and write."""
 _CLOCK_STEP_S = 1e-9
+_INCOMPLETE = "is it whole, and as filesuite wrote it?"
+
+
+class Pass(TypedDict):
+    """One pass of one worker, as far as it is read; `nanoseconds` is None where the pass has no result."""
+
+    test: int
+    name: str
+    kind: str
+    file_bytes: Whole
+    asked_file_bytes: Whole
+    record_bytes: Whole
+    path: str
+    status: str
+    reason: str | None
+    operations: Count
+    bytes: Whole
+    nanoseconds: Annotated[int, Field(ge=1, le=LARGEST)] | None
+    includes: list[str]
+    errors: Count
+    direct: bool
+    primed: bool
+    silent_passes: Count
+    prepared: bool
+    resident_share: Amount | None
+
+
+class _Named(TypedDict):
+    name: str
+
+
+class Group(_Named, total=False):
+    """The same pass of all workers; without numbers where one of them has no result."""
+
+    span_ns: Whole | None
+    bytes: Whole | None
+    operations: Count | None
+
+
+class Checked(TypedDict):
+    """The look at a whole file after all passes."""
+
+    differing_records: Count
+    reason: str | None
+
+
+class Document(TypedDict):
+    """What filesuite prints with --json."""
+
+    passes: list[Pass]
+    groups: list[Group]
+    checked: list[Checked]
+
+
 _BEGINNING = re.compile(r'\{\s{0,8}"schema": \d{1,4},\s{0,8}"tool": "ioassay filesuite"')
 
 
@@ -39,19 +98,19 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     if beginning is None:
         raise InputError("filesuite's claims are read from its JSON: give it --json")
     try:
-        found, _ = json.JSONDecoder().raw_decode(text, beginning.start())
-        return from_json(found)
-    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as error:
-        raise InputError(f"filesuite's output cannot be read ({type(error).__name__}: {error}); is it whole?") from None
+        _, end = json.JSONDecoder().raw_decode(text, beginning.start())
+    except (ValueError, RecursionError):  # what is wrong where is said when it is read below
+        end = len(text)
+    return claims(document.read(Document, text[beginning.start() : end], "filesuite's output", _INCOMPLETE))
 
 
-def from_json(found: Mapping[str, Any]) -> list[Claim]:
-    """The claims of its parsed JSON."""
-    return [_claim(one) for one in found["passes"] if one["status"] == "ok"]
+def claims(found: Document) -> list[Claim]:
+    """The claims of its document."""
+    return [_claim(one, one["nanoseconds"]) for one in found["passes"] if one["status"] == "ok" and one["nanoseconds"]]
 
 
-def _claim(one: Mapping[str, Any]) -> Claim:
-    seconds = one["nanoseconds"] / 1e9
+def _claim(one: Pass, took_ns: int) -> Claim:
+    seconds = took_ns / 1e9
     return Claim(
         source=SOURCE,
         kind=one["kind"],

@@ -9,12 +9,11 @@ told where there is one job, since those of several cannot be merged. Sizes and 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.claims import command, fio_text
+from ioassay.claims import command, fio_json, fio_text
 from ioassay.claims.fio_options import Told, told
 from ioassay.claims.numbers import real, whole
 from ioassay.errors import InputError
@@ -26,8 +25,6 @@ KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""
 _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
-_MOST_BROKEN = 100
-"""Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
 _PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 
@@ -59,12 +56,12 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     """
     if not text.strip():
         raise InputError("fio's output is empty: it ended before it wrote results, or --output names a file")
-    if documents := _documents(text):
+    if documents := fio_json.documents(text, "fio's output"):
         runs = sum(matches(command.program(one)) for one in command.plain(argv))
         chosen = documents if runs == len(documents) else documents[-1:]
-        return [claim for document in chosen for claim in from_json(document, _laid_out(text))]
+        return [claim for document in chosen for claim in from_json(document.table, _laid_out(text))]
     if _BEGINNING.search(text):
-        raise InputError("fio's JSON is cut off or broken: fio was ended while it wrote; let it end by itself")
+        raise InputError(f"fio's {fio_json.fault(text)}")
     return fio_text.read(text)
 
 
@@ -72,20 +69,8 @@ def _laid_out(text: str) -> list[str]:
     return ["layout"] if "Laying out IO file" in text else []
 
 
-def _documents(text: str) -> list[dict[str, Any]]:
-    """The JSON objects that begin as fio's do; what stands around them (notes, messages) is left out."""
-    decoder, position, found, broken = json.JSONDecoder(), 0, [], 0
-    while (start := _BEGINNING.search(text, position)) and broken < _MOST_BROKEN:
-        try:
-            document, position = decoder.raw_decode(text, start.start())
-            found.append(document)
-        except (ValueError, RecursionError):  # cut off, or a number or nesting that Python will not take
-            position, broken = start.end(), broken + 1
-    return found
-
-
 def from_json(table: Mapping[str, Any], unreported: Sequence[str] = ()) -> list[Claim]:
-    """The claims in fio's JSON: the whole document as a dictionary. Directions without I/O claim nothing.
+    """The claims in a table of `fio_json`. Directions without I/O claim nothing.
 
     InputError when it has no jobs or its numbers make no sense.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,7 +46,7 @@ def plan(
     if json:
         console.emit({**result, "order": _order(suite)})
     else:
-        _say(result, warnings, _order(suite) if trials else [])
+        _say(result, benches, warnings, _order(suite) if trials else [])
 
 
 def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dict[str, Any]:
@@ -71,6 +72,7 @@ def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dic
         "suite": suite.name,
         "title": suite.title,
         "studies": studies,
+        "devices": [asdict(device) for device in preflight.devices(benches)],
         "trials": sum(study["trials"] for study in studies),
         "seconds": sum(study["seconds"] for study in studies),
         "warnings": [vars(warning) for warning in warnings],
@@ -86,10 +88,11 @@ def _order(suite: Suite) -> list[dict[str, Any]]:
     ]
 
 
-def _say(result: dict[str, Any], warnings: list[Warning_], order: list[dict[str, Any]]) -> None:
+def _say(result: dict[str, Any], benches: list[Bench], warnings: list[Warning_], order: list[dict[str, Any]]) -> None:
     from ioassay import units
 
     console.warnings(warnings)
+    session.say_devices(benches)
     console.line(result["title"])
     rows = [
         [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -111,3 +112,26 @@ def shown(total: int, forecast_s: float) -> Iterator[Silent]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Terminal(bar, total, forecast_s)
+
+
+@contextmanager
+def examining() -> Iterator[Callable[[str, float], None]]:
+    """Takes what is examined before a run, with its share; drawn only where stderr is a terminal, and gone after."""
+    if not sys.stderr.isatty():
+        yield lambda text, share: None
+        return
+    width = 0
+
+    def show(text: str, share: float) -> None:
+        nonlocal width
+        line = f"{text}: {share:.0%}"[: (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1]
+        sys.stderr.write(f"\r{line:<{width}}")
+        sys.stderr.flush()
+        width = len(line)
+
+    try:
+        yield show
+    finally:
+        if width:
+            sys.stderr.write(f"\r{'':<{width}}\r")
+            sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
+    from ioassay.record import Warning_
     from ioassay.study import Suite
 
 
@@ -37,8 +39,9 @@ def quick(
     began_s = time.monotonic()
     suite = _suite(path, _budget_s(budget))
     store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
+    warnings += _left_behind(path.resolve())
     tally = session.execute(store, benches)
-    published = session.publish(store)
+    published = session.publish(store, benches)
     rows = _rows(published)
     if json:
         console.emit(
@@ -75,6 +78,21 @@ def _suite(path: Path, budget_s: float) -> Suite:
     workloads = len(catalogue.load("quick").studies[0].case)
     fit = quick.fit(budget_s, speed, free_bytes, workloads)
     return catalogue.load("quick", lambda table: quick.fitted(dict(table), path.resolve(), fit))
+
+
+def _left_behind(folder: Path) -> list[Warning_]:
+    """Test files of earlier runs of this command that were killed together with all that could have removed them."""
+    from ioassay import quick, units
+    from ioassay.record import Warning_
+    from ioassay.targets import own
+
+    found = []
+    for path in quick.files_of_killed(folder):
+        if parts := own.files(path):
+            size = units.format_size(sum(part.stat().st_blocks * 512 for part in parts))
+            text = f"{path} ({size}) is the test file of a run that was killed"
+            found.append(Warning_("file-left", text, shlex.join(["rm", "--", *map(str, parts)])))
+    return found
 
 
 def _rows(published: session.Published) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -48,13 +49,17 @@ def record(
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
     """
-    from ioassay import traces
+    from ioassay import conditions, process, traces
 
     console.use_json(json)
+    conditions.remove_left()
     number = _number(device)
     traces.check_output(output, to, force=force)
     beside = None if str(output) == "-" else output.absolute().parent  # a recording may need more room than /tmp has
-    with tempfile.TemporaryDirectory(prefix=".ioassay-record-", dir=beside) as name:
+    with (
+        tempfile.TemporaryDirectory(prefix=".ioassay-record-", dir=beside) as name,
+        process.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
+    ):
         watched = _watched(command, Path(name), quiet=json or str(output) == "-")
         recording = {"path": str(Path(name) / "requests.bin"), "own": not everybody}
         described = {"recording": {**recording, "device": number} if number else recording}

@@ -54,7 +54,7 @@ def run(
     else:
         store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
     tally = session.execute(store, benches, workers)
-    published = session.publish(store)
+    published = session.publish(store, benches)
     if json:
         console.emit(session.result(store, tally, published, warnings))
     else:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ioassay import units
 from ioassay.cli import console, progress
-from ioassay.errors import Contradicted, InputError, Interrupted, RunError, ToolError, UsageError
-from ioassay.roles import Consent
+from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
+from ioassay.roles import WRITE, Consent
 
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
@@ -29,8 +31,7 @@ _TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "database", "verd
 _SHOWN = ("accountings", "choices")
 """Those that are answered by a table."""
 _MOST_ROWS = 40
-FOLDER = "working_directory"
-"""Key of host.json: where relative paths of the run's studies start from."""
+_MOST_KEPT = 20
 
 
 @dataclass(frozen=True)
@@ -40,41 +41,42 @@ class Published:
     records: RecordSet
     findings: Sequence[Finding]
     report: ReportPaths
+    kept: Sequence[Mapping[str, Any]] = ()
+    """Files that the run made beside its folder and that stay: path, bytes, and the command that removes them."""
 
 
 def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """Check everything, then make the run's folder."""
+    from ioassay import preflight
     from ioassay.store import RunStore
 
     benches, warnings = checked(suite, consent)
+    preflight.require_record_room(benches, root)
     return RunStore.create(root, suite, facts(benches)), benches, warnings
 
 
 def facts(benches: Sequence[Bench]) -> dict[str, Any]:
     """What a new run keeps of the host, and of where it was begun."""
     from ioassay import host
+    from ioassay.store import FOLDER
 
     return {**host.facts(_measured_path(benches)), FOLDER: str(Path().absolute())}
 
 
 def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """An existing run, checked as a new one is; relative paths mean what they meant when it began."""
+    from ioassay import bundle
     from ioassay.store import RunStore
 
     store = RunStore.open(root)
     if store.is_search:
         raise UsageError(f"{root}: is a search, whose trials follow from each other; wanted: {store.resume_command}")
+    bundle.require_resumable(root)
     suite = store.suite()
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
-    benches, warnings = checked(suite, consent, folder_of(store))
+    benches, warnings = checked(suite, consent, store.working_directory())
     return store, benches, warnings
-
-
-def folder_of(store: RunStore) -> Path | None:
-    """Where relative paths of a run's studies start from."""
-    folder = store.host().get(FOLDER)
-    return Path(folder) if folder else None
 
 
 def checked(
@@ -87,6 +89,7 @@ def checked(
     from ioassay import preflight
     from ioassay.record import Warning_
     from ioassay.report import figures
+    from ioassay.targets import occupancy
 
     figures.check_suite(suite.model_dump())
     benches = preflight.assemble(suite, consent, folder)
@@ -97,7 +100,22 @@ def checked(
         if not without_tools:
             raise
         missing = [Warning_("tool-missing", f"names of parameters were not checked: {error}")]
-    return benches, [*missing, *preflight.examine(benches)]
+    with progress.examining() as shown, occupancy.announced(shown):
+        return benches, [*missing, *preflight.examine(benches)]
+
+
+def say_devices(benches: Sequence[Bench]) -> None:
+    """Which drives are loaded, and what is on them: the moment to notice that another one was meant."""
+    from ioassay import preflight
+
+    for device in preflight.devices(benches):
+        serial = f"serial {device.serial}" if device.serial else ""
+        about = ", ".join(filter(None, (device.model, serial, units.format_size(device.size_bytes))))
+        doing = "is written" if device.access == WRITE else "is read"
+        named = "" if device.name == device.path else f" ({device.name})"
+        console.note(f"{device.path}{named} {doing}: {about}")
+        for found in device.content:
+            console.note(f"    {found}")
 
 
 def _measured_path(benches: Sequence[Bench]) -> Path:
@@ -123,6 +141,7 @@ def execute(
     """
     from ioassay import preflight, run
 
+    say_devices(benches)
     forecasts = [preflight.forecast(bench, workers) for bench in benches]
     total = most or sum(store.planned().values())
     forecast_s = sum(one.seconds for one in forecasts)
@@ -131,12 +150,32 @@ def execute(
     try:
         with progress.shown(total, forecast_s) as shown:
             return run.execute(store, benches, shown, workers, source(shown) if source else None)
-    except (KeyboardInterrupt, Interrupted):
+    except BaseException as error:
+        with suppress(OSError, IoassayError):
+            _say_kept(kept_files(benches), console.note)
+        if not isinstance(error, KeyboardInterrupt | Interrupted):
+            raise
         raise Interrupted(f"interrupted; what was recorded is kept. Go on with: {store.resume_command}") from None
 
 
-def publish(store: RunStore) -> Published:
-    """Read the records back, analyse them, write the page and the figures."""
+def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
+    """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
+    from ioassay.targets import own
+
+    files = {path: own.files(path) for bench in benches for path in bench.kept()}
+    return [
+        {
+            "path": str(path),
+            "bytes": sum(part.stat().st_blocks * 512 for part in parts),
+            "remove": shlex.join(["rm", "--", *map(str, parts)]),
+        }
+        for path, parts in files.items()
+        if parts
+    ]
+
+
+def publish(store: RunStore, benches: Sequence[Bench] = ()) -> Published:
+    """Read the records back, analyse them, write the page and the figures; `benches` are those that ran."""
     from ioassay import frames, report
     from ioassay.analysis.everything import analyse_all
 
@@ -150,7 +189,7 @@ def publish(store: RunStore) -> Published:
     except OSError as error:
         where = store.root / "report"
         raise RunError(f"{where}: {error.strerror}; all records are kept. Mend that and type: {again}") from error
-    return Published(records, findings, paths)
+    return Published(records, findings, paths, kept_files(benches))
 
 
 def result(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> dict[str, Any]:
@@ -167,6 +206,7 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
         "warnings": all_warnings(published.records, found),
         "failures": failures(published.records),
         "skips": skips(published.records),
+        "kept_files": list(published.kept),
     }
 
 
@@ -250,6 +290,19 @@ def say_where(store: RunStore, tally: Tally, published: Published) -> None:
     _say_reasons("skipped", skips(published.records))
     _say_reasons("failed", failures(published.records))
     console.line(f"run     {store.root}\nreport  {published.report.page}")
+    _say_kept(published.kept, console.line)
+
+
+def _say_kept(kept: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> None:
+    """Files that stay are large, and lie where nobody looks for what a run left."""
+    from ioassay import units
+
+    for file in kept[:_MOST_KEPT]:
+        say(f"kept    {file['path']} ({units.format_size(file['bytes'])}), which the next run uses again")
+        say(f"        to remove it: {file['remove']}")
+    if len(kept) > _MOST_KEPT:
+        rest = sum(file["bytes"] for file in kept[_MOST_KEPT:])
+        say(f"kept    {len(kept) - _MOST_KEPT} more files ({units.format_size(rest)}), which --json lists")
 
 
 def _say_tables(finding: Finding | None) -> None:

@@ -92,7 +92,7 @@ def tune(
         warnings = [*left_out, *warnings]
     campaign = _campaign(store, request, bench)
     tally = session.execute(store, [bench], workers, lambda shown: _watched(campaign, shown), campaign.most)
-    published = session.publish(store)
+    published = session.publish(store, [bench])
     found = tune_text.found(published)
     if json:
         console.emit(tune_text.result(store, request, published, found, warnings))
@@ -203,12 +203,14 @@ def _checked(
 
 def _resumed(root: Path, consent: Consent) -> Begun:
     """A search that was stopped, checked as a new one is."""
+    from ioassay import bundle
     from ioassay.store import RunStore
     from ioassay.tune import campaign
 
     store = RunStore.open(root)
+    bundle.require_resumable(root)
     request = campaign.resumed(store)
-    bench, warnings = _checked(store.suite().studies[0], request, consent, session.folder_of(store))
+    bench, warnings = _checked(store.suite().studies[0], request, consent, store.working_directory())
     return store, request, bench, warnings
 
 

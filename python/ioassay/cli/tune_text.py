@@ -57,6 +57,7 @@ def result(
         "warnings": session.all_warnings(published.records, warnings),
         "failures": session.failures(published.records),
         "skips": session.skips(published.records),
+        "kept_files": list(published.kept),
     }
 
 

@@ -122,12 +122,16 @@ def _runs(
 
 
 def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
-    from ioassay import host, witness
+    from ioassay import conditions, host, process, witness
 
     _check_program(command[0], backend)
+    conditions.remove_left()
     devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
     shown = sys.stderr if quiet else sys.stdout
-    with tempfile.TemporaryDirectory(prefix="ioassay-witness-") as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="ioassay-witness-") as name,
+        process.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
+    ):
         folder = Path(name)
         sys.stdout.flush()
         with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):

@@ -13,18 +13,20 @@ Deliberately not here: settings of the whole host (`settings`), and what a trial
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from ioassay import process
-from ioassay.conditions import cgroup, policy
+from ioassay.conditions import cgroup, oom, policy
 from ioassay.conditions.asked import Conditions, listed
 from ioassay.errors import StudyError, ToolError
 from ioassay.record import Warning_
+from ioassay.settings import restore
 
-__all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left"]
+__all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left", "remover"]
 
 _WATCHDOG_MARGIN_S = 4 * process.GRACE_S
 """How long after a trial's timeout the runner may take to end it by itself."""
@@ -34,22 +36,38 @@ _LIKE = 0.01
 left, remove_left = cgroup.left, cgroup.remove_left
 
 
+def remover() -> Callable[[], None]:
+    """What removes the control groups of this process, to be called in another one when this one was killed."""
+    owner = restore.this_process()
+    return lambda: cgroup.remove_of(owner)
+
+
 class Hold:
     """A context for one trial: what its conditions need is made on entry and gone on exit, however that comes.
 
-    `tag` marks the trial's processes, `timeout_s` is the trial's. `warnings` says what is not quite as asked,
-    `took_effect` what was read back, `account` what the limits did.
+    `tag` marks the trial's processes, `timeout_s` is the trial's, `program` the name of what it runs. `warnings` says
+    what is not quite as asked, `took_effect` what was read back, `account` what the limits did.
     """
 
-    def __init__(self, wanted: Conditions, *, tag: str, timeout_s: float, margin_s: float = _WATCHDOG_MARGIN_S) -> None:
+    def __init__(
+        self,
+        wanted: Conditions,
+        *,
+        tag: str,
+        timeout_s: float,
+        program: str = "",
+        margin_s: float = _WATCHDOG_MARGIN_S,
+    ) -> None:
         self.warnings: list[Warning_] = []
         self.took_effect: dict[str, str | int | float] = {}
         self.account: dict[str, int] = {}
         self._wanted, self._tag, self._after_s = wanted, tag, timeout_s + margin_s
+        self._program = program
         self._stack = ExitStack()
         self._share = policy.Share(None)
         self._group: cgroup.Group | None = None
         self._watchdog: process.Watchdog | None = None
+        self._memory: oom.Watch | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -61,6 +79,8 @@ class Hold:
             if self._wanted.limits:
                 self._group = cgroup.make(self._wanted)
                 stack.callback(self._remove, self._group)
+            self._memory = oom.Watch(self._program)
+            stack.callback(self._memory.close)
             self._stack = stack.pop_all()
         return self
 
@@ -93,12 +113,18 @@ class Hold:
         """Take the account of the limits, when the trial's processes have ended."""
         if self._group is not None:
             self.account = self._group.account()
+        if self._memory is None or self.account.get("oom_kill"):
+            return  # those of the trial's group are counted for the host as well
+        self._memory.ended(pid)
+        if self._memory.of_others:
+            text = self._memory.of_others
+            self.warnings.append(Warning_("host-out-of-memory", text, "free memory, and run the trial again"))
 
     @property
     def over_memory(self) -> str:
-        """That the kernel ended processes for the memory limit, for a record's reason; else empty."""
+        """That the kernel ended processes of the trial for want of memory, for a record's reason; else empty."""
         if not (killed := self.account.get("oom_kill", 0)):
-            return ""
+            return self._memory.of_trial if self._memory is not None else ""
         count = "a process" if killed == 1 else f"{killed} processes"
         return f"run.memory_limit = {self._wanted.memory_limit} bytes was reached, and the kernel ended {count}"
 

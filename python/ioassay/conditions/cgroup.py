@@ -146,17 +146,29 @@ def remove_left(root: Path = Path("/")) -> list[str]:
 
 def left(root: Path = Path("/")) -> list[Path]:
     """Groups whose run is gone, wherever in the mounted trees."""
+    return [folder for folder, owner in _groups(root) if not restore.is_alive(owner, root)]
+
+
+def remove_of(owner: restore.Owner, root: Path = Path("/")) -> None:
+    """Remove the groups of one run, with the processes in them, once it was killed: nobody else knows it as well."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while folders := [folder for folder, of in _groups(root) if of == owner and not _removed(folder)]:
+        if time.monotonic() > deadline_s:
+            return
+        process.end_processes({pid for folder in folders for pid in _members(folder)})
+        time.sleep(0.02)
+
+
+def _groups(root: Path) -> Iterator[tuple[Path, restore.Owner]]:
+    """All groups of ours, and the processes that made them."""
     boot_id = restore.this_process(root).boot_id
     mounts = {tree.mount for tree in _hierarchies(root) if tree.version == 2 or tree.controllers & {*_CONTROLLERS}}
-    found = []
     for mount in sorted(mounts):
         for folder, below, _ in os.walk(mount):
             named = [(name, match) for name in below if (match := _NAME.match(name))]
             for name, match in named:
                 below.remove(name)
-                if not restore.is_alive(restore.Owner(int(match[1]), int(match[2]), boot_id), root):
-                    found.append(Path(folder, name))
-    return found
+                yield Path(folder, name), restore.Owner(int(match[1]), int(match[2]), boot_id)
 
 
 def _removal(folder: Path) -> str:

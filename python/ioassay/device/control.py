@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ioassay import document
 from ioassay.errors import InputError, ToolError
 
 _ANSWER_S = 15.0
@@ -35,8 +36,8 @@ def ask(path: Path, request: str, **more: Any) -> dict[str, Any]:
         what = f"is longer than {LONGEST_PATH} bytes" if known else error.strerror or str(error)
         raise InputError(f"{path}: no drive answers there: {what}; wanted the socket that it said as 'stats'") from None
     try:
-        answer: dict[str, Any] = json.loads(line)
-    except ValueError:
+        answer = document.table(line, str(path))
+    except InputError:
         raise InputError(f"{path}: what answers there is no drive of ioassay") from None
     if not answer.get("ok"):
         raise ToolError(f"{path}: the drive refuses '{request}': {answer.get('error', 'without a reason')}")

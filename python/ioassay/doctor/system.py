@@ -229,10 +229,14 @@ def no_confinement(facts: Facts) -> Said:
 
 
 def leftover_restore_file(facts: Facts) -> Said:
-    """A run was killed and left host settings changed."""
+    """A run was killed and left host settings changed, or control groups."""
     files = look(facts, "leftovers") or ()
     if not files:
         return None
     by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and look(facts, "user", "root") is False
     remedy = f"sudo {RESTORE_COMMAND}" if by_root else RESTORE_COMMAND
-    return f"a run that was killed left host settings changed: {', '.join(files)}", remedy
+    groups = [file for file in files if file.startswith("/sys/fs/cgroup/")]
+    settings = [file for file in files if file not in groups]
+    parts = [f"host settings changed: {', '.join(settings)}"] if settings else []
+    parts += [f"control groups behind, which the next run removes: {', '.join(groups)}"] if groups else []
+    return f"a run that was killed left {', and '.join(parts)}", remedy

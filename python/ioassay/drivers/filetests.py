@@ -41,6 +41,8 @@ FLAGS = {"direct": "-I", "fsync": "-e", "close": "-c", "sync": "-o"}
 SHARED = ("tests", "size", "record", "auto", "min_size", "max_size", "threads", *FLAGS)
 AUTO_LARGEST_BYTES = 512 << 20
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+_ALONE_BYTES = 512 << 10
+"""The file where neither sizes nor the automatic matrix are asked for."""
 _SLOW_BYTES_PER_S, _USUAL_BYTES_PER_S, _CELLS_OF_AUTO = 5e6, 2e8, 126
 _DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
 """About what all files of the automatic matrix hold: nine records for each of 32 to 512 MiB, some eleven below."""
@@ -104,7 +106,7 @@ class Wanted:
         if self.sizes:
             return sum(self.sizes) * max(len(self.records), 1) * workers
         if not self.auto:
-            return (512 << 10) * workers
+            return _ALONE_BYTES * workers
         share = (self.max_size or AUTO_LARGEST_BYTES) / AUTO_LARGEST_BYTES
         return int(_DATA_CELLS_OF_AUTO_BYTES * share) * workers
 
@@ -112,7 +114,13 @@ class Wanted:
         """Two passes a test, at the speed of a common disk."""
         moved = self.data_bytes() * 2 * len(self.tests)
         seconds = moved / _USUAL_BYTES_PER_S + 0.3 + (0.1 * _CELLS_OF_AUTO if self.auto else 0.0)
-        return Estimate(seconds, sum(self.data_bytes() for number in self.tests if number in (0, 2, 4, 6, 9, 11)) * 2)
+        written = sum(self.data_bytes() for number in self.tests if number in (0, 2, 4, 6, 9, 11)) * 2
+        return Estimate(seconds, written, occupied_bytes=self.occupied_bytes())
+
+    def occupied_bytes(self) -> int:
+        """What the files of one cell take: each worker's is removed before the next cell."""
+        largest = (self.max_size or AUTO_LARGEST_BYTES) if self.auto else _ALONE_BYTES
+        return max(self.sizes, default=largest) * max(self.threads, 1)
 
     def timeout_s(self) -> float:
         """Far more than a slow disk needs."""

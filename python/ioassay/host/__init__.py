@@ -9,31 +9,34 @@ Everything is read below an injected root; what a machine does not tell is an ab
     clock           source, available, ticks_per_s            power           on_battery
     activity        load, uptime_s, steal_share, busy, disk_requests, background
     tools           tool -> version line                      ioassay         version, commit, python
+    identity        machine_id
     user            root                                      leftovers       what killed runs left
     witness         bpf, unusable: why BPF programs cannot watch
     confinement     landlock, abi, gaps: whether the kernel holds trials to what they may write; unusable: why not
     disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
 
-Serial numbers, the host's name and the kernel's command line are kept; `redacted` leaves them out.
+Serial numbers, the host's name, its machine-id and the kernel's command line are in them, for `doctor`. A run stores
+them as `ioassay.privacy` publishes them: as keyed hashes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ioassay import conditions, process, settings
+from ioassay import conditions, document, process, settings
+from ioassay.errors import InputError, one_line
 from ioassay.host import activity, disk, processor, system, tools
 from ioassay.host.machine import Capture, Machine
 
-__all__ = ["devices", "facts", "redacted"]
+__all__ = ["devices", "facts"]
 
 SCHEMA = 1
-_REDACTED = ("serial", "wwid", "hostname", "cmdline")
 
 
 def facts(
@@ -52,29 +55,44 @@ def facts(
     if capture is None and root == Path("/"):
         capture = process.capture
     machine = Machine(root, capture)
-    cpu = processor.facts(machine)
-    under = disk.facts(machine, path.absolute()) if path is not None else {}
+    cpu = _gathered(lambda: processor.facts(machine))
+    under = _gathered(lambda: disk.facts(machine, path.absolute())) if path is not None else {}
     names = [device["name"] for device in under.get("devices", ())]
+    hypervisor = cpu.pop("hypervisor_flag", False)
+    gathered = {
+        "kernel": lambda: system.kernel(machine),
+        "identity": lambda: system.identity(machine),
+        "distribution": lambda: system.distribution(machine),
+        "memory": lambda: system.memory(machine),
+        "virtualisation": lambda: system.virtualisation(machine, hypervisor),
+        "limits": lambda: system.limits(machine),
+        "clock": lambda: system.clock(machine),
+        "power": lambda: system.power(machine),
+        "activity": lambda: activity.facts(machine, names, observe_s, sleep),
+        "tools": lambda: tools.versions(machine),
+        "ioassay": lambda: tools.ioassay_facts(machine),
+        "witness": lambda: system.witness(machine),
+        "confinement": lambda: system.confinement(machine),
+    }
     sections = {
         "cpu": cpu,
-        "kernel": system.kernel(machine),
-        "distribution": system.distribution(machine),
-        "memory": system.memory(machine),
-        "virtualisation": system.virtualisation(machine, cpu.pop("hypervisor_flag", False)),
-        "limits": system.limits(machine),
-        "clock": system.clock(machine),
-        "power": system.power(machine),
-        "activity": activity.facts(machine, names, observe_s, sleep),
-        "tools": tools.versions(machine),
-        "ioassay": tools.ioassay_facts(machine),
+        **{name: _gathered(gather) for name, gather in gathered.items()},
         "user": {"root": os.geteuid() == 0},
         "leftovers": [str(left) for left in (*settings.leftovers(root), *conditions.left(root))],
-        "witness": system.witness(machine),
-        "confinement": system.confinement(machine),
         "disk": under,
     }
     known = {name: section for name, section in sections.items() if section}
     return {"schema": SCHEMA, "gathered_unix_s": time.time(), **known}
+
+
+def _gathered(gather: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A section, or why it is not known: another kernel's format of one file costs its facts, and no run."""
+    try:
+        found = gather()
+        document.table(json.dumps(found), "it")  # what host.json could not give back is not put into it
+        return found
+    except (ValueError, LookupError, ArithmeticError, InputError) as error:
+        return {"unreadable": one_line(f"{type(error).__name__}: {error}")}
 
 
 def devices(path: Path | None, root: Path = Path("/")) -> list[str]:
@@ -82,14 +100,3 @@ def devices(path: Path | None, root: Path = Path("/")) -> list[str]:
     if path is None:
         return []
     return [device.name for device in disk.chain(Machine(root), path.absolute())]
-
-
-def redacted(facts: dict[str, Any]) -> dict[str, Any]:
-    """The same facts without what identifies this very machine: serial numbers, its name, its command line."""
-    return {name: _without(value) for name, value in facts.items()}
-
-
-def _without(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without(inner) for name, inner in value.items() if name not in _REDACTED}
-    return [_without(inner) for inner in value] if isinstance(value, list) else value

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from ioassay.blockdev import Device
-from ioassay.host.machine import Machine, known
+from ioassay.host.machine import Machine, known, section
 
 _PHYSICAL = re.compile(r"(nvme\d+n\d+|sd[a-z]+|hd[a-z]+)$")
 _NVME_LOG = (
@@ -37,12 +36,12 @@ def _link(machine: Machine, folder: Path) -> dict[str, Any]:
 
 
 def _smartctl(machine: Machine, device: Device) -> dict[str, Any]:
-    said = _json(machine.output("smartctl", "-j", "-i", "-H", "-A", f"/dev/{device.name}"))
-    log = said.get("nvme_smart_health_information_log") or {}
+    said = machine.answer("smartctl", "-j", "-i", "-H", "-A", f"/dev/{device.name}")
+    log = section(said, "nvme_smart_health_information_log")
     return known(
-        passed=(said.get("smart_status") or {}).get("passed"),
-        temperature_c=(said.get("temperature") or {}).get("current"),
-        power_on_h=(said.get("power_on_time") or {}).get("hours"),
+        passed=section(said, "smart_status").get("passed"),
+        temperature_c=section(said, "temperature").get("current"),
+        power_on_h=section(said, "power_on_time").get("hours"),
         **{name: log.get(name) for name in _NVME_LOG if name not in ("temperature", "power_on_hours")},
     )
 
@@ -51,7 +50,7 @@ def _nvme(machine: Machine, device: Device) -> dict[str, Any]:
     """nvme-cli gives the same log, the temperature in kelvin."""
     if not device.name.startswith("nvme"):
         return {}
-    log = _json(machine.output("nvme", "smart-log", "-o", "json", f"/dev/{device.name}"))
+    log = machine.answer("nvme", "smart-log", "-o", "json", f"/dev/{device.name}")
     kelvin, warning = log.get("temperature"), log.get("critical_warning")
     return known(
         passed=warning == 0 if isinstance(warning, int) else None,
@@ -62,11 +61,3 @@ def _nvme(machine: Machine, device: Device) -> dict[str, Any]:
         **{name: log.get(name) for name in _NVME_LOG if name in log and name in ("critical_warning", "media_errors")},
         warning_temp_time=log.get("warning_temp_time"),
     )
-
-
-def _json(text: str | None) -> dict[str, Any]:
-    try:
-        said = json.loads(text or "{}")
-    except json.JSONDecodeError:
-        return {}
-    return said if isinstance(said, dict) else {}

@@ -6,12 +6,13 @@ What is not there, or may not be read, is None: another kernel or a container ha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay.errors import ToolError
+from ioassay import document
+from ioassay.errors import InputError, ToolError
 from ioassay.process import Captured
 
 Capture = Callable[[Sequence[str]], Captured]
@@ -48,6 +49,13 @@ class Machine:
         inside = Path(path)
         return inside if inside.is_relative_to(self.root) else self.root / str(inside).lstrip("/")
 
+    def answer(self, *argv: str) -> dict[str, Any]:
+        """The JSON object that a command printed; empty when it printed none."""
+        try:
+            return document.table(self.output(*argv) or "{}", argv[0])
+        except InputError:
+            return {}
+
     def output(self, *argv: str) -> str | None:
         """What a command printed; None when it is not there, hung, or failed without printing."""
         if self.capture is None:
@@ -70,6 +78,12 @@ def whole(text: str | None) -> int | None:
 def known(**facts: Any) -> dict[str, Any]:
     """The facts that are known: None and empty containers are left out."""
     return {name: value for name, value in facts.items() if value is not None and value != {} and value != []}
+
+
+def section(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The object below a key of a tool's answer; empty where there is none."""
+    found = table.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def selected(text: str | None) -> str | None:

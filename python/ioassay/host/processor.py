@@ -5,9 +5,8 @@ Topology comes from /sys and /proc/cpuinfo; `lscpu` adds names that the kernel d
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ioassay.host.machine import Machine, known, whole
@@ -41,20 +40,17 @@ def facts(machine: Machine) -> dict[str, Any]:
 
 
 def _lscpu(machine: Machine) -> dict[str, Any]:
-    try:
-        listed = json.loads(machine.output("lscpu", "-J") or "{}").get("lscpu", [])
-    except (json.JSONDecodeError, AttributeError):
-        return {}
-    said = dict(_flat(listed))
+    said = dict(_flat(machine.answer("lscpu", "-J").get("lscpu")))
     return {name: said[field] for field, name in _LSCPU.items() if field in said}
 
 
-def _flat(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _flat(entries: object) -> Iterator[tuple[str, str]]:
     """util-linux 2.38 prints one flat list, later versions nest `children`."""
-    for entry in entries:
-        if entry.get("data"):
-            yield str(entry.get("field", "")).rstrip(":"), entry["data"]
-        yield from _flat(entry.get("children", ()))
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, Mapping):
+            if isinstance(data := entry.get("data"), str) and data:
+                yield str(entry.get("field", "")).rstrip(":"), data
+            yield from _flat(entry.get("children"))
 
 
 def _cpuinfo(machine: Machine, key: str) -> str | None:

@@ -26,6 +26,11 @@ def kernel(machine: Machine) -> dict[str, Any]:
     )
 
 
+def identity(machine: Machine) -> dict[str, Any]:
+    """Section `identity`: machine-id(5), which differs between any two installations."""
+    return known(machine_id=machine.text("etc/machine-id"))
+
+
 def witness(machine: Machine) -> dict[str, Any]:
     """Section `witness`: whether BPF programs can watch what tools do; of the real machine only."""
     if machine.root != Path("/"):
@@ -118,14 +123,26 @@ def _levels(base: str, group: str) -> Iterator[str]:
 
 
 def _limits_v2(machine: Machine, group: str) -> dict[str, Any]:
-    cpus, memory_bytes, io = [], [], []
+    cpus, memory_bytes, processes, io = [], [], [], []
     for folder in _levels("sys/fs/cgroup", group):
         quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
         if quota.isdigit():
             cpus.append(int(quota) / int(period or 100_000))
         memory_bytes.append(machine.number(f"{folder}/memory.max"))
+        processes.append(_free_processes(machine, folder))
         io += machine.lines(f"{folder}/io.max")
-    return {"cpus": min(cpus, default=None), "memory_bytes": _least(memory_bytes), "io": io}
+    return {
+        "cpus": min(cpus, default=None),
+        "memory_bytes": _least(memory_bytes),
+        "processes": _least(processes),
+        "io": io,
+    }
+
+
+def _free_processes(machine: Machine, folder: str) -> int | None:
+    """What a group's pids.max leaves; None without a limit (cgroup-v1/pids.rst)."""
+    most, taken = (machine.number(f"{folder}/pids.{name}") for name in ("max", "current"))
+    return None if most is None else max(most - (taken or 0), 0)
 
 
 def _limits_v1(machine: Machine, groups: dict[str, str]) -> dict[str, Any]:
@@ -140,7 +157,13 @@ def _limits_v1(machine: Machine, groups: dict[str, str]) -> dict[str, Any]:
         for file in machine.paths(f"{folder}/blkio.throttle.*_device"):
             what = re.sub(r"blkio\.throttle\.(.*)_device", r"\1", file.name)
             io += [f"{line} ({what})" for line in machine.lines(file)]
-    return {"cpus": min(cpus, default=None), "memory_bytes": _least(memory_bytes), "io": io}
+    pids = [_free_processes(machine, folder) for folder in _levels("sys/fs/cgroup/pids", groups.get("pids", "/"))]
+    return {
+        "cpus": min(cpus, default=None),
+        "memory_bytes": _least(memory_bytes),
+        "processes": _least(pids),
+        "io": io,
+    }
 
 
 def _least(sizes_bytes: list[int | None]) -> int | None:

@@ -28,11 +28,13 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from ioassay.errors import UsageError
+from ioassay.errors import UsageError, one_line
 from ioassay.monitors.texts import TextMonitor, Texts
 from ioassay.record import Samples, Warning_
 from ioassay.roles import Monitor
 
+_SENSELESS = (ValueError, LookupError, ArithmeticError)
+"""What parsing raises where a kernel writes another format than its documentation."""
 SHORTEST_INTERVAL_S = 0.001
 MAX_VALUES = 2_000_000
 """Values kept at most, of 8 bytes: about two hours of a 16-core machine every quarter of a second."""
@@ -181,6 +183,9 @@ class _Log:
         except OSError as error:
             self._say("monitor-unreadable", f"monitor '{self._monitor.name}' could not be read: {error}")
             return 0
+        except _SENSELESS as error:
+            self._say_senseless(error)
+            return 0
         size = sum(map(len, texts))
         self._texts.append((now_s, texts, size))
         self._text_bytes += size
@@ -220,15 +225,25 @@ class _Log:
         at_s, texts, size = self._texts.popleft()
         self._text_bytes -= size
         if self._of_texts is not None:
-            self._keep(at_s, self._of_texts.parse(texts))
+            try:
+                self._keep(at_s, self._of_texts.parse(texts))
+            except _SENSELESS as error:
+                self._say_senseless(error)
+
+    def _say_senseless(self, error: Exception) -> None:
+        """A kernel with another format costs the readings that it spoils, and no trial."""
+        fault = one_line(f"{type(error).__name__}: {error}")
+        self._say("monitor-senseless", f"monitor '{self._monitor.name}' was given readings that make no sense: {fault}")
 
     def _keep(self, at_s: float, reading: Mapping[str, float]) -> None:
-        names = tuple(reading)
+        names, values = tuple(reading), array("d", reading.values())
+        if not all(map(math.isfinite, values)):
+            raise ValueError("a value that is not finite")
         if names != self._names:
             self._note_lost(reading, at_s)
             self._names = names
         if names:
-            self._rows.append((at_s, self._names, array("d", reading.values())))
+            self._rows.append((at_s, self._names, values))
 
     def _note_lost(self, reading: Mapping[str, float], now_s: float) -> None:
         gone = {name.rpartition(".")[0] or name for name in self._names if name not in reading}

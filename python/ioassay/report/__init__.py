@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ioassay import privacy
 from ioassay.analysis.finding import Finding
 from ioassay.record import RecordSet
 
@@ -52,7 +52,8 @@ def build(
 ) -> ReportPaths:
     """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
 
-    Command lines and raw outputs are looked up and linked below `records.root`. OSError when `out` cannot be written;
+    Command lines and raw outputs are looked up and linked below `records.root`. Pages are published: names of this
+    machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be written;
     StudyError when a `[[figures]]` table is wrong.
     """
     from ioassay.report import page
@@ -65,8 +66,10 @@ def build(
             drawn.append(one)
             writing.append(pool.submit(_write, one, out / FIGURES))
         view = _view(records, findings, drawn, out, title, description)
-        _replace(out / PAGE, page.render(view, bundle.result()))
-    _replace(out / FINDINGS, json.dumps([_plain(finding.as_dict()) for finding in findings], indent=1))
+        hidden = privacy.Redaction(privacy.of_host(), mild=True)
+        _replace(out / PAGE, page.render(view, bundle.result(), hidden.text))
+    stated = json.dumps([_plain(finding.as_dict()) for finding in findings], indent=1)
+    _replace(out / FINDINGS, hidden.text(stated))
     return ReportPaths(out / PAGE, out / FINDINGS, tuple(_paths(writing)))
 
 
@@ -133,7 +136,7 @@ def _view(
         "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
         "files": {name: evidence.link(path, out) for name, path in files.items() if path.is_file()},
         "again": again.command(records),
-        "root": shlex.quote(str(records.root)),
+        "root": evidence.run_folder(records.root),
     }
 
 

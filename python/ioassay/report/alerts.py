@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioassay.record import FAILED, SKIPPED, RecordSet
+from ioassay.report.evidence import run_folder
 from ioassay.report.figures import Drawn
 from ioassay.report.trials import recorded
 
@@ -48,7 +49,8 @@ def _lost_trials(records: RecordSet) -> list[Alert]:
         absent = records.planned.get(name, rows.height) - rows.height
         if absent > 0:
             text = f"{absent} of {records.planned[name]} planned trials were not run (or not needed)"
-            found.append(Alert("trials-absent", text, f"ioassay run --resume {records.root}", f"study {name}"))
+            go_on = f"ioassay run --resume {run_folder(records.root)}"
+            found.append(Alert("trials-absent", text, go_on, f"study {name}"))
     return found
 
 

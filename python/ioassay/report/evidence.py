@@ -61,3 +61,9 @@ def _template(argv: Sequence[str], trial: str) -> list[str]:
 def link(path: Path, out: Path) -> str:
     """A relative link from a page in `out` to `path`, fit for an attribute."""
     return quote(os.path.relpath(path, out))
+
+
+def run_folder(root: Path) -> str:
+    """The run's folder as a word of a shell: as it was given, but of an absolute path, which tells where people keep
+    things, the name alone."""
+    return shlex.quote(root.resolve().name if root.is_absolute() else str(root))

@@ -10,6 +10,8 @@ from typing import Any
 from ioassay import units
 
 _DEEPEST = 4
+_END_OF_CALENDAR_S = 253402300800
+"""The year 10000: gmtime(3) and its kin go no further everywhere."""
 _TITLES = {"cpu": "Processor", "ioassay": "ioassay", "other": "More"}
 
 
@@ -82,7 +84,9 @@ def shown(name: str, value: Any) -> str:
 
 
 def utc(unix_s: float) -> str:
-    """A moment, the same for every reader."""
+    """A moment, the same for every reader; one beyond the calendar in seconds."""
+    if not 0 <= unix_s < _END_OF_CALENDAR_S:
+        return f"{unix_s:.6g} s after the beginning of 1970"
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix_s))
 
 

@@ -10,7 +10,9 @@ import base64
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,11 @@ from ioassay.report import theme
 TEMPLATE = Path(__file__).parent / "template"
 
 
-def render(view: Mapping[str, Any], bundle: str) -> str:
-    """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`."""
+def render(view: Mapping[str, Any], bundle: str, shown: Callable[[str], str] = str) -> str:
+    """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`.
+
+    `shown` is applied to all text but the scripts, whose hashes the page's policy has.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -32,16 +37,20 @@ def render(view: Mapping[str, Any], bundle: str) -> str:
         lstrip_blocks=True,
     )
     script = (TEMPLATE / "charts.js").read_text(encoding="utf-8")
-    return environment.get_template("page.html.j2").render(
+    names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
+    text = environment.get_template("page.html.j2").render(
         **view,
         # Neither holds anything but our own and the libraries' code.
-        bundle=Markup(bundle),
-        script=Markup(script),
-        style=Markup((TEMPLATE / "style.css").read_text(encoding="utf-8")),
+        bundle=Markup(names["bundle"]),
+        script=Markup(names["script"]),
+        style=Markup(names["style"]),
         policy=policy(bundle, script),
         themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
         data=data,
     )
+    style = (TEMPLATE / "style.css").read_text(encoding="utf-8")
+    code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
+    return "".join(code.get(part) or shown(part) for part in re.split(f"({'|'.join(code)})", text))
 
 
 def data(value: Any) -> Any:

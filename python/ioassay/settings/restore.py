@@ -62,8 +62,13 @@ class RestoreFile:
 
 def state_folder(root: Path = Path("/")) -> Path:
     """Where restore files of this user lie."""
-    if root != Path("/") or os.geteuid() == 0:
-        return root / "run/ioassay"
+    return root / "run/ioassay" if root != Path("/") or os.geteuid() == 0 else lasting_folder()
+
+
+def lasting_folder(root: Path = Path("/")) -> Path:
+    """The state folder of this user, which survives a reboot; of root as well."""
+    if root != Path("/"):
+        return root / "var/lib/ioassay"
     # XDG Base Directory Specification; a relative path there is to be ignored.
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".local/state") / "ioassay"
@@ -110,7 +115,7 @@ def read_all(folder: Path) -> tuple[list[RestoreFile], list[Path]]:
             good.append(_read(path))
         except FileNotFoundError:
             continue  # its run has ended just now
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             bad.append(path)
     return sorted(good, key=lambda file: file.made_unix_s), bad
 

@@ -16,8 +16,8 @@ from ioassay import units
 from ioassay.blockdev import ROOT, Device
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, WRITE, Consent, Load, Trial
-from ioassay.targets import claims, fill, filled, safety
+from ioassay.roles import NOTHING, WRITE, Consent, Footprint, Load, Trial
+from ioassay.targets import claims, fill, filled, occupancy, safety
 from ioassay.targets.settings import DeviceSettings, read_settings
 
 
@@ -53,13 +53,18 @@ class DeviceTarget:
         """Look again, claim it and fill it, where it is written at all. RunError when the drive refuses."""
         if access == NOTHING:
             return ()
-        warnings = self.inspect(access)
+        with occupancy.announced(progress):
+            warnings = self.inspect(access)
         seen = self._seen = safety.require_device(self._path, self._root)
         if self._writes:
             self._claim(seen)
             for number in range(1, self._fills() + 1):
                 self._fill(seen, number, progress)
         return warnings
+
+    def footprints(self) -> Sequence[Footprint]:
+        """None: a device has its own room."""
+        return ()
 
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
@@ -77,6 +82,9 @@ class DeviceTarget:
         if self._claimed and self._seen is not None:
             claims.give_back(self._seen.number)
         self._claimed = False
+
+    def abandon(self) -> None:
+        """A claim ends with its process."""
 
     def _require_device(self) -> None:
         if not self._path.exists():

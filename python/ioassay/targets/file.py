@@ -17,7 +17,7 @@ from ioassay import units
 from ioassay.blockdev import ROOT, FileId, file_id
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Load, Trial
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, own, safety
 from ioassay.targets.own import Mark
 from ioassay.targets.settings import FileSettings, read_settings
@@ -71,6 +71,10 @@ class FileTarget:
         self._identity, self._is_own = file_id(self._path), self._ours()
         return warnings
 
+    def footprints(self) -> Sequence[Footprint]:
+        """The file, as large as it is to be; nothing more where it is there."""
+        return (Footprint(self._path, self._size_bytes() if self._must_make() else 0),)
+
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """The file, after a look whether it is still the one that was prepared and nobody else has changed it."""
@@ -100,6 +104,10 @@ class FileTarget:
         """Remove the file if the study says so and it is ours."""
         if not self._settings.keep:
             self._remove()
+
+    def abandon(self) -> None:
+        """As `close`: whether the file is ours is noted on the file, not here."""
+        self.close()
 
     def _remove(self) -> None:
         # What was formatted or attached to a loop device since is somebody's, whoever made the file.

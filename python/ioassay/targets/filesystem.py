@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ioassay import units
 from ioassay.blockdev import ROOT
 from ioassay.errors import StudyError
 from ioassay.record import Warning_
+from ioassay.roles import Footprint
 from ioassay.targets import mounts
 from ioassay.targets.mounts import Mount
 
@@ -102,7 +104,8 @@ def direct_io(path: Path) -> bool | None:
 def room(folder: Path, root: Path = ROOT) -> Room:
     """Room in the file system of a folder; on a memory file system no more than the memory that is available."""
     facts = os.statvfs(folder)
-    free_bytes = facts.f_bavail * facts.f_frsize
+    # Some file systems (ramfs, many over FUSE) give no sizes at all.
+    free_bytes = facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
     mount = mounts.mount_of(folder, root)
     if mount is not None and mount.kind in _MEMORY:
         free_bytes = min(free_bytes, _available_memory_bytes(root))
@@ -131,6 +134,68 @@ def require_room(path: Path, size_bytes: int, root: Path = ROOT) -> None:
         "(--set target.size=…), or a path with more room (--set target.path=…)",
         key="target.size",
     )
+
+
+def require_total_room(footprints: Sequence[Footprint], root: Path = ROOT) -> None:
+    """StudyError unless all files together fit into each file system, with its margin left.
+
+    What the files hold already counts as free. Of footprints that are not lasting only the largest counts.
+    """
+    by_device: dict[int, list[Footprint]] = {}
+    for footprint in footprints:
+        folder = existing_folder(footprint.path)
+        by_device.setdefault(folder.stat().st_dev, []).append(footprint)
+    for group in by_device.values():
+        _require_total(group, root)
+
+
+def _require_total(group: Sequence[Footprint], root: Path) -> None:
+    missing = {footprint.path: _missing_bytes(footprint) for footprint in group if footprint.lasting}
+    passing = max((footprint.size_bytes or 0 for footprint in group if not footprint.lasting), default=0)
+    wanted_bytes = sum(missing.values()) + passing
+    folder = existing_folder(group[0].path)
+    here = room(folder, root)
+    usable_bytes = max(here.free_bytes - here.margin_bytes, 0)
+    if wanted_bytes <= usable_bytes:
+        return
+    shown = units.format_size
+    largest = max(group, key=lambda footprint: footprint.size_bytes or 0)
+    others = sum(1 for size_bytes in missing.values() if size_bytes) - 1
+    more = f" and {others} more" if others > 0 else ""
+    raise StudyError(
+        f"{largest.path} of {shown(largest.size_bytes or 0)}{more} would take {shown(wanted_bytes)} of the file system "
+        f"of {folder}: {shown(here.free_bytes)} are free and {shown(here.margin_bytes)} of them are left alone; wanted "
+        f"at most {shown(usable_bytes)} in all: lower the sizes or the number of files, or name paths with more room"
+    )
+
+
+def _missing_bytes(footprint: Footprint) -> int:
+    """What a file takes in addition to what it holds already."""
+    if footprint.size_bytes is None:
+        raise StudyError(
+            f"how large {footprint.path} becomes is computed by the tool, so whether it fits cannot be checked; write "
+            "its size in bytes (size=, filesize=, offset=)"
+        )
+    held_bytes = footprint.path.stat().st_blocks * 512 if footprint.path.is_file() else 0
+    return max(footprint.size_bytes - held_bytes, 0)
+
+
+def require_record_room(folder: Path, size_bytes: int, root: Path = ROOT) -> None:
+    """StudyError unless what a run leaves fits; in a file system that is full already, half of what is free is used."""
+    here = room(existing_folder(folder / "record"), root)
+    usable_bytes = here.free_bytes - min(here.margin_bytes, here.free_bytes // 2)
+    if size_bytes > usable_bytes:
+        shown = units.format_size
+        raise StudyError(
+            f"the tools' logs would take about {shown(size_bytes)} in {folder}: {shown(here.free_bytes)} are free; "
+            f"wanted at most {shown(usable_bytes)}: average the logs (log_avg_msec), repeat less often, or give "
+            "another folder (--output)"
+        )
+
+
+def existing_folder(path: Path) -> Path:
+    """The nearest folder that is there: the others are made with the file."""
+    return next(folder for folder in path.absolute().parents if folder.is_dir())
 
 
 def _available_memory_bytes(root: Path) -> int:

@@ -10,9 +10,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ioassay import blockdev
+from typing_extensions import TypedDict
+
+from ioassay import blockdev, document
 from ioassay.blockdev import Device
+from ioassay.document import Count, Whole
+from ioassay.errors import InputError
 from ioassay.targets import signatures
+
+
+class _Fill(TypedDict):
+    diskseq: int | None
+    size_bytes: Whole
+    times: Count
+
 
 STATE = Path("/run/ioassay/filled")
 _DATA_SHARE = 0.99
@@ -21,15 +32,15 @@ _DATA_SHARE = 0.99
 def times(device: Device, size_bytes: int, state: Path = STATE) -> int:
     """How many times this medium was filled up to this size, 0 when that is not known."""
     try:
-        note = json.loads(_note(device, state).read_text())
-    except (OSError, ValueError):
+        note = document.read(_Fill, _note(device, state).read_bytes(), "the note")
+    except (OSError, InputError):
         return 0
     if note["diskseq"] != device.diskseq or device.diskseq is None or note["size_bytes"] < size_bytes:
         return 0
     node = blockdev.node_of(device)
     sample = signatures.content(node) if node is not None else None
     whole = sample is not None and (sample.places - sample.blank) >= _DATA_SHARE * sample.places
-    return int(note["times"]) if whole else 0
+    return note["times"] if whole else 0
 
 
 def note(device: Device, size_bytes: int, number: int, state: Path = STATE) -> None:

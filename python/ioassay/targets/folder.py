@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ioassay import process
 from ioassay.blockdev import ROOT
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Load, Trial
+from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, safety
 from ioassay.targets.settings import FolderSettings, read_settings
 
 _PREFIX = ".ioassay-"
+_CLEARED_S, _PAUSE_S = 15.0, 0.05
+"""How long a killed runner's folder is tried to be removed, and how often."""
 
 
 class FolderTarget:
@@ -53,6 +57,10 @@ class FolderTarget:
         """Nothing to make before a trial."""
         return self.inspect(access)
 
+    def footprints(self) -> Sequence[Footprint]:
+        """What a trial needs while it runs."""
+        return (Footprint(self._path / f"{_PREFIX}0", self._settings.size or 0, lasting=False),)
+
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new folder for one trial; an interrupted attempt's own one is removed first."""
@@ -63,23 +71,35 @@ class FolderTarget:
         except OSError as error:
             raise RunError(f"{own}: cannot be made: {error.strerror}; mend that and resume the run") from None
         try:
-            yield Load(
-                kind=self.kind,
-                path=own,
-                size_bytes=self._size_bytes(),
-                read_only=False,
-                new_file=lambda name, size_bytes: fill.new_file(own / name, size_bytes),
-            )
+            with process.if_killed(lambda: self._clear(own)):
+                yield Load(
+                    kind=self.kind,
+                    path=own,
+                    size_bytes=self._size_bytes(),
+                    read_only=False,
+                    new_file=lambda name, size_bytes: fill.new_file(own / name, size_bytes),
+                )
         finally:
             self._remove(own)
 
     def close(self) -> None:
         """Each trial has given back what it took."""
 
+    def abandon(self) -> None:
+        """Each trial's folder is cleared on its own."""
+
     def _size_bytes(self) -> int:
         room = filesystem.room(self._path, self._root)
         left_bytes = max(room.free_bytes - room.margin_bytes, 0)
         return left_bytes if self._settings.size is None else self._settings.size
+
+    def _clear(self, own: Path) -> None:
+        """For a runner that was killed: its tool is being ended, and makes files until it is."""
+        give_up_s = time.monotonic() + _CLEARED_S
+        while own.exists() and time.monotonic() < give_up_s:
+            with suppress(OSError):
+                self._remove(own)
+            time.sleep(_PAUSE_S)
 
     def _remove(self, own: Path) -> None:
         """The folder of a trial: its name has the hash of the trial's content, and it lies nowhere else."""

@@ -1,14 +1,15 @@
-"""By which names a user may consent to the loss of a device's data: its by-id names, its serial number.
+"""By which names a user may consent to the loss of a device's data, and what stands on the drive's label.
 
-Kernel names change from one start to the next, so /dev/sdb is accepted only for a device that has nothing better
-(loop, RAM disk). Reads /dev and /sys below an injected root.
+Consent takes by-id names and serial numbers. Kernel names change from one start to the next, so /dev/sdb is accepted
+only for a device that has nothing better (loop, RAM disk). Reads /dev and /sys below an injected root.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from ioassay import blockdev
+from ioassay import blockdev, units
 from ioassay.blockdev import ROOT, Device
 
 _BY_ID = "dev/disk/by-id"
@@ -16,6 +17,43 @@ _HARD_TO_READ = ("wwn-", "nvme-eui.", "nvme-nvme.", "nvme-uuid.", "scsi-3", "dm-
 _SERIAL_FILES = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
 _SCSI_SERIAL = "device/vpd_pg80"
 _VPD_HEADER_BYTES = 4  # SPC-5, 7.7.9: unit serial number page
+_NO_VENDOR = ("ATA", "Generic", "NVMe")
+"""What stands for the maker where none is given: libata's own word, and those of bridges."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a person can compare with the drive in the machine."""
+
+    path: Path
+    """As the user named it, links followed."""
+    device: Device
+    name: str
+    """The name to give to --destroy-data."""
+    model: str
+    serial: str
+
+    def __str__(self) -> str:
+        said = [units.format_size(self.device.size_bytes), self.model, f"serial {self.serial}" if self.serial else ""]
+        about = ", ".join(filter(None, said))
+        return f"{self.path} (block device {self.device.number}, {self.device.name}, {about})"
+
+
+def label(path: Path, device: Device, root: Path = ROOT) -> Label:
+    """The label of the device that `path` leads to; a partition has its disk's model and serial number."""
+    disk = blockdev.disk_of(device)
+    serial = next(iter(_read_serials(disk)), "")
+    return Label(path, device, consent_names(device, root)[0], model(disk), serial)
+
+
+def model(disk: Device) -> str:
+    """Maker and model as the drive gives them; of a loop device what lies under it. Empty where nothing does."""
+    if backing := _line(disk.folder / "loop/backing_file"):
+        return f"loop device over {backing}"
+    maker = _line(disk.folder / "device/vendor")
+    known = _line(disk.folder / "device/model") or _line(disk.folder / "device/name") or _line(disk.folder / "dm/name")
+    # The vendor of a virtio disk is a number of PCI.
+    return known if maker in _NO_VENDOR or maker.startswith("0x") else f"{maker} {known}".strip()
 
 
 def consent_names(device: Device, root: Path = ROOT) -> list[str]:

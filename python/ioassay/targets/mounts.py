@@ -6,12 +6,14 @@ all the same (`safety`). Sources: proc_pid_mountinfo(5), proc_swaps(5), mount_na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ioassay import blockdev
 from ioassay.blockdev import ROOT, FileId, Number
+from ioassay.errors import ToolError
 
 HERE = "this namespace"
 _ANONYMOUS_MAJOR = 0
@@ -74,7 +76,7 @@ def mount_of(path: Path, root: Path = ROOT) -> Mount | None:
 def swaps(root: Path = ROOT) -> list[Swap]:
     """The active swap areas."""
     found = []
-    for line in _text(root / "proc/swaps").splitlines()[1:]:
+    for line in filter(str.strip, _text(root / "proc/swaps").split("\n")[1:]):
         path = _unescape(line.split()[0])
         found.append(Swap(path, _device_named(path, root, root), blockdev.file_id(root / path.lstrip("/"))))
     return found
@@ -86,27 +88,35 @@ def pooled(root: Path = ROOT) -> dict[Number, str]:
     for pattern, kind in (("btrfs/*/devices/*/dev", "btrfs"), ("bcachefs/*/dev-*/block/dev", "bcachefs")):
         for path in sorted((root / "sys/fs").glob(pattern)):
             if text := _text(path):  # it may have been unmounted meanwhile
-                found[Number.parse(text)] = kind
+                found[_number(text, str(path))] = kind
     return found
 
 
 def _read(table: Path, namespace: str, view: Path, root: Path) -> Iterator[Mount]:
     """Lines of one mountinfo; `view` is the root folder as that namespace sees it."""
-    for line in _text(table).splitlines():
+    for number, line in enumerate(_text(table).split("\n"), 1):
         before, _, after = line.partition(" - ")
         fields, tail = before.split(), after.split()
         if len(fields) < 6 or len(tail) < 2:
             continue
-        number, kind, source = Number.parse(fields[2]), tail[0], _unescape(tail[1])
+        device, kind, source = _number(fields[2], f"{table}: line {number}"), tail[0], _unescape(tail[1])
         yield Mount(
-            number=number,
+            number=device,
             point=_unescape(fields[4]),
             kind=kind,
             source=source,
             options=frozenset((*fields[5].split(","), *(tail[2].split(",") if len(tail) > 2 else ()))),
             namespace=namespace,
-            devices=frozenset(_devices(number, kind, source, view, root)),
+            devices=frozenset(_devices(device, kind, source, view, root)),
         )
+
+
+def _number(text: str, place: str) -> Number:
+    """ToolError where the kernel does not say what is mounted: nothing may be written then."""
+    try:
+        return Number.parse(text)
+    except ValueError:
+        raise ToolError(f"{place}: the device is {text.strip()[:40]!r}; wanted major:minor") from None
 
 
 def _devices(number: Number, kind: str, source: str, view: Path, root: Path) -> Iterator[Number]:
@@ -142,8 +152,7 @@ def _namespace(process: Path) -> str:
 
 def _unescape(field: str) -> str:
     r"""Undo the kernel's octal escapes of space, tab, newline and backslash (`\040`)."""
-    parts = field.split("\\")
-    return parts[0] + "".join(chr(int(part[:3], 8)) + part[3:] for part in parts[1:])
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), field)
 
 
 def _text(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ioassay.blockdev import ROOT
 from ioassay.record import Warning_
-from ioassay.roles import Consent, Load, Trial
+from ioassay.roles import Consent, Footprint, Load, Trial
 from ioassay.targets.settings import Settings, read_settings
 
 
@@ -29,10 +29,17 @@ class NullTarget:
         """Nothing to make."""
         return ()
 
+    def footprints(self) -> Sequence[Footprint]:
+        """None: nothing is stored."""
+        return ()
+
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """A load without a path."""
         yield Load(kind=self.kind, path=None, size_bytes=0, read_only=False)
 
     def close(self) -> None:
+        """Nothing was taken."""
+
+    def abandon(self) -> None:
         """Nothing was taken."""

@@ -22,7 +22,7 @@ from ioassay.blockdev import ROOT, Device
 from ioassay.errors import IoassayError, RunError, SafetyRefusal, StudyError, ToolError
 from ioassay.process import Captured
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Load, Trial
+from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
 from ioassay.targets import claims, fill, identity, refusal, reserved, signatures, uses
 from ioassay.targets.settings import PositiveSize, Settings, UserPath, read_settings
 
@@ -96,6 +96,10 @@ class NvmevirtTarget:
         """Nothing to make before a trial."""
         return self.inspect(access)
 
+    def footprints(self) -> Sequence[Footprint]:
+        """None: its content lies in reserved memory."""
+        return ()
+
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new drive. ToolError: it did not come, or is another one. SafetyRefusal: its memory holds something."""
@@ -114,6 +118,9 @@ class NvmevirtTarget:
 
     def close(self) -> None:
         """Each trial has given back what it took."""
+
+    def abandon(self) -> None:
+        """Each trial's module is unloaded on its own."""
 
     def _require_not_loaded(self) -> None:
         try:
@@ -167,7 +174,7 @@ class NvmevirtTarget:
     def _ours(self, before: set[str]) -> list[Device]:
         """Drives that were not there before and have the module's model."""
         came = (device for device in blockdev.disks(self._root) if device.name not in before)
-        return [device for device in came if _model(device).startswith(MODEL)]
+        return [device for device in came if identity.model(device).startswith(MODEL)]
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
         """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""
@@ -231,13 +238,6 @@ class NvmevirtTarget:
         if log[-1] in now:
             return now[len(now) - now[::-1].index(log[-1]) :]
         return now
-
-
-def _model(device: Device) -> str:
-    try:
-        return (device.folder / "device/model").read_text(errors="replace").strip()
-    except OSError:
-        return ""  # it has none, or went meanwhile: not the one that is looked for
 
 
 def _why(done: Captured) -> str:

@@ -51,7 +51,8 @@ def read(path: Path) -> Mark | None:
         return None
     note = _noted(path, status)
     if note is not None and note.get("settled_ns", status.st_mtime_ns) == status.st_mtime_ns:
-        return Mark(int(note["written_bytes"]))
+        written_bytes = note.get("written_bytes")
+        return Mark(written_bytes) if isinstance(written_bytes, int) else None
     return Mark() if note is None and _was_expected(path, _sidecar(path)) else None
 
 
@@ -112,6 +113,11 @@ def expect(path: Path) -> None:
 def tells_age(path: Path) -> bool:
     """Whether a file's time of birth is known, so that `read` knows a file that was announced."""
     return _birth_ns(path) is not None
+
+
+def files(path: Path) -> list[Path]:
+    """A file of ours and what is noted beside it, as far as they are there: what is to be removed of it."""
+    return [part for part in (path, _sidecar_of(path)) if part.is_file()] if read(path) is not None else []
 
 
 def forget(path: Path) -> None:

@@ -16,7 +16,7 @@ from ioassay.blockdev import ROOT, Device, FileId
 from ioassay.errors import SafetyRefusal, StudyError, ToolError
 from ioassay.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent
-from ioassay.targets import claims, extents, filesystem, identity, mounts, own, refusal, signatures, uses
+from ioassay.targets import claims, extents, filesystem, identity, mounts, occupancy, own, refusal, signatures, uses
 from ioassay.targets.refusal import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
@@ -95,9 +95,10 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     warnings = list(_about_device(device))
     if access != WRITE:
         return warnings + _about_reading(family)
-    findings = device_findings(family)
     names = identity.consent_names(device, root)
-    refusal.refuse_unless_consented(_describe(path, device), findings, names, consent)
+    consented = any(identity.consents(names, given) for given in consent.names)
+    findings = device_findings(family, whole=not consented)
+    refusal.refuse_unless_consented(str(identity.label(path, device, root)), findings, names, consent)
     return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 
 
@@ -112,8 +113,11 @@ def require_device(path: Path, root: Path = ROOT) -> Device:
     return device
 
 
-def device_findings(family: uses.Family) -> list[Finding]:
-    """All reasons not to write to a device. What it holds while this process claims it is this process's own work."""
+def device_findings(family: uses.Family, *, whole: bool = True) -> list[Finding]:
+    """All reasons not to write to a device. What it holds while this process claims it is this process's own work.
+
+    Without `whole`, for a device that may lose all it holds, nothing is read but formats and samples.
+    """
     found = uses.uses(family)
     if family.target.number in claims.held():
         return [finding for finding in found if finding.in_use]
@@ -121,28 +125,33 @@ def device_findings(family: uses.Family) -> list[Finding]:
         found += uses.claimed(family, claims.held())
     if family.target.read_only:
         found.append(Finding(f"/dev/{family.target.name} is read-only", True, (f"blockdev --setrw {family.path}",)))
-    return found + list(_data(family))
+    return found + list(_data(family, whole=whole and not any(finding.in_use for finding in found)))
 
 
-def _data(family: uses.Family) -> Iterator[Finding]:
-    """What the target holds. That it cannot be read is no consent: it is a finding that consent does not cover."""
+def _data(family: uses.Family, *, whole: bool) -> Iterator[Finding]:
+    """What the target holds. That it cannot be opened is no consent: it is a finding that consent does not cover."""
     name = f"/dev/{family.target.name}"
     try:
         known = signatures.signatures(family.path)
-        sample = signatures.content(family.path)
+        seen = None if known else occupancy.examine(family.path, family.target, family.root, whole=whole)
     except (OSError, ToolError) as error:
         yield Finding(f"{name} cannot be read, so what it holds is not known: {error}", True, ("run as root",))
         return
     for signature in known:
         where = "" if signature.offset_bytes is None else f" at byte {signature.offset_bytes}"
         yield Finding(f"{name} holds {signature}{where}", False)
-    if not known and sample.first_data_bytes is not None:
-        text = f"{name} holds data of no known format, the first at byte {sample.first_data_bytes}"
-        yield Finding(f"{text} (it may be left from an earlier run)", False)
+    if seen is not None and not seen.empty:
+        earlier = " (it may be left from an earlier run)" if seen.data_at_bytes is not None else ""
+        yield Finding(f"{name} {seen.text}{earlier}", False)
 
 
-def _describe(path: Path, device: Device) -> str:
-    return f"{path} (block device {device.number}, {device.name}, {units.format_size(device.size_bytes)})"
+def content(path: Path, device: Device) -> list[str]:
+    """What was found on a device when it was last looked at, for people: formats, or whether it is empty."""
+    known = signatures.signatures(path)
+    if known:
+        return [f"holds {signature}" for signature in known]
+    seen = occupancy.latest(device)
+    return [seen.text] if seen is not None else ["holds no known format"]
 
 
 def _about_device(device: Device) -> Iterator[Warning_]:

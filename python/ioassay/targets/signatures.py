@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +22,10 @@ _MIB = 1 << 20
 _BLOCK_BYTES = 4096
 _WHOLE_BYTES = 256 * _MIB
 """Up to this size everything is looked at."""
-_PLACES = 256
+PLACES = 256
 """Places between the first and the last MiB of larger ones: about a second on a hard disk."""
-_BLANKS = (bytes(_MIB), b"\xff" * _MIB)
+ZEROS = (bytes(_MIB),)
+_BLANKS = (*ZEROS, b"\xff" * _MIB)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Content:
     places: int
     """Blocks of 4 KiB looked at."""
     blank: int
-    """Of these, those that are all zeros or all ones, as a drive answers for what was never written."""
+    """Of these, those that are blank: zeros or ones, as a drive answers for what was never written."""
     first_data_bytes: int | None
     """Offset of the first block that holds anything."""
 
@@ -69,8 +70,11 @@ def _wipefs(path: Path) -> list[Signature]:
         raise ToolError(f"wipefs cannot say what {path} holds: {answer.stderr.strip() or 'it did not end'}")
     if not answer.stdout.strip():
         return []
-    entries = json.loads(answer.stdout)["signatures"]
-    return [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
+    try:
+        entries = json.loads(answer.stdout)["signatures"]
+        return [Signature(entry["type"], entry["label"] or "", int(entry["offset"], 16)) for entry in entries]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ToolError(f"wipefs said of {path} what cannot be read ({type(error).__name__}: {error})") from None
 
 
 def _blkid(path: Path) -> list[Signature]:
@@ -84,14 +88,17 @@ def _blkid(path: Path) -> list[Signature]:
     return [Signature(kind, label, None) for kind, label in known if kind]
 
 
-def content(path: Path) -> Content:
-    """Look at the first and the last MiB and at places between. OSError when it cannot be read."""
+def content(path: Path, blanks: Sequence[bytes] = _BLANKS) -> Content:
+    """Look at the first and the last MiB and at places between. OSError when it cannot be read.
+
+    A block is blank that begins one of `blanks`, each a MiB: by default zeros or ones.
+    """
     places = blank = 0
     first: int | None = None
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         for offset, length in _spans(os.lseek(handle, 0, os.SEEK_END)):
-            filled = _filled_blocks(os.pread(handle, length, offset))
+            filled = _filled_blocks(os.pread(handle, length, offset), blanks)
             places += -(-length // _BLOCK_BYTES)
             blank += -(-length // _BLOCK_BYTES) - len(filled)
             if filled and first is None:
@@ -102,13 +109,13 @@ def content(path: Path) -> Content:
     return Content(places, blank, first)
 
 
-def _filled_blocks(data: bytes) -> list[int]:
+def _filled_blocks(data: bytes, blanks: Sequence[bytes]) -> list[int]:
     """Offsets of the blocks of 4 KiB, at most a MiB of them, that hold anything."""
-    if any(data == blank[: len(data)] for blank in _BLANKS):
+    if any(data == blank[: len(data)] for blank in blanks):
         return []
     starts = range(0, len(data), _BLOCK_BYTES)
     pieces = ((start, data[start : start + _BLOCK_BYTES]) for start in starts)
-    return [start for start, piece in pieces if all(piece != blank[: len(piece)] for blank in _BLANKS)]
+    return [start for start, piece in pieces if all(piece != blank[: len(piece)] for blank in blanks)]
 
 
 def _spans(size_bytes: int) -> Iterator[tuple[int, int]]:
@@ -118,6 +125,6 @@ def _spans(size_bytes: int) -> Iterator[tuple[int, int]]:
         return
     yield 0, _MIB
     between = size_bytes - 2 * _MIB
-    for place in range(_PLACES):
-        yield _MIB + (between * place // _PLACES) // _BLOCK_BYTES * _BLOCK_BYTES, _BLOCK_BYTES
+    for place in range(PLACES):
+        yield _MIB + (between * place // PLACES) // _BLOCK_BYTES * _BLOCK_BYTES, _BLOCK_BYTES
     yield size_bytes - _MIB, _MIB

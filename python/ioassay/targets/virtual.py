@@ -27,7 +27,7 @@ from ioassay.device import options as described
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.partner import Partner
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, Consent, Counted, Load, Trial
+from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, Trial
 from ioassay.simulation.options import NAMES
 from ioassay.targets import drive, filesystem, fill, layers
 from ioassay.targets.settings import PositiveSize, Settings, read_settings
@@ -116,6 +116,10 @@ class VirtualTarget:
         """Nothing to make before a trial."""
         return self.inspect(access)
 
+    def footprints(self) -> Sequence[Footprint]:
+        """None: its content lies in memory."""
+        return ()
+
     @contextmanager
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new drive; ToolError when it cannot be served, ConditionError when that takes root."""
@@ -148,6 +152,9 @@ class VirtualTarget:
 
     def close(self) -> None:
         """Each trial has given back what it took."""
+
+    def abandon(self) -> None:
+        """Each trial's drive is cleared on its own."""
 
     def _description(self, folder: Path) -> dict[str, Any]:
         """What is served. ToolError where it cannot be said."""

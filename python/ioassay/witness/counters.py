@@ -138,7 +138,7 @@ def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 def disk_counters(devices: Collection[str], root: Path = blockdev.ROOT) -> dict[str, dict[str, int]]:
     """Totals of the named block devices since they are there; one that is not there is left out."""
     found = {}
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for line in (root / "proc/diskstats").read_text().splitlines() if devices else ():
             columns = line.split()
             if len(columns) > 2 and columns[2] in devices:

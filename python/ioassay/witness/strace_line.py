@@ -12,21 +12,22 @@ import os
 import re
 from dataclasses import dataclass
 
-_LINE = re.compile(r"(\d+) +(\d+)\.(\d+) (.*)", re.DOTALL)
+_LINE = re.compile(r"(\d{1,10}) +(\d{1,11})\.(\d{1,9}) (.*)", re.DOTALL)
 _CALL = re.compile(r"(\w+)\((.*)", re.DOTALL)
 _RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
 _RESULT = re.compile(r"\)\s+= ")
-_TOOK = re.compile(r" <(\d+)\.(\d+)>$")
+_TOOK = re.compile(r" <(\d{1,11})\.(\d{1,9})>$")
 _GONE = re.compile(r"\+\+\+ (exited|killed|superseded) ")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ENCLOSED = re.compile(r'<(?:[^<>]|<[^<>]*>)*>|"(?:[^"\\]|\\.)*"')
 _UNFINISHED = " <unfinished ...>"
 _CLOSES = "close"
 
-_DESCRIPTOR = re.compile(r"(-?\d+)(?:<(/(?:[^<>]|<[^<>]*>)*|(?:->|[^<>]|<[^<>]*>)*)>(?:\(deleted\))?)?")
+_DESCRIPTOR = re.compile(r"(-?\d{1,10})(?:<(/(?:[^<>]|<[^<>]*>)*|(?:->|[^<>]|<[^<>]*>)*)>(?:\(deleted\))?)?")
 """A number and what it is open to. In a path strace writes < and > as octal, elsewhere `->` joins two addresses."""
 _DEVICE = re.compile(r"<(char|block) (\d+:\d+)>$")
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|x[0-9a-f]{2}|.)", re.DOTALL)
+_BEYOND = 2**64
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 
 
@@ -44,11 +45,12 @@ class Call:
     @property
     def returned(self) -> int | None:
         """What it returned; the negative of 1 for an error; None where it never did, or is entered again."""
-        word = self.result.split(maxsplit=1)[0].partition("<")[0] if self.result else "?"
+        word = next(iter(self.result.split(maxsplit=1)), "?").partition("<")[0]
         try:
-            return int(word, 0)
+            number = int(word, 0)
         except ValueError:
             return None
+        return number if abs(number) < _BEYOND else None
 
 
 @dataclass(frozen=True, slots=True)

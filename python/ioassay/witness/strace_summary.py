@@ -17,7 +17,7 @@ from ioassay.observation import COMPAT, STRACE, SYSCALLS, Observation
 from ioassay.witness.strace import PROGRAM
 
 WHY = "strace counted the calls, as BPF could not: all was slowed down, and calls that do not return are not counted"
-_ROW = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:(\d+)\s+)?(\w+)$")
+_ROW = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d{1,18})\s+(?:(\d{1,18})\s+)?(\w+)$")
 _OTHER_MODE = re.compile(r"System call usage summary for (32 bit|x32) mode")
 _MAKES_TASKS = ("clone", "clone3", "fork", "vfork")
 _TOTAL = "total"

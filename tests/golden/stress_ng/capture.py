@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,14 @@ AS_NOBODY: dict[str, dict[str, Any]] = {
 }
 NOBODY = 65534
 
+Victim = Callable[[int], int]
+"""The process to kill, of one that was started."""
 
-def capture(folder: Path, name: str, params: dict[str, Any], work: Path, end_after_s: float = 0) -> None:
-    """Run one case and keep what it left. `end_after_s` kills stress-ng."""
+
+def capture(
+    folder: Path, name: str, params: dict[str, Any], work: Path, end_after_s: float = 0, victim: Victim = int
+) -> None:
+    """Run one case and keep what it left. `end_after_s` kills stress-ng, or what `victim` names of it."""
     raw = work / name
     raw.mkdir(mode=0o777)
     raw.chmod(0o777)
@@ -59,7 +65,7 @@ def capture(folder: Path, name: str, params: dict[str, Any], work: Path, end_aft
 
     def start_timer(pid: int) -> None:
         if end_after_s:
-            timers.append(threading.Timer(end_after_s, lambda: os.kill(pid, signal.SIGKILL)))
+            timers.append(threading.Timer(end_after_s, lambda: os.kill(victim(pid), signal.SIGKILL)))
             timers[0].start()
 
     outcome = process.run(
@@ -78,6 +84,10 @@ def capture(folder: Path, name: str, params: dict[str, Any], work: Path, end_aft
     keep(raw, folder / name, work)
 
 
+def first_worker(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
 def nothing() -> Load:
     return Load("null", None, 0, False)
 
@@ -93,7 +103,8 @@ def keep(raw: Path, to: Path, work: Path) -> None:
 def anonymous(text: str, work: Path) -> str:
     machine = platform.uname()
     text = text.replace(str(work), "/golden").replace(machine.release, "kernel").replace(machine.version, "version")
-    return text.replace(f"name: {machine.node}", "name: host").replace(f"Linux {machine.node} ", "Linux host ")
+    text = text.replace(f"name: '{machine.node}'", "name: 'host'").replace(f"name: {machine.node}", "name: host")
+    return text.replace(f"Linux {machine.node} ", "Linux host ")
 
 
 def probes(folder: Path, work: Path) -> None:
@@ -112,6 +123,8 @@ def main(folder: Path, work: Path) -> None:
     for name, params in {**CASES, **AS_NOBODY}.items():
         capture(folder, name, params, work)
     capture(folder, "killed", {"stressor": "cpu", "timeout": "20s"}, work, end_after_s=0.5)
+    worker_killed = {"stressor": "cpu", "workers": 2, "timeout": "3s"}
+    capture(folder, "worker-killed", worker_killed, work, end_after_s=1.5, victim=first_worker)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class DbBench(Driver):
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """From the number of operations."""
         wanted = settings.read(params, self._offer)
-        return Estimate(wanted.expected_s, wanted.written_bytes)
+        return Estimate(wanted.expected_s, wanted.written_bytes, occupied_bytes=wanted.occupied_bytes)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `duration`, in whole seconds; None where the load ends after its operations."""

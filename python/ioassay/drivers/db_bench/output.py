@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ioassay.claims import db_bench as claims
+from ioassay.claims.numbers import real, whole
 from ioassay.record import Buckets, Claim
 
 _FOUND = tuple(
@@ -82,7 +83,7 @@ def _rates(name: str, own: Sequence[Claim]) -> dict[str, float]:
 def _found(name: str, text: str) -> dict[str, float]:
     """The share of the keys asked for that the database had."""
     found = (hit for pattern in _FOUND for hit in pattern.finditer(text) if hit["name"] == name)
-    hits = [(int(hit["found"]), int(hit["asked"])) for hit in found]
+    hits = [(whole(hit["found"], f"{name} found"), whole(hit["asked"], f"{name} asked")) for hit in found]
     asked = sum(number for _, number in hits)
     return {f"{name}.found": sum(number for number, _ in hits) / asked} if asked else {}
 
@@ -90,8 +91,8 @@ def _found(name: str, text: str) -> dict[str, float]:
 def _histograms(name: str, text: str) -> list[str]:
     """What stands between each line of the benchmark and the next benchmark's."""
     heads = list(_HEAD.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    blocks = (text[head.end() : end] for head, end in zip(heads, ends, strict=True) if head["name"] == name)
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    blocks = (text[head.end() : end] for head, end in zip(heads, ends, strict=False) if head["name"] == name)
     return [block for block in blocks if _SECTION in block]
 
 
@@ -105,7 +106,9 @@ def _spread(name: str, own: Sequence[Claim], blocks: Sequence[str]) -> dict[str,
     told |= {f"{name}.op_time.{key}": value for key, value in own[0].latency_ns.items() if key.startswith("p")}
     for pattern in (_SPREAD, _ENDS):
         if found := pattern.search(blocks[0]):
-            told |= {f"{name}.op_time.{key}": float(value) * 1e3 for key, value in found.groupdict().items()}
+            told |= {
+                f"{name}.op_time.{key}": real(value, f"{name} {key}") * 1e3 for key, value in found.groupdict().items()
+            }
     return told
 
 
@@ -114,8 +117,9 @@ def _buckets(name: str, blocks: Sequence[str]) -> list[Buckets]:
     counts: dict[int, int] = {}
     for block in blocks:
         for row in _ROW.finditer(block):
-            value_ns = round(float(row["high"]) * 1e3)
-            counts[value_ns] = counts.get(value_ns, 0) + int(row["count"])
+            value_ns = whole(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
+            counts[value_ns] = counts.get(value_ns, 0) + whole(row["count"], f"{name} count")
+    whole(sum(counts.values()), f"{name} count of all buckets")
     values = sorted(counts)
     return [Buckets(name, "op", values, [counts[value] for value in values])] if values else []
 

@@ -81,9 +81,14 @@ class Settings:
     @property
     def written_bytes(self) -> int:
         """A forecast of what is written to the target."""
+        return self.occupied_bytes * _COPIES
+
+    @property
+    def occupied_bytes(self) -> int:
+        """A forecast of what the database takes: all that is put into it, before compactions make it smaller."""
         filling = sum(plain(name) not in _META and "read" not in name for name in (*self.prepare, *self.benchmarks))
         filling *= self.number("threads")
-        return filling * self.number("num") * (self.number("key_size") + self.number("value_size")) * _COPIES
+        return filling * self.number("num") * (self.number("key_size") + self.number("value_size"))
 
     def argv(self) -> list[str]:
         """The arguments of the load."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from ioassay import units
+from ioassay import document, units
 from ioassay.claims import filesuite
+from ioassay.claims.filesuite import Document, Pass
 from ioassay.drivers import filetests
+from ioassay.errors import InputError, one_line
 from ioassay.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import Outcome, Parsed
+
+_SOURCE, _REMEDY = "filesuite's output", "see raw/stdout"
 
 
 def parsed(outcome: Outcome | None) -> Parsed:
@@ -23,17 +25,17 @@ def parsed(outcome: Outcome | None) -> Parsed:
     if outcome.signal is not None:
         return Parsed(FAILED, f"filesuite was ended by signal {outcome.signal}")
     try:
-        found = json.loads(outcome.stdout.read_text(encoding="utf-8", errors="replace"))
-        return _read(found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return Parsed(FAILED, f"filesuite's output cannot be read ({type(error).__name__}: {error}); see raw/stdout")
+        text = outcome.stdout.read_bytes()
+        if "error" in (table := document.table(text, _SOURCE, _REMEDY)):
+            return Parsed(FAILED, one_line(str(table["error"])))
+        return _read(document.read(Document, text, _SOURCE, _REMEDY))
+    except (OSError, InputError) as error:
+        return Parsed(FAILED, str(error))
 
 
-def _read(found: Mapping[str, Any]) -> Parsed:
-    if "error" in found:
-        return Parsed(FAILED, str(found["error"]))
+def _read(found: Document) -> Parsed:
     passes = found["passes"]
-    claims = filesuite.from_json(found)
+    claims = filesuite.claims(found)
     reason = _failed(found)
     return Parsed(
         FAILED if reason else OK,
@@ -45,7 +47,7 @@ def _read(found: Mapping[str, Any]) -> Parsed:
     )
 
 
-def _failed(found: Mapping[str, Any]) -> str:
+def _failed(found: Document) -> str:
     bad = [one for one in found["passes"] if one["status"] != "ok"]
     if bad:
         cell = f"{units.format_size(bad[0]['asked_file_bytes'])} in records of "
@@ -58,21 +60,21 @@ def _failed(found: Mapping[str, Any]) -> str:
     return "" if found["passes"] else "filesuite did no pass at all"
 
 
-def _metrics(found: Mapping[str, Any], claims: Sequence[Claim]) -> dict[str, float]:
+def _metrics(found: Document, claims: Sequence[Claim]) -> dict[str, float]:
     """Of one worker as `filetests` has it; of several what all moved from the first start to the last end."""
     if not found["groups"]:
         return filetests.metrics(claims)
     values: dict[str, float] = {}
     for name in dict.fromkeys(group["name"] for group in found["groups"]):
         own = [group for group in found["groups"] if group["name"] == name and group.get("span_ns")]
-        seconds = sum(group["span_ns"] for group in own) / 1e9
+        seconds = sum(group.get("span_ns") or 0 for group in own) / 1e9
         if seconds:
-            values[f"{name}.bw"] = sum(group["bytes"] for group in own) / seconds
-            values[f"{name}.iops"] = sum(group["operations"] for group in own) / seconds
+            values[f"{name}.bw"] = sum(group.get("bytes") or 0 for group in own) / seconds
+            values[f"{name}.iops"] = sum(group.get("operations") or 0 for group in own) / seconds
     return values
 
 
-def _warnings(passes: Sequence[Mapping[str, Any]]) -> list[Warning_]:
+def _warnings(passes: Sequence[Pass]) -> list[Warning_]:
     """Reads that came from memory although O_DIRECT was not asked for: true, and easily mistaken for the disk."""
     cached = [
         one for one in passes if one["kind"] == "read" and not one["direct"] and (one["resident_share"] or 0) > 0.5

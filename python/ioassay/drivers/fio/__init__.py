@@ -23,6 +23,7 @@ from ioassay.drivers.fio import (
     external,
     job,
     jobfile,
+    layout,
     logs,
     merge,
     paths,
@@ -133,6 +134,7 @@ class Fio(Driver):
             warnings += check.check(section, target, self._names.engines)
         if view.file is not None:
             jobfile.writes_logs(view.file)
+            layout.check(view.jobs, view.folder)
             warnings += jobfile.warnings(view.file)
         elif problem := job.unwritable(str(target.get("path", ""))):
             raise StudyError(problem, key="target.path")
@@ -155,7 +157,7 @@ class Fio(Driver):
         view = _view(params)
         if view.file is None:
             return [touch for section in view.jobs for touch in paths.beside(section, Path().absolute())]
-        return paths.touches(view.jobs, view.folder)
+        return layout.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""

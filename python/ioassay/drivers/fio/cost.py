@@ -15,6 +15,11 @@ _SLOW_BYTES_PER_S = 1e6
 """A hard disk with small random requests."""
 _FIO_ITSELF_S = 0.25
 _MARGIN_S = 60.0
+_AVERAGED = {"write_bw_log": 1, "write_iops_log": 1, "write_lat_log": 3}
+"""Lines of a request in each log: write_lat_log makes three."""
+_LOGS = {**_AVERAGED, "write_iolog": 1}
+_LOG_LINE_BYTES = 40
+"""Such as `59873, 1234567, 1, 4096, 1073741824, 0`."""
 SERVED_S = 0.3
 """A virtual drive is started for each trial, and ended."""
 NONE = Estimate(0.0, 0)
@@ -27,7 +32,9 @@ def estimate(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> E
     seconds = _staged_s(stages, loaded_bytes, _COMMON_BYTES_PER_S)
     written = [_written_bytes(job, loaded_bytes) for job in jobs]
     known = [volume for volume in written if volume is not None]
-    return Estimate(seconds + _FIO_ITSELF_S, sum(known) if len(known) == len(written) else None)
+    logged_bytes = sum(_logged_bytes(job, loaded_bytes) for job in jobs)
+    volume = sum(known) if len(known) == len(written) else None
+    return Estimate(seconds + _FIO_ITSELF_S, volume, recorded_bytes=logged_bytes)
 
 
 def timeout_s(stages: Sequence[Sequence[Section]], loaded_bytes: int | None) -> float:
@@ -56,6 +63,16 @@ def _volume_bytes(job: Section, loaded_bytes: int | None) -> int | None:
     """What all clones of a job move when nothing but their size ends them."""
     size = job.bytes("io_size") or job.bytes("size") or loaded_bytes
     return None if size is None else size * job.numjobs * max(job.number("loops", 1), 1)
+
+
+def _logged_bytes(job: Section, loaded_bytes: int | None) -> int:
+    """What logs of single requests take; 0 where a time ends the job, or where fio averages over a window."""
+    volume, smallest = _volume_bytes(job, loaded_bytes), min(job.block_sizes_bytes(), default=0)
+    if job.time_based or volume is None or not smallest:
+        return 0
+    averaged = job.number("log_avg_msec", 0) > 0
+    lines = sum(each for name, each in _LOGS.items() if name in job.options and not (averaged and name in _AVERAGED))
+    return volume // smallest * lines * _LOG_LINE_BYTES
 
 
 def _written_bytes(job: Section, loaded_bytes: int | None) -> int | None:

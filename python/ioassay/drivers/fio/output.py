@@ -7,12 +7,12 @@ its own output, before or after the JSON, is kept as messages.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ioassay.claims import fio_json
+from ioassay.claims.numbers import real, whole
 from ioassay.errors import InputError
 
 DIRECTIONS = ("read", "write", "trim", "mixed")
@@ -83,53 +83,36 @@ def parse_json(text: str, source: str = "fio's output") -> Results:
 
     InputError names `source` when there is none, or when it is cut off.
     """
-    documents = list(_documents(text))
+    documents = fio_json.documents(text, source)
     if not documents:
         raise InputError(_no_json(text, source))
-    document, start, end = documents[-1]
+    last = documents[-1]
     try:
-        return _results(document, (text[:start] + text[end:]).strip())
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise InputError(f"{source}: JSON is not as fio writes it: {type(error).__name__} {error}") from None
-
-
-def _documents(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Each JSON object that begins a line and has fio's keys, with where it starts and ends.
-
-    Of many messages fio loses some in the middle of a line; then the object begins there.
-    """
-    decoder, position = json.JSONDecoder(), 0
-    for brace in re.finditer(r'^\{|\{(?=\s*"fio version")', text, re.M):
-        if brace.start() < position:
-            continue
-        try:
-            document, position = decoder.raw_decode(text, brace.start())
-        except (ValueError, RecursionError):  # no JSON, or a number or a nesting that Python will not take
-            continue
-        if isinstance(document, dict) and ("jobs" in document or "client_stats" in document):
-            yield document, brace.start(), position
+        return _results(last.table, (text[: last.start] + text[last.end :]).strip())
+    except KeyError as error:
+        raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
 
 
 def _no_json(text: str, source: str) -> str:
     if not text.strip():
         return f"{source}: is empty: fio ended before it wrote its results"
-    if re.search(r"^\{", text, re.M):
-        return f"{source}: JSON is cut off after {len(text.splitlines())} lines: fio was ended while it wrote"
+    if fault := fio_json.fault(text):
+        return f"{source}: {fault}"
     return f"{source}: has no JSON; it begins with '{text.strip().splitlines()[0][:100]}'"
 
 
-def _results(document: Mapping[str, Any], messages: str) -> Results:
-    shared = document.get("global options", {})
-    entries = document.get("jobs") or [
-        job for job in document.get("client_stats", []) if job.get("jobname") != "All clients"
-    ]
+def _results(table: Mapping[str, Any], messages: str) -> Results:
+    shared = table.get("global options") or {}
+    entries = table.get("jobs") or [job for job in table.get("client_stats", []) if job.get("jobname") != "All clients"]
     return Results(
-        version=str(document.get("fio version", "")),
+        version=table.get("fio version", ""),
         jobs=[_job(entry, shared) for entry in entries],
-        disks=document.get("disk_util", []),
+        disks=table.get("disk_util", []),
         messages=messages,
-        started_unix_s=float(document.get("timestamp", 0)),
-        document=document,
+        started_unix_s=table.get("timestamp", 0.0),
+        document=table,
     )
 
 
@@ -137,15 +120,15 @@ def _job(entry: Mapping[str, Any], shared: Mapping[str, str]) -> Job:
     directions = {name: _direction(entry[name]) for name in DIRECTIONS if name in entry}
     runtime_ms = entry.get("job_runtime") or max((1e3 * found.runtime_s for found in directions.values()), default=0)
     return Job(
-        name=str(entry.get("jobname", "")),
-        group=int(entry.get("groupid", 0)),
-        error=int(entry.get("error", 0)),
+        name=entry.get("jobname", ""),
+        group=entry.get("groupid", 0),
+        error=entry.get("error", 0),
         directions=directions,
-        options={**shared, **entry.get("job options", {})},
+        options={**shared, **(entry.get("job options") or {})},
         runtime_s=runtime_ms / 1e3,
         cpu={
-            "usr": float(entry.get("usr_cpu", 0.0)),
-            "sys": float(entry.get("sys_cpu", 0.0)),
+            "usr": entry.get("usr_cpu", 0.0),
+            "sys": entry.get("sys_cpu", 0.0),
             "context_switches": float(entry.get("ctx", 0)),
             "major_faults": float(entry.get("majf", 0)),
             "minor_faults": float(entry.get("minf", 0)),
@@ -156,12 +139,12 @@ def _job(entry: Mapping[str, Any], shared: Mapping[str, str]) -> Job:
 
 def _direction(entry: Mapping[str, Any]) -> Direction:
     """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB in `io_bytes`."""
-    runtime_s = float(entry.get("runtime", 0)) / 1e3
+    runtime_s = entry.get("runtime", 0.0) / 1e3
     unit = 1 if "io_kbytes" in entry or "bw_bytes" in entry else 1024
     ios = entry.get("total_ios")
     return Direction(
-        ios=int(ios) if ios is not None else round(float(entry.get("iops", 0)) * runtime_s),
-        bytes=int(entry.get("io_bytes", 0)) * unit,
+        ios=whole(round(entry.get("iops", 0.0) * runtime_s), "iops times runtime") if ios is None else ios,
+        bytes=whole(entry.get("io_bytes", 0) * unit, "io_bytes"),
         runtime_s=runtime_s,
         latencies={kind: found for kind in KINDS if (found := _latency(entry, kind)) is not None},
     )
@@ -172,18 +155,21 @@ def _latency(entry: Mapping[str, Any], kind: str) -> Latency | None:
     found, unit_ns = (entry[f"{kind}_ns"], 1) if f"{kind}_ns" in entry else (entry.get(kind), 1000)
     if not found:
         return None
-    ios = int(entry.get("total_ios", 0))
-    bins = {int(value) * unit_ns: int(count) for value, count in found.get("bins", {}).items() if int(count)}
-    count = int(found.get("N", sum(bins.values()) or (ios if float(found.get("max", 0)) else 0)))
+    bins = {
+        whole(whole(value, f"{kind} bin") * unit_ns, f"{kind} bin"): count
+        for value, count in found.get("bins", {}).items()
+        if count
+    }
+    count = found.get("N", sum(bins.values()) or (entry.get("total_ios", 0) if found.get("max") else 0))
     if not count:
         return None
-    percentiles = {float(share): float(value) * unit_ns for share, value in found.get("percentile", {}).items()}
+    shares = {real(share, f"{kind} percentile"): value for share, value in found.get("percentile", {}).items()}
     return Latency(
         count=count,
-        mean_ns=float(found["mean"]) * unit_ns,
-        stddev_ns=float(found["stddev"]) * unit_ns,
-        min_ns=float(found["min"]) * unit_ns,
-        max_ns=float(found["max"]) * unit_ns,
+        mean_ns=found["mean"] * unit_ns,
+        stddev_ns=found["stddev"] * unit_ns,
+        min_ns=found["min"] * unit_ns,
+        max_ns=found["max"] * unit_ns,
         bins=bins,
-        percentiles_ns={share: value for share, value in percentiles.items() if share > 0},
+        percentiles_ns={share: value * unit_ns for share, value in shares.items() if share > 0},
     )

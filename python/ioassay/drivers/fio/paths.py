@@ -147,11 +147,11 @@ def is_laid_out(job: Section, path: Path) -> bool:
         return True
     if not stat.S_ISREG(status.st_mode):
         return False
-    reach = _reach_bytes(job, status.st_size)
+    reach = reach_bytes(job, status.st_size)
     return reach is None or reach > status.st_size
 
 
-def _reach_bytes(job: Section, there_bytes: int) -> int | None:
+def reach_bytes(job: Section, there_bytes: int) -> int | None:
     """Up to where the job wants a file of `there_bytes`, at most; None when it cannot be told.
 
     Without `size` and `filesize` fio takes the file as it is, and a percentage as `size` never reaches past its end.
@@ -200,9 +200,12 @@ def _replayed(job: Section, folder: Path) -> Iterator[Touch]:
             names = {job.options["replay_redirect"].replace("\\:", ":"): WRITE}
         else:
             names = _named_in(log, job.name)
-        # fio adds names of a text log like any others, below the clone's folder, and devices of a binary one bare.
-        places = ["", *(f"{directory}/" for directory in split(job.options.get("directory", "")))]
-        yield from (Touch(folder / f"{place}{name}", access) for name, access in names.items() for place in places)
+        yield from (Touch(folder / f"{place}{name}", access) for name, access in names.items() for place in places(job))
+
+
+def places(job: Section) -> list[str]:
+    """What may stand before a replayed name: fio adds those of a text log below the clone's folder, devices bare."""
+    return ["", *(f"{directory}/" for directory in split(job.options.get("directory", "")))]
 
 
 def _named_in(log: Path, job_name: str) -> dict[str, str]:

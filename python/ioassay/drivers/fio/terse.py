@@ -6,8 +6,10 @@ microseconds there and rates in KiB, so digits are lost that JSON keeps; there a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ioassay.claims.numbers import real, whole
 from ioassay.drivers.fio.output import Direction, Job, Latency, Results
 from ioassay.errors import InputError
 
@@ -23,68 +25,70 @@ _LAYOUTS[5] = (_DIRECTION_V5, ("read", "write", "trim"))
 
 def parse_terse(text: str, source: str = "fio's output") -> Results:
     """The results in a terse text, other lines around them kept as messages; InputError when there is none."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    jobs = [line.split(";") for line in lines if _is_result(line)]
+    lines = list(enumerate(text.split("\n"), 1))
+    jobs = [(number, line.rstrip("\r").split(";")) for number, line in lines if _is_result(line)]
     if not jobs:
         raise InputError(f"{source}: has no terse line; wanted one that begins with 3;fio-, 4;fio- or 5;fio-")
     return Results(
-        version=jobs[0][1],
-        jobs=[_job(fields, source) for fields in jobs],
-        messages="\n".join(line for line in lines if not _is_result(line)),
+        version=jobs[0][1][1],
+        jobs=[_job(fields, f"{source}: line {number}") for number, fields in jobs],
+        messages="\n".join(line for _, line in lines if line.strip() and not _is_result(line)),
     )
 
 
 def _is_result(line: str) -> bool:
-    version, _, rest = line.partition(";")
-    return version.strip().isdigit() and rest.startswith("fio-")
+    return re.match(r"[0-9]{1,9};fio-", line) is not None
 
 
-def _job(fields: list[str], source: str) -> Job:
+def _job(fields: list[str], place: str) -> Job:
     version = int(fields[0])
     if version not in _LAYOUTS:
-        raise InputError(f"{source}: terse version {version}; wanted 3, 4 or 5: run fio with --terse-version=5")
+        raise InputError(f"{place}: terse version {version}; wanted 3, 4 or 5: run fio with --terse-version=5")
     width, names = _LAYOUTS[version]
     least = _HEAD + width * len(names) + _TAIL
     if len(fields) < least:
-        raise InputError(
-            f"{source}: a line of terse version {version} has {len(fields)} fields; wanted {least} at least"
-        )
+        raise InputError(f"{place}: {len(fields)} fields of terse version {version}; wanted {least} at least")
     tail = fields[_HEAD + width * len(names) :]
     try:
         directions = {
-            name: _direction(fields[_HEAD + width * place : _HEAD + width * (place + 1)])
-            for place, name in enumerate(names)
+            name: _direction(name, fields[_HEAD + width * at : _HEAD + width * (at + 1)])
+            for at, name in enumerate(names)
         }
         return Job(
             name=fields[2],
-            group=int(fields[3]),
-            error=int(fields[4]),
+            group=whole(fields[3], "groupid"),
+            error=whole(fields[4], "error"),
             directions=directions,
             runtime_s=max(direction.runtime_s for direction in directions.values()),
             cpu={
-                "usr": float(tail[0].rstrip("%")),
-                "sys": float(tail[1].rstrip("%")),
-                "context_switches": float(tail[2]),
-                "major_faults": float(tail[3]),
-                "minor_faults": float(tail[4]),
+                "usr": real(tail[0].rstrip("%"), "usr_cpu"),
+                "sys": real(tail[1].rstrip("%"), "sys_cpu"),
+                "context_switches": real(tail[2], "ctx"),
+                "major_faults": real(tail[3], "majf"),
+                "minor_faults": real(tail[4], "minf"),
             },
         )
-    except ValueError as error:
-        raise InputError(f"{source}: a terse line is not as fio writes it: {error}") from None
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
 
 
-def _direction(fields: list[str]) -> Direction:
-    kib, _, iops, runtime_ms = (int(field) for field in fields[:4])
+def _direction(name: str, fields: list[str]) -> Direction:
+    heads = zip(("KiB", "bandwidth", "IOPS", "runtime"), fields, strict=False)
+    kib, _, iops, runtime_ms = (whole(field, f"{name} {what}") for what, field in heads)
     runtime_s = runtime_ms / 1e3
-    ios = round(iops * runtime_s)
+    ios = whole(round(iops * runtime_s), f"{name} IOPS times runtime")
     latencies = {"slat": fields[4:8], "clat": fields[8:12], "lat": fields[32:36]}
     percentiles = dict(_percentiles(fields[12:32]))
-    found = {kind: _latency(four, ios, percentiles if kind == "clat" else {}) for kind, four in latencies.items()}
-    return Direction(ios, kib * 1024, runtime_s, {kind: latency for kind, latency in found.items() if latency})
+    found = {
+        kind: _latency(f"{name} {kind}", four, ios, percentiles if kind == "clat" else {})
+        for kind, four in latencies.items()
+    }
+    present = {kind: latency for kind, latency in found.items() if latency}
+    return Direction(ios, whole(kib * 1024, f"{name} bytes"), runtime_s, present)
 
 
-def _latency(four: list[str], ios: int, percentiles_ns: dict[float, float]) -> Latency | None:
-    low, high, mean, deviation = (float(field) * 1e3 for field in four)
+def _latency(what: str, four: list[str], ios: int, percentiles_ns: dict[float, float]) -> Latency | None:
+    low, high, mean, deviation = (real(field, what) * 1e3 for field in four)
     return Latency(ios, mean, deviation, low, high, {}, percentiles_ns) if high else None
 
 
@@ -92,5 +96,5 @@ def _percentiles(fields: list[str]) -> Iterator[tuple[float, float]]:
     """Fields such as `99.900000%=236`; unused ones are `0%=0`."""
     for field in fields:
         share, _, time_us = field.partition("%=")
-        if float(share):
-            yield float(share), float(time_us) * 1e3
+        if percentage := real(share, "percentile"):
+            yield percentage, real(time_us, f"{share}%") * 1e3

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.stress_ng import left, offer, output, settings, verdict
+from ioassay.drivers.stress_ng import appetite, left, offer, output, settings, verdict
 from ioassay.drivers.stress_ng.offer import Offer
 from ioassay.drivers.stress_ng.settings import Settings
 from ioassay.errors import InputError, StudyError, ToolError
@@ -128,9 +128,11 @@ class StressNg(Driver):
         return Confinement(waiver=_UNCONFINED)
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
-        """The timeout and what lies around it; how much a stressor writes cannot be known."""
-        written = None if self.access(params) == WRITE else 0
-        return Estimate(settings.read(params, self._offer).expected_s + _AROUND_S, written)
+        """The timeout and what lies around it, and what is taken of the host; how much is written cannot be known."""
+        wanted, makes_files = settings.read(params, self._offer), self.access(params) == WRITE
+        written = None if makes_files else 0
+        demand = appetite.demand(wanted, makes_files)
+        return Estimate(wanted.expected_s + _AROUND_S, written, demand=demand)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `timeout`, in whole seconds; None where the load ends after its operations."""

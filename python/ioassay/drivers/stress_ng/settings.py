@@ -24,7 +24,6 @@ MOST_WORKERS = 4096
 """stress-ng's own limit (STRESS_PROCS_MAX)."""
 DANGEROUS = {
     "bad-altstack": "may crash kernels",
-    "bigheap": "grows until the kernel runs out of memory",
     "bind-mount": "mounts without end",
     "binderfs": "mounts file systems",
     "cpu-online": "takes processors away",
@@ -32,7 +31,6 @@ DANGEROUS = {
     "loop": "makes and removes loop devices, and may remove yours",
     "memhotplug": "takes memory away",
     "mlockmany": "locks all memory",
-    "oom-pipe": "fills the memory with pipes",
     "opcode": "runs random machine code",
     "module": "loads and removes modules of the kernel",
     "physpage": "writes to the memory type registers (MTRR)",
@@ -48,7 +46,10 @@ DANGEROUS = {
     "umount": "mounts and unmounts in races",
     "watchdog": "arms the watchdog, which resets the machine",
 }
-"""Beside those that stress-ng disables itself: what can harm a host that does other work, above all as root."""
+"""Beside those that stress-ng disables itself: what can harm a host that does other work, above all as root.
+
+Those that only take much of something are in `appetite`: whether it is too much depends on the host.
+"""
 _OURS = ("stressor", "workers", "timeout")
 _OUTPUT = "the lab reads stress-ng's output and asks for what it needs"
 _CHOICE = "one stressor a trial: use stressor and workers, and a suite or a factor for several"

@@ -6,6 +6,7 @@ everything else that is no measurement is `failed`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ioassay import units
@@ -30,6 +31,9 @@ _GAVE_UP = (3, 4)
 _GRACE_S = 0.5
 """Starting many workers takes a moment of a run."""
 _LONGEST_QUOTE = 300
+_WORKER_KILLED = re.compile(r"\[\d+\] (?:\(\S+\) )?terminated on signal:? (?P<number>\d+)")
+"""`process [7] (cpu) terminated on signal: 9 (Killed)` of 0.15, `cpu: [7] terminated on signal 9 'SIGKILL'` of 0.19,
+which counts such a worker as passed (presumably the OOM killer's, which some stressors provoke) and ends with 0."""
 
 
 def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
@@ -55,6 +59,8 @@ def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: st
 def _worked(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
     if measured is None:
         return FAILED, f"stress-ng wrote no results of '{wanted.stressor}'{_quoted(log)}"
+    if killed := next(filter(None, map(_WORKER_KILLED.search, said(log, "debug"))), None):
+        return FAILED, f"signal {killed['number']} ended a worker of '{wanted.stressor}': its counts are not whole"
     if measured.number("bogo_ops") <= 0:
         return FAILED, f"'{wanted.stressor}' did no operation (0 bogo ops){_quoted(log)}"
     ran_s = measured.number("real_time") or outcome.duration_s

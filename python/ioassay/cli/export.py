@@ -1,0 +1,88 @@
+"""ioassay export: a run as one file to share, with or without what identifies machine and people."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ioassay.cli import console, options, session
+
+if TYPE_CHECKING:
+    from ioassay.bundle import Manifest
+    from ioassay.store import RunStore
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("export")(export)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="BUNDLE", help="The archive (.tar.gz); by default <run>.tar.gz here."),
+    ] = None,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Replace names of hosts and people, folders, serial numbers and addresses."),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Write a run into one archive to share.
+
+    With --redact, host and user names, folders, serial numbers, UUIDs, MAC and IP addresses and unknown kernel
+    parameters are replaced in every file, and the page is made anew. The bundle is searched for them before it is
+    written; unpacked, it is a run for report, sql and compare.
+
+    Example: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz
+    """
+    from ioassay import bundle
+    from ioassay.store import RunStore
+
+    console.use_json(json)
+    store = RunStore.open(run)
+    archive = output or Path(f"{run.resolve().name}{'-redacted' if redact else ''}.tar.gz")
+    bundle.require_free(archive, store.root)
+    with tempfile.TemporaryDirectory(prefix="ioassay-export-") as folder:
+        manifest = _write(store, archive, Path(folder), redact=redact)
+    if json:
+        console.emit({"bundle": str(archive), "bytes": archive.stat().st_size, **manifest.as_dict()})
+    else:
+        _say(archive, manifest)
+
+
+def _write(store: RunStore, archive: Path, folder: Path, *, redact: bool) -> Manifest:
+    from ioassay import bundle, privacy
+    from ioassay.store import RunStore
+
+    redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
+    manifest = bundle.copy(store, folder / "files", redaction)
+    inside = (folder / "files").rename(folder / manifest.run)
+    if redact:
+        session.publish(RunStore(inside))
+    bundle.seal(inside, manifest, redaction)
+    bundle.pack(inside, archive, bundle.time_of(store))
+    return manifest
+
+
+def _say(archive: Path, manifest: Manifest) -> None:
+    files = console.count(manifest.files, "file")
+    if not manifest.redacted:
+        console.note(
+            "warning: the bundle is not redacted: it holds host and user names, folders and the tools' whole output; "
+            "--redact replaces them"
+        )
+    console.line(f"{archive}: {files}{', redacted' if manifest.redacted else ''}")
+    for kind, count in manifest.replaced.items():
+        console.line(f"  {kind}: {console.count(count, 'place')} replaced")
+    for kind, count in manifest.only_in_fields.items():
+        console.note(
+            f"note: {kind}: {console.count(count, 'value')} short, a number or a common word, replaced only in fields "
+            "that name them"
+        )
+    for reason, count in manifest.left_out.items():
+        console.note(f"note: left out: {console.count(count, 'file')}: {reason}")

@@ -1,0 +1,118 @@
+"""What the kernel's out-of-memory killer ended while a trial ran, outside of the trial's own control group.
+
+The kernel counts its victims for the whole host (/proc/vmstat) and names each in its log, which only root may read
+where kernel.dmesg_restrict is 1. A victim is taken for the trial's where it bears the name of the trial's program, or
+where that program itself was ended by SIGKILL. Any other makes the trial suspicious: the host was out of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_KILLED = re.compile(r"Killed process \d+ \((?P<name>.*?)\)(?:,| total-vm)")
+"""mm/oom_kill.c, __oom_kill_process."""
+_RECORD_BYTES = 8192
+"""No record of the log is longer (Documentation/ABI/testing/dev-kmsg)."""
+_NAME_BYTES = 15
+"""Of a program's name, which its children lengthen or keep (TASK_COMM_LEN of linux/sched.h, less its end)."""
+_EXIT_CODE = 49
+"""Field 52 of /proc/<pid>/stat, counted from the state, which is the third (proc_pid_stat(5))."""
+
+
+class Watch:
+    """Opened before a trial's program runs, asked when it has ended and is not reaped yet.
+
+    `program` is its name where another one starts it (strace).
+    """
+
+    def __init__(self, program: str = "", root: Path = Path("/")) -> None:
+        self._program, self._root = program, root
+        self._before = self._killed()
+        self._log = _opened(root / "dev/kmsg")
+        self.of_trial = ""
+        """That processes of the trial were ended, for a record's reason."""
+        self.of_others = ""
+        """That others were, or somebody of whom nobody can say."""
+
+    def ended(self, pid: int) -> None:
+        """Take account for the program `pid`."""
+        count = self._killed() - self._before
+        names = list(self._victims())
+        if count <= 0:
+            return
+        leader = _name(self._root, pid)
+        programs = tuple(name[:_NAME_BYTES] for name in (self._program, leader) if name)
+        ours = [name for name in names if programs and name.startswith(programs)]
+        if ours or _was_killed(self._root, pid):
+            self.of_trial = f"the host ran out of memory, and the kernel ended {_listed(ours or [leader])}"
+        else:
+            said = f" ({_listed(names)})" if names else ""
+            were = "a process" if count == 1 else f"{count} processes"
+            self.of_others = f"the host ran out of memory during the trial, and the kernel ended {were}{said}"
+
+    def close(self) -> None:
+        """Give the log back."""
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
+
+    def _killed(self) -> int:
+        """Victims since the host started; 0 where the kernel does not count them (before 4.13)."""
+        with suppress(OSError):
+            for line in (self._root / "proc/vmstat").read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+        return 0
+
+    def _victims(self) -> Iterator[str]:
+        """Names of victims since the log was opened."""
+        while self._log is not None:
+            try:
+                record = os.read(self._log, _RECORD_BYTES)
+            except BrokenPipeError:
+                continue  # records were overwritten before they were read: the next is the oldest that is there
+            except OSError:
+                return
+            if not record:
+                return
+            if victim := _KILLED.search(record.decode(errors="replace")):
+                yield victim["name"]
+
+
+def _opened(path: Path) -> int | None:
+    """The kernel's log from its end on; None where this user may not read it."""
+    try:
+        log = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with suppress(OSError):
+        os.lseek(log, 0, os.SEEK_END)
+    return log
+
+
+def _name(root: Path, pid: int) -> str:
+    """The name of a program, as the kernel has it in its log."""
+    try:
+        return (root / f"proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _was_killed(root: Path, pid: int) -> bool:
+    """Whether a process that is not reaped yet was ended by SIGKILL."""
+    try:
+        columns = (root / f"proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        status = int(columns[_EXIT_CODE])
+    except (OSError, IndexError, ValueError):
+        return False
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def _listed(names: list[str]) -> str:
+    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    return ", ".join(name if count == 1 else f"{name} {count} times" for name, count in counts.items())

@@ -1,0 +1,284 @@
+"""Whether a block device is empty: every byte read as zero, or the drive's own word that nothing is allocated.
+
+A sample proves nothing about what lies between its places, so it only finds data sooner. Bytes of a loop device that
+are holes in its backing file are zero without being read. Reading ends after `LIMIT_S`: what was not read by then is
+not known to be empty. Erased flash that reads as ones is not empty: data of ones looks the same. Nothing here writes,
+except that the kernel is asked to write back what it still holds for the device.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ioassay import blockdev, units
+from ioassay.blockdev import ROOT, Device, Loop, Number
+from ioassay.targets import nvme, signatures
+
+LIMIT_S = 30.0
+"""The longest that a person waits for it at a terminal."""
+_FORECAST_S, _HOPE = 3.0, 1.25
+"""When it is known how long all of it takes; what then needs so many times the limit is given up."""
+_PIECE_BYTES = 8 << 20
+_ALIGNMENT_BYTES = 1 << 16
+"""A multiple of every logical block, for direct I/O."""
+_WORD_BYTES = 8
+
+Read = Callable[[int, int], memoryview]
+"""Offset and length in bytes to the bytes there, valid until the next call."""
+_progress: ContextVar[Callable[[str, float], None] | None] = ContextVar("progress", default=None)
+_known: dict[Number, tuple[tuple[int | None, ...] | None, Occupancy]] = {}
+"""Device -> its state when it was examined, None where changes would not show, and what that found."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What is known of a device's content."""
+
+    size_bytes: int
+    zero_bytes: int = 0
+    """So much from the beginning is zero, holes of a backing file included."""
+    data_at_bytes: int | None = None
+    """Offset of a byte that is not zero."""
+    failure: str = ""
+    """What could not be read, and why."""
+    reported: str = ""
+    """The drive's own word that nothing is allocated."""
+    whole_s: float | None = None
+    """What reading all of it would take, where it was given up."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing can be lost."""
+        refuted = self.data_at_bytes is not None or self.failure
+        return not refuted and (bool(self.reported) or self.zero_bytes == self.size_bytes)
+
+    @property
+    def text(self) -> str:
+        """For people, after the name of the device."""
+        if self.data_at_bytes is not None:
+            return f"holds data of no known format, at byte {self.data_at_bytes}"
+        if self.failure:
+            return f"cannot be read {self.failure}, so what it holds is not known"
+        if self.reported:
+            return f"is empty: {self.reported}"
+        if self.empty:
+            return "is empty: every byte was read as zero"
+        return f"was not read whole, so what it holds is not known: {self._partly}"
+
+    @property
+    def _partly(self) -> str:
+        if self.whole_s is None:
+            return "samples of it are zero"
+        share = f"the first {units.format_size(self.zero_bytes)} of {units.format_size(self.size_bytes)} are zero"
+        return f"{share}, reading all of it takes about {units.format_duration(self.whole_s)}"
+
+
+@contextmanager
+def announced(progress: Callable[[str, float], None]) -> Iterator[None]:
+    """Within this, `progress` is called with a text and a share from 0 to 1 while a device is read."""
+    token = _progress.set(progress)
+    try:
+        yield
+    finally:
+        _progress.reset(token)
+
+
+def examine(path: Path, device: Device, root: Path = ROOT, *, whole: bool = True) -> Occupancy:
+    """What a device holds, as far as that can be found out in `LIMIT_S`. Without `whole`, samples are enough.
+
+    A device that was examined by this process and not written since is not read again. OSError when it cannot be
+    opened.
+    """
+    handle = _open(path)
+    try:
+        with suppress(OSError):
+            os.fsync(handle)  # what waits in the page cache is neither in counters nor in a backing file
+        state = _state(device, root)
+        earlier_state, earlier = _known.get(device.number, (None, None))
+        if earlier is not None and state is not None and state == earlier_state and _answers(earlier, whole):
+            seen = replace(earlier, data_at_bytes=earlier.data_at_bytes or _sample(path).data_at_bytes)
+        else:
+            seen = _examined(path, handle, device, root, whole)
+    finally:
+        os.close(handle)
+    _known[device.number] = (state, seen)
+    return seen
+
+
+def latest(device: Device) -> Occupancy | None:
+    """What the last look of this process found, for people to read; None where there was none."""
+    return _known.get(device.number, (None, None))[1]
+
+
+def _answers(earlier: Occupancy, whole: bool) -> bool:
+    """Whether it is an answer: a sample of zeros is none where all was to be read. A drive's word is asked for anew."""
+    conclusive = earlier.empty or earlier.whole_s is not None or earlier.data_at_bytes is not None
+    return not earlier.reported and not earlier.failure and (not whole or conclusive)
+
+
+def _examined(path: Path, handle: int, device: Device, root: Path, whole: bool) -> Occupancy:
+    if reported := _reported(device, root):
+        return Occupancy(device.size_bytes, reported=reported)
+    spans = _stored(device, root) if whole else None
+    if spans is None:
+        sample = replace(_sample(path), size_bytes=device.size_bytes)
+        if not whole or sample.data_at_bytes is not None or sample.failure:
+            return sample
+        spans = [(0, device.size_bytes)]
+    return scan(_reader(handle), device.size_bytes, spans, lambda share: _tell(path, share))
+
+
+def scan(
+    read: Read,
+    size_bytes: int,
+    spans: Iterable[tuple[int, int]],
+    progress: Callable[[float], None] = lambda share: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Occupancy:
+    """Read `spans` (start and end in bytes, rising; all else is zero) to the first byte set, or to the limit."""
+    began_s = clock()
+    done_bytes = 0
+    for start, end in spans:
+        for offset in range(start, end, _PIECE_BYTES):
+            length = min(_PIECE_BYTES, end - offset)
+            try:
+                at = _first_set(read(offset, length))
+            except OSError as error:
+                where = f"in the {units.format_size(length)} from byte {offset}"
+                return Occupancy(size_bytes, offset, failure=f"{where} ({error.strerror or error})")
+            if at is not None:
+                return Occupancy(size_bytes, offset + at, data_at_bytes=offset + at)
+            done_bytes += length
+            elapsed_s = clock() - began_s
+            whole_s = elapsed_s * (size_bytes - offset - length + done_bytes) / done_bytes
+            late = elapsed_s > LIMIT_S or (elapsed_s > _FORECAST_S and whole_s > _HOPE * LIMIT_S)
+            if late and offset + length < size_bytes:
+                return Occupancy(size_bytes, offset + length, whole_s=whole_s)
+            progress((offset + length) / size_bytes)
+    return Occupancy(size_bytes, size_bytes)
+
+
+def _first_set(data: memoryview) -> int | None:
+    """Offset of the first byte that is not zero."""
+    import numpy as np
+
+    whole = len(data) // _WORD_BYTES * _WORD_BYTES
+    if not np.frombuffer(data[:whole], dtype=np.uint64).any() and not any(data[whole:]):
+        return None
+    return int((np.frombuffer(data, dtype=np.uint8) != 0).argmax())
+
+
+def _tell(path: Path, share: float) -> None:
+    if (progress := _progress.get()) is not None:
+        progress(f"reading {path} to see whether it is empty", share)
+
+
+def _sample(path: Path) -> Occupancy:
+    """A look at some places, which finds most data at once."""
+    try:
+        sample = signatures.content(path, signatures.ZEROS)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return Occupancy(0, failure=f"in one of {signatures.PLACES} places ({error.strerror})")
+    return Occupancy(0, data_at_bytes=sample.first_data_bytes)
+
+
+def _open(path: Path) -> int:
+    """Past the page cache where that goes, so that nothing else is driven out of it."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        return os.open(path, flags | os.O_DIRECT)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    return os.open(path, flags)
+
+
+def _reader(handle: int) -> Read:
+    memory = memoryview(mmap.mmap(-1, _PIECE_BYTES))  # page-aligned, as direct I/O wants it
+
+    def read(offset: int, length: int) -> memoryview:
+        done = 0
+        while done < length:
+            count = os.preadv(handle, [memory[done:length]], offset + done)
+            if count == 0:
+                raise OSError(errno.EIO, "ends before its size")
+            done += count
+        os.posix_fadvise(handle, offset, length, os.POSIX_FADV_DONTNEED)
+        return memory[:length]
+
+    return read
+
+
+def _reported(device: Device, root: Path) -> str:
+    """The word of an NVMe namespace that nothing is allocated, also for its partitions; else ''."""
+    disk = blockdev.disk_of(device)
+    node = blockdev.node_of(disk, root) if nvme.is_namespace(disk.name) else None
+    said = nvme.utilization(node) if node is not None else None
+    if said is None or not said.proves_empty(disk.size_bytes):
+        return ""
+    return f"the drive reports that none of its {said.blocks} blocks is allocated (NVMe, NUSE 0)"
+
+
+def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
+    """Where the backing file of a loop device holds anything, as offsets of the device; None where not known."""
+    loop = next((loop for loop in blockdev.loops(root) if loop.device.number == device.number), None)
+    if loop is None or loop.file is None or device.partition:
+        return None
+    with suppress(OSError, ValueError):
+        handle = os.open(root / loop.backing.lstrip("/"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            status = os.fstat(handle)
+            if (status.st_dev, status.st_ino) == loop.file:
+                return list(_data_spans(handle, _begin_bytes(loop), device.size_bytes))
+        finally:
+            os.close(handle)
+    return None
+
+
+def _begin_bytes(loop: Loop) -> int:
+    return int((loop.device.folder / "loop/offset").read_text())
+
+
+def _data_spans(handle: int, begin: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """SEEK_DATA and SEEK_HOLE (lseek(2)), cut to the device and to whole blocks."""
+    at, end = begin, begin + size_bytes
+    while at < end:
+        try:
+            start = os.lseek(handle, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return  # no data from here on
+            raise
+        if start >= end:
+            return
+        at = min(os.lseek(handle, start, os.SEEK_HOLE), end)
+        first, last = (start - begin) // _ALIGNMENT_BYTES, -(-(at - begin) // _ALIGNMENT_BYTES)
+        yield first * _ALIGNMENT_BYTES, min(last * _ALIGNMENT_BYTES, size_bytes)
+
+
+def _state(device: Device, root: Path) -> tuple[int | None, ...] | None:
+    """What changes with every write: the medium's number and the counters of its disk. None where writes may not show.
+
+    The bytes of a loop, md or dm device also change below it. Fields of /sys/block/*/stat: Linux
+    Documentation/block/stat.rst.
+    """
+    disk = blockdev.disk_of(device)
+    is_layered = blockdev.slaves(disk) or (disk.folder / "loop/backing_file").exists()
+    try:
+        counted = (disk.folder / "queue/iostats").read_text().strip() == "1"
+        fields = [int(word) for word in (disk.folder / "stat").read_text().split()]
+    except (OSError, ValueError):
+        return None
+    if is_layered or not counted or device.diskseq is None or len(fields) < 14:
+        return None
+    return (device.diskseq, device.size_bytes, fields[4], fields[6], fields[11], fields[13])

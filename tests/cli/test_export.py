@@ -1,0 +1,134 @@
+"""`ioassay export` of real runs: what is written, what its reader can do with it, what is not in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+Ask = Callable[..., Any]
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as content:
+        content.extractall(folder)
+    (run,) = folder.iterdir()
+    return run
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """Every file as text: tables by their columns, the page without the libraries' code."""
+    found = {}
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        if path.suffix == ".parquet":
+            found[str(path)] = str(pl.read_parquet(path).to_dicts())
+        elif path.suffix != ".png":
+            text = path.read_text(errors="surrogateescape")
+            found[str(path)] = re.sub(r"<script(?![^>]*json)[^>]*>.*?</script>", "", text, flags=re.DOTALL)
+    return found
+
+
+def identities(work: Path) -> list[str]:
+    """What a reader of the bundle must not learn of this machine."""
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    names = [os.uname().nodename, user, os.environ.get("USER", "")]
+    machine_id = Path("/etc/machine-id")
+    names += [machine_id.read_text().strip()] if machine_id.exists() else []
+    # `vm` and `root` are words as well: then only the fields that hold them say something.
+    return [str(work), str(Path.cwd()), *(name for name in names if len(name) > 4)]
+
+
+def fields(text: str) -> list[str]:
+    return re.findall(r"(?i)(?:hostname|nodename|username)\"?\s*[:=]\s*\"?([\w.-]+)", text)
+
+
+def require_nothing_left(run: Path, work: Path) -> None:
+    for name, text in texts(run).items():
+        assert [value for value in identities(work) if value.lower() in text.lower()] == [], name
+        assert all(value.startswith("redacted-") for value in fields(text)), name
+
+
+def test_a_redacted_bundle_is_a_run_that_tells_nobody(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
+    said = ioassay("export", finished_run, "--redact", "-o", "b.tar.gz", "--json")
+    assert said.code == 0, said.err
+    assert said.json["redacted"] is True
+    run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
+    require_nothing_left(run, finished_run.parent)
+    assert ioassay("report", run).code == 0
+    assert ioassay("compare", finished_run, run).code == 0
+    answer = ioassay("sql", run, "SELECT count(*) AS n FROM trials", "--json")
+    assert answer.json["rows"] == [{"n": 4}]
+    refused = ioassay("run", "--resume", run)
+    assert refused.code == 2
+    assert "placeholders" in refused.err
+
+
+@pytest.mark.fio
+def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) -> None:
+    (tmp_path / "my bench").mkdir()
+    (tmp_path / "s.toml").write_text(
+        'title = "T"\ndriver = "fio"\nrepetitions = 2\n[target]\nkind = "file"\n'
+        f'path = "{tmp_path}/my bench/test file"\nsize = "1MiB"\n'
+        '[params]\nrw = "read"\nbs = "4k"\nsize = "1MiB"\nioengine = "psync"\n'
+    )
+    assert ioassay("run", "s.toml", "--output", "r").code == 0
+    assert ioassay("export", "r", "--redact", "-o", "b.tar.gz").code == 0
+    run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
+    require_nothing_left(run, tmp_path)
+    assert all("my bench" not in text for text in texts(run).values())
+    assert any('/test file"' in text for name, text in texts(run).items() if name.endswith("plan.jsonl"))
+    shutil.rmtree(run / "report")
+    assert ioassay("report", run).code == 0
+
+
+def test_two_bundles_of_a_run_have_the_same_bytes(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
+    for name in ("a.tar.gz", "b.tgz"):
+        assert ioassay("export", finished_run, "--redact", "-o", name).code == 0
+    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tgz").read_bytes()
+
+
+def test_without_redact_all_is_there_and_it_says_so(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
+    said = ioassay("export", finished_run)
+    assert said.code == 0
+    assert "not redacted" in said.err
+    run = unpacked(tmp_path / "run.tar.gz", tmp_path / "reader")
+    assert (run / "plan.jsonl").read_bytes() == (finished_run / "plan.jsonl").read_bytes()
+    assert (run / "report" / "index.html").read_bytes() == (finished_run / "report" / "index.html").read_bytes()
+
+
+def test_the_page_and_host_json_of_any_run_tell_nobody(finished_run: Path) -> None:
+    host = (finished_run / "host.json").read_text()
+    page = texts(finished_run / "report")[str(finished_run / "report" / "index.html")]
+    for text in (host, page):
+        assert fields(text) == []
+        assert '"serial"' not in text
+    hidden = {word.partition("=")[0] for word in Path("/proc/cmdline").read_text().split()} & {"root", "BOOT_IMAGE"}
+    assert "root" not in hidden or "root=#" in json.loads(host)["kernel"]["cmdline"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["nowhere"], "no such folder"),
+        (["a_run", "-o", "x.zip"], ".tar.gz"),
+        (["a_run", "-o", "a_run/x.tar.gz"], "own folder"),
+        (["a_run", "-o", "there.tar.gz"], "exists already"),
+    ],
+)
+def test_what_cannot_be_exported_is_a_mistake(
+    a_run: Path, tmp_path: Path, ioassay: Ask, argv: list[str], message: str
+) -> None:
+    (tmp_path / "there.tar.gz").write_text("precious")
+    refused = ioassay("export", *argv)
+    assert refused.code == 2
+    assert message in refused.err
+    assert (tmp_path / "there.tar.gz").read_text() == "precious"

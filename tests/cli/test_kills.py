@@ -1,0 +1,230 @@
+"""Runs that are killed at random instants: what is there before them is all that is there after the next command."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from ioassay import conditions, preflight, run
+from ioassay.cli.progress import Silent
+from ioassay.conditions import Conditions
+from ioassay.errors import ConditionError
+from ioassay.roles import Consent
+from ioassay.store import RunStore
+from ioassay.study import Suite, make_study
+from ioassay.targets import own
+
+STUDY = """
+title = "Ends"
+repetitions = 50
+seed = 1
+[watch]
+monitors = []
+witness = "off"
+"""
+FILE = """
+driver = "fio"
+[target]
+kind = "file"
+path = "disk/testfile"
+size = "16MiB"
+keep = false
+[params]
+rw = "randwrite"
+bs = "4k"
+ioengine = "psync"
+runtime = "100ms"
+"""
+FOLDER = """
+driver = "filesuite"
+[target]
+kind = "folder"
+path = "disk"
+[params]
+tests = ["write"]
+record = "4KiB"
+size = "4MiB"
+"""
+PATIENCE_S = 60
+ATTEMPTS = int(os.environ.get("IOASSAY_KILLS", "2"))
+VARIABLE = "IOASSAY_TEST_OF_KILLS"
+LONGEST_S = 4.0
+"""After this a run has long begun its trials, also where others keep the processors busy."""
+pytestmark = pytest.mark.fio
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "disk").mkdir()
+    yield tmp_path
+    for pid in processes(tmp_path):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def table(text: str, limits: str = "") -> str:
+    driver, _, rest = text.strip().partition("\n")
+    return f"{driver}\n{STUDY}{limits}\n{rest}\n"
+
+
+def limits_here() -> str:
+    """Limits that need a control group, where this user may make one."""
+    try:
+        conditions.rehearse(Conditions(memory_limit=2**28))
+    except ConditionError:
+        return ""
+    return '[run]\nmemory_limit = "256MiB"\ncpu_limit = 1.5\n'
+
+
+@contextmanager
+def started(place: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A run, which does not outlive the test."""
+    environment = {**os.environ, VARIABLE: str(place), "TMPDIR": str(place)}
+    argv = [sys.executable, "-m", "ioassay", "run", *words]
+    with subprocess.Popen(
+        argv, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as runner:
+        try:
+            yield runner
+        finally:
+            runner.kill()
+
+
+def processes(place: Path) -> list[int]:
+    """Living processes of the runs of a test."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"{VARIABLE}={place}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def fio_runs(place: Path) -> bool:
+    """Whether a trial of fio has begun; preflight asks fio for its version before."""
+    for pid in processes(place):
+        with suppress(OSError):
+            if b"job.fio" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+    return False
+
+
+def groups(pid: int) -> list[Path]:
+    return sorted(Path("/sys/fs/cgroup").rglob(f"ioassay-{pid}-*"))
+
+
+def left(place: Path, pid: int) -> list[str]:
+    """Groups, mounts, loop devices, processes and files of a run, but for its own folder."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"{place}/" in line]
+    loops = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            loops.append(path.read_text())
+    files = [str(path) for path in [*place.glob("disk/*"), *place.glob("disk/.*"), *place.glob("ioassay-*")]]
+    shared = [path.name for path in Path("/dev/shm").glob(f"*{pid}*")]
+    known = [*map(str, groups(pid)), *mounts, *(file for file in loops if f"{place}/" in file), *files, *shared]
+    return [*known, *(f"process {number}" for number in processes(place))]
+
+
+def until(true: Callable[[], object]) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < give_up_s, "it does not happen"
+        time.sleep(0.02)
+
+
+def run_next(root: Path) -> None:
+    """What the next command does that runs trials; its page would only take time."""
+    table = {"name": "next", "title": "Next", "driver": "null", "watch": {"monitors": [], "witness": "off"}}
+    suite = Suite(name="next", title="Next", studies=[make_study(table, "next.toml")])
+    benches = preflight.assemble(suite, Consent())
+    run.execute(RunStore.create(root, suite, {}), benches, Silent())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [FILE, FOLDER], ids=["file", "folder"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_at_any_instant_leaves_nothing(
+    place: Path, text: str, number: signal.Signals, seed: int
+) -> None:
+    instants = random.Random(seed)
+    (place / "s.toml").write_text(table(text, limits_here()))
+    for attempt in range(ATTEMPTS):
+        with started(place, "s.toml", "--output", f"out-{attempt}") as runner:
+            time.sleep(instants.uniform(0, LONGEST_S))
+            runner.send_signal(number)
+            runner.communicate(timeout=PATIENCE_S)
+        until(lambda: not processes(place))
+        run_next(place / f"next-{attempt}")
+        assert left(place, runner.pid) == []
+
+
+@pytest.mark.parametrize("text", [FILE, FOLDER], ids=["file", "folder"])
+def test_a_run_that_is_killed_in_a_trial_leaves_nothing_before_any_other_command(place: Path, text: str) -> None:
+    long = text.replace("100ms", "60s").replace('size = "4MiB"', 'size = "1GiB"')
+    (place / "s.toml").write_text(table(long, limits_here()))
+    with started(place, "s.toml", "--output", "out") as runner:
+        until(lambda: fio_runs(place) or list(place.glob("disk/.ioassay-*/*")))
+        runner.kill()
+    until(lambda: not left(place, runner.pid))
+
+
+@pytest.mark.root
+def test_the_groups_of_a_run_whose_helpers_were_killed_too_go_with_the_next_command(place: Path) -> None:
+    if not (limits := limits_here()):
+        pytest.skip("needs control groups")
+    (place / "s.toml").write_text(table(FILE.replace("100ms", "60s"), limits))
+    with started(place, "s.toml", "--output", "out") as runner:
+        until(lambda: groups(runner.pid) and fio_runs(place))
+        end_all(place)
+    until(lambda: not processes(place))
+    assert groups(runner.pid)
+    run_next(place / "next")
+    assert groups(runner.pid) == []
+    assert own.read(place / "disk/testfile") is not None  # nobody is left who could know that it was not to stay
+
+
+def end_all(place: Path) -> None:
+    """SIGKILL for a run and its helpers at once, as the end of a container does: stopped first, so that none acts."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in processes(place):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def test_a_file_that_stays_is_named_with_the_command_that_removes_it(place: Path) -> None:
+    folder = place / "disk" / "a folder"
+    folder.mkdir()
+    path = "disk/a folder/it's here"
+    text = FILE.replace("disk/testfile", path).replace("keep = false\n", "")
+    (place / "s.toml").write_text(table(text).replace("repetitions = 50", "repetitions = 1"))
+    with started(place, "s.toml", "--output", "out") as runner:
+        said, _ = runner.communicate(timeout=2 * PATIENCE_S)
+    assert runner.returncode == 0, said
+    lines = [line.strip() for line in said.splitlines()]
+    assert f"kept    {place / path} (16 MiB), which the next run uses again" in lines
+    (removal,) = [line.removeprefix("to remove it: ") for line in lines if line.startswith("to remove it: ")]
+    assert shlex.split(removal)[:2] == ["rm", "--"]
+    subprocess.run(["sh", "-c", removal], check=True)
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupted_run_names_the_file_that_stays(place: Path) -> None:
+    text = FILE.replace("keep = false\n", "").replace("100ms", "60s")
+    (place / "s.toml").write_text(table(text))
+    with started(place, "s.toml", "--output", "out") as runner:
+        until(lambda: fio_runs(place))
+        runner.send_signal(signal.SIGINT)
+        said, _ = runner.communicate(timeout=PATIENCE_S)
+    assert runner.returncode == 130
+    assert f"to remove it: rm -- {place}/disk/testfile" in said

@@ -1,0 +1,169 @@
+"""What a run stores of its host: what matters for performance, and nobody's name."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from secretive import CMDLINE, HOSTNAME, SECRETS, SERIAL, UUID
+
+from ioassay import host as hosts
+from ioassay import privacy
+from ioassay.analysis.compare import _host_differences
+from ioassay.privacy import boot
+from ioassay.privacy.key import NAME, Pseudonyms
+from ioassay.store import RunStore
+from ioassay.study import Suite, make_study
+
+KEY = Pseudonyms(bytes(32))
+
+
+def raw(**changes: Any) -> dict[str, Any]:
+    """Facts as `host.facts` gives them, and as old runs stored them."""
+    return {
+        "kernel": {"release": "6.1.0", "cmdline": CMDLINE, "hostname": HOSTNAME},
+        "identity": {"machine_id": "0123456789abcdef0123456789abcde0"},
+        "disk": {
+            "path": "/dev/disk/by-id/ata-Disk_krypton-7_QX99",
+            "mount": {
+                "point": "/home/jürgen/mnt",
+                "source": "//krypton-7/share",
+                "options": ["rw", "vers=3.0", "username=jürgen", "addr=192.0.2.17"],
+            },
+            "devices": [{"name": "sda", "model": "Example", "serial": SERIAL, "wwid": "naa.5000c500a1b2c3d4"}],
+        },
+        **changes,
+    }
+
+
+def shown(cmdline: str) -> str:
+    return boot.shown(cmdline, lambda value: f"#{KEY.of('parameter', value)[:8]}")
+
+
+def test_facts_are_published_without_what_identifies() -> None:
+    text = json.dumps(privacy.published(raw(), KEY), ensure_ascii=False)
+    assert [secret for secret in SECRETS if secret.lower() in text.lower()] == []
+    assert "Example" in text
+    assert "6.1.0" in text
+    assert "vers=3.0" in text
+
+
+def test_parameters_that_matter_are_shown_and_all_others_hashed() -> None:
+    words = shown(CMDLINE).split()
+    for kept in ("ro", "quiet", "mitigations=off", "isolcpus=managed_irq,2-7", "nvme.poll_queues=4"):
+        assert kept in words
+    assert "init-arguments=2" in words
+    hashed = [word.partition("=")[0] for word in words if "#" in word]
+    assert [name for name in hashed if not name.startswith("#")] == [
+        "root",
+        "cryptdevice",
+        "ip",
+        "systemd.set_credential",
+    ]
+    assert shown(" ".join(words)) == " ".join(words)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        f"console={UUID}",
+        "nvme.x=52:54:00:ab:cd:ef",
+        "iommu=192.0.2.1",
+        "memmap=/home/ada/x",
+        'isolcpus="2 secret"',
+        "c2VjcmV0c2VjcmV0==",
+        "hunter2",
+        "Token=abc",
+    ],
+)
+def test_a_name_of_the_table_does_not_let_any_value_through(word: str) -> None:
+    hidden = shown(word)
+    assert "#" in hidden
+    assert word.partition("=")[2].strip('="') not in hidden or not word.partition("=")[2].strip('="')
+    assert "secret" not in hidden
+    assert "hunter2" not in hidden
+
+
+def test_every_parameter_of_the_table_has_its_reason() -> None:
+    assert all(boot.SHOWN.values())
+
+
+def test_published_facts_stay_as_they_are() -> None:
+    once = privacy.published(raw(), KEY)
+    assert privacy.published(once, Pseudonyms(bytes(range(32)))) == once
+    assert privacy.published({"cpu": {"model": "x"}}, KEY) == {"cpu": {"model": "x"}}
+
+
+def test_the_key_stays_and_is_for_its_owner_alone(tmp_path: Path) -> None:
+    first, second = Pseudonyms.of_user(tmp_path), Pseudonyms.of_user(tmp_path)
+    assert first.of("name", "a") == second.of("name", "a")
+    assert first.key_id == second.key_id
+    (file,) = tmp_path.rglob(NAME)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert first.of("name", "a") != Pseudonyms.of_user(tmp_path / "other").of("name", "a")
+    file.write_text("damaged")
+    assert Pseudonyms.of_user(tmp_path).of("name", "a") == Pseudonyms.of_user(tmp_path).of("name", "a")
+
+
+def test_a_key_that_cannot_be_kept_is_used_once(tmp_path: Path) -> None:
+    (tmp_path / "var").write_text("a file where the folder would be")
+    assert Pseudonyms.of_user(tmp_path).key_id != Pseudonyms.of_user(tmp_path).key_id
+
+
+def suite() -> Suite:
+    return Suite(name="s", title="S", studies=[make_study({"name": "s", "title": "S", "driver": "null"}, "s.toml")])
+
+
+def test_a_run_stores_no_identity_and_knows_where_it_began(tmp_path: Path, host: Path) -> None:
+    facts = hosts.facts(None, host, observe_s=0.0)
+    assert facts["kernel"]["hostname"] == HOSTNAME
+    store = RunStore.create(tmp_path / "run", suite(), {**facts, "working_directory": "/home/jürgen/my bench"})
+    text = (store.root / "host.json").read_text()
+    assert [secret for secret in SECRETS if secret in text] == []
+    assert store.working_directory() == Path("/home/jürgen/my bench")
+    assert set(store.host()["identity"]) == {"key", "machine", "name"}
+
+
+def test_an_old_run_is_read_without_its_names(tmp_path: Path) -> None:
+    store = RunStore.create(tmp_path / "run", suite(), {})
+    old = raw(working_directory="/home/jürgen/my bench")
+    del old["identity"]
+    (store.root / "host.json").write_text(json.dumps(old))
+    text = json.dumps(store.host(), ensure_ascii=False)
+    assert [secret for secret in SECRETS if secret in text] == []
+    assert store.working_directory() == Path("/home/jürgen/my bench")
+
+
+class Run:
+    def __init__(self, host: dict[str, Any]) -> None:
+        self.host = host
+
+
+def differences(a: dict[str, Any], b: dict[str, Any]) -> str:
+    return "\n".join(_host_differences(Run(a), Run(b)))  # type: ignore[arg-type]
+
+
+def test_compare_still_knows_the_machine_and_its_drives() -> None:
+    here = privacy.published(raw(), KEY)
+    assert differences(here, privacy.published(raw(), KEY)) == ""
+    moved = raw(identity={"machine_id": "ffffffffffffffffffffffffffffffff"})
+    assert "different machines" in differences(here, privacy.published(moved, KEY))
+    drive = raw()
+    drive["disk"]["devices"][0]["serial"] = "another"
+    assert differences(here, privacy.published(drive, KEY)) == "disk: A and B were measured on different drives"
+    parameter = raw(kernel={**raw()["kernel"], "cmdline": CMDLINE.replace("vault-9x", "vault-9y")})
+    assert "kernel.cmdline" in differences(here, privacy.published(parameter, KEY))
+
+
+def test_hashes_of_two_keys_are_not_compared() -> None:
+    other = Pseudonyms(bytes(range(32)))
+    assert differences(privacy.published(raw(), KEY), privacy.published(raw(), other)) == ""
+
+
+@pytest.mark.parametrize("odd", [5, "text", ["list"], None, {"devices": [5]}])
+def test_facts_of_a_damaged_run_end_in_no_traceback(odd: Any) -> None:
+    damaged = {"identity": odd, "kernel": odd, "disk": odd, "leftovers": odd}
+    assert differences(privacy.published(damaged, KEY), privacy.published(damaged, KEY)) == ""

@@ -1,0 +1,134 @@
+"""Every spelling of what is known is replaced, and nothing else is destroyed."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+from urllib.parse import quote
+
+import pytest
+from secretive import HOME, HOSTNAME, SECRETS, SERIAL
+
+from ioassay.privacy import Redaction, Secret
+from ioassay.privacy.secrets import Strength
+
+
+@pytest.fixture
+def redaction(known: list[Secret]) -> Redaction:
+    return Redaction(known)
+
+
+@pytest.mark.parametrize("around", ["{}", "x {} y", '"{}"', "key={},", "<td>{}</td>", "a/{}/b"])
+def test_a_secret_is_replaced_in_any_spelling_and_place(redaction: Redaction, around: str) -> None:
+    for secret in SECRETS:
+        clean = redaction.text(around.format(secret))
+        assert secret not in clean
+        assert redaction.left_in(clean) == []
+
+
+def test_what_is_left_is_found(redaction: Redaction) -> None:
+    for secret in (HOSTNAME.upper(), SERIAL, html.escape(SERIAL), json.dumps(HOME)[1:-1], quote(HOME), "12345678"):
+        text = f"serial: {secret}"
+        assert redaction.left_in(text), text
+
+
+def test_the_same_value_has_the_same_placeholder_in_every_spelling(redaction: Redaction) -> None:
+    said = {redaction.text(f"{spelling}/t") for spelling in (HOME, json.dumps(HOME)[1:-1], quote(HOME))}
+    assert len(said) == 1
+    assert said.pop().endswith("/t")
+
+
+@pytest.mark.parametrize("name", ["a", "data", "disk", "read", "vm", "12", "mark"])
+def test_a_host_that_is_called_like_a_word_is_replaced_where_a_field_names_it(name: str) -> None:
+    redaction = Redaction([Secret("host", name)])
+    assert [secret.value for secret in redaction.weak] == [name]
+    plain = f'{{"{name}": 1, "b": "a data disk read vm 12 mark"}}'
+    assert redaction.text(plain) == plain
+    for text in (
+        f"hostname: {name}",
+        f'"hostname" : "{name}"',
+        f"hostname={name}, be=0",
+        f"Linux {name} 6.1.0",
+        f"x@{name}",
+    ):
+        assert "redacted-host-1" in redaction.text(text)
+        assert redaction.left_in(text)
+        assert redaction.left_in(redaction.text(text)) == []
+    assert redaction.field("hostname", name) == "redacted-host-1"
+    assert redaction.field("status", name) == name
+
+
+def test_a_word_that_the_run_uses_itself_is_no_host() -> None:
+    assert Secret("host", "zanzibar").strength() == Strength.WORD
+    assert Secret("host", "zanzibar").strength({"zanzibar"}) == Strength.FIELD
+    assert Redaction([Secret("host", "zanzibar")]).text("zanzibars zanzibar") == "zanzibars redacted-host-1"
+
+
+def test_a_number_is_no_serial_unless_a_field_says_so(redaction: Redaction) -> None:
+    assert redaction.text("ios 12345678 bytes") == "ios 12345678 bytes"
+    assert redaction.text("Serial: 12345678") == "Serial: redacted-serial-1"
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("/dev/disk/by-id/nvme-Any_Disk_0815-part1", "nvme-Any_Disk_0815"),
+        ("/dev/mapper/vg-home is", "vg-home"),
+        ("550e8400-e29b-41d4-a716-446655440000", "550e8400"),
+        ("at 198.51.100.7:80", "198.51.100.7"),
+        ("fe80::1234", "fe80::1234"),
+        ("02:42:ac:11:00:02", "02:42:ac:11:00:02"),
+        ("file:///home/someone/x/y", "someone"),
+        ("filename=/srv/client-a/x.bin", "client-a"),
+    ],
+)
+def test_what_nobody_knew_is_found_by_its_shape(text: str, hidden: str) -> None:
+    assert hidden not in Redaction([]).text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12:34:56", "fio-3.33", "127.0.0.1", "0.0.0.0", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/dev/nvme0n1p2",
+        "/tmp/x", "https://example.org/a/b", "10/20/30", "4.5e-06", "std::vec",
+        "0123456789abcdef", "/proc/sys/vm/swappiness",
+    ],
+)  # fmt: skip
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert Redaction([]).text(text) == text
+
+
+def test_the_runs_own_folder_keeps_what_is_below_it() -> None:
+    redaction = Redaction([], root="/home/ada/runs/x")
+    assert redaction.text("/home/ada/runs/x/trials/01/raw/a.log") == "/redacted-folder-1/trials/01/raw/a.log"
+    assert redaction.text("/home/ada/runs/y/a.log") == "/redacted-folder-2/a.log"
+
+
+def test_redacted_text_stays_as_it_is(redaction: Redaction) -> None:
+    once = redaction.text(" ".join(f"{secret} /srv/a/b" for secret in SECRETS))
+    assert redaction.text(once) == once
+
+
+def test_the_page_keeps_folders_but_no_home(known: list[Secret]) -> None:
+    mild = Redaction(known, mild=True)
+    assert mild.text(f"{HOME}/x /srv/a/b 1.2.3.4") == "~/x /srv/a/b 1.2.3.4"
+    assert HOSTNAME not in mild.text(f"on {HOSTNAME}")
+
+
+def test_random_secrets_leave_nothing(seed: int) -> None:
+    draw = random.Random(seed)
+    letters = "abcXYZ0189-_. +*?()[]{}^$|\\/'\"&<>%äß€𝄞:#@=,;~"
+    for _ in range(60):
+        value = "s" + "".join(draw.choice(letters) for _ in range(draw.randint(12, 30))) + "e"
+        redaction = Redaction([Secret("serial", value)])
+        for spelled in (
+            value,
+            json.dumps(value),
+            json.dumps(value, ensure_ascii=False),
+            html.escape(value),
+            quote(value),
+        ):
+            clean = redaction.text(f"a {spelled} b")
+            assert redaction.left_in(clean) == [], value
+            assert value not in clean
