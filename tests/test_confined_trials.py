@@ -21,7 +21,7 @@ from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.jobfile import job_study
 from ioassay.landlock import Linux
 from ioassay.record import FAILED, OK, Record
-from ioassay.roles import Confinement, Consent, Load, Touch
+from ioassay.roles import Command, Confinement, Consent, Driver, Load, Rehearsal, Touch
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
 from ioassay.witness import strace, strace_summary
@@ -223,6 +223,8 @@ directory=files
 @pytest.mark.fio
 @pytest.mark.landlock
 def test_everything_that_a_job_may_do_still_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("made/here", "files"):
+        (tmp_path / folder).mkdir(parents=True)
     for name in ("there", "buffers-too"):  # fio makes no file for mmapshared long enough (alloc_mem_mmap in memory.c)
         (tmp_path / name).write_bytes(bytes(65536))
     consent = [str(tmp_path / "there"), str(tmp_path / "buffers-too")]
@@ -280,17 +282,6 @@ def test_a_database_is_loaded_confined(tmp_path: Path) -> None:
     record, document = record_of(tmp_path / "run", {**table, "params": params})
     assert (record.status, record.reason) == (OK, "")
     assert document["confined"]
-
-
-@pytest.mark.rocksdb
-@pytest.mark.landlock
-def test_a_flag_that_names_a_file_elsewhere_writes_none(tmp_path: Path) -> None:
-    others = tmp_path / "others"
-    others.mkdir()
-    table = {"driver": "db_bench", "target": {"kind": "folder", "path": str(tmp_path)}}
-    params = {"benchmarks": "fillseq", "num": 1000, "trace_file": str(others / "trace")}
-    record_of(tmp_path / "run", {**table, "params": params})
-    assert os.listdir(others) == []
 
 
 @pytest.mark.stress
@@ -397,3 +388,28 @@ def test_a_job_that_hides_its_path_from_the_reader_writes_nothing(tmp_path: Path
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=250)
     assert precious.read_bytes() == b"precious" * 1024
     assert done.returncode != 0, done.stdout
+
+
+class Rehearsed(Driver):
+    """A driver whose tool writes while it is only asked how it reads its parameters."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.said = place, ""
+
+    def rehearsal(self, params: Any, folder: Path) -> Rehearsal | None:
+        line = f"echo x > {self.place}; cat job; echo y > beside"
+        return Rehearsal(Command(["sh", "-c", line], 60, files={"job": "text"}, cwd=folder), "reading", self.confirm)
+
+    def confirm(self, said: str, complaints: str) -> Sequence[Any]:
+        self.said = said
+        assert complaints.count("Permission denied") == 1
+        return ()
+
+
+@pytest.mark.landlock
+def test_a_tool_that_is_asked_how_it_reads_its_parameters_writes_nothing_elsewhere(tmp_path: Path) -> None:
+    tool = Rehearsed(tmp_path / "precious")  # type: ignore[abstract]
+    made = make_study({"name": "s", "title": "S", "driver": "null"}, "s.toml")
+    assert preflight.rehearse(preflight.Bench(made, tool, Consent()), {}) == ()
+    assert tool.said == "text"
+    assert not (tmp_path / "precious").exists()

@@ -214,10 +214,11 @@ def test_a_missing_file_is_laid_out_and_a_file_of_buffers_never(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ("exec_prerun=true", "programs"),
-        ("exec_postrun=true", "programs"),
-        ("ioengine=exec\nprogram=true", "programs"),
-        ("ioengine=external:/somewhere/engine.so", "engine"),
+        ("exec_prerun=true", "shell"),
+        ("exec_postrun=true", "shell"),
+        ("ioengine=exec\nprogram=true", "runs the program true"),
+        ("ioengine=external:/somewhere/engine.so", "code"),
+        ("ioengine=net\nhostname=somewhere", "another host"),
         ("ioengine=spdk_bdev", "huge pages"),
     ],
 )

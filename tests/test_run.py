@@ -17,6 +17,7 @@ from ioassay.roles import (
     Command,
     Confinement,
     Consent,
+    Driver,
     Load,
     Outcome,
     Parsed,
@@ -102,7 +103,7 @@ def test_an_adaptive_metric_that_nobody_measures_ends_at_the_cap(tmp_path: Path)
     assert execute(tmp_path / "run", made).ok == 4
 
 
-class Stub:
+class Stub(Driver):
     """A driver that runs a shell line, to break what a real tool rarely breaks."""
 
     name = "stub"
@@ -120,9 +121,6 @@ class Stub:
 
     def touches(self, params: Any) -> list[Any]:
         return []
-
-    def confinement(self, params: Any) -> Confinement:
-        return Confinement()
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         return Command(["sh", "-c", self.line], self.timeout_s, files={"job": "text"})
@@ -261,6 +259,9 @@ def test_a_tool_that_fills_a_file_system_is_ended_before_it_is_full(
     class Named(Filling):
         def touches(self, params: Any) -> list[Any]:
             return [Touch(small_disk / "growing", WRITE)] if where == "target" else []
+
+        def confinement(self, params: Any) -> Confinement:
+            return Confinement(layouts=[small_disk / "growing"], host=[small_disk])
 
     stub = Named(small_disk / "growing")
     made = suite(repetitions=2)

@@ -77,6 +77,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "plan",
         "process",
         "pool",
+        "confinement",
         "conditions",
         "drivers",
         "targets",

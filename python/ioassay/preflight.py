@@ -14,18 +14,32 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import conditions, demand, metrics, plan, pool, process, witness
+from ioassay import conditions, confinement, demand, metrics, plan, pool, process, witness
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
 from ioassay.monitors import MONITORS
 from ioassay.observation import STRACE
 from ioassay.record import Warning_
-from ioassay.roles import NOTHING, READ, WRITE, Consent, Driver, Footprint, Target, Tool, Touch, Trial
+from ioassay.roles import (
+    NOTHING,
+    READ,
+    WRITE,
+    Confinement,
+    Consent,
+    Driver,
+    Footprint,
+    Load,
+    Target,
+    Tool,
+    Touch,
+    Trial,
+)
 from ioassay.study import Run, Study, Suite, Watch
 from ioassay.targets import own, safety
 from ioassay.targets import target as make_target
 
+_NO_LOAD = Load("null", None, 0, read_only=True)
 _STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
 
 
@@ -305,6 +319,7 @@ def _rehearse(bench: Bench) -> list[Warning_]:
 def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
     """Hold the driver's reading of the parameters against the tool's, once for each reading.
 
+    The tool may write nothing meanwhile, where the kernel can confine it: its parameters are not trusted yet.
     Asked again before each trial: a file that a job file includes may have changed.
     """
     with tempfile.TemporaryDirectory(prefix="ioassay-") as folder:
@@ -314,12 +329,21 @@ def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
         command = rehearsal.command
         for name, text in command.files.items():
             (Path(folder) / name).write_bytes(text.encode())
-        captured = process.capture(command.argv, timeout_s=command.timeout_s, cwd=command.cwd)
-        if captured.timed_out:
+        said, complaints = Path(folder) / "stdout", Path(folder) / "stderr"
+        with confinement.spread(_NO_LOAD, (), Path(folder), Confinement(), [command.argv[0]]) as net:
+            outcome = process.run(
+                command.argv,
+                stdout=said,
+                stderr=complaints,
+                timeout_s=command.timeout_s,
+                cwd=command.cwd,
+                confine=net.ruleset,
+            )
+        if outcome.timed_out:
             raise StudyError(
                 f"{command.argv[0]} did not say within {command.timeout_s:g} s how it reads the parameters"
             )
-        warnings = rehearsal.confirm(captured.stdout, captured.stderr)
+        warnings = rehearsal.confirm(said.read_text(errors="replace"), complaints.read_text(errors="replace"))
     bench.rehearsed.add(rehearsal.reading)
     return warnings
 

@@ -7,8 +7,7 @@ leave its group (fio's jobs do: each is a session) and outlive it: this process 
 `watched` ends them when this process is killed itself. They are known by `IOASSAY_TRIAL` in their environment.
 A `watchdog` ends a trial whose runner cannot, because real-time processes leave it no time. What a killed runner would
 leave that is no process is put back by `if_killed`.
-A child that is talked to while it runs is a `partner`.
-Nothing here goes through a shell, and nothing that was not started here is ever signalled.
+A child that is talked to while it runs is a `partner`. Nothing here goes through a shell or signals what others began.
 """
 
 from __future__ import annotations
@@ -277,8 +276,7 @@ def _reap_adopted(own: frozenset[int]) -> int:
 
 def _reap(pid: int) -> tuple[int, resource.struct_rusage]:
     """How it ended, and what it and the children that it reaped used."""
-    _, status, usage = os.wait4(pid, 0)
-    return status, usage
+    return os.wait4(pid, 0)[1:]
 
 
 def _reap_group(group: int) -> None:

@@ -76,16 +76,6 @@ class Footprint:
 
 
 @dataclass(frozen=True)
-class External:
-    """Something that a load does and no check of paths can see: a program that it runs, storage elsewhere."""
-
-    option: str
-    """The option that does it, with its value."""
-    effect: str
-    """What it does, as the rest of a sentence: `runs a command through a shell`."""
-
-
-@dataclass(frozen=True)
 class Confinement:
     """What a tool changes beside its target, its raw folder and the files that `touches` names for writing."""
 
@@ -95,6 +85,16 @@ class Confinement:
     """Files and folders of the host, such as /proc/sys/vm/drop_caches."""
     waiver: str = ""
     """Why its processes are not confined at all; '' where they are."""
+
+
+@dataclass(frozen=True)
+class External:
+    """Something that a load does and no check of paths can see: a program that it runs, storage elsewhere."""
+
+    option: str
+    """The option that does it, with its value."""
+    effect: str
+    """What it does, as the rest of a sentence: `runs a command through a shell`."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +298,10 @@ class Driver(Protocol):
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """Paths that the parameters name themselves; the safety check sees each before anything runs."""
 
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """What the tool's processes have to be able to change beside that; asked right before a trial."""
+        return Confinement()
+
     def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
         """What the load does that no check of paths can see; each needs the user's consent (`Consent.exec`)."""
         return ()
@@ -308,9 +312,6 @@ class Driver(Protocol):
         The command's files are written to `folder` before.
         """
         return None
-
-    def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """What the tool's processes have to be able to change beside that; asked right before a trial."""
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost of one trial."""

@@ -15,13 +15,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.record import Claim
-from ioassay.roles import (
-    WRITE,
-    Confinement,
-    Driver,
-    Estimate,
-    Touch,
-)
+from ioassay.roles import WRITE, Confinement, Driver, Estimate, Touch
 
 _PASSES = (
     "write rewrite",

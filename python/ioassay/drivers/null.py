@@ -17,20 +17,7 @@ from typing import Any
 from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
-from ioassay.roles import (
-    NOTHING,
-    Command,
-    Confinement,
-    Driver,
-    Estimate,
-    Load,
-    Outcome,
-    Parsed,
-    Tool,
-    Touch,
-    Trial,
-    short_s,
-)
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 _NUMBERS: dict[str, float] = {
     "value": 100.0,
@@ -88,10 +75,6 @@ class Null(Driver):
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """No paths."""
         return ()
-
-    def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """No process."""
-        return Confinement()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """The time slept and worked; the memory that `memory_bytes` says."""

@@ -16,20 +16,7 @@ from ioassay.drivers.db_bench import offer, output, settings, verdict
 from ioassay.drivers.db_bench.offer import Offer
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.record import FAILED, OK, Warning_
-from ioassay.roles import (
-    WRITE,
-    Command,
-    Confinement,
-    Driver,
-    Estimate,
-    Load,
-    Outcome,
-    Parsed,
-    Tool,
-    Touch,
-    Trial,
-    short_s,
-)
+from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (6, 0)
 DATABASE = "db"
@@ -79,10 +66,6 @@ class DbBench(Driver):
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """Nothing beside the target."""
         return ()
-
-    def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """Its database is all that it writes."""
-        return Confinement()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """From the number of operations."""

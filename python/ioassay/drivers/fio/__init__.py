@@ -159,6 +159,11 @@ class Fio(Driver):
             return [touch for section in view.jobs for touch in paths.beside(section, Path().absolute())]
         return layout.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
+        view = _view(params)
+        return rights.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
+
     def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
         """Commands, code, networks and remote storage that the jobs name."""
         view = _view(params)
@@ -178,11 +183,6 @@ class Fio(Driver):
             reading=repr((view.folder, view.file.contents, view.jobs)),
             confirm=partial(expansion.confirm, jobs, view.folder, view.place),
         )
-
-    def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
-        view = _view(params)
-        return rights.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Expected cost, rough where the run is limited by size; next to nothing where a plugin is missing."""

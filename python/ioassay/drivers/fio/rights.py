@@ -1,7 +1,7 @@
 """What fio's processes have to be able to change beside the files that its jobs name, for `ioassay.confinement`.
 
-Which files fio lays out anew is decided as `paths` decides which ones it writes. What a job's own programs and plugins
-would change nobody can know, so such a job is not confined; that it runs programs is a matter of consent, not of this.
+Which files fio lays out anew is decided as `paths` decides which ones it writes. What a job's programs and plugins
+would change nobody can know (`external`): such a job only runs with the user's consent, and is not confined then.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ioassay.drivers.fio import paths
+from ioassay.drivers.fio import external, paths
 from ioassay.drivers.fio.section import SPDK, Section
 from ioassay.roles import WRITE, Confinement
 
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")
 _REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
-_PROGRAMS = ("exec_prerun", "exec_postrun")
 _HOST = {
     "ioscheduler": ("sys/block", "*/queue/scheduler"),  # switch_ioscheduler in backend.c
     "cgroup": ("sys/fs/cgroup", ""),  # cgroup.c
 }
 """Options with which fio changes the host, and the files, below a folder, that it writes then."""
-_DEVICES = {"rdma": ("dev/infiniband", ""), "libcufile": ("dev", "nvidia*")}
+_DEVICES = {"libcufile": ("dev", "nvidia*")}
 """Engines that take device nodes of their own, by ioctl calls."""
 
 
@@ -57,6 +56,5 @@ def _waiver(job: Section) -> str:
     """Why a job's processes are not confined; '' where they are."""
     if job.engine in SPDK:
         return f"ioengine {job.engine} maps huge pages and devices by itself"
-    if job.engine == "exec" or any(name in job.options for name in _PROGRAMS):
-        return "the job runs programs of its own"
-    return "the job loads an engine of its own" if "/" in job.engine or job.engine == "external" else ""
+    consented = next(external.externals(job), None)
+    return f"{consented.option} {consented.effect}, which was consented to" if consented is not None else ""

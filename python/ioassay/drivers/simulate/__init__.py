@@ -16,19 +16,7 @@ from ioassay.drivers.simulate import checked, settings, told
 from ioassay.drivers.simulate.found import NotFound
 from ioassay.errors import UsageError
 from ioassay.record import FAILED, OK, SKIPPED, Warning_
-from ioassay.roles import (
-    NOTHING,
-    Command,
-    Confinement,
-    Driver,
-    Estimate,
-    Load,
-    Outcome,
-    Parsed,
-    Tool,
-    Touch,
-    Trial,
-)
+from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 SUMMARY, ELEMENTS = "summary.json", "elements.json"
 
@@ -63,10 +51,6 @@ class Simulate(Driver):
     def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
         """No paths: traces are only read."""
         return ()
-
-    def confinement(self, params: Mapping[str, Any]) -> Confinement:
-        """No process."""
-        return Confinement()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Seconds from the number of requests, memory from the size of the drive."""
