@@ -134,9 +134,15 @@ def test_threads_are_measured_from_the_first_start_to_the_last_end(tmp_path: Pat
 
 
 def test_a_pass_that_failed_fails_the_trial_with_its_reason(tmp_path: Path) -> None:
-    one = {"name": "write", "status": "failed", "reason": "write 3 of 4: No space left", "kind": "write"}
-    sizes = {"asked_file_bytes": 16384, "record_bytes": 4096, "direct": False, "resident_share": None}
-    text = json.dumps({"passes": [{**one, **sizes}], "groups": [], "checked": []})
+    golden = GOLDEN.parents[1] / "filesuite" / "0.1.0" / "passes.json"
+    whole = json.loads(golden.read_text())["passes"][0]
+    failed = {
+        "status": "failed",
+        "reason": "write 3 of 4: No space left",
+        "asked_file_bytes": 16384,
+        "nanoseconds": None,
+    }
+    text = json.dumps({"passes": [{**whole, **failed}], "groups": [], "checked": []})
     parsed = Filesuite().parse(trial({}), outcome(tmp_path, text, 1), tmp_path)
     assert parsed.status == "failed"
     assert "write of 16 KiB in records of 4 KiB: write 3 of 4: No space left" in parsed.reason

@@ -30,7 +30,7 @@ from ioassay.errors import UsageError
 
 EXPLORES = bool(os.environ.get("IOASSAY_EXPLORE"))
 SEED = int(os.environ.get("IOASSAY_SEED") or (random.SystemRandom().randrange(2**32) if EXPLORES else 11))
-COPIES = int(os.environ.get("IOASSAY_COPIES", 20_000 if EXPLORES else 2_000))
+COPIES = 20_000 if EXPLORES else 2_000
 
 MOST_CPU_S = 5.0
 """Processor time of one copy. Golden files are small: reading one takes a thousandth of this."""
