@@ -18,6 +18,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -41,6 +42,17 @@ hypothesis.settings.load_profile("ioassay")
 # A shell ignores Ctrl-C for what it runs in the background, and so would all that the tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def is_memory(folder: str) -> bool:
+    """Is a memory file system mounted there?"""
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    return [kind for _, place, kind, *_ in mounts if place == folder][-1:] == ["tmpfs"]
+
+
+# Tests watch what reaches a disk, so `tmp_path` has to be on one, and since Debian 13 /tmp is memory.
+if "TMPDIR" not in os.environ and is_memory(tempfile.gettempdir()):
+    tempfile.tempdir = os.environ["TMPDIR"] = "/var/tmp"
 
 
 def find_browser() -> str | None:
