@@ -6,10 +6,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ioassay.cli import console
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ioassay.cli.syntax import Command, Parameter
 
