@@ -77,7 +77,7 @@ def test_what_fio_leaves_is_no_larger_than_was_said(name: str, tmp_path: Path) -
         assert sum(made.values()) == sum(size or 0 for size in said.values())
 
 
-@pytest.mark.parametrize("size", ["$ncpus", "200%", "3z\nzonemode=strided\nzonesize=1m"])
+@pytest.mark.parametrize("size", ["1k*$ncpus", "200%", "3z\nzonemode=strided\nzonesize=1m"])
 def test_a_size_that_only_fio_knows_is_not_guessed(size: str, tmp_path: Path) -> None:
     assert sizes(f"[a]\nrw=write\nsize={size}\n", tmp_path) == {"a.0.0": None}
 
@@ -96,7 +96,7 @@ def test_a_device_takes_no_room() -> None:
 def test_the_largest_of_all_jobs_counts(tmp_path: Path) -> None:
     text = "[global]\nfilename=x\nrw=write\n[a]\nsize=1m\n[b]\nsize=3m\n[c]\nsize=2m\n"
     assert sizes(text, tmp_path) == {"x": 3 * MIB}
-    assert sizes(f"{text}[d]\nsize=$ncpus\n", tmp_path) == {"x": None}
+    assert sizes(f"{text}[d]\nsize=1k*$ncpus\n", tmp_path) == {"x": None}
 
 
 @pytest.mark.parametrize("option", ["fill_device", "fill_fs", "file_append"])

@@ -56,11 +56,16 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
 
 
 def beside(job: Section, folder: Path) -> Iterator[Touch]:
-    """Files that a job overwrites and that are not what it loads: mem=mmap:/path keeps the buffers in a file."""
-    for name in ("mem", "donorname"):
-        backing = job.options.get(name, "").partition(":")[2] if name == "mem" else job.options.get(name, "")
-        if backing:
-            yield Touch(folder / backing, WRITE)
+    """Files that a job overwrites and that are not what it loads.
+
+    mem=mmap:/path keeps the buffers in a file. The donor of e4defrag lies below `directory` as it stands
+    (engines/e4defrag.c).
+    """
+    if backing := job.options.get("mem", "").partition(":")[2]:
+        yield Touch(folder / backing, WRITE)
+    if donor := job.options.get("donorname", ""):
+        place = job.options.get("directory", "")
+        yield Touch(folder / (f"{place}/{donor}" if place else donor), WRITE)
 
 
 def _files(job: Section, folder: Path) -> Iterator[Path]:
