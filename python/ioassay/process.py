@@ -334,25 +334,31 @@ def _end_adopted(tag: str, own: frozenset[int], told: bool) -> tuple[int, ...]:
     while changing and time.monotonic() < give_up_s:
         adopted = [pid for pid in living.offspring() if pid not in own]
         found = [pid for pid in adopted if tag and (_end_child(pid) if told else _end_tagged(pid, tag))]
-        if tag and told:
-            _end_sessions(adopted)
+        signalled = bool(tag) and told and _end_sessions(adopted)
         for pid in found:
             with suppress(ChildProcessError):
                 _reap(pid)
         ended += found
         changing = bool(found) or _reap_adopted(own) > 0 or any(map(living.is_ending, adopted))
+        if signalled and not changing:  # on a busy machine a killed process may wait for its turn to end
+            time.sleep(_SHORTEST_PAUSE_S)
+            changing = True
     return tuple(ended)
 
 
-def _end_sessions(adopted: Iterable[int]) -> None:
+def _end_sessions(adopted: Iterable[int]) -> bool:
     """SIGKILL for the groups of those that have a session of their own: it holds nothing but what they started.
 
-    A daemon that forks faster than it is found is caught so: no fork gets past a signal to the whole group.
+    A daemon that forks faster than it is found is caught so: no fork gets past a signal to the whole group. Whether
+    there was such a group; until what it held is reaped, the answer stays the same.
     """
+    signalled = False
     for group, session in set(filter(None, map(living.group_and_session, adopted))):
         if session != os.getsid(0):
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
+                signalled = True
+    return signalled
 
 
 def _end_child(pid: int) -> bool:
