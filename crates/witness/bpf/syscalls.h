@@ -32,7 +32,16 @@ struct entry {
     u8 shape, kind, operation, padding;
 };
 /* By number of the system call; the loader fills it for the machine's architecture. */
-volatile const struct entry entries[SYSCALLS] = {};
+volatile const struct entry entries[SYSCALLS] __attribute__((aligned(4))) = {};
+
+/* As the loader left it: a read that is not volatile is the compiler's to answer, and clang 19 answers with zeros. */
+INLINE struct entry entry_by_number(u64 number) {
+    union {
+        u32 word;
+        struct entry entry;
+    } loaded = {.word = *(volatile const u32 *)&entries[number]};
+    return loaded.entry;
+}
 
 INLINE void begin_one(struct task *task, u32 *slot, u32 *is_first, u32 fd, u32 kind) {
     *slot = session_of(task, file_of(fd));
@@ -81,7 +90,7 @@ int syscall_enter(u64 *ctx) {
     call_made(number);
     if (number >= SYSCALLS)
         return 0;
-    struct entry entry = *(struct entry *)&entries[number];
+    struct entry entry = entry_by_number(number);
     if (entry.shape == IGNORED)
         return 0;
     task->entered_ns = now_ns();
@@ -146,7 +155,7 @@ int syscall_exit(u64 *ctx) {
     u64 number = CALL_NUMBER(regs);
     struct entry entry = {};
     if (number < SYSCALLS)
-        entry = *(struct entry *)&entries[number];
+        entry = entry_by_number(number);
     s64 result = ctx[1];
     int failed = result < 0 && result >= -MAX_ERRNO && !is_restarted(result);
     if (entry.shape == IGNORED && !failed)
@@ -174,7 +183,7 @@ int syscall_killed(void *ctx __attribute__((unused))) {
     struct task *task = followed();
     if (!task || task->shape == IGNORED || task->operation >= SYSCALLS)
         return 0;
-    struct entry entry = *(struct entry *)&entries[task->operation];
+    struct entry entry = entry_by_number(task->operation);
     task->shape = IGNORED;
     operation_issued(entry.operation, task->entered_ns, task->requested_bytes);
     if (task->slot != NONE && entry.shape != CLOSE)
