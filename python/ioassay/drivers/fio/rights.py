@@ -15,13 +15,10 @@ from ioassay.roles import WRITE, Confinement
 
 _REPLACING = ("unlink", "unlink_each_loop", "fill_device")
 _REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
-_HOST = {
-    "ioscheduler": ("sys/block", "*/queue/scheduler"),  # switch_ioscheduler in backend.c
-    "cgroup": ("sys/fs/cgroup", ""),  # cgroup.c
-}
-"""Options with which fio changes the host, and the files, below a folder, that it writes then."""
-_DEVICES = {"libcufile": ("dev", "nvidia*")}
-"""Engines that take device nodes of their own, by ioctl calls."""
+_GROUPS = "sys/fs/cgroup"
+"""What fio's option `cgroup` writes below (cgroup.c)."""
+_DEVICES = {"libcufile": "nvidia*"}
+"""Engines that take device nodes of their own, by ioctl calls: their names below /dev."""
 
 
 def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -> Confinement:
@@ -47,9 +44,10 @@ def _layouts(job: Section, folder: Path) -> Iterator[Path]:
 
 
 def _of_host(job: Section, root: Path) -> Iterator[Path]:
-    named = [place for option, place in _HOST.items() if option in job.options]
-    for place, pattern in (*named, *([_DEVICES[job.engine]] if job.engine in _DEVICES else [])):
-        yield from sorted((root / place).glob(pattern)) if pattern else [root / place]
+    if "cgroup" in job.options:
+        yield root / _GROUPS
+    if job.engine in _DEVICES:
+        yield from sorted((root / "dev").glob(_DEVICES[job.engine]))
 
 
 def _waiver(job: Section) -> str:
