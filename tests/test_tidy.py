@@ -116,7 +116,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
     "ability": ROLES | {"catalogue", "conditions", "preflight"},
     "junit": CONTRACTS | {"analysis"},
-    "report": CONTRACTS | {"_core", "analysis", "study", "complaint", "privacy"},
+    "report": CONTRACTS | {"_core", "analysis", "durable", "study", "complaint", "privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "signals"}

@@ -8,6 +8,7 @@ import html.parser
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,3 +263,42 @@ def test_what_all_studies_come_to_stands_at_the_top_and_once(tmp_path: Path) -> 
     assert shown.index("A best value can be told in one.") < shown.index("the sweep of workers")
     assert shown.index("the sweep of workers") < shown.index("The tool claims no I/O.")
     assert shown.count("The tool claims no I/O.") == 1 and "Other findings" not in shown
+
+
+@pytest.fixture
+def assembled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """How often the bundle is put together; the cache is empty."""
+    calls: list[str] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(page, "_assembled", lambda: calls.append("") or "vega")
+    page.bundle.cache_clear()
+    yield calls
+    page.bundle.cache_clear()
+
+
+def again() -> str:
+    page.bundle.cache_clear()
+    return page.bundle()
+
+
+def test_the_bundle_is_assembled_once_for_all_reports(assembled: list[str], tmp_path: Path) -> None:
+    assert (again(), again(), len(assembled)) == ("vega", "vega", 1)
+    (kept,) = (tmp_path / "ioassay").iterdir()
+    assert kept.read_text() == "vega"
+
+
+def test_a_bundle_that_others_could_have_written_is_not_used(assembled: list[str], tmp_path: Path) -> None:
+    again()
+    (kept,) = (tmp_path / "ioassay").iterdir()
+    kept.write_text("alert(1)")
+    kept.chmod(0o666)
+    assert again() == "vega"
+    assert (len(assembled), kept.read_text(), kept.stat().st_mode & 0o777) == (2, "vega", 0o644)
+
+
+def test_a_bundle_that_cannot_be_kept_is_assembled_each_time(
+    assembled: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert (again(), again(), len(assembled)) == ("vega", "vega", 2)

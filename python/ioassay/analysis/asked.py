@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
+from ioassay.analysis.remember import remembered
 from ioassay.record import RecordSet, Scalar, level_numbers
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def responses(records: RecordSet, study: Study) -> list[str]:
     return [name for name in wanted if name in trials.columns and trials[name].null_count() < trials.height]
 
 
+@remembered
 def trials_of(records: RecordSet, study: Study) -> pl.DataFrame:
     """All recorded trials of the study, failed ones too, in the order they ran."""
     import polars as pl

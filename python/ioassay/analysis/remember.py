@@ -1,4 +1,4 @@
-"""Keeps what several analyses of one RecordSet compute alike: its cells, its log samples, its doubts.
+"""Keeps what several analyses of one RecordSet compute alike: its trials, its cells, its log samples, its doubts.
 
 Only for pure functions of (records, study, …) whose results nobody changes. The results of the last two RecordSets
 are kept (a run's, and what an analysis makes of it), and dropped when that set is gone or two others are asked about.
@@ -7,18 +7,18 @@ are kept (a run's, and what an analysis makes of it), and dropped when that set 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ioassay.analysis import asked
 from ioassay.record import RecordSet
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-Known = dict[tuple[Any, ...], tuple[asked.Study, Any]]
+Study = Mapping[str, Any]
+Known = dict[tuple[Any, ...], tuple[Study, Any]]
 _OWNERS = 2
 
 
@@ -42,12 +42,12 @@ _memory = _Memory()
 
 
 def remembered(
-    function: Callable[Concatenate[RecordSet, asked.Study, P], R],
-) -> Callable[Concatenate[RecordSet, asked.Study, P], R]:
+    function: Callable[Concatenate[RecordSet, Study, P], R],
+) -> Callable[Concatenate[RecordSet, Study, P], R]:
     """Decorates a function of (records, study, hashable arguments)."""
 
     @wraps(function)
-    def call(records: RecordSet, study: asked.Study, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(records: RecordSet, study: Study, /, *args: P.args, **kwargs: P.kwargs) -> R:
         known = _memory.of(records)
         key = (function, id(study), args, tuple(sorted(kwargs.items())))
         if key not in known:

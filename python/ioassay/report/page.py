@@ -10,12 +10,15 @@ import base64
 import functools
 import hashlib
 import json
+import os
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ioassay import durable
 from ioassay.report import theme
 
 TEMPLATE = Path(__file__).parent / "template"
@@ -76,7 +79,38 @@ def _hash(script: str) -> str:
 
 @functools.cache
 def bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; takes a second to assemble."""
+    """Vega, Vega-Lite and Vega-Embed as one script.
+
+    Assembling it takes more of a processor than the rest of a small report, so it is kept for each version of
+    vl-convert.
+    """
+    import vl_convert
+
+    name = f"vega-{vl_convert.get_vega_version()}-{vl_convert.get_vega_embed_version()}.js"
+    with suppress(OSError, UnicodeDecodeError, RuntimeError):
+        kept = _cache_folder() / name
+        if _is_ours(kept.stat()):
+            return kept.read_text(encoding="utf-8")
+    text = _assembled()
+    with suppress(OSError, RuntimeError):  # without a home it is assembled each time
+        kept = _cache_folder() / name
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.write(kept, text)
+    return text
+
+
+def _cache_folder() -> Path:
+    """XDG Base Directory Specification; a relative path there is to be ignored."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else Path("~/.cache").expanduser()) / "ioassay"
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether nobody else could have written the script, which the page's policy will allow to run."""
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _assembled() -> str:
     import vl_convert
 
     text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
