@@ -153,7 +153,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's state folder, so that no test makes or uses the user's own key (`ioassay.privacy.key`), and the cache."""
+    """Folders of the user's state and cache, so that no test makes or uses the user's own (`ioassay.privacy.key`)."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("state")
         patch.setenv("XDG_STATE_HOME", str(folder))
