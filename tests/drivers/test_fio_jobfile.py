@@ -109,6 +109,18 @@ def test_variables_stand_for_names_of_options_too_and_hide_nothing() -> None:
             parse("[a]\nfilename=${DISK}\n", DISK=value)
 
 
+def test_variables_that_differ_in_a_trial_are_read_as_they_will_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial has a TMPDIR of its own, and a variable that marks its processes."""
+    monkeypatch.setenv("TMPDIR", "/mine")
+    assert command("[a]\nioengine=null\nfilename=${TMPDIR}/x\n", tmp_path).env == {"TMPDIR": "/mine"}
+    monkeypatch.delenv("TMPDIR")
+    assert command("[a]\nioengine=null\nfilename=${TMPDIR}/x\n", tmp_path).env == {"TMPDIR": ""}
+    with pytest.raises(StudyError, match="line 2: the lab sets IOASSAY_TRIAL anew"):
+        parse("[a]\nfilename=${IOASSAY_TRIAL}\n")
+
+
 def test_fios_sums_are_done_where_they_are_plain() -> None:
     (only,) = parse("[a]\nbs=$pagesize\nsize=4*$pagesize-1\nnumjobs=$ncpus/1\noffset=1k*$pagesize\n").sections
     page_bytes, processors = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_NPROCESSORS_ONLN")

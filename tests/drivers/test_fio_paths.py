@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.drivers.fio import Fio
+from ioassay.drivers.fio import Fio, paths
 from ioassay.errors import StudyError
 from ioassay.roles import READ, WRITE
 
@@ -128,6 +128,21 @@ def test_a_log_that_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_more_files_than_can_be_looked_at_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="makes 999999999 files; wanted at most 100000"):
         touched("[a]\nnrfiles=999999999\n", tmp_path)
+
+
+def test_no_number_of_clones_is_counted_without_end(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="wanted at most 100000"):
+        touched("[a]\nnrfiles=0\nnumjobs=999999999999999999\n", tmp_path)
+
+
+def test_a_folder_with_more_files_than_can_be_looked_at_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "MOST_FILES", 3)
+    for name in "abcd":
+        (tmp_path / name).write_text("")
+    with pytest.raises(StudyError, match="opens more than 3 files"):
+        touched("[a]\nrw=write\nopendir=.\n", tmp_path)
 
 
 def test_links_below_an_opened_folder_are_not_followed(tmp_path: Path) -> None:

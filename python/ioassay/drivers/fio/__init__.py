@@ -210,6 +210,7 @@ class Fio(Driver):
         """
         view, raw = _view(trial.params), raw.absolute()
         beside: Mapping[str, str] = {}
+        environment: Mapping[str, str] = {}
         if _missing_plugin(view):
             return None
         if view.file is None:
@@ -223,12 +224,14 @@ class Fio(Driver):
             _require_plain(raw)
             text, folder = jobfile.rewrite(view.text, view.file, _ungrouped(view), redirected), view.folder
             options = _command_line(trial, view, raw)
+            environment = {"TMPDIR": os.environ.get("TMPDIR", "")}  # as its ${TMPDIR} was read
         standard = ["--output-format=json+", f"--output={raw / RESULTS}", "--eta=never", f"--aux-path={raw}"]
         return Command(
             argv=["fio", *standard, *options, str(raw / JOB)],
             timeout_s=cost.timeout_s(view.stages, load.size_bytes or None),
             files={JOB: text, **beside},
             cwd=folder,
+            env=environment,
         )
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:

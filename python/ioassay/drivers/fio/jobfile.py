@@ -40,6 +40,7 @@ _PRIORITIES = {
     **dict.fromkeys(("filename", "filename_format"), -1),
 }
 """fio parses a section's options by priority, then as they stand (`sort_options`; `.prio` in options.c)."""
+_OF_LAB = "IOASSAY_"
 _BLANKS = " \t\r"
 _CONTROL_NAMES = {
     "\0": "NUL",
@@ -200,6 +201,8 @@ class _Reader:
     def _substituted(self, line: str, number: int, place: Path) -> str:
         """`${VAR}` becomes the variable's value, or nothing; then $ncpus and the like their numbers."""
         for variable in re.findall(r"\$\{([^}]*)\}", line):
+            if variable.startswith(_OF_LAB):
+                raise _wrong(place, number, f"the lab sets {variable} anew for each trial; use another variable")
             value = self.environment.get(variable, "")
             if control_character(value) is not None or "\n" in value:
                 raise _wrong(place, number, f"the environment variable {variable} contains a control character")

@@ -12,6 +12,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from ioassay.drivers.fio.jobfile import computed, control_character
@@ -74,7 +75,10 @@ def _files(job: Section, folder: Path) -> Iterator[Path]:
 
 def file_names(job: Section, folder: Path) -> list[str]:
     """The names of all files of a job and its clones, spelled as fio spells them (`add_file` in filesetup.c)."""
-    named = [name for option in job.files for name in _of_option(option, folder)]
+    every = (name for option in job.files for name in _of_option(option, folder))
+    named = list(islice(every, MOST_FILES + 1))
+    if len(named) > MOST_FILES:
+        raise StudyError(f"[{job.name}] opens more than {MOST_FILES} files, which cannot all be looked at")
     if named or "read_iolog" in job.options or any(option.name == "filename" for option in job.files):
         return named
     return list(_default_names(job, folder))
@@ -96,8 +100,8 @@ def split(text: str) -> list[str]:
 def _default_names(job: Section, folder: Path) -> Iterator[str]:
     """Names that fio makes itself: each clone takes its own folder of the list, in turn (`set_name_idx`)."""
     files = _files_by_number(job)
-    if files * job.numjobs > MOST_FILES:
-        raise StudyError(f"[{job.name}] makes {files * job.numjobs} files; wanted at most {MOST_FILES}")
+    if (wanted := max(files, 1) * job.numjobs) > MOST_FILES:
+        raise StudyError(f"[{job.name}] makes {wanted} files; wanted at most {MOST_FILES}")
     folders = split(job.options.get("directory", ""))
     for clone in range(job.numjobs):
         for name in _names_of_clone(job, folder, clone, files):
