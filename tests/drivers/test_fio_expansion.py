@@ -161,3 +161,10 @@ def test_options_of_engines_are_compared_although_defaults_stand_before_them(fol
     text = "[a]\nioengine=io_uring\nhipri=0\nfixedbufs=0\nsize=4k\nfilename=x\n"
     assert rehearsed(text, folder) == ""
     assert rehearsed("[global]\nioengine=libaio\nuserspace_reap=0\n[a]\nsize=4k\n", folder) == ""
+
+
+@pytest.mark.fio
+@pytest.mark.parametrize("end", ["", "\n", "\n \t", "\n;", "\nbs=4k", "\ninclude blank.inc"])
+def test_a_last_line_without_a_line_feed_is_read(end: str, folder: Path) -> None:
+    (folder / "blank.inc").write_text("bs=4k\n \t ")
+    assert rehearsed(f"[global]\nfilename=x\nsize=4k\n[a]{end}", folder) == ""

@@ -30,6 +30,8 @@ _FILE = re.compile(r'file \S+ "(.*)" added at \d+')
 _DEFAULTS = "filling default options"
 _BETWEEN_LINES = ("dup options", "init options", "free options", "Parsing ini file ")
 _NOISE = re.compile(r"(parse|file) +\d+|fio: set debug option|fio: opendir added|.*: \(g=\d+\): rw=|\.\.\.$")
+_SUMMARY = re.compile(r": \(g=\d+\): rw=")
+"""fio's line about a job, which follows a blank last line of a file without a line feed."""
 _NO_VALUE = "(null)"
 _MOST_LINES = 8
 
@@ -73,7 +75,7 @@ def read(output: str) -> Expansion:
         elif (option := _OPTION.fullmatch(message)) and expansion.options:
             reads_lines, options = False, expansion.options[-1]
             (options.of_engine if reads_defaults else options.values)[canonical(option[1])].append(option[2])
-        elif reads_lines and not message.startswith(_BETWEEN_LINES):
+        elif reads_lines and not message.startswith(_BETWEEN_LINES) and _SUMMARY.search(message) is None:
             expansion.lines += [line for line in [content(message)] if line and not line.startswith("[")]
     return expansion
 
