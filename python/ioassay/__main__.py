@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+_SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
+
+
 def main() -> NoReturn:
     """Run the command line and end with its exit status: 130, with a sentence, where a signal ends it."""
     code = None
     try:
         signals.listen()
+        _search_system_folders()
         from ioassay import cli
 
         code = cli.run(sys.argv[1:])
@@ -30,6 +34,12 @@ def main() -> NoReturn:
         if code is None:
             code = _interrupted(error)
     os._exit(code)
+
+
+def _search_system_folders() -> None:
+    """Find wipefs, losetup and mkfs also where a user's PATH leaves out their folders, as Debian's does."""
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join([*path, *(folder for folder in _SYSTEM_FOLDERS if folder not in path)])
 
 
 def _interrupted(error: BaseException) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from ioassay.roles import Consent
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
 from ioassay.targets import own
+
+from .conftest import ask
 
 STUDY = """
 title = "Ends"
@@ -228,3 +231,14 @@ def test_an_interrupted_run_names_the_file_that_stays(place: Path) -> None:
         said, _ = runner.communicate(timeout=PATIENCE_S)
     assert runner.returncode == 130
     assert f"to remove it: rm -- {place}/disk/testfile" in said
+
+
+def test_a_users_path_without_system_folders_leaves_no_file(place: Path) -> None:
+    """A login of Debian's has no /usr/sbin: without wipefs nobody knows what a file holds, and it stays."""
+    (place / "study.toml").write_text(table(FILE).replace("repetitions = 50", "repetitions = 1"))
+    programs = os.pathsep.join(dict.fromkeys(str(Path(shutil.which(name) or "").parent) for name in ("fio", "sh")))
+    assert shutil.which("wipefs", path=programs) is None
+    answer = ask("run", "study.toml", "--output", "out", "--json", cwd=place, env={"PATH": programs})
+    assert answer.code == 0, answer.err
+    assert answer.json["kept_files"] == []
+    assert list((place / "disk").iterdir()) == []
