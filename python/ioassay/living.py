@@ -12,7 +12,7 @@ def members(group: int) -> tuple[int, ...]:
 
 
 def everyone() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 def group_of(pid: int) -> int | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from ioassay.conditions.asked import Conditions
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError
 from ioassay.record import FAILED, OK, Record
-from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
+from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Trial
 from ioassay.store import RunStore
 from ioassay.study import Suite, make_study
 
@@ -39,6 +40,10 @@ class Forgiving(Null):
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         return Command([sys.executable, "-c", PARENT, *self.groups], timeout_s=60)
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """It moves itself into the groups."""
+        return Confinement(host=[Path(group) for group in self.groups])
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         assert outcome is not None and outcome.exit_code == 0

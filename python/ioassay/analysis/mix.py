@@ -72,7 +72,7 @@ def parse_split(split: str) -> dict[float, float]:
     for part in split.split(":"):
         size, _, percent = part.partition("/")
         number = level_number(size.strip())
-        if number is None or not (percent.strip() or "0").replace(".", "", 1).isdigit():
+        if number is None or not (percent.strip() or "0").replace(".", "", 1).isdecimal():
             return {}
         shares[number] = float(percent) / 100 if percent.strip() else None
     given = sum(share for share in shares.values() if share is not None)

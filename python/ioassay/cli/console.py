@@ -162,7 +162,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _is_number(cell: str) -> bool:
     """A number with its unit, or the gap where one is missing."""
-    return cell.removeprefix("up to ").strip("<>~≈+-− ")[:1].isdigit() or cell in ("", "-")
+    return cell.removeprefix("up to ").strip("<>~≈+-− ")[:1].isdecimal() or cell in ("", "-")
 
 
 def _plain(value: Any) -> Any:

@@ -160,7 +160,7 @@ def reading(out_of_order: str | None, zero_length: str | None, bad_lines: int, e
     how: str | int | None = out_of_order
     if out_of_order and out_of_order.startswith("sort:"):
         places = out_of_order.removeprefix("sort:")
-        if not places.isdigit():
+        if not places.isdecimal():
             raise UsageError(f"--out-of-order is '{out_of_order}', wanted refuse, keep or sort:PLACES")
         how = int(places)
     given = {"out_of_order": how, "zero_length": zero_length, "bad_lines": bad_lines or None, "event": event}

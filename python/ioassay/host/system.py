@@ -126,7 +126,7 @@ def _limits_v2(machine: Machine, group: str) -> dict[str, Any]:
     cpus, memory_bytes, processes, io = [], [], [], []
     for folder in _levels("sys/fs/cgroup", group):
         quota, _, period = (machine.text(f"{folder}/cpu.max") or "max").partition(" ")
-        if quota.isdigit():
+        if quota.isdecimal():
             cpus.append(int(quota) / int(period or 100_000))
         memory_bytes.append(machine.number(f"{folder}/memory.max"))
         processes.append(_free_processes(machine, folder))

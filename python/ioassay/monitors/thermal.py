@@ -70,7 +70,7 @@ def _zones(folder: Path) -> dict[str, Path]:
 
 
 def _numbered(folder: Path, prefix: str) -> Iterator[Path]:
-    paths = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
+    paths = [path for path in folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdecimal()]
     return iter(sorted(paths, key=lambda path: int(path.name.removeprefix(prefix))))
 
 

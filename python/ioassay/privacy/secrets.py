@@ -77,9 +77,9 @@ class Secret:
         value = self.value.lower()
         if self.kind in (HOME, FOLDER):
             return Strength.SURE
-        if len(value) < _LEAST_LETTERS or value.isdigit() or value in vocabulary or is_our_word(value):
+        if len(value) < _LEAST_LETTERS or value.isdecimal() or value in vocabulary or is_our_word(value):
             return Strength.FIELD
-        mixed = any(letter.isdigit() for letter in value) and any(letter.isalpha() for letter in value)
+        mixed = any(letter.isdecimal() for letter in value) and any(letter.isalpha() for letter in value)
         if len(value) >= _SURE_LETTERS or (mixed and len(value) >= _STRONG_LETTERS):
             return Strength.SURE
         return Strength.WORD
@@ -127,7 +127,7 @@ def _people(root: Path, environment: Mapping[str, str]) -> Iterator[Secret]:
     present = {environment[name] for name in ("USER", "LOGNAME", "SUDO_USER") if environment.get(name)}
     for line in _text(root / "etc/passwd").splitlines():
         name, _, uid, _, real_name, home, *_ = (*line.split(":"), *[""] * 7)
-        if (uid.isdigit() and _FIRST_UID <= int(uid) < _LAST_UID) or name in present:
+        if (uid.isdecimal() and _FIRST_UID <= int(uid) < _LAST_UID) or name in present:
             present.add(name)
             real_name = real_name.partition(",")[0]
             yield from (Secret(USER, part) for part in (real_name, *real_name.split()) if len(part) >= _LEAST_LETTERS)

@@ -158,7 +158,7 @@ def _size(option: Option, value: Any) -> int:
 
 
 def _whole(option: Option, value: Any) -> int:
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and value.isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise _wrong(option, value, "a whole number" + (" or none" if option.kind == WINDOW else ""))
@@ -191,7 +191,7 @@ def feeding(text: Any) -> dict[str, Any]:
         return {"feeding": "open"}
     if name == "scaled" and (factor := _positive(rest)):
         return {"feeding": "scaled", "factor": factor}
-    if name == "closed" and rest.isdigit() and int(rest) > 0:
+    if name == "closed" and rest.isdecimal() and int(rest) > 0:
         return {"feeding": "closed", "outstanding": int(rest)}
     if name == "batch" and (match := re.fullmatch(r"([1-9]\d*)@(.+)", rest)):
         try:

@@ -140,7 +140,9 @@ def _device_named(path: str, view: Path, root: Path) -> Number | None:
 
 
 def _processes(root: Path) -> list[Path]:
-    return sorted((path for path in (root / "proc").iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    return sorted(
+        (path for path in (root / "proc").iterdir() if path.name.isdecimal()), key=lambda path: int(path.name)
+    )
 
 
 def _namespace(process: Path) -> str:

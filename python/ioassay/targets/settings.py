@@ -51,6 +51,8 @@ class FolderSettings(Settings):
     path: UserPath
     size: PositiveSize | None = None
     """Room that a trial needs; checked before the first."""
+    keep: bool = False
+    """Without effect: what a trial made is removed. A study of a file is one of a folder when its kind is changed."""
 
 
 class DeviceSettings(Settings):
@@ -60,6 +62,8 @@ class DeviceSettings(Settings):
     size: PositiveSize | None = None
     prepare: Literal["fill", "none"] | Annotated[int, Field(ge=1, le=10)] = "fill"
     """fill, none, or how many times it is written from end to end."""
+    keep: bool = True
+    """Without effect: a study of a file is one of a device when its kind and path are changed."""
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -167,7 +167,7 @@ def _exported(of: Family) -> Iterator[Finding]:
 
 def _writers(root: Path) -> Iterator[tuple[int, Number]]:
     for process in (root / "proc").iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid():
+        if process.name.isdecimal() and int(process.name) != os.getpid():
             for number in _open_for_writing(process):
                 yield int(process.name), number
 

@@ -58,7 +58,7 @@ def preparation(
 
 def _devices(text: str) -> str | tuple[str, int]:
     name, _, number = text.partition(":")
-    if name == "only" and number.isdigit():
+    if name == "only" and number.isdecimal():
         return name, int(number)
     if name == "side-by-side" and number:
         return name, _size("devices", number) or 0

@@ -35,7 +35,7 @@ def ranged(name: str, text: str) -> Axis:
 def _split_step(text: str) -> tuple[str, str]:
     """`0.9:0.1` -> the end and the step; the colon of `closed:64` belongs to the end."""
     head, colon, tail = text.rpartition(":")
-    return (head, tail.strip()) if colon and any(letter.isdigit() for letter in head) else (text, "")
+    return (head, tail.strip()) if colon and any(letter.isdecimal() for letter in head) else (text, "")
 
 
 def _word(text: str) -> str:

@@ -274,7 +274,7 @@ class Tree:
 
     def _close_range(self, task: Task, call: Call) -> None:
         first, last = (_first(text) for text in call.arguments.split(", ")[:2])
-        upto = int(last) if last.isdigit() else _LAST_NUMBER
+        upto = int(last) if last.isdecimal() else _LAST_NUMBER
         for number in task.descriptors.between(_number(first), upto):
             if "CLOSE_RANGE_CLOEXEC" in call.arguments:
                 task.descriptors.mark(number, True)
@@ -291,10 +291,10 @@ def _first(arguments: str) -> str:
 
 def _number(text: str) -> int:
     word = _first(text)
-    return int(word) if word.lstrip("-").isdigit() else -1
+    return int(word) if word.removeprefix("-").isdecimal() else -1
 
 
 def _total(sizes: str | list[str]) -> int:
     """Bytes asked for; 0 where a call that never returned was not written whole."""
     words = [sizes] if isinstance(sizes, str) else sizes
-    return sum(int(word) for word in words if word.isdigit())
+    return sum(int(word) for word in words if word.isdecimal())
