@@ -242,7 +242,10 @@ def test_a_drive_without_a_medium_is_named(make: Callable) -> None:
         ({"path": "/dev/nothing"}, r"target\.path: /dev/nothing does not exist"),
         ({"path": "/dev/null"}, r"target\.path: /dev/null is no block device"),
         ({"path": "/dev/null", "prepare": 0}, r"target\.prepare: .*found 0"),
-        ({"path": "/dev/null", "format": True}, r"target\.format: unknown key; known here: keep, kind, path, prepare, size"),
+        (
+            {"path": "/dev/null", "format": True},
+            r"target\.format: unknown key; known here: keep, kind, path, prepare, size",
+        ),
     ],
 )
 def test_wrong_settings_name_key_and_value(settings: dict[str, Any], message: str) -> None:
