@@ -1,7 +1,7 @@
 """What one trial's processes may change: the second net under the checks that read what a tool is asked to do.
 
 The first net judges paths before a tool runs. This one has the kernel hold the tool to them: the target, the trial's
-raw folder, the paths that its parameters name for writing, and what its driver says beside that. Reading is free.
+raw folder, the paths that its parameters name for writing, and what its driver needs as well. Reading is free.
 A file that is there gets a rule of its own, so that its neighbours stay closed. Where a tool makes or replaces a file
 by itself, Landlock can only open the whole folder (docs/safety.md). A trial that is not confined bears a warning, and
 the raw folder of every trial has CONFINEMENT.
@@ -47,7 +47,7 @@ class Net:
     why: str = ""
     rules: Sequence[Rule] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What the tool is told beside its own variables."""
+    """Variables that the tool gets in addition to its own."""
 
     def refused(self, why: str) -> None:
         """The kernel made the ruleset and did not let the held child enter it."""
@@ -78,7 +78,7 @@ def spread(
     load: Load,
     touches: Iterable[Touch],
     raw: Path,
-    beside: Confinement,
+    needs: Confinement,
     programs: Iterable[str],
     kernel: Kernel | None = None,
 ) -> Iterator[Net]:
@@ -86,7 +86,7 @@ def spread(
     those that were made for it here, and that it did not take for its own, are gone in the end.
     """
     with ExitStack() as stack:
-        yield _net(stack, load, list(touches), raw, beside, programs, kernel)
+        yield _net(stack, load, list(touches), raw, needs, programs, kernel)
 
 
 def _net(
@@ -94,22 +94,22 @@ def _net(
     load: Load,
     touches: Sequence[Touch],
     raw: Path,
-    beside: Confinement,
+    needs: Confinement,
     programs: Iterable[str],
     kernel: Kernel | None,
 ) -> Net:
-    if beside.waiver:
-        return Net(why=beside.waiver)
+    if needs.waiver:
+        return Net(why=needs.waiver)
     able = landlock.support(kernel)
     if not able.abi:
         return Net(why=able.why)
     if landlock.needs_no_new_privs() and (own := next(filter(landlock.gains_privileges, programs), "")):
         text = f"'{own}' is setuid or has file capabilities, and a confined program of a user loses these"
         return Net(why=f"{text}; run ioassay as root to have both")
-    layouts = frozenset(beside.layouts)
+    layouts = frozenset(needs.layouts)
     for path in (touch.path for touch in touches if touch.access == WRITE):
         _prepare(stack, path, path in layouts)
-    rules = list(dict.fromkeys((*_of_lab(raw), *_of_load(load), *_of_touches(touches, layouts), *_of_host(beside))))
+    rules = list(dict.fromkeys((*_of_lab(raw), *_of_load(load), *_of_touches(touches, layouts), *_of_host(needs))))
     try:
         ruleset = stack.enter_context(Ruleset(rules, kernel))
     except OSError as error:
@@ -144,8 +144,8 @@ def _of_touches(touches: Iterable[Touch], layouts: frozenset[Path]) -> Iterator[
             yield from (Rule(place, LAYOUT) for place in (path.parent.resolve(), path.resolve().parent))
 
 
-def _of_host(beside: Confinement) -> Iterator[Rule]:
-    yield from (Rule(path, FOLDER if path.is_dir() else FILE) for path in beside.host)
+def _of_host(needs: Confinement) -> Iterator[Rule]:
+    yield from (Rule(path, FOLDER if path.is_dir() else FILE) for path in needs.host)
 
 
 def _is_device(path: Path) -> bool:

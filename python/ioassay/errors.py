@@ -11,7 +11,7 @@
     ├── Contradicted      4   the kernel contradicts the claim
     └── Interrupted     130   stopped by the user; the run can be resumed
 
-A message names the thing, the value seen, the value wanted and, where one exists, the option that mends it.
+A message names the thing, the value seen, the value wanted and, where one exists, the option that fixes it.
 Only `ioassay.cli` catches these to print them and to exit.
 """
 

@@ -6,6 +6,7 @@ Assembles a study's roles into a Bench. A problem is an error here, and not a fa
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from ioassay.roles import (
     NOTHING,
     READ,
     WRITE,
+    Command,
     Confinement,
     Consent,
     Driver,
@@ -322,30 +324,36 @@ def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
     The tool may write nothing meanwhile, where the kernel can confine it: its parameters are not trusted yet.
     Asked again before each trial: a file that a job file includes may have changed.
     """
-    with tempfile.TemporaryDirectory(prefix="ioassay-") as folder:
-        rehearsal = bench.driver.rehearsal(params, Path(folder))
-        if rehearsal is None or rehearsal.reading in bench.rehearsed:
-            return ()
-        command = rehearsal.command
-        for name, text in command.files.items():
-            (Path(folder) / name).write_bytes(text.encode())
-        said, complaints = Path(folder) / "stdout", Path(folder) / "stderr"
-        with confinement.spread(_NO_LOAD, (), Path(folder), Confinement(), [command.argv[0]]) as net:
-            outcome = process.run(
-                command.argv,
-                stdout=said,
-                stderr=complaints,
-                timeout_s=command.timeout_s,
-                cwd=command.cwd,
-                confine=net.ruleset,
-            )
-        if outcome.timed_out:
-            raise StudyError(
-                f"{command.argv[0]} did not say within {command.timeout_s:g} s how it reads the parameters"
-            )
-        warnings = rehearsal.confirm(said.read_text(errors="replace"), complaints.read_text(errors="replace"))
+    folder = Path(tempfile.gettempdir(), f"ioassay-{secrets.token_hex(8)}")
+    rehearsal = bench.driver.rehearsal(params, folder)
+    if rehearsal is None or rehearsal.reading in bench.rehearsed:
+        return ()
+    folder.mkdir(mode=0o700)
+    try:
+        warnings = rehearsal.confirm(*_spoken(rehearsal.command, folder))
+    finally:
+        shutil.rmtree(folder)
     bench.rehearsed.add(rehearsal.reading)
     return warnings
+
+
+def _spoken(command: Command, folder: Path) -> tuple[str, str]:
+    """What a rehearsal writes to stdout and stderr; it may change nothing but `folder`."""
+    for name, text in command.files.items():
+        (folder / name).write_bytes(text.encode())
+    output, messages = folder / "stdout", folder / "stderr"
+    with confinement.spread(_NO_LOAD, (), folder, Confinement(), [command.argv[0]]) as net:
+        outcome = process.run(
+            command.argv,
+            stdout=output,
+            stderr=messages,
+            timeout_s=command.timeout_s,
+            cwd=command.cwd,
+            confine=net.ruleset,
+        )
+    if outcome.timed_out:
+        raise StudyError(f"{command.argv[0]} did not say within {command.timeout_s:g} s how it reads the parameters")
+    return output.read_text(errors="replace"), messages.read_text(errors="replace")
 
 
 def _examine_paths(bench: Bench) -> list[Warning_]:

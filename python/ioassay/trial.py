@@ -228,8 +228,8 @@ class _Watched:
 
     def _confined(self, command: Command, load: Load, raw: Path) -> AbstractContextManager[confinement.Net]:
         driver, params = self.bench.driver, self.trial.params
-        touches, beside = driver.touches(params), driver.confinement(params)
-        return confinement.spread(load, touches, raw, beside, [command.argv[0]])
+        touches, needs = driver.touches(params), driver.confinement(params)
+        return confinement.spread(load, touches, raw, needs, [command.argv[0]])
 
     def _watching(self, devices: Sequence[str], raw: Path) -> witness.Watching:
         if not self.trial.calls:

@@ -34,7 +34,7 @@ COMMANDS = {
     "export": "Write a run into one archive to share.",
     "tune": "Search a study's best parameters in few trials, and confirm them against the default.",
     "import": "Make a run, with its report, of what fio left elsewhere.",
-    "doctor": "Say what would spoil a measurement here, and what mends it.",
+    "doctor": "Say what would spoil a measurement here, and how to fix it.",
     "sql": "Ask one run or several anything, in SQL.",
     "witness": "Run COMMAND and set what it claims against what the kernel saw of it. "
     "Exit 4: the kernel contradicts it.",

@@ -27,7 +27,7 @@ def doctor(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Say what would spoil a measurement here, and what mends it."""
+    """Say what would spoil a measurement here, and how to fix it."""
     from ioassay import conditions, host, settings
     from ioassay import doctor as examination
 
