@@ -107,3 +107,11 @@ def test_an_included_file_that_changes_during_the_run_is_read_again(tmp_path: Pa
     answer = run(job, tmp_path, "--allow-exec", "--repetitions", 2, "--json")
     assert answer.code == 3, answer
     assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_asking_fio_leaves_nothing_in_the_temporary_folder(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    for job, code in (("[a]\nioengine=null\nsize=1m\n", 0), ("[a]\nioengine=null\nno_such=1\n", 2)):
+        (tmp_path / "my.fio").write_text(job)
+        assert ask("plan", tmp_path / "my.fio", cwd=tmp_path, env={"TMPDIR": str(tmp_path / "tmp")}).code == code
+        assert list((tmp_path / "tmp").iterdir()) == []
