@@ -6,10 +6,11 @@ nothing that Python does while it takes itself apart may change how the command 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
-from ioassay import signals
+from ioassay import GC_THRESHOLD, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
 def main() -> NoReturn:
     """Run the command line and end with its exit status: 130, with a sentence, where a signal ends it."""
     code = None
+    gc.set_threshold(GC_THRESHOLD)
     try:
         signals.listen()
         _search_system_folders()

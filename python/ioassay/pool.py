@@ -18,14 +18,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ioassay import units
 from ioassay.errors import RunError, ToolError
-from ioassay.host import system
-from ioassay.host.machine import Machine
 from ioassay.partner import Partner
 from ioassay.record import Warning_
+
+if TYPE_CHECKING:
+    from ioassay.host.machine import Machine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,6 +61,8 @@ def fitted(
     workers: int, needs_bytes: Sequence[int | None], machine: Machine | None = None
 ) -> tuple[int, list[Warning_]]:
     """How many of `workers` the memory has room for when each computes the largest trial; at least one."""
+    from ioassay.host.machine import Machine
+
     machine = machine or Machine()
     free_bytes, largest_bytes = _free_bytes(machine), max((need or 0 for need in needs_bytes), default=0)
     if free_bytes is None or largest_bytes * workers <= MEMORY_SHARE * free_bytes:
@@ -76,6 +79,8 @@ def fitted(
 
 def _free_bytes(machine: Machine) -> int | None:
     """What the kernel thinks available, at most what the control group allows; None where neither is said."""
+    from ioassay.host import system
+
     found = (system.memory(machine).get("available_bytes"), system.limits(machine).get("memory_bytes"))
     return min((size for size in found if size is not None), default=None)
 
@@ -102,12 +107,13 @@ class Workers(ThreadPoolExecutor):
     """Computes in processes: each thread has one, and waits for it.
 
     A worker starts with its thread's first call. WorkerLost is the result of a call whose worker ended, and the next
-    call gets a new one; NoWorker when none can be started.
+    call gets a new one; NoWorker when none can be started. `relief` is the option that asks for less memory, if any.
     """
 
-    def __init__(self, number: int, tag: str) -> None:
+    def __init__(self, number: int, tag: str, relief: str = "--workers") -> None:
         super().__init__(number, "ioassay-worker")
         self._tag = tag
+        self._relief = relief
         self._own = threading.local()
         self._lock = threading.Lock()
         self._started: set[Partner] = set()
@@ -176,7 +182,9 @@ class Workers(ThreadPoolExecutor):
             try:
                 worker = Partner([sys.executable, isolated, "-c", code], self._tag)
             except (ToolError, OSError) as error:
-                raise NoWorker(f"a worker process cannot start: {error}; --workers 1 needs none") from None
+                raise NoWorker(
+                    f"a worker process cannot start: {error}{self._relief and f'; {self._relief} 1 needs none'}"
+                ) from None
             self._started.add(worker)
             return worker
 
@@ -185,7 +193,8 @@ class Workers(ThreadPoolExecutor):
         self._own.worker = None
         status, said = worker.end(_GRACE_S), worker.said().strip()
         self._end(worker)
-        return _described(status) + (f"; it said: {_told(said.splitlines())}" if said else "")
+        hint = f"; {self._relief} N runs fewer at once" if self._relief and status == -signal.SIGKILL else ""
+        return _described(status) + hint + (f"; it said: {_told(said.splitlines())}" if said else "")
 
     def _end(self, worker: Partner) -> None:
         worker.end()
@@ -201,7 +210,5 @@ def _told(lines: Sequence[str]) -> str:
 
 def _described(status: int) -> str:
     if status == -signal.SIGKILL:
-        return (
-            "was ended by SIGKILL, as the kernel does when memory runs out (see dmesg); --workers N runs fewer at once"
-        )
+        return "was ended by SIGKILL, as the kernel does when memory runs out (see dmesg)"
     return f"was ended by signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"ended with code {status}"

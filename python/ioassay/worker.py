@@ -7,6 +7,7 @@ It imports little, so that it is there at once; a driver imports what it needs w
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay import partner
+from ioassay import GC_THRESHOLD, partner
 from ioassay.drivers import driver
 from ioassay.errors import ToolError
 from ioassay.record import FAILED
@@ -52,6 +53,7 @@ def serve(parent: int) -> None:
     The first answer, before any call, says that the worker is ready.
     """
     partner.end_with(parent)
+    gc.set_threshold(GC_THRESHOLD)
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)

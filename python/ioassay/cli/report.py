@@ -18,11 +18,12 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Rebuild findings, figures and page from the records of a run."""
-    from ioassay.store import RunStore
-
     console.use_json(json)
-    store = RunStore.open(run)
-    published = session.publish(store)
+    with session.artist() as executor:
+        from ioassay.store import RunStore
+
+        store = RunStore.open(run)
+        published = session.publish(store, executor=executor)
     tally = session.tally_of(published.records)
     if json:
         console.emit(session.result(store, tally, published, ()))

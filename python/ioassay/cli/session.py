@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import units
+from ioassay import pool, units
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
 from ioassay.roles import WRITE, Consent
@@ -172,21 +174,43 @@ def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
     ]
 
 
-def publish(store: RunStore, benches: Sequence[Bench] = ()) -> Published:
+@contextmanager
+def artist() -> Iterator[Executor]:
+    """A process to draw in: `publish` takes it, and what is done before that is time for it to get ready."""
+    with pool.Workers(1, f"report-{os.getpid()}", relief="") as executor:
+        executor.submit(_get_ready)
+        yield executor
+
+
+def _get_ready() -> None:
+    from ioassay import report
+
+    report.warm_up()
+
+
+def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor | None = None) -> Published:
     """Read the records back, analyse them, write the page and the figures; `benches` are those that ran."""
+    if executor is None:
+        with artist() as executor:
+            return publish(store, benches, executor)
     from ioassay import frames, report
     from ioassay.analysis.everything import analyse_all
 
     again = f"ioassay report {shlex.quote(str(store.root))}"
+    out = store.root / "report"
     try:
         records = frames.load(store)
-        findings = analyse_all(records)
-        paths = report.build(records, findings, store.root / "report", title=store.suite().title)
+        declared = executor.submit(report.declare, records)
+        findings, title = analyse_all(records), store.suite().title
+        paths = report.build(records, findings, out, title=title, drawn=declared.result(), executor=executor)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; all records are kept. Make their report with: {again}") from None
+    except (pool.WorkerLost, pool.NoWorker) as error:
+        raise RunError(
+            f"the figures cannot be drawn: {error}; all records are kept. Try again with: {again}"
+        ) from error
     except OSError as error:
-        where = store.root / "report"
-        raise RunError(f"{where}: {error.strerror}; all records are kept. Mend that and type: {again}") from error
+        raise RunError(f"{out}: {error.strerror}; all records are kept. Mend that and type: {again}") from error
     return Published(records, findings, paths, kept_files(benches))
 
 

@@ -47,6 +47,7 @@ _FIRST_UID, _LAST_UID = 1000, 60000
 """Of people (login.defs(5))."""
 _DMI = ("product_serial", "product_uuid", "board_serial", "chassis_serial", "product_asset_tag", "chassis_asset_tag")
 _BLOCK = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
+_WORD_PARTS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _EVERYWHERE = re.compile(
     r"(?i)[\d.]*|/dev/[a-z]+\d*|/[\w.-]+|--?[a-z][a-z-]*|[a-z0-9._-]+\.(?:target|service)|(?:part)?(?:uuid|label)|vmlinuz\S*"
 )
@@ -210,7 +211,13 @@ PUBLIC = frozenset(
 def is_our_word(word: str) -> bool:
     """Whether ioassay itself uses a word: in results and on the page it can then mean something else."""
     text = _our_text()
-    return word in text and re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", text) is not None
+    place = text.find(word)
+    while place >= 0:
+        end = place + len(word)
+        if text[max(place - 1, 0) : place] not in _WORD_PARTS and text[end : end + 1] not in _WORD_PARTS:
+            return True
+        place = text.find(word, place + 1)
+    return False
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 PAGE = "index.html"
 FINDINGS = "findings.json"
 FIGURES = "figures"
-_WORKERS = 2
-"""One for the script, one for the pictures: vl-convert renders one at a time in any case."""
 
 
 @dataclass(frozen=True)
@@ -48,33 +46,65 @@ class ReportPaths:
 
 
 def build(
-    records: RecordSet, findings: Sequence[Finding], out: Path, *, title: str, description: str = ""
+    records: RecordSet,
+    findings: Sequence[Finding],
+    out: Path,
+    *,
+    title: str,
+    description: str = "",
+    drawn: Sequence[Drawn] | None = None,
+    executor: Executor | None = None,
 ) -> ReportPaths:
     """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
 
+    `drawn` is what `declare` returned, which is called without it; `executor` writes the figures' files meanwhile.
     Command lines and raw outputs are looked up and linked below `records.root`. Pages are published: names of this
     machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be written;
     StudyError when a `[[figures]]` table is wrong.
     """
     from ioassay.report import page
 
+    drawn = declare(records) if drawn is None else drawn
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        bundle = pool.submit(page.bundle)
-        drawn, writing = [], []
-        for one in _drawn(records):
-            drawn.append(one)
-            writing.append(pool.submit(_write, one, out / FIGURES))
-        view = _view(records, findings, drawn, out, title, description)
-        hidden = privacy.Redaction(privacy.of_host(), mild=True)
-        _replace(out / PAGE, page.render(view, bundle.result(), hidden.text))
+    writing = executor.submit(write, drawn, out / FIGURES) if executor else None
+    view = _view(records, findings, drawn, out, title, description)
+    hidden = privacy.Redaction(privacy.of_host(), mild=True)
+    _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))
     stated = json.dumps([_plain(finding.as_dict()) for finding in findings], indent=1)
     _replace(out / FINDINGS, hidden.text(stated))
-    return ReportPaths(out / PAGE, out / FINDINGS, tuple(_paths(writing)))
+    figures = writing.result() if writing else write(drawn, out / FIGURES)
+    return ReportPaths(out / PAGE, out / FINDINGS, tuple(figures))
+
+
+def warm_up() -> None:
+    """Load what `declare` and `write` need: a process that will draw can do so while the records are read.
+
+    Starting vl-convert's interpreter takes as long as writing several figures.
+    """
+    from ioassay.report import figures, page, render
+
+    page.bundle()
+    render.svg({"data": {"values": []}, "mark": "point"})
+    figures.load()
+
+
+def declare(records: RecordSet) -> list[Drawn]:
+    """Every figure's declaration, those of all studies first; StudyError when a `[[figures]]` table is wrong.
+
+    No finding is needed, so another process can do this while the findings are made: all can be pickled.
+    """
+    return list(_drawn(records))
+
+
+def write(drawn: Sequence[Drawn], folder: Path) -> list[FigurePaths]:
+    """Write `folder`/<name>.{png,svg} of each figure, for OSError see `build`."""
+    from ioassay.report import render
+
+    return [FigurePaths(one.study, one.name, *render.write(one.spec, folder, one.name), one.problem) for one in drawn]
 
 
 def _drawn(records: RecordSet) -> Iterator[Drawn]:
-    """Every figure, those of all studies first; names that two share get the second's study in front."""
+    """Names that two figures share get the second's study in front."""
     from ioassay.report import figures
     from ioassay.report.figures import automatic
 
@@ -87,18 +117,6 @@ def _drawn(records: RecordSet) -> Iterator[Drawn]:
             name = table["name"] if table["name"] not in names else f"{study['name']}-{table['name']}"
             names.add(name)
             yield figures.draw(records, study, {**table, "name": name})
-
-
-def _write(one: Drawn, folder: Path) -> FigurePaths:
-    from ioassay.report import render
-
-    png, svg = render.write(one.spec, folder, one.name)
-    return FigurePaths(one.study, one.name, png, svg, one.problem)
-
-
-def _paths(writing: Sequence[Future[FigurePaths]]) -> Iterator[FigurePaths]:
-    for one in writing:
-        yield one.result()
 
 
 def _view(

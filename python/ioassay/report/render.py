@@ -1,6 +1,6 @@
 """From a chart's declaration to SVG and PNG files, through vl-convert: no browser, no network.
 
-One process is enough: a chart takes about a tenth of a second, and the PNG is made from the SVG, so that the two
+A chart takes about a tenth of a second, in which Python's lock is held. The PNG is made from the SVG, so that the two
 cannot differ.
 """
 

@@ -243,13 +243,14 @@ impl Overlapped {
     fn worked(&mut self, element: u32, unit: u32) -> Option<Job> {
         self.clocks.set(self.unit_clock(element, unit), NEVER);
         let state = &mut self.elements[element as usize];
-        match state.units[unit as usize] {
+        let current = &mut state.units[unit as usize];
+        match *current {
             Unit::Working(job) => {
-                state.units[unit as usize] = Unit::Idle;
+                *current = Unit::Idle;
                 job
             }
             Unit::Sensing(job, pins_ps) => {
-                state.units[unit as usize] = Unit::Expecting;
+                *current = Unit::Expecting;
                 state.sensed.push_back((unit, job, pins_ps));
                 None
             }

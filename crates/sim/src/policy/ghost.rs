@@ -44,7 +44,7 @@ impl Ghost {
         // 31 bits that wrap: after two thousand million departures an entry that nothing has
         // overwritten may be believed once more, which costs a misjudged page.
         self.departures = (self.departures + 1) & (u32::MAX >> 1);
-        let left = self.departures << 1 | u32::from(mark);
+        let left = (self.departures << 1) | u32::from(mark);
         let at = self.at(page);
         self.entries[at] = Entry { page, left };
     }

@@ -60,7 +60,7 @@ fn next_writes(pages: &[Page]) -> Vec<u32> {
     );
     let mut order: Vec<u64> = (0..)
         .zip(pages)
-        .map(|(at, &page)| u64::from(page) << 32 | at)
+        .map(|(at, &page)| (u64::from(page) << 32) | at)
         .collect();
     order.sort_unstable();
     let mut next = vec![NEVER; pages.len()];

@@ -145,12 +145,12 @@ def _deviation_bounds(df: float) -> tuple[float, float]:
     # Of the lower tail the first term, x^a / gamma(a + 1), is nearly all; the upper one begins above the mean.
     first = (wanted + math.lgamma(half + 1)) / half
     for side, (low, high) in enumerate(((first - 2, first + 8), (math.log(half) - 1, math.log(half + 1) + 5))):
-        for _ in range(25):  # of a width of 10: the bounds need few digits
+        for _ in range(12):  # of a width of 10: the bounds need few digits
             middle = (low + high) / 2
             tail = _gamma_tails(half, math.exp(middle))[side]
             above = (math.log(tail) if tail > 0 else -math.inf) > wanted
             low, high = (low, middle) if above == (side == 0) else (middle, high)
-        ends.append(math.sqrt(math.exp((low + high) / 2) / half))
+        ends.append(math.sqrt(math.exp(high if side else low) / half))
     return ends[0], ends[1]
 
 

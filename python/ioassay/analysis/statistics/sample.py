@@ -133,15 +133,23 @@ def _percentiles(
     influence = (size - 1) * (left_out.mean(axis=-1, keepdims=True) - left_out)
     with np.errstate(divide="ignore", invalid="ignore"):
         skew = np.sum(influence**3, axis=-1) / size**3 / (np.sum(influence**2, axis=-1) / size**2) ** 1.5 / 6
+    spread.sort(axis=-1)
     ends = np.full((2, len(rows)), np.nan)
-    for row, (share, acceleration) in enumerate(zip(below.tolist(), skew.tolist(), strict=True)):
-        bias = distributions.normal_ppf(share)
+    for row, (lower, acceleration) in enumerate(zip(below.tolist(), skew.tolist(), strict=True)):
+        bias = distributions.normal_ppf(lower)
         for end, tail in enumerate(((1 - confidence) / 2, (1 + confidence) / 2)):
             z = bias + distributions.normal_ppf(tail)
             if math.isfinite(z) and math.isfinite(acceleration) and acceleration * z != 1:
-                place = distributions.normal_cdf(bias + z / (1 - acceleration * z))
-                ends[end, row] = np.percentile(spread[row], 100 * place)
+                share = distributions.normal_cdf(bias + z / (1 - acceleration * z))
+                ends[end, row] = _interpolated(spread[row], share)
     return ends[0], ends[1]
+
+
+def _interpolated(ordered: Floats, share: float) -> float:
+    """The quantile between the nearest two: Hyndman and Fan's definition 7, numpy's default."""
+    place = share * (ordered.size - 1)
+    left = min(int(place), ordered.size - 2)
+    return float(ordered[left] + (ordered[left + 1] - ordered[left]) * (place - left))
 
 
 def _gridded(rows: Floats) -> tuple[Floats, Floats]:

@@ -54,6 +54,14 @@ class Drawn:
     problem: str = ""
 
 
+def load() -> None:
+    """Import what drawing needs, for a process that waits for its first figure."""
+    import altair  # noqa: F401
+
+    for module in FIGURES.values():
+        importlib.import_module(module)
+
+
 def check(study: Mapping[str, Any]) -> None:
     """Read every `[[figures]]` table of a study; StudyError names the figure, the key and the value."""
     for table in study.get("figures") or ():
