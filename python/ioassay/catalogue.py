@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ioassay import document
-from ioassay.complaint import shown
+from ioassay.document import shown
 from ioassay.errors import StudyError
 from ioassay.study import Study, Suite, check_scales, make_study, study_error
 

@@ -9,17 +9,17 @@ refused: no reader has to think of them. Which keys there are is said by those w
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import tomllib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from ioassay.complaint import complaint, shown
 from ioassay.errors import InputError
 
 T = TypeVar("T")
@@ -39,6 +39,25 @@ _SUSPICIOUS = re.compile(rb"[eE]\+?\d{3}|\d{19}")
 """How a number that is too large is written. All other texts need not be searched for one."""
 _BEYOND = 2**64
 _LONG_NUMBER = re.compile(rb"[0-9a-fA-F_]{1000}")
+_WANTED = {
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "mapping_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_pattern_mismatch": "letters, digits, '_', '-' or '.' (pattern {pattern})",
+}
+_LONGEST = 80
 
 
 def read(kind: type[T], text: str | bytes, source: str, remedy: str = "") -> T:
@@ -122,9 +141,39 @@ def _fault(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         return f"is corrupted ({first['ctx']['error']})"
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-    fault = "is missing" if first["type"] == "missing" else complaint(cast(Mapping[str, Any], first))
+    fault = "is missing" if first["type"] == "missing" else error_text(cast(Mapping[str, Any], first))
     return f"{place.lstrip('.') or 'it'}: {fault}"
 
 
 def _said(source: str, fault: str, remedy: str) -> str:
     return f"{source}: {fault}" + (f"; {remedy}" if remedy else "")
+
+
+def error_text(error: Mapping[str, Any]) -> str:
+    """`wanted a list; found 'cpu'`: the message of one of `ValidationError.errors()`, without its place."""
+    if error["type"] == "value_error":
+        message = str(error["msg"]).removeprefix("Value error, ")
+    elif (wanted := _WANTED.get(error["type"])) is not None:
+        message = "wanted " + wanted.format_map(error.get("ctx", {}))
+    else:
+        number = "a number " if error["type"].startswith(("greater_than", "less_than")) else ""
+        message = str(error["msg"]).replace("Input should be ", f"wanted {number}")
+    names_it = error["type"] == "value_error" and isinstance(error["input"], Mapping)  # a check of a whole table
+    return message if names_it else f"{message}; found {shown(error['input'])}"
+
+
+def shown(value: Any) -> str:
+    """A value as its file might say it, cut to a readable length."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if _is_plain(value) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """What an unknown name should perhaps have been."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | list | dict)

@@ -24,8 +24,8 @@ from pydantic import (
 )
 
 from ioassay import metrics, units
-from ioassay.complaint import complaint, near, shown
 from ioassay.conditions import asked
+from ioassay.document import error_text, shown, suggestion
 from ioassay.errors import StudyError
 
 MAX_TRIALS = 1_000_000
@@ -319,7 +319,9 @@ def _check_run(study: Study) -> None:
         except ValidationError as error:
             first = error.errors()[0]
             unknown = first["type"] == "extra_forbidden"
-            raise ValueError(f"{place}: {near(key, Run.model_fields) if unknown else complaint(first)}") from None
+            raise ValueError(
+                f"{place}: {suggestion(key, Run.model_fields) if unknown else error_text(first)}"
+            ) from None
 
 
 def _check_calls(study: Study) -> None:
@@ -379,11 +381,11 @@ def study_error(error: ValidationError, source: str, below: str = "") -> StudyEr
     first = error.errors()[0]
     key = ".".join(str(part) for part in ((below,) if below else ()) + first["loc"])
     if first["type"] == "extra_forbidden":
-        message = f"unknown key; {near(key.split('.')[-1], _known_beside(key))}"
+        message = f"unknown key; {suggestion(key.split('.')[-1], _known_beside(key))}"
     elif first["type"] == "missing":
         message = "is missing"
     else:
-        message = complaint(first)
+        message = error_text(first)
     more = len(error.errors()) - 1
     return StudyError(message + (f" (and {more} more)" if more else ""), source=source, key=key)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ioassay.complaint import complaint, near
+from ioassay.document import error_text, suggestion
 from ioassay.errors import StudyError
 from ioassay.study import Size
 
@@ -77,9 +77,9 @@ def read_settings(model: type[AnySettings], spec: Mapping[str, Any]) -> AnySetti
         first = error.errors()[0]
     key = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
-        message = f"unknown key; {near(key, model.model_fields)}"
+        message = f"unknown key; {suggestion(key, model.model_fields)}"
     elif first["type"] == "missing":
         message = "is missing"
     else:
-        message = complaint({**first, "input": spec.get(key)})
+        message = error_text({**first, "input": spec.get(key)})
     raise StudyError(message, key=f"target.{key}")

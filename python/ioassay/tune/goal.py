@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ioassay import metrics, units
-from ioassay.complaint import near, shown
+from ioassay.document import shown, suggestion
 from ioassay.errors import UsageError
 
 SENSES = ("<=", ">=", "<", ">")
@@ -105,7 +105,7 @@ def _check_metric(name: str) -> None:
 
 
 def _hint(name: str) -> str:
-    hint = near(name, _USUAL)
+    hint = suggestion(name, _USUAL)
     return hint if hint.startswith("did") else "wanted for example read.bw, write.iops, read.lat.p99"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ioassay.complaint import shown
+from ioassay.document import shown
 from ioassay.errors import UsageError
 from ioassay.record import Scalar
 from ioassay.tune.axis import MAX_LEVELS, Axis, as_listed, counted, grid, is_geometric

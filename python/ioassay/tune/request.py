@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ioassay.complaint import near
+from ioassay.document import suggestion
 from ioassay.errors import InputError, UsageError
 from ioassay.record import Scalar, level_number
 from ioassay.study import MAX_TRIALS, Study, make_study
@@ -105,7 +105,7 @@ def space(
     known = [axis.name for axis in found]
     for name in defaults:
         if name not in known:
-            raise UsageError(f"--default {name}={defaults[name]}: '{name}' is not searched; {near(name, known)}")
+            raise UsageError(f"--default {name}={defaults[name]}: '{name}' is not searched; {suggestion(name, known)}")
     if points(found) > MAX_TRIALS:
         raise UsageError(
             f"{study.name}: the space has {points(found)} points; wanted {MAX_TRIALS} or fewer: give --range a step, "
@@ -156,7 +156,7 @@ def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
     number = level_number(level)
     if axis.name == CASE or (axis.numbers is not None and number is None):
         raise UsageError(
-            f"--default {axis.name}={level}: is no level of '{axis.name}'; {near(str(level), _words(axis))}"
+            f"--default {axis.name}={level}: is no level of '{axis.name}'; {suggestion(str(level), _words(axis))}"
         )
     if axis.numbers is None or number is None:
         return replace(axis, levels=(*axis.levels, level)), level

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ioassay import plan
-from ioassay.complaint import near
+from ioassay.document import suggestion
 from ioassay.errors import RunError, UsageError
 from ioassay.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
@@ -196,7 +196,7 @@ class Script:
         for name in self._metrics():
             if record.status == OK and name not in record.metrics:
                 known = list(record.metrics)
-                hint = near(name, known) if known else "it gives none"
+                hint = suggestion(name, known) if known else "it gives none"
                 told = f"{hint} It gives {', '.join(known)}" if hint.startswith("did") else hint
                 raise UsageError(f"the first trial of '{self.study.name}' has no metric {name}; {told}")
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ioassay.complaint import shown
+from ioassay.document import shown
 from ioassay.errors import RunError, UsageError
 from ioassay.record import Scalar
 from ioassay.tune import density
@@ -230,7 +230,7 @@ class Search:
         if key in self._asked:
             return "repeat"
         best = self.best() if not self._plan else None
-        return "refine" if best is not None and self._grid.near(key, self._key(best.point)) else "explore"
+        return "refine" if best is not None and self._grid.suggestion(key, self._key(best.point)) else "explore"
 
     def _out(self, key: Key, why: Why) -> Ask:
         self._pending.append(key)

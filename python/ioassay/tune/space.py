@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ioassay import metrics
-from ioassay.complaint import near, shown
+from ioassay.document import shown, suggestion
 from ioassay.errors import StudyError, UsageError
 from ioassay.tune.axis import Axis, as_listed, between
 from ioassay.tune.ranges import ranged, wrong
@@ -68,7 +68,7 @@ def _named(study: Study, name: str, text: str) -> Axis:
         raise UsageError(f"range of {shown(name)}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
     if metrics.known(name):
         known = [*study.factors, *study.params]
-        hint = near(name, known) if known else "wanted a parameter of the driver"
+        hint = suggestion(name, known) if known else "wanted a parameter of the driver"
         raise UsageError(f"range of {name}: this is a metric, which is measured; {hint}")
     if owner := next((case["name"] for case in study.case if name in case), None):
         raise UsageError(f"range of {name}: case {shown(owner)} sets it already; wanted a parameter that no case sets")
@@ -82,5 +82,5 @@ def _some_cases(text: str, cases: Sequence[str]) -> Axis:
     names = [name for name in cases if name == text.strip()] or [part.strip() for part in text.split(",")]
     for name in names:
         if name not in cases:
-            raise UsageError(f"range of case: no case is called {shown(name)}; {near(name, cases)}")
+            raise UsageError(f"range of case: no case is called {shown(name)}; {suggestion(name, cases)}")
     return Axis(CASE, tuple(dict.fromkeys(names)))

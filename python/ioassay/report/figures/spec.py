@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ioassay.complaint import complaint
+from ioassay.document import error_text
 from ioassay.errors import IoassayError, StudyError
 from ioassay.study import Level
 
@@ -62,6 +62,6 @@ def _study_error(
     elif first["type"] == "missing":
         message = f"is missing; a figure of kind '{table.get('kind')}' needs it"
     else:
-        message = complaint(first)
+        message = error_text(first)
     place = f"figures.{table.get('name', '?')}.{key}"
     return StudyError(message, source=str(study.get("name", "")), key=place)
