@@ -19,9 +19,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ioassay import landlock, process
-from ioassay.confinement import SINKS
-from ioassay.landlock import FILE, FOLDER, Rule, Ruleset
+from ioassay.process import landlock, supervisor
+from ioassay.process.landlock import FILE, FOLDER, Rule, Ruleset
+from ioassay.runner.confinement import SINKS
 
 KINDS = ("read", "write", "open-read", "open-write", "truncate", "create")
 FREE, OWN, ABOVE = "free", "rule on the file", "rule above it"
@@ -73,7 +73,9 @@ def rows(
 def call_ns(folder: Path, file: Path, argv: list[str], arm: str) -> float:
     ruleset = None if arm == FREE else Ruleset(rules(folder, file, arm))
     try:
-        outcome = process.run(argv, stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, confine=ruleset)
+        outcome = supervisor.run(
+            argv, stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, confine=ruleset
+        )
     finally:
         if ruleset is not None:
             ruleset.close()
@@ -94,7 +96,7 @@ def once(folder: Path, file: Path, confined: bool, times: int = 30) -> float:
     for _ in range(times):
         began_s = time.monotonic()
         ruleset = Ruleset(rules(folder, file, OWN)) if confined else None
-        process.run(["true"], stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, confine=ruleset)
+        supervisor.run(["true"], stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, confine=ruleset)
         if ruleset is not None:
             ruleset.close()
         took_s.append(time.monotonic() - began_s)

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.observation import SYSCALLS, Observation, Session
-from ioassay.witness import watch
+from ioassay.records.observation import SYSCALLS, Observation, Session
+from ioassay.verify.witness import watch
 
 TESTS = (0, 1, 2, 3, 5)
 Share = tuple[float, float, float]

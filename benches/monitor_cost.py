@@ -28,9 +28,9 @@ from pathlib import Path
 
 import psutil
 
-from ioassay import process
 from ioassay.monitors import MONITORS, monitor
 from ioassay.monitors.sampler import Sampler
+from ioassay.process import supervisor
 
 FIO = ("fio", "--name=null", "--ioengine=null", "--rw=randread", "--bs=4k", "--size=1G", "--time_based",
        "--thread", "--output-format=json")  # fmt: skip
@@ -178,7 +178,7 @@ def whole_run(arm: str, seconds: float) -> tuple[float, float]:
     names, interval_s = ARMS[arm]
     sampler = Sampler([monitor(name) for name in names], interval_s) if names else None
     with tempfile.TemporaryDirectory() as folder:
-        outcome = process.run(
+        outcome = supervisor.run(
             [*FIO, f"--runtime={seconds:g}"],
             stdout=Path(folder, "stdout"),
             stderr=Path(folder, "stderr"),

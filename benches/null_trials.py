@@ -31,14 +31,15 @@ def measured(folder: Path, number: int) -> dict[str, float]:
 
 def one(folder: Path, number: int) -> None:
     """Run `number` null trials and print what it took."""
-    from ioassay import catalogue, preflight, run
     from ioassay.cli.progress import Silent
     from ioassay.roles import Consent
-    from ioassay.store import RunStore
+    from ioassay.runner import preflight, run
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study import catalog
 
     study = folder / "null.toml"
     study.write_text(STUDY.format(number // 10, list(range(10))))
-    suite = catalogue.load(str(study))
+    suite = catalog.load(str(study))
     benches = preflight.assemble(suite, Consent())
     store = RunStore.create(folder / "run", suite, {})
     began_s = time.monotonic()
@@ -51,14 +52,14 @@ def one(folder: Path, number: int) -> None:
 
 def floor_s(folder: Path, number: int) -> float:
     """Seconds for `number` durable files in folders of their own: what the disk asks for."""
-    from ioassay import durable
+    from ioassay import atomic_file
 
     began_s = time.monotonic()
     for index in range(number):
         trial = folder / "floor" / str(index)
         trial.mkdir(parents=True)
-        durable.write(trial / "record.json", "x" * 700)
-        durable.sync(trial.parent)
+        atomic_file.write(trial / "record.json", "x" * 700)
+        atomic_file.sync(trial.parent)
     return time.monotonic() - began_s
 
 

@@ -30,14 +30,15 @@ LOOP = "from ioassay.drivers.null import _work\n_work({})"
 
 def run_s(folder: Path, workers: int, repetitions: int, points: int, steps: int) -> float:
     """Seconds for the trials of one run; workers start and end within it."""
-    from ioassay import catalogue, preflight, run
     from ioassay.cli.progress import Silent
     from ioassay.roles import Consent
-    from ioassay.store import RunStore
+    from ioassay.runner import preflight, run
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study import catalog
 
     study = folder / "study.toml"
     study.write_text(STUDY.format(repetitions, steps, list(range(points))))
-    suite = catalogue.load(str(study))
+    suite = catalog.load(str(study))
     benches = preflight.assemble(suite, Consent())
     store = RunStore.create(folder / "run", suite, {})
     began_s = time.monotonic()
@@ -93,10 +94,10 @@ def empty(most: int) -> None:
 
 def started_s(number: int) -> float:
     """Seconds until each of `number` workers has answered once."""
-    from ioassay import pool
+    from ioassay.runner import worker_pool
 
     began_s = time.monotonic()
-    with pool.Workers(number, "bench") as workers:
+    with worker_pool.Workers(number, "bench") as workers:
         for call in [workers.submit(time.sleep, 0.01) for _ in range(number)]:
             call.result()
         return time.monotonic() - began_s - 0.01
@@ -104,10 +105,10 @@ def started_s(number: int) -> float:
 
 def handed_us(number: int) -> float:
     """Microseconds a call that does nothing, with twice as many in flight as there are workers."""
-    from ioassay import pool
+    from ioassay.runner import worker_pool
 
     flying: set[Future[float]] = set()
-    with pool.Workers(number, "bench") as workers:
+    with worker_pool.Workers(number, "bench") as workers:
         wait([workers.submit(time.sleep, 0.05) for _ in range(number)])
         began_s = time.monotonic()
         for _ in range(CALLS):

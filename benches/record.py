@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 from monitor_cost import median_interval
 
-from ioassay.observation import BLOCK, OFF, RECORD, SYSCALLS
-from ioassay.witness import Watched, watch
+from ioassay.records.observation import BLOCK, OFF, RECORD, SYSCALLS
+from ioassay.verify.witness import Watched, watch
 
 FILE_BYTES = 64 << 20
 ARMS = (OFF, BLOCK, SYSCALLS, RECORD)

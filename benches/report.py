@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "report"))
 import synthetic  # noqa: E402
 
 from ioassay import report  # noqa: E402
-from ioassay.record import RecordSet  # noqa: E402
+from ioassay.records.record import RecordSet  # noqa: E402
 
 Result = TypeVar("Result")
 RAW = ("job.fio", "fio.json", "stdout", "stderr")
@@ -55,7 +55,7 @@ def write_records(records: RecordSet) -> None:
 def time_stages(records: RecordSet, out: Path) -> None:
     """Each stage alone, then the whole as it is used."""
     began_s = time.monotonic()
-    from ioassay.analysis.everything import analyse_all
+    from ioassay.analysis.pipeline import analyse_all
     from ioassay.report import page, render
 
     timed("import the analyses", began_s, lambda: None)

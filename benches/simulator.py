@@ -74,21 +74,22 @@ def start_up(folder: Path) -> None:
     path = folder / "one.disksim"
     traces.make(path, to="disksim", requests=1)
     times = [ioassay.simulate(path, format="disksim").summary["wall_s"] for _ in range(TURNS)]
-    drive = ioassay.simulation.check({})
+    drive = ioassay.simulator.check({})
     print(f"start-up: {1000 * statistics.median(times):.1f} ms for a drive of {drive['pages'] / 1e6:.1f} M pages")
     print(f"memory: {drive['memory_bytes'] / drive['pages']:.2f} bytes a page")
 
 
 def sweep_s(folder: Path, buffers: list[str], workers: int) -> float:
     """Seconds of one run of the sweep."""
-    from ioassay import catalogue, preflight, run
     from ioassay.cli.progress import Silent
     from ioassay.roles import Consent
-    from ioassay.store import RunStore
+    from ioassay.runner import preflight, run
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study import catalog
 
     study = folder / "sweep.toml"
     study.write_text(STUDY.format(requests=REQUESTS, buffers=", ".join(f'"{size}"' for size in buffers)))
-    suite = catalogue.load(str(study))
+    suite = catalog.load(str(study))
     benches = preflight.assemble(suite, Consent())
     store = RunStore.create(folder / "run", suite, {})
     began_s = time.monotonic()

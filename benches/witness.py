@@ -31,8 +31,8 @@ from pathlib import Path
 
 from monitor_cost import median_interval
 
-from ioassay.observation import BLOCK, OFF, READ, RECORD, SYSCALLS, Observation
-from ioassay.witness import watch
+from ioassay.records.observation import BLOCK, OFF, READ, RECORD, SYSCALLS, Observation
+from ioassay.verify.witness import watch
 
 CACHED_BYTES, DIRECT_BYTES, MIB = 64 << 20, 256 << 20, 1 << 20
 LOOP = "pread64 loop, 512 B cached"

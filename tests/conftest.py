@@ -96,7 +96,7 @@ def _without_guest() -> str:
 
 
 def _without_landlock() -> str:
-    from ioassay import landlock
+    from ioassay.process import landlock
 
     return landlock.support().why
 
@@ -153,7 +153,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folders of the user's state and cache, so that no test makes or uses the user's own (`ioassay.privacy.key`)."""
+    """Folders of the user's state and cache, so that no test makes or uses the user's own (`host.privacy.key`)."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("state")
         patch.setenv("XDG_STATE_HOME", str(folder))

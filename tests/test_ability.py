@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import ability, conditions
 from ioassay.errors import ConditionError
+from ioassay.runner import conditions, host_support
 
 FakeRoot = Callable[..., Path]
 
@@ -25,7 +25,7 @@ def test_the_time_that_the_kernel_keeps_from_real_time_tasks(
 ) -> None:
     tree = {"proc/sys/kernel/sched_rt_period_us": "1000000\n"}
     root = fake_root(tree if runtime is None else {**tree, "proc/sys/kernel/sched_rt_runtime_us": runtime})
-    assert ability.real_time_share(root) == share
+    assert host_support.real_time_share(root) == share
 
 
 def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.Mo
         return []
 
     monkeypatch.setattr(conditions, "rehearse", rehearse)
-    said = [warning.text for warning in ability.refused_conditions()]
+    said = [warning.text for warning in host_support.refused_conditions()]
     assert said == ["run.cpu_limit = 0.5: not here", f"run.memory_limit = {2**26}: not here"]
 
 

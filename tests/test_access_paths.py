@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ioassay import adjust, catalogue
-from ioassay.study import Study
+from ioassay.study import catalog, overrides
+from ioassay.study.model import Study
 
 PATHS = ["psync", "libaio", "io_uring", "io_uring fixed", "io_uring SQPOLL", "io_uring polled", "nbd", "spdk"]
 BOTH = ["access-paths-jobs", "access-paths-depth"]
@@ -24,7 +24,7 @@ def cases(study: Study) -> list[str]:
 
 
 def test_six_jobs_and_the_depth_go_through_each_path() -> None:
-    jobs, depth = catalogue.load("access-paths").studies
+    jobs, depth = catalog.load("access-paths").studies
     assert [jobs.name, depth.name] == BOTH
     assert cases(jobs) == PATHS
     assert cases(depth) == [name for name in PATHS if name not in ("psync", "io_uring polled")]
@@ -36,12 +36,12 @@ def test_six_jobs_and_the_depth_go_through_each_path() -> None:
 
 
 def test_no_path_makes_the_drive_poll_another() -> None:
-    for study in catalogue.load("access-paths").studies:
+    for study in catalog.load("access-paths").studies:
         assert all(len(case["target.ways"]) == 1 for case in study.case)
 
 
 def test_the_quick_scale_has_every_path_and_both_ends_of_the_depth() -> None:
-    jobs, depth = catalogue.load("access-paths", lambda table: adjust.scaled(table, "quick")).studies
+    jobs, depth = catalog.load("access-paths", lambda table: overrides.scaled(table, "quick")).studies
     assert cases(jobs) == PATHS and jobs.factors["numjobs"] == [1, 4] and len(jobs.factors["rw"]) == 3
     assert (depth.factors["iodepth"][0], depth.factors["iodepth"][-1]) == (1, 128)
     trials = sum(
@@ -95,7 +95,7 @@ def test_all_paths_are_compared_and_their_claims_set_against_the_drive(tmp_path:
 
 
 def test_every_job_has_its_bars_and_the_depth_its_curves() -> None:
-    jobs, depth = catalogue.load("access-paths").studies
+    jobs, depth = catalog.load("access-paths").studies
     drawn = {figure.name.removeprefix("access_paths_") for figure in jobs.figures}
     for quantity in ("iops", "bandwidth", "read_tail", "write_tail", "cpu_per_request"):
         assert {f"{quantity}_1_job", f"{quantity}_4_jobs"} <= drawn

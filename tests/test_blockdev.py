@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ioassay import blockdev
-from ioassay.blockdev import Number
+from ioassay.host import block_devices
+from ioassay.host.block_devices import Number
 
 Tree = dict[str, Any]
 Build = Callable[[Mapping[str, Any]], Path]
@@ -50,9 +50,9 @@ def built(upper: str, *lower: str) -> Tree:
 
 def family(root: Path, name: str) -> dict[str, tuple[str, bool]]:
     """Name -> relation and whether it overlaps, of every member."""
-    target = blockdev.named(name, root)
+    target = block_devices.named(name, root)
     assert target is not None
-    found = blockdev.family(target, root)
+    found = block_devices.family(target, root)
     assert found[0].device == target
     return {member.device.name: (member.relation, member.overlaps) for member in found}
 
@@ -71,12 +71,12 @@ LAPTOP: Tree = {
 
 def test_a_device_is_what_sysfs_says(fake_root: Build) -> None:
     root = fake_root(LAPTOP)
-    whole, part = blockdev.device(Number(8, 0), root), blockdev.device(Number(8, 2), root)
+    whole, part = block_devices.device(Number(8, 0), root), block_devices.device(Number(8, 2), root)
     assert whole is not None and part is not None
     assert (whole.name, whole.size_bytes, whole.partition, whole.diskseq) == ("sda", 4096 * 512, 0, 7)
     assert (part.name, part.partition, part.diskseq) == ("sda2", 2, 7), "the medium is its disk's"
-    assert blockdev.disk_of(part) == whole == blockdev.disk_of(whole)
-    assert blockdev.device(Number(9, 9), root) is None and blockdev.named("sdz", root) is None
+    assert block_devices.disk_of(part) == whole == block_devices.disk_of(whole)
+    assert block_devices.device(Number(9, 9), root) is None and block_devices.named("sdz", root) is None
 
 
 def test_the_family_of_a_disk_is_all_that_is_built_on_it(fake_root: Build) -> None:
@@ -144,7 +144,7 @@ def test_loop_devices_over_one_file_are_one_family(fake_root: Build) -> None:
         "loop1": ("another way to the data of loop0", True),
         "loop1" + "1": ("a partition of loop1", True),
     }
-    assert [loop.device.name for loop in blockdev.loops(root)] == ["loop0", "loop1", "loop2"]
+    assert [loop.device.name for loop in block_devices.loops(root)] == ["loop0", "loop1", "loop2"]
 
 
 def test_loop_devices_whose_file_is_out_of_sight_are_told_apart_by_its_path(fake_root: Build) -> None:
@@ -174,18 +174,18 @@ def test_two_paths_to_one_drive_are_one_family(fake_root: Build) -> None:
 
 def test_names_with_a_slash_are_found(fake_root: Build) -> None:
     root = fake_root(disk("cciss!c0d0", "104:0"))
-    found = blockdev.named("cciss/c0d0", root)
+    found = block_devices.named("cciss/c0d0", root)
     assert found is not None and found.name == "cciss/c0d0"
 
 
 def test_an_empty_system_has_no_devices(tmp_path: Path) -> None:
-    assert blockdev.loops(tmp_path) == [] and list(blockdev.disks(tmp_path)) == []
+    assert block_devices.loops(tmp_path) == [] and list(block_devices.disks(tmp_path)) == []
 
 
 def test_a_file_is_no_device() -> None:
-    assert blockdev.number_of(Path(__file__)) is None
-    assert blockdev.number_of(Path("/nowhere")) is None and blockdev.file_id(Path("/nowhere")) is None
-    assert blockdev.file_id(Path(__file__)) is not None
+    assert block_devices.number_of(Path(__file__)) is None
+    assert block_devices.number_of(Path("/nowhere")) is None and block_devices.file_id(Path("/nowhere")) is None
+    assert block_devices.file_id(Path(__file__)) is not None
     with pytest.raises(ValueError):
         Number.parse("8")
 
@@ -195,7 +195,7 @@ def test_a_device_is_its_number_under_any_name(tmp_path: Path) -> None:
     node = tmp_path / "any name"
     os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(8, 300))
     (tmp_path / "link").symlink_to(node)
-    assert blockdev.number_of(tmp_path / "link") == Number(8, 300)
+    assert block_devices.number_of(tmp_path / "link") == Number(8, 300)
 
 
 @pytest.mark.root
@@ -204,11 +204,11 @@ def test_a_real_loop_device_knows_its_file_after_it_lost_its_name(
 ) -> None:
     backing = tmp_path / "disk.img"
     backing.write_bytes(bytes(1 << 20))
-    identity = blockdev.file_id(backing)
+    identity = block_devices.file_id(backing)
     node = loop_device(backing=backing)
     backing.rename(tmp_path / "hidden")
-    loop = next(loop for loop in blockdev.loops() if loop.device.name == node.name)
+    loop = next(loop for loop in block_devices.loops() if loop.device.name == node.name)
     assert loop.file == identity and loop.block is None
     (tmp_path / "hidden").unlink()
-    loop = next(loop for loop in blockdev.loops() if loop.device.name == node.name)
+    loop = next(loop for loop in block_devices.loops() if loop.device.name == node.name)
     assert loop.file == identity and loop.backing.endswith("(deleted)")

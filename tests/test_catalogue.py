@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from ioassay import catalogue, plan
 from ioassay.errors import StudyError
+from ioassay.study import catalog, plan
 
 STUDY = 'title = "T"\ndriver = "null"\nrepetitions = 2\n'
 
@@ -18,21 +18,21 @@ def write(path: Path, text: str) -> str:
 
 
 def test_the_suite_of_study_a_has_its_trials() -> None:
-    counts = plan.count(catalogue.load("block-io"))
+    counts = plan.count(catalog.load("block-io"))
     assert counts == {"write-share": 180, "block-size": 110, "mixed-sizes": 80, "jobs": 50}
 
 
-@pytest.mark.parametrize("name", list(catalogue.builtin()))
+@pytest.mark.parametrize("name", list(catalog.builtin()))
 def test_a_resolved_suite_reads_back_as_itself(name: str) -> None:
-    from ioassay import adjust
+    from ioassay.study import overrides
 
-    suite = catalogue.load(name, lambda table: adjust.scaled(table, "quick"))
-    table = tomllib.loads(tomli_w.dumps(catalogue.to_table(suite)))
-    assert catalogue.from_table(table, Path("study.toml")) == suite
+    suite = catalog.load(name, lambda table: overrides.scaled(table, "quick"))
+    table = tomllib.loads(tomli_w.dumps(catalog.to_table(suite)))
+    assert catalog.from_table(table, Path("study.toml")) == suite
 
 
 def test_a_study_file_is_named_after_itself(tmp_path: Path) -> None:
-    suite = catalogue.load(write(tmp_path / "mine.toml", STUDY))
+    suite = catalog.load(write(tmp_path / "mine.toml", STUDY))
     assert (suite.name, [study.name for study in suite.studies]) == ("mine", ["mine"])
 
 
@@ -41,26 +41,26 @@ def test_a_study_file_is_named_after_itself(tmp_path: Path) -> None:
     [("my disk.toml", "my-disk"), ("платы №1.toml", "платы-1"), ("...toml.toml", "toml"), ("€.toml", "study")],
 )
 def test_any_file_name_gives_a_study_its_name(tmp_path: Path, file: str, name: str) -> None:
-    assert catalogue.load(write(tmp_path / file, STUDY)).name == name
+    assert catalog.load(write(tmp_path / file, STUDY)).name == name
 
 
 def test_a_missing_file_is_told_with_one_that_is_there(tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", STUDY)
     with pytest.raises(StudyError, match=f"did you mean '{tmp_path}/mine.toml'"):
-        catalogue.load(str(tmp_path / "mien.toml"))
+        catalog.load(str(tmp_path / "mien.toml"))
     with pytest.raises(StudyError, match=f"there is no folder {tmp_path}/none"):
-        catalogue.load(str(tmp_path / "none" / "mine.toml"))
+        catalog.load(str(tmp_path / "none" / "mine.toml"))
 
 
 def test_a_suite_takes_names_files_beside_it_and_inline_studies(tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", STUDY)
     text = 'title = "All"\nsuite = ["mine.toml", "jobs"]\n[[study]]\nname = "inline"\n' + STUDY
-    suite = catalogue.load(write(tmp_path / "all.toml", text))
+    suite = catalog.load(write(tmp_path / "all.toml", text))
     assert [study.name for study in suite.studies] == ["mine", "jobs", "inline"]
 
 
 def test_changes_reach_every_study_of_a_suite() -> None:
-    suite = catalogue.load("block-io", lambda table: {**table, "repetitions": 2})
+    suite = catalog.load("block-io", lambda table: {**table, "repetitions": 2})
     assert {study.repetitions for study in suite.studies} == {2}
 
 
@@ -90,22 +90,22 @@ def test_changes_reach_every_study_of_a_suite() -> None:
 )
 def test_a_mistake_in_a_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
-        catalogue.load(write(tmp_path / "bad.toml", text))
+        catalog.load(write(tmp_path / "bad.toml", text))
 
 
 def test_an_unknown_name_gets_a_suggestion_or_the_list() -> None:
     with pytest.raises(StudyError, match="no study called 'jobz'; did you mean 'jobs'"):
-        catalogue.load("jobz")
+        catalog.load("jobz")
     with pytest.raises(StudyError, match="known: .*write-share"):
-        catalogue.load("xyzzy")
+        catalog.load("xyzzy")
     with pytest.raises(StudyError, match="no such study file"):
-        catalogue.load("./none.toml")
+        catalog.load("./none.toml")
 
 
 def test_an_unreadable_file_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "study.toml").mkdir()
     with pytest.raises(StudyError, match="study.toml' is a folder; wanted a .toml study"):
-        catalogue.load(str(tmp_path / "study.toml"))
+        catalog.load(str(tmp_path / "study.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(StudyError, match="is not TOML"):
-        catalogue.load(str(tmp_path / "binary.toml"))
+        catalog.load(str(tmp_path / "binary.toml"))

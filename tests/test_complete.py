@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
-from ioassay import catalogue, metrics, plan, record, roles
+from ioassay import metrics, roles
+from ioassay.records import record
 from ioassay.report.figures.spec import read_spec
+from ioassay.study import catalog, plan
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
@@ -72,7 +74,9 @@ LISTS = [
     List("ioassay.analysis", "ANALYSES", "docs/METHOD.md", frozenset({"analyse"})),
     List("ioassay.report.figures", "FIGURES", "docs/figures.md", frozenset({"Spec", "draw"})),
     List("ioassay.analysis", "OVERALL", "docs/METHOD.md", frozenset({"together"})),
-    List("ioassay.claims", "PARSERS", "docs/claims.md", frozenset({"NAME", "STREAM", "matches", "looks_like", "read"})),
+    List(
+        "ioassay.formats", "PARSERS", "docs/claims.md", frozenset({"NAME", "STREAM", "matches", "looks_like", "read"})
+    ),
 ]
 EVERY_LIST = pytest.mark.parametrize("of", LISTS, ids=lambda of: of.name)
 EVERY_ENTRY = pytest.mark.parametrize(
@@ -155,7 +159,8 @@ def test_an_entry_has_its_line_in_the_documents(of: List, name: str) -> None:
 @EVERY_ENTRY
 def test_an_entry_has_tests_of_its_own(of: List, name: str) -> None:
     module = of.entries[name].partition(":")[0]
-    naming = re.compile(rf"""["'`]{re.escape(name)}["'`]|\b{re.escape(module)}\b|import .*\b{re.escape(name)}\b""")
+    imported = f"({re.escape(name)}|{re.escape(module.rpartition('.')[2])})"
+    naming = re.compile(rf"""["'`]{re.escape(name)}["'`]|\b{re.escape(module)}\b|import .*\b{imported}\b""")
     tests = [path for path in of.tests.rglob("test_*.py") if naming.search(path.read_text()) or name in path.stem]
     assert tests, f"no file tests/{of.tests.name}/test_*.py names `{name}`: test its contract and its hard cases there"
 
@@ -181,7 +186,7 @@ def test_a_parser_of_claims_has_real_outputs_or_samples_to_read(name: str) -> No
     folders = [ROOT / "tests" / "golden" / name, LISTS[-1].tests / "golden"]
     kept = [path for path in folders[0].glob("[0-9]*/**/*") if path.is_file()] + list(folders[1].glob(f"{name}-*"))
     assert kept, (
-        f"capture outputs of {name} in tests/golden/{name}/<version>/, or write samples in tests/claims/golden/"
+        f"capture outputs of {name} in tests/golden/{name}/<version>/, or write samples in tests/formats/golden/"
     )
 
 
@@ -195,7 +200,7 @@ def test_a_driver_and_a_target_of_each_list_do_nothing() -> None:
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_built_in_study_loads_and_its_plan_is_finite(path: Path) -> None:
-    suite = catalogue.load(path.stem)
+    suite = catalog.load(path.stem)
     assert suite.title and suite.description, f"{path.name}: give it a title and a description"
     planned = sum(plan.count(suite).values())
     assert 0 < planned <= MAX_TRIALS, f"{path.name}: {planned} trials; wanted 1 to {MAX_TRIALS}"
@@ -206,7 +211,7 @@ def test_a_built_in_study_loads_and_its_plan_is_finite(path: Path) -> None:
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_built_in_study_names_only_what_there_is(path: Path) -> None:
     drivers, targets, monitors, analyses, figures, *_ = LISTS
-    for study in catalogue.load(path.stem).studies:
+    for study in catalog.load(path.stem).studies:
         assert study.driver in drivers.entries
         assert study.target.kind in targets.entries
         assert set(study.watch.monitors) <= monitors.entries.keys()
@@ -219,8 +224,8 @@ def test_a_built_in_study_names_only_what_there_is(path: Path) -> None:
 
 
 def test_there_are_built_in_studies() -> None:
-    assert {path.stem for path in STUDIES} == set(catalogue.builtin())
-    assert "quick" in catalogue.builtin()
+    assert {path.stem for path in STUDIES} == set(catalog.builtin())
+    assert "quick" in catalog.builtin()
 
 
 # Records

@@ -13,18 +13,19 @@ from typing import Any
 
 import pytest
 
-from ioassay import confinement, landlock, preflight, process, run
 from ioassay.cli.progress import Silent
-from ioassay.confinement import CODE, CONFINEMENT
 from ioassay.drivers import driver
 from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.jobfile import job_study
-from ioassay.landlock import Linux
-from ioassay.record import FAILED, OK, Record
+from ioassay.process import landlock, supervisor
+from ioassay.process.landlock import Linux
+from ioassay.records.record import FAILED, OK, Record
 from ioassay.roles import Command, Confinement, Consent, Driver, Load, Rehearsal, Touch
-from ioassay.store import RunStore
-from ioassay.study import Suite, make_study
-from ioassay.witness import strace, strace_summary
+from ioassay.runner import confinement, preflight, run
+from ioassay.runner.confinement import CODE, CONFINEMENT
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Suite, make_study
+from ioassay.verify.witness import strace, strace_summary
 
 LoopDevice = Callable[..., Path]
 NOTHING = Load("null", None, 0, False)
@@ -301,7 +302,7 @@ def test_a_tool_under_strace_is_confined_and_strace_writes_its_own_output(
     raw, precious = tmp_path / "raw", tmp_path / "precious"
     raw.mkdir()
     with confinement.spread(NOTHING, (), raw, Confinement(), [strace.PROGRAM]) as net:
-        outcome = process.run(
+        outcome = supervisor.run(
             wrap(["sh", "-c", f"echo x > {precious}"], raw / "calls"),
             stdout=raw / "stdout",
             stderr=raw / "stderr",
@@ -316,7 +317,9 @@ def test_a_tool_under_strace_is_confined_and_strace_writes_its_own_output(
 @pytest.mark.strace
 @pytest.mark.landlock
 def test_trials_that_have_their_calls_counted_are_confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["ioassay.witness.watching"], "counter", lambda: ("strace", "by this test"))
+    monkeypatch.setattr(
+        sys.modules["ioassay.verify.witness.observed_command"], "counter", lambda: ("strace", "by this test")
+    )
     target = {"kind": "file", "path": str(tmp_path / "file"), "size": "1MiB"}
     params = {"rw": "randwrite", "bs": "64k", "ioengine": "psync"}
     table = {"driver": "fio", "target": target, "params": params, "watch": {"calls": True}}

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from ioassay import confinement, landlock
-from ioassay.confinement import CODE, SINKS, Net
 from ioassay.drivers import DRIVERS, driver
 from ioassay.drivers.fio import Fio
-from ioassay.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, Linux
+from ioassay.process import landlock
+from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, Linux
 from ioassay.roles import READ, WRITE, Confinement, Load, Touch
+from ioassay.runner import confinement
+from ioassay.runner.confinement import CODE, SINKS, Net
 
 NOTHING = Load("null", None, 0, False)
 

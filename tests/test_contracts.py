@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import monitors, record, roles
+from ioassay import monitors, roles
 from ioassay.drivers import DRIVERS, driver
 from ioassay.errors import StudyError, UsageError
 from ioassay.monitors import MONITORS, monitor
+from ioassay.records import record
 from ioassay.roles import Consent, Load, Outcome, Trial
 from ioassay.targets import TARGETS, target
 

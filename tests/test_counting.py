@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from ioassay import _core, adjust, frames, plan, preflight, run
-from ioassay.analysis.everything import analyse_all
+from ioassay import _core
+from ioassay.analysis.pipeline import analyse_all
 from ioassay.cli.progress import Silent
 from ioassay.drivers.null import Null
 from ioassay.errors import StudyError
-from ioassay.record import OK, SKIPPED
+from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
-from ioassay.run import Tally
-from ioassay.store import RunStore
-from ioassay.study import Study, Suite, make_study
+from ioassay.runner import preflight, run
+from ioassay.runner.run import Tally
+from ioassay.store import dataset
+from ioassay.store.run_folder import RunStore
+from ioassay.study import overrides, plan
+from ioassay.study.model import Study, Suite, make_study
 
 CALLS = "import os, sys\nfor _ in range(int(sys.argv[1])): os.getppid()\nprint(1)"
 
@@ -97,8 +100,8 @@ def test_levels_of_what_is_no_factor_are_refused() -> None:
 
 def test_a_scale_may_count_at_other_points() -> None:
     table = {"watch": {"interval": "1s", "calls": True}, "scale": {"quick": {"watch": {"calls": {"x": [1]}}}}}
-    assert adjust.scaled(table, "quick") == {"watch": {"interval": "1s", "calls": {"x": [1]}}}
-    assert adjust.scaled(table, "full")["watch"]["calls"] is True
+    assert overrides.scaled(table, "quick") == {"watch": {"interval": "1s", "calls": {"x": [1]}}}
+    assert overrides.scaled(table, "full")["watch"]["calls"] is True
 
 
 def test_what_is_computed_makes_no_calls_of_its_own() -> None:
@@ -112,7 +115,7 @@ def test_what_is_computed_makes_no_calls_of_its_own() -> None:
 def test_calls_are_counted_and_speeds_left_alone(tmp_path: Path) -> None:
     tally = execute(tmp_path / "run", suite())
     assert (tally.planned, tally.ok) == (6, 6)
-    found = frames.load(RunStore.open(tmp_path / "run"))
+    found = dataset.load(RunStore.open(tmp_path / "run"))
     assert found.trials["value"].to_list() == [1.0] * 4
     assert found.counting is not None and found.counting["value"].to_list() == [1000.0] * 2
     for trials in (found.trials, found.counting):  # the others are watched at level block
@@ -134,7 +137,7 @@ def test_where_bpf_cannot_count_strace_does_and_it_is_said(tmp_path: Path, monke
     tally = execute(tmp_path / "run", suite(), warned.extend)
     assert tally.ok == 6
     assert [text for text in warned if text.startswith("calls-by-strace: s: system calls are counted by strace")]
-    found = frames.load(RunStore.open(tmp_path / "run"))
+    found = dataset.load(RunStore.open(tmp_path / "run"))
     getppid = found.calls.filter(name="getppid")
     assert sorted(getppid["count"]) == [3000, 5000] and set(getppid["by"]) == {"strace"}
     (finding,) = [finding for finding in analyse_all(found) if finding.question == "calls"]
@@ -145,12 +148,12 @@ def test_where_nothing_can_count_the_trial_is_skipped_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
-    monkeypatch.setattr("ioassay.witness.strace.available", lambda: "there is no strace on PATH")
+    monkeypatch.setattr("ioassay.verify.witness.strace.available", lambda: "there is no strace on PATH")
     warned: list[str] = []
     tally = execute(tmp_path / "run", suite(), warned.extend)
     assert (tally.planned, tally.ok, tally.skipped) == (6, 4, 2)
     assert [text for text in warned if text.startswith("calls-uncounted: s: ")]
-    found = frames.load(RunStore.open(tmp_path / "run"))
+    found = dataset.load(RunStore.open(tmp_path / "run"))
     assert found.counting is not None and set(found.counting["status"]) == {SKIPPED}
     (reason,) = set(found.counting["reason"])
     assert "BPF is forbidden here" in reason and "there is no strace on PATH" in reason
@@ -161,7 +164,7 @@ def test_where_nothing_can_count_the_trial_is_skipped_with_the_reason(
 def test_a_study_watched_at_that_level_has_the_calls_of_all_its_trials(tmp_path: Path) -> None:
     made = suite(watch={"calls": False, "witness": "syscalls"})
     execute(tmp_path / "run", made)
-    found = frames.load(RunStore.open(tmp_path / "run"))
+    found = dataset.load(RunStore.open(tmp_path / "run"))
     assert found.counting is None
     if found.calls.is_empty():
         pytest.skip("needs BPF")
@@ -177,5 +180,5 @@ def test_an_old_plan_and_old_records_have_no_such_trials(tmp_path: Path) -> None
         table = json.loads(record.read_text())
         del table["trial"]["calls"]
         record.write_text(json.dumps(table))
-    found = frames.load(RunStore.open(tmp_path / "run"))
+    found = dataset.load(RunStore.open(tmp_path / "run"))
     assert found.trials.height == 4 and found.counting is None and found.calls.is_empty()

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ioassay import demand, preflight
 from ioassay.drivers.stress_ng import StressNg
 from ioassay.errors import StudyError
 from ioassay.host import capacity, system
 from ioassay.host.machine import Machine
-from ioassay.record import Warning_
+from ioassay.records.record import Warning_
 from ioassay.roles import DISK, INODES, MEMORY, OF_FREE, OF_STACK, OF_TOTAL, PROCESSES, Consent, Demand, Need
-from ioassay.study import Suite, make_study
+from ioassay.runner import demand, preflight
+from ioassay.study.model import Suite, make_study
 
 FakeRoot = Callable[..., Path]
 GIB = 2**30

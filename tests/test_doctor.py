@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ioassay import doctor, host
-from ioassay.process import Captured
+from ioassay import host
+from ioassay.host import doctor
+from ioassay.process.supervisor import Captured
 
 FakeRoot = Callable[..., Path]
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from ioassay import host, landlock
+from ioassay import host
 from ioassay.errors import ToolError
-from ioassay.host import drive, system, tools
+from ioassay.host import drive_health, system, tools
 from ioassay.host.machine import Machine, choices, known, selected
-from ioassay.landlock import Support
-from ioassay.process import Captured
+from ioassay.process import landlock
+from ioassay.process.landlock import Support
+from ioassay.process.supervisor import Captured
 
 FakeRoot = Callable[..., Path]
 Tree = Mapping[str, str | bytes | Path | None]
@@ -398,7 +399,7 @@ def test_a_virtual_disk_is_not_asked_for_its_health() -> None:
         name = "vda"
         folder = Path("/nowhere")
 
-    assert drive.facts(Machine(capture=captured({"smartctl": json.dumps(SMARTCTL)})), Vda()) == {}  # type: ignore[arg-type]
+    assert drive_health.facts(Machine(capture=captured({"smartctl": json.dumps(SMARTCTL)})), Vda()) == {}  # type: ignore[arg-type]
 
 
 def test_versions_of_tools_are_those_that_are_there(fake_root: FakeRoot) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import frames, intake
 from ioassay.errors import InputError
-from ioassay.record import FAILED, OK
+from ioassay.records.record import FAILED, OK
+from ioassay.store import dataset, importer
 
 GOLDEN = Path(__file__).parent / "golden" / "fio" / "3.33"
 
@@ -38,8 +38,8 @@ def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:
 
 def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(tmp_path: Path) -> None:
     files = [json_of(tmp_path, f"{bs}-{number}.json", bs, 100 + number) for bs in ("4k", "64k") for number in range(3)]
-    store = intake.take_in(files, tmp_path / "run")
-    found = frames.load(store)
+    store = importer.take_in(files, tmp_path / "run")
+    found = dataset.load(store)
     assert found.studies[0]["factors"] == {"bs": ["4k", "64k"]}
     assert found.trials.filter(bs="64k")["repetition"].to_list() == [0, 1, 2]
     assert sorted(found.trials["read.iops"].to_list()) == [100, 100, 101, 101, 102, 102]
@@ -48,12 +48,12 @@ def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(tmp_path
 
 def test_numeric_options_stay_numbers(tmp_path: Path) -> None:
     files = [json_of(tmp_path, f"{bs}.json", bs, 100) for bs in ("4096", "8192")]
-    assert frames.load(intake.take_in(files, tmp_path / "run")).trials["bs"].to_list() == [4096, 8192]
+    assert dataset.load(importer.take_in(files, tmp_path / "run")).trials["bs"].to_list() == [4096, 8192]
 
 
 def test_the_files_are_kept_verbatim(tmp_path: Path) -> None:
     path = json_of(tmp_path, "a.json", "4k", 100)
-    store = intake.take_in([path], tmp_path / "run")
+    store = importer.take_in([path], tmp_path / "run")
     trial = next(store.trials())
     assert (store.folder(trial.id) / "raw" / "a.json").read_bytes() == path.read_bytes()
 
@@ -64,11 +64,11 @@ def test_captured_json_terse_and_failures_are_taken_in(tmp_path: Path) -> None:
     taken = 0
     for number, path in enumerate(files):
         try:
-            entries = intake.read([path])
+            entries = importer.read([path])
         except InputError as error:
             assert str(path) in str(error)
             continue
-        store = intake.take_in([path], tmp_path / str(number))
+        store = importer.take_in([path], tmp_path / str(number))
         assert len(list(store.records())) == len(entries) > 0
         taken += any(entry.metrics for entry in entries)
     assert taken >= 3
@@ -76,28 +76,28 @@ def test_captured_json_terse_and_failures_are_taken_in(tmp_path: Path) -> None:
 
 def test_a_result_without_requests_is_a_failed_trial(tmp_path: Path) -> None:
     path = json_of(tmp_path, "a.json", "4k", 0)
-    record = next(intake.take_in([path], tmp_path / "run").records())
+    record = next(importer.take_in([path], tmp_path / "run").records())
     assert (record.status, record.reason) == (FAILED, "no request was done")
 
 
 def test_a_log_with_a_line_for_each_request_gives_distribution_and_rates(tmp_path: Path) -> None:
     lines = [f"{number}, {1000 * (number + 1)}, 0, 4096, 0, 0" for number in range(100)]
     paths = [log(tmp_path, "x_lat.1.log", *lines), log(tmp_path, "x_bw.1.log", *lines)]
-    record = next(intake.take_in(paths, tmp_path / "run").records())
+    record = next(importer.take_in(paths, tmp_path / "run").records())
     assert record.status == OK
     assert record.metrics["read.lat.mean"] == pytest.approx(50_500)
     assert record.metrics["read.lat.max"] == pytest.approx(100_000)
     assert record.metrics["read.lat.p50"] == pytest.approx(50_500, rel=0.01)
     assert record.metrics["read.bytes"] == 100 * 4096
     assert record.metrics["read.bw"] == pytest.approx(100 * 4096 / 0.099)
-    found = frames.load(intake.take_in(paths, tmp_path / "again"))
+    found = dataset.load(importer.take_in(paths, tmp_path / "again"))
     assert found.hist["count"].sum() == 100
     assert set(found.series["metric"]) == {"read.lat.mean"}
 
 
 def test_an_averaged_log_gives_a_series_and_no_percentiles(tmp_path: Path) -> None:
     path = log(tmp_path, "x_clat.1.log", *(f"{100 * number}, 2000, 1, 0, 0, 0" for number in range(1, 9)))
-    record = next(intake.take_in([path], tmp_path / "run").records())
+    record = next(importer.take_in([path], tmp_path / "run").records())
     assert record.metrics == {"write.clat.mean": 2000}
     assert [warning.code for warning in record.warnings] == ["log-averaged"]
 
@@ -105,14 +105,14 @@ def test_an_averaged_log_gives_a_series_and_no_percentiles(tmp_path: Path) -> No
 def test_the_logs_of_several_jobs_are_one_load(tmp_path: Path) -> None:
     for job in (1, 2):
         log(tmp_path, f"x_bw.{job}.log", *(f"{100 * number}, 1000, 0, 0, 0, 0" for number in range(1, 9)))
-    (entry,) = intake.read(sorted(tmp_path.glob("*.log")))
+    (entry,) = importer.read(sorted(tmp_path.glob("*.log")))
     assert entry.metrics["read.bw"] == pytest.approx(2 * 1000 * 1024)
     assert [series.job for series in entry.series] == [-1, 0, 1]
 
 
 def test_logs_of_several_prefixes_are_told_apart(tmp_path: Path) -> None:
     files = [log(tmp_path, f"{name}_bw.1.log", "100, 1000, 0, 0, 0, 0") for name in ("a", "b")]
-    found = frames.load(intake.take_in(files, tmp_path / "run"))
+    found = dataset.load(importer.take_in(files, tmp_path / "run"))
     assert found.trials["job"].to_list() == ["a", "b"]
 
 
@@ -129,34 +129,34 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path, content: bytes, messa
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
-        intake.read([path])
+        importer.read([path])
 
 
 def test_a_corrupted_log_is_named_with_its_line(tmp_path: Path) -> None:
     path = log(tmp_path, "x_lat.1.log", "1, 2, 0, 4096, 0, 0", "rubbish")
     with pytest.raises(InputError, match=r"x_lat\.1\.log.*line 2.*rubbish"):
-        intake.read([path])
+        importer.read([path])
 
 
 def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none.json: no such file"):
-        intake.read([tmp_path / "none.json"])
+        importer.read([tmp_path / "none.json"])
     with pytest.raises(InputError, match="is a folder"):
-        intake.read([tmp_path])
+        importer.read([tmp_path])
 
 
 @pytest.mark.fio
 def test_what_fio_itself_leaves_is_taken_in(tmp_path: Path) -> None:
-    from ioassay import process
+    from ioassay.process import supervisor
 
     assert shutil.which("fio")
     command = ["fio", "--name=x", "--ioengine=null", "--size=64m", "--rw=randrw", "--number_ios=2000"]
     logs = [f"--write_{kind}_log={tmp_path}/x" for kind in ("lat", "bw", "hist")]
-    process.capture([*command, *logs, "--log_hist_msec=10", "--output-format=json+", f"--output={tmp_path}/x.json"])
+    supervisor.capture([*command, *logs, "--log_hist_msec=10", "--output-format=json+", f"--output={tmp_path}/x.json"])
     files = sorted([*tmp_path.glob("*.log"), tmp_path / "x.json"])
     assert len(files) >= 5
-    (joined,) = intake.read(files)
-    (alone,) = intake.read(files[:-1])
+    (joined,) = importer.read(files)
+    (alone,) = importer.read(files[:-1])
     assert joined.metrics["read.ios"] == alone.metrics["read.ios"]
     assert {item.kind for item in joined.buckets} >= {"lat", "clat"}
     assert joined.series

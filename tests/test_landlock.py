@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import landlock, process
-from ioassay.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, REFER, TRUNCATE, Rule, Ruleset
+from ioassay.process import landlock, supervisor
+from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, REFER, TRUNCATE, Rule, Ruleset
 from ioassay.roles import Outcome
 
 
@@ -132,7 +132,7 @@ def test_file_capabilities_are_privileges_of_a_program(tmp_path: Path) -> None:
 def run(folder: Path, confine: Ruleset, *argv: str) -> Outcome:
     made = folder / "said"
     made.mkdir(exist_ok=True)
-    return process.run(argv, stdout=made / "out", stderr=made / "err", timeout_s=60, cwd=folder, confine=confine)
+    return supervisor.run(argv, stdout=made / "out", stderr=made / "err", timeout_s=60, cwd=folder, confine=confine)
 
 
 def test_a_tool_runs_where_the_kernel_refuses_to_confine_it(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_everything_inside_of_what_is_granted_can_be_done(tmp_path: Path, others
 def test_a_rule_on_a_file_leaves_its_neighbours_alone_and_dies_with_it(tmp_path: Path, others: Path) -> None:
     script = "echo x > neighbour; rm neighbour; echo y > precious; true"
     with Ruleset([Rule(others / "neighbour", FILE)]) as ruleset:
-        outcome = process.run(
+        outcome = supervisor.run(
             ["sh", "-c", script],
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",

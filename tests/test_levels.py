@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ioassay.analysis import asked
-from ioassay.record import Scalar, level_kind, level_number, level_numbers
+from ioassay.analysis.measurements import study_view
+from ioassay.records.record import Scalar, level_kind, level_number, level_numbers
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_a_level_alone_is_a_size_where_it_can_be() -> None:
 
 
 def test_two_levels_that_mean_the_same_are_no_axis() -> None:
-    assert asked.numbers(("1KiB", 1024)) is None
-    assert asked.numbers(("1KiB", "2KiB")) == [1024, 2048]
+    assert study_view.numbers(("1KiB", 1024)) is None
+    assert study_view.numbers(("1KiB", "2KiB")) == [1024, 2048]

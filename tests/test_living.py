@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ioassay import living
-from ioassay.store import RunStore
+from ioassay.process import process_table
+from ioassay.store.run_folder import RunStore
 
 
 def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,11 +31,11 @@ def test_a_thread_may_end_between_the_list_of_threads_and_its_list_of_children(m
     monkeypatch.setattr(Path, "read_text", read)
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
-            assert child.pid in living.children()
+            assert child.pid in process_table.children()
         finally:
             child.kill()
     assert str(thread.native_id) in asked
-    assert child.pid not in living.children()
+    assert child.pid not in process_table.children()
 
 
 def test_a_run_that_stops_names_the_file_that_was_not_its_own(tmp_path: Path) -> None:

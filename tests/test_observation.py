@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ioassay.observation import Calls, File, Histogram, Observation, Operation, Requests, Session, from_dict
+from ioassay.records.observation import Calls, File, Histogram, Observation, Operation, Requests, Session, from_dict
 
 READS = Calls(calls=3, completed=2, bytes=8, first_ns=10, last_ns=50, sum_ns=9, min_ns=4, max_ns=5)
 

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioassay import plan
-from ioassay.study import Study, Suite, make_study
+from ioassay.study import plan
+from ioassay.study.model import Study, Suite, make_study
 
 
 def study(**changes: Any) -> Study:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import living, pool, process, worker
 from ioassay.host.machine import Machine
+from ioassay.process import process_table, supervisor
+from ioassay.runner import worker, worker_pool
 
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
 ORPHAN = """
@@ -32,7 +33,7 @@ def _lost_there() -> None:
     """A function that workers look for in a module where it is not."""
 
 
-_lost_there.__module__ = "ioassay.worker"
+_lost_there.__module__ = "ioassay.runner.worker"
 worker._lost_there = _lost_there  # type: ignore[attr-defined]
 
 
@@ -42,16 +43,16 @@ def tag(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def workers(tag: str) -> Iterator[pool.Workers]:
-    with pool.Workers(2, tag) as made:
+def workers(tag: str) -> Iterator[worker_pool.Workers]:
+    with worker_pool.Workers(2, tag) as made:
         yield made
         made.shutdown(cancel_futures=True)
 
 
 def alive(tag: str) -> list[int]:
     """Living processes that carry the tag."""
-    wanted = os.fsencode(f"{process.TRIAL_VARIABLE}={tag}")
-    return [pid for pid in living.everyone() if wanted in living.environment(pid)]
+    wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={tag}")
+    return [pid for pid in process_table.everyone() if wanted in process_table.environment(pid)]
 
 
 def require_soon(is_so: Callable[[], bool]) -> None:
@@ -61,14 +62,14 @@ def require_soon(is_so: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_calls_are_answered_by_processes_that_are_used_again(workers: pool.Workers) -> None:
+def test_calls_are_answered_by_processes_that_are_used_again(workers: worker_pool.Workers) -> None:
     assert [workers.submit(operator.mul, 6, number).result() for number in range(20)] == [*range(0, 120, 6)]
     pids = {workers.submit(os.getpid).result() for _ in range(20)}
     assert 1 <= len(pids) <= 2
     assert os.getpid() not in pids
 
 
-def test_an_exception_comes_back_with_where_it_was_raised(workers: pool.Workers) -> None:
+def test_an_exception_comes_back_with_where_it_was_raised(workers: worker_pool.Workers) -> None:
     with pytest.raises(FileNotFoundError) as raised:
         workers.submit(os.stat, "/no/such/file").result()
     assert raised.value.errno == 2
@@ -79,22 +80,22 @@ ODD_ERROR = "class Odd(Exception):\n def __init__(self, a, b): pass\nraise Odd(1
 
 
 @pytest.mark.parametrize("code", ["lambda: 1", f"exec({ODD_ERROR!r})"])
-def test_what_cannot_be_pickled_is_an_error_and_not_the_end(workers: pool.Workers, code: str) -> None:
+def test_what_cannot_be_pickled_is_an_error_and_not_the_end(workers: worker_pool.Workers, code: str) -> None:
     with pytest.raises((RuntimeError, pickle.PicklingError)):
         workers.submit(eval, code).result()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 
-def test_what_a_call_prints_is_not_taken_for_its_answer(workers: pool.Workers) -> None:
+def test_what_a_call_prints_is_not_taken_for_its_answer(workers: worker_pool.Workers) -> None:
     assert workers.submit(eval, "[print('x' * 100_000), 7][1]").result() == 7
     assert workers.submit(eval, "__import__('os').write(1, b'raw')").result() == 3
     assert workers.submit(eval, "__import__('sys').stdin.read()").result() == ""
 
 
-def test_a_worker_that_ends_loses_its_own_call_only(workers: pool.Workers) -> None:
+def test_a_worker_that_ends_loses_its_own_call_only(workers: worker_pool.Workers) -> None:
     beside = workers.submit(eval, "__import__('time').sleep(0.3) or 'whole'")
     lost = workers.submit(os._exit, 3)
-    with pytest.raises(pool.WorkerLost, match="worker process ended with code 3"):
+    with pytest.raises(worker_pool.WorkerLost, match="worker process ended with code 3"):
         lost.result()
     assert beside.result() == "whole"
     assert [workers.submit(operator.neg, 1).result() for _ in range(4)] == [-1] * 4
@@ -104,50 +105,56 @@ def test_a_worker_that_ends_loses_its_own_call_only(workers: pool.Workers) -> No
     ("number", "said"),
     [(signal.SIGKILL, "SIGKILL, as the kernel does when memory runs out"), (signal.SIGSEGV, "Segmen")],
 )
-def test_the_signal_that_ended_a_worker_is_named(workers: pool.Workers, number: signal.Signals, said: str) -> None:
-    with pytest.raises(pool.WorkerLost, match=said):
+def test_the_signal_that_ended_a_worker_is_named(
+    workers: worker_pool.Workers, number: signal.Signals, said: str
+) -> None:
+    with pytest.raises(worker_pool.WorkerLost, match=said):
         workers.submit(signal.raise_signal, number).result()
 
 
-def test_what_a_worker_said_at_its_end_is_told_and_nothing_of_earlier_calls(workers: pool.Workers) -> None:
+def test_what_a_worker_said_at_its_end_is_told_and_nothing_of_earlier_calls(workers: worker_pool.Workers) -> None:
     only = [workers.submit(os.write, 2, b"earlier\n") for _ in range(8)]
     assert {call.result() for call in only} == {8}
     code = "import os; os.write(2, b'memory allocation failed\\nsecond line'); os.abort()"
-    with pytest.raises(pool.WorkerLost, match=r"it said: memory allocation failed$"):
+    with pytest.raises(worker_pool.WorkerLost, match=r"it said: memory allocation failed$"):
         workers.submit(exec, code).result()
 
 
-def test_a_call_that_a_worker_cannot_read_says_why(workers: pool.Workers) -> None:
-    with pytest.raises(pool.WorkerLost, match=r"ended with code 1; it said: AttributeError: .*_lost_there"):
+def test_a_call_that_a_worker_cannot_read_says_why(workers: worker_pool.Workers) -> None:
+    with pytest.raises(worker_pool.WorkerLost, match=r"ended with code 1; it said: AttributeError: .*_lost_there"):
         workers.submit(_lost_there).result()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 
-def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: pool.Workers) -> None:
-    code = "setattr(__import__('ioassay').worker, 'There', type('There', (), {'__module__': 'ioassay.worker'})) or "
+def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: worker_pool.Workers) -> None:
+    code = (
+        "setattr(__import__('ioassay').worker, 'There', type('There', (), {'__module__': 'ioassay.runner.worker'})) or "
+    )
     with pytest.raises(AttributeError, match="There"):
         workers.submit(eval, f"{code}__import__('ioassay').worker.There()").result()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 
 def test_a_worker_that_never_starts_is_an_error_of_the_run(
-    workers: pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: worker_pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "python").write_text(f"#!/bin/sh\necho start >> {tmp_path}/starts\necho no module >&2\nexit 9\n")
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(pool.NoWorker, match="a worker process cannot start: it ended with code 9; it said: no module"):
+    with pytest.raises(
+        worker_pool.NoWorker, match="a worker process cannot start: it ended with code 9; it said: no module"
+    ):
         workers.submit(os.getpid).result()
     assert (tmp_path / "starts").read_text() == "start\n" * 3
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere"))
-    with pytest.raises(pool.NoWorker, match="cannot start: cannot start .*nowhere': No such file"):
+    with pytest.raises(worker_pool.NoWorker, match="cannot start: cannot start .*nowhere': No such file"):
         workers.submit(os.getpid).result()
     monkeypatch.undo()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 
 def test_giving_up_ends_what_runs_and_leaves_no_process(tag: str) -> None:
-    with pytest.raises(KeyboardInterrupt), pool.Workers(2, tag) as workers:
+    with pytest.raises(KeyboardInterrupt), worker_pool.Workers(2, tag) as workers:
         running = [workers.submit(time.sleep, 1000) for _ in range(6)]
         require_soon(lambda: len(alive(tag)) == 2)
         raise KeyboardInterrupt
@@ -156,7 +163,7 @@ def test_giving_up_ends_what_runs_and_leaves_no_process(tag: str) -> None:
 
 
 def test_the_end_of_a_pool_waits_for_what_was_asked(tag: str) -> None:
-    with pool.Workers(2, tag) as workers:
+    with worker_pool.Workers(2, tag) as workers:
         calls = [workers.submit(operator.add, number, 1) for number in range(10)]
     assert [call.result() for call in calls] == [*range(1, 11)]
     assert alive(tag) == []
@@ -172,20 +179,20 @@ def test_no_worker_outlives_a_killed_runner(tag: str) -> None:
     require_soon(lambda: alive(tag) == [])
 
 
-def test_ctrl_c_of_the_terminal_does_not_reach_a_worker(workers: pool.Workers) -> None:
+def test_ctrl_c_of_the_terminal_does_not_reach_a_worker(workers: worker_pool.Workers) -> None:
     assert workers.submit(os.getsid, 0).result() != os.getsid(0)
 
 
 def test_one_worker_is_this_process(tag: str) -> None:
-    with pool.executor(1, tag) as here:
+    with worker_pool.executor(1, tag) as here:
         assert here.submit(os.getpid).result() == os.getpid()
         with pytest.raises(ZeroDivisionError):
             here.submit(operator.truediv, 1, 0).result()
-    assert isinstance(pool.executor(2, tag), pool.Workers)
+    assert isinstance(worker_pool.executor(2, tag), worker_pool.Workers)
 
 
 def test_a_library_in_the_working_directory_shadows_nothing(
-    workers: pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: worker_pool.Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pickle.py").write_text("raise SystemExit('shadowed')")
     monkeypatch.chdir(tmp_path)
@@ -194,13 +201,13 @@ def test_a_library_in_the_working_directory_shadows_nothing(
 
 def test_memory_bounds_the_number_of_workers(fake_root: Callable[[Mapping[str, str]], Path]) -> None:
     machine = Machine(fake_root({"proc/meminfo": MEMINFO}))
-    assert pool.fitted(8, [None, 5 << 10, 100 << 10], machine) == (8, [])
-    number, (warning,) = pool.fitted(8, [None, 300 << 10, 100 << 10], machine)
+    assert worker_pool.fitted(8, [None, 5 << 10, 100 << 10], machine) == (8, [])
+    number, (warning,) = worker_pool.fitted(8, [None, 300 << 10, 100 << 10], machine)
     assert number == 2
     assert warning.code == "fewer-workers"
     assert warning.text == "2 of 8 workers are used: a trial takes up to 300 KiB and 1000 KiB are available"
-    assert pool.fitted(8, [5 << 20], machine)[0] == 1
-    assert pool.fitted(1, [5 << 20], machine) == (1, [])
+    assert worker_pool.fitted(8, [5 << 20], machine)[0] == 1
+    assert worker_pool.fitted(1, [5 << 20], machine) == (1, [])
 
 
 def test_the_control_group_bounds_memory_too(fake_root: Callable[[Mapping[str, str]], Path]) -> None:
@@ -210,8 +217,8 @@ def test_the_control_group_bounds_memory_too(fake_root: Callable[[Mapping[str, s
         "sys/fs/cgroup/box/memory.max": str(500 << 10),
     }
     machine = Machine(fake_root({"proc/meminfo": MEMINFO, **group}))
-    assert pool.fitted(8, [100 << 10], machine)[0] == 4
+    assert worker_pool.fitted(8, [100 << 10], machine)[0] == 4
 
 
 def test_a_machine_that_does_not_tell_its_memory_bounds_nothing(tmp_path: Path) -> None:
-    assert pool.fitted(8, [1 << 60], Machine(tmp_path)) == (8, [])
+    assert worker_pool.fitted(8, [1 << 60], Machine(tmp_path)) == (8, [])

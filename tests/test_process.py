@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import living, process
 from ioassay.errors import ToolError
+from ioassay.process import process_table, supervisor
 
 
 def run(tmp_path: Path, *argv: str, timeout_s: float = 20.0, **options: object):
-    return process.run(argv, stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=timeout_s, **options)
+    return supervisor.run(argv, stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=timeout_s, **options)
 
 
 def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_missing_program_is_a_tool_error_that_names_it(tmp_path: Path) -> None
     with pytest.raises(ToolError, match="no-such-program.*No such file"):
         run(tmp_path, "no-such-program")
     with pytest.raises(ToolError, match="no-such-program"):
-        process.capture(["no-such-program"])
+        supervisor.capture(["no-such-program"])
 
 
 def test_a_held_child_has_done_nothing_yet(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_held_child_has_done_nothing_yet(tmp_path: Path) -> None:
 def test_a_held_child_that_is_ended_by_others_is_a_tool_error(tmp_path: Path) -> None:
     def on_held(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
-        while living.group_of(pid) is not None:
+        while process_table.group_of(pid) is not None:
             time.sleep(0.001)
 
     with pytest.raises(ToolError, match="cannot start 'true': its process was ended before it began"):
@@ -58,14 +58,14 @@ def test_a_held_child_that_is_ended_by_others_is_a_tool_error(tmp_path: Path) ->
 
 def test_a_hanging_program_is_ended_with_its_whole_group(tmp_path: Path) -> None:
     script = f"sleep 300 & echo $! > {tmp_path}/child; trap '' TERM; sleep 300"
-    process_grace, process.GRACE_S = process.GRACE_S, 0.3
+    process_grace, supervisor.GRACE_S = supervisor.GRACE_S, 0.3
     try:
         outcome = run(tmp_path, "sh", "-c", script, timeout_s=0.5)
     finally:
-        process.GRACE_S = process_grace
+        supervisor.GRACE_S = process_grace
     assert outcome.timed_out
     assert outcome.signal == signal.SIGKILL
-    assert living.group_of(int((tmp_path / "child").read_text())) is None
+    assert process_table.group_of(int((tmp_path / "child").read_text())) is None
 
 
 def test_a_reason_to_end_ends_the_whole_group_before_its_time(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
     child = int((tmp_path / "child").read_text())
     assert outcome.exit_code == 0
     assert list(outcome.leftovers) == [child]
-    assert living.group_of(child) is None
+    assert process_table.group_of(child) is None
 
 
 def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "KeyboardInterrupt" in ended.stderr
-    assert living.group_of(int((tmp_path / "child").read_text())) is None
+    assert process_table.group_of(int((tmp_path / "child").read_text())) is None
 
 
 def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp_path: Path) -> None:
@@ -118,11 +118,11 @@ def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp
         time.sleep(0.01)
     runner.kill()
     runner.wait()
-    while living.group_of(int(child.read_text())) is not None:
+    while process_table.group_of(int(child.read_text())) is not None:
         time.sleep(0.01)
     grandchild = int((tmp_path / "grandchild").read_text())
-    assert process.end_orphans(tag) == [grandchild]
-    assert living.group_of(grandchild) is None
+    assert supervisor.end_orphans(tag) == [grandchild]
+    assert process_table.group_of(grandchild) is None
 
 
 SESSION = (
@@ -135,9 +135,9 @@ def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
     child = tmp_path / "child"
     script = f"{sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
+    outcome = run(tmp_path, "sh", "-c", script, env={supervisor.TRIAL_VARIABLE: tag})
     assert list(outcome.leftovers) == [int(child.read_text())]
-    assert living.group_of(int(child.read_text())) is None
+    assert process_table.group_of(int(child.read_text())) is None
 
 
 ORPHAN = (
@@ -218,18 +218,18 @@ CHAIN = (
 
 def test_a_chain_of_daemons_is_ended_though_it_goes_on_meanwhile(tmp_path: Path) -> None:
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={process.TRIAL_VARIABLE: tag})
+    outcome = run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={supervisor.TRIAL_VARIABLE: tag})
     assert outcome.exit_code == 0
-    tagged = os.fsencode(f"{process.TRIAL_VARIABLE}={tag}")
-    assert [pid for pid in living.everyone() if tagged in living.environment(pid)] == []
+    tagged = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={tag}")
+    assert [pid for pid in process_table.everyone() if tagged in process_table.environment(pid)] == []
 
 
 def test_a_chain_that_is_never_caught_by_number_is_ended_by_its_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_end_child", lambda pid: False)
-    run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={process.TRIAL_VARIABLE: "chain"})
-    assert living.children() == []
+    monkeypatch.setattr(supervisor, "_end_child", lambda pid: False)
+    run(tmp_path, sys.executable, "-c", CHAIN, str(tmp_path / "begun"), env={supervisor.TRIAL_VARIABLE: "chain"})
+    assert process_table.children() == []
 
 
 def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_a_daemon_without_its_environment_is_ended_as_well(tmp_path: Path) -> No
     child = tmp_path / "child"
     script = f"env -i {sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    outcome = run(tmp_path, "sh", "-c", script, env={process.TRIAL_VARIABLE: tag})
+    outcome = run(tmp_path, "sh", "-c", script, env={supervisor.TRIAL_VARIABLE: tag})
     assert list(outcome.leftovers) == [int(child.read_text())]
-    assert living.group_of(int(child.read_text())) is None
+    assert process_table.group_of(int(child.read_text())) is None
 
 
 def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Path) -> None:
@@ -258,9 +258,9 @@ def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Pat
         raise ToolError("refused")
 
     try:
-        assert run(tmp_path, "true", on_held=on_held, env={process.TRIAL_VARIABLE: tag}).leftovers == ()
+        assert run(tmp_path, "true", on_held=on_held, env={supervisor.TRIAL_VARIABLE: tag}).leftovers == ()
         with pytest.raises(ToolError, match="refused"):
-            run(tmp_path, "true", on_held=refused, env={process.TRIAL_VARIABLE: tag})
+            run(tmp_path, "true", on_held=refused, env={supervisor.TRIAL_VARIABLE: tag})
         assert [helper.poll() for helper in helpers] == [None, None]
     finally:
         for helper in helpers:
@@ -285,16 +285,16 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     runner.kill()
     runner.wait()
     deadline_s = time.monotonic() + 30
-    while living.group_of(int(child.read_text())) is not None:
+    while process_table.group_of(int(child.read_text())) is not None:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
 
 
 def test_the_watch_ends_with_what_it_watches(tmp_path: Path) -> None:
-    before = set(living.everyone())
-    with process.watched("nothing"):
+    before = set(process_table.everyone())
+    with supervisor.watched("nothing"):
         pass
-    own = {pid for pid in set(living.everyone()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
+    own = {pid for pid in set(process_table.everyone()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
     assert not own
 
 
@@ -312,7 +312,7 @@ def test_arguments_reach_the_program_as_they_are(tmp_path: Path) -> None:
 
 
 def test_capture_times_out(tmp_path: Path) -> None:
-    captured = process.capture(["sleep", "300"], timeout_s=0.2)
+    captured = supervisor.capture(["sleep", "300"], timeout_s=0.2)
     assert captured.timed_out
     assert captured.exit_code is None
 
@@ -339,7 +339,7 @@ def test_a_child_that_cannot_be_prepared_is_a_tool_error(tmp_path: Path) -> None
     with pytest.raises(ToolError, match="cannot start 'true': No such file"):
         run(tmp_path, "true", cwd=tmp_path / "missing")
     with pytest.raises(ToolError, match="cannot start 'true': No such file"):
-        process.run(["true"], stdout=tmp_path / "no" / "out", stderr=tmp_path / "err", timeout_s=5)
+        supervisor.run(["true"], stdout=tmp_path / "no" / "out", stderr=tmp_path / "err", timeout_s=5)
 
 
 @pytest.mark.parametrize("killed", [False, True])

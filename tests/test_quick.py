@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioassay import quick
 from ioassay.errors import StudyError, UsageError
+from ioassay.study import time_budget
 
 WORKLOADS = 6
 
 
 @given(st.floats(20, 600), st.floats(5e6, 2e10), st.integers(2**28, 2**42))
 def test_a_fit_keeps_to_its_budget_or_to_its_minimum(budget_s: float, speed: float, free_bytes: int) -> None:
-    fit = quick.fit(budget_s, speed, free_bytes, WORKLOADS)
+    fit = time_budget.fit(budget_s, speed, free_bytes, WORKLOADS)
     assert fit.repetitions >= 3
     assert 0.5 <= fit.run_s <= 3
     assert 2**26 <= fit.size_bytes <= 2**30
@@ -24,25 +24,25 @@ def test_a_fit_keeps_to_its_budget_or_to_its_minimum(budget_s: float, speed: flo
 
 
 def test_more_time_gives_more_evidence() -> None:
-    fits = [quick.fit(budget_s, 1e9, 2**40, WORKLOADS) for budget_s in (20, 30, 60, 120, 600)]
+    fits = [time_budget.fit(budget_s, 1e9, 2**40, WORKLOADS) for budget_s in (20, 30, 60, 120, 600)]
     evidence = [fit.repetitions * fit.run_s for fit in fits]
     assert evidence == sorted(evidence)
     assert fits[0].repetitions == 3
-    assert fits[-1] == quick.Fit(2**30, 3.0, 10)
+    assert fits[-1] == time_budget.Fit(2**30, 3.0, 10)
 
 
 def test_a_slow_disk_gets_a_small_file() -> None:
-    assert quick.fit(60, 2e7, 2**40, WORKLOADS).size_bytes <= 2e7 * 60 * 0.16
-    assert quick.fit(60, 1e6, 2**40, WORKLOADS).size_bytes == 2**26
+    assert time_budget.fit(60, 2e7, 2**40, WORKLOADS).size_bytes <= 2e7 * 60 * 0.16
+    assert time_budget.fit(60, 1e6, 2**40, WORKLOADS).size_bytes == 2**26
 
 
 def test_a_budget_that_is_too_short_is_refused() -> None:
     with pytest.raises(UsageError, match="--budget 5: too short"):
-        quick.fit(5, 1e9, 2**40, WORKLOADS)
+        time_budget.fit(5, 1e9, 2**40, WORKLOADS)
 
 
 def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
-    speed, free_bytes = quick.write_speed(tmp_path)
+    speed, free_bytes = time_budget.write_speed(tmp_path)
     assert speed > 0
     assert free_bytes > 0
     assert list(tmp_path.iterdir()) == []
@@ -50,13 +50,13 @@ def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=f"{tmp_path}/none: cannot be written"):
-        quick.write_speed(tmp_path / "none")
+        time_budget.write_speed(tmp_path / "none")
 
 
 def test_files_of_runs_that_were_killed_are_told_from_those_of_living_ones(tmp_path: Path) -> None:
     for name in ("ioassay-quick-1", "ioassay-quick-4194999", "ioassay-quick-mine", "ioassay-quick-"):
         (tmp_path / name).touch()
-    assert quick.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
+    assert time_budget.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
 
 
 def test_the_sample_of_the_speed_has_no_name_while_it_is_written(
@@ -64,6 +64,6 @@ def test_the_sample_of_the_speed_has_no_name_while_it_is_written(
 ) -> None:
     """A SIGKILL there leaves no file."""
     names: list[list[Path]] = []
-    monkeypatch.setattr(quick, "_sample", lambda descriptor, block: names.append(list(tmp_path.iterdir())) or 1e9)
-    quick.write_speed(tmp_path)
+    monkeypatch.setattr(time_budget, "_sample", lambda descriptor, block: names.append(list(tmp_path.iterdir())) or 1e9)
+    time_budget.write_speed(tmp_path)
     assert names == [[]]

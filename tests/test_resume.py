@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.store import RunStore
+from ioassay.store.run_folder import RunStore
 
 KILLS = 50
 AT_ONCE = 3

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from ioassay import living, preflight, process, run
 from ioassay.cli.progress import Silent
 from ioassay.errors import RunError, StudyError
-from ioassay.record import FAILED, Record
+from ioassay.host.settings import KEEP
+from ioassay.process import process_table, supervisor
+from ioassay.records.record import FAILED, Record
 from ioassay.roles import Consent, Trial
-from ioassay.run import Tally
-from ioassay.settings import KEEP
-from ioassay.store import RunStore
-from ioassay.study import Study, Suite, make_study
+from ioassay.runner import preflight, run
+from ioassay.runner.run import Tally
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Study, Suite, make_study
 
 WORKERS = 3
 
@@ -43,8 +44,8 @@ def records(root: Path) -> list[Record]:
 
 
 def workers_of(root: Path) -> set[int]:
-    wanted = os.fsencode(f"{process.TRIAL_VARIABLE}={root}")
-    return {pid for pid in living.everyone() if wanted in living.environment(pid)}
+    wanted = os.fsencode(f"{supervisor.TRIAL_VARIABLE}={root}")
+    return {pid for pid in process_table.everyone() if wanted in process_table.environment(pid)}
 
 
 class Watching(Silent):

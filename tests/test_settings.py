@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import settings
-from ioassay.settings import HostSettings, knobs, restore, restore_all
+from ioassay.host import settings
+from ioassay.host.settings import HostSettings, restore_all, restore_file, tunables
 
 FakeRoot = Callable[..., Path]
 CPUS = 3
@@ -34,7 +34,7 @@ def machine(fake_root: FakeRoot) -> Path:
 
 
 def governors(machine: Path) -> list[str | None]:
-    return [knobs.present(f"/{CPUFREQ.format(cpu)}/scaling_governor", machine) for cpu in range(CPUS)]
+    return [tunables.present(f"/{CPUFREQ.format(cpu)}/scaling_governor", machine) for cpu in range(CPUS)]
 
 
 def set_governors(machine: Path, value: str) -> None:
@@ -77,7 +77,7 @@ def test_the_restore_file_is_there_before_the_first_change(machine: Path, monkey
         seen.append((value, len(files(machine))))
         (root / path.lstrip("/")).write_text(value)
 
-    monkeypatch.setattr(knobs, "put", put)
+    monkeypatch.setattr(tunables, "put", put)
     with HostSettings(root=machine):
         pass
     assert seen == [("performance", 1)] * CPUS + [("powersave", 1)] * CPUS
@@ -86,7 +86,7 @@ def test_the_restore_file_is_there_before_the_first_change(machine: Path, monkey
 def test_an_interruption_in_the_middle_of_setting_puts_back_what_was_set(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = knobs.put, []
+    real, calls = tunables.put, []
 
     def put(path: str, value: str, root: Path) -> None:
         calls.append(path)
@@ -94,7 +94,7 @@ def test_an_interruption_in_the_middle_of_setting_puts_back_what_was_set(
             raise KeyboardInterrupt
         real(path, value, root)
 
-    monkeypatch.setattr(knobs, "put", put)
+    monkeypatch.setattr(tunables, "put", put)
     with pytest.raises(KeyboardInterrupt), HostSettings(root=machine):
         pass
     assert governors(machine) == POWERSAVE
@@ -124,7 +124,7 @@ def test_keep_changes_nothing_and_warns_of_nothing(machine: Path) -> None:
 def test_a_user_who_may_not_gets_a_warning_once_and_not_an_error(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knobs, "is_writable", lambda path, root: False)
+    monkeypatch.setattr(tunables, "is_writable", lambda path, root: False)
     with HostSettings(root=machine) as host:
         assert governors(machine) == POWERSAVE
     assert codes(host) == ["settings-not-permitted"]
@@ -151,7 +151,7 @@ def test_a_value_that_the_kernel_refuses_is_said(machine: Path, monkeypatch: pyt
     def put(path: str, value: str, root: Path) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr(knobs, "put", put)
+    monkeypatch.setattr(tunables, "put", put)
     with HostSettings(root=machine) as host:
         pass
     assert codes(host) == ["setting-refused"] * CPUS
@@ -180,7 +180,7 @@ def test_a_value_that_cannot_be_put_back_keeps_its_restore_file(machine: Path, m
         raise OSError(16, "Device or resource busy")
 
     with monkeypatch.context() as patch, HostSettings(root=machine) as host:
-        patch.setattr(knobs, "put", put)
+        patch.setattr(tunables, "put", put)
     assert codes(host) == ["settings-not-restored"]
     assert host.warnings[0].remedy == "ioassay doctor --restore"
     assert governors(machine) == PERFORMANCE
@@ -212,21 +212,21 @@ def test_what_a_driver_changes_along_with_the_governor_is_put_back_after_it(mach
     preference = f"{CPUFREQ.format(0)}/energy_performance_preference"
     (machine / preference).write_text("balance_power\n")
     with HostSettings(root=machine) as host:
-        assert knobs.present(preference, machine) == "balance_power"  # we do not write it
+        assert tunables.present(preference, machine) == "balance_power"  # we do not write it
         (machine / preference).write_text("performance\n")  # but the driver does
-    assert knobs.present(preference, machine) == "balance_power"
+    assert tunables.present(preference, machine) == "balance_power"
     with HostSettings(root=machine):
         pass  # a driver that does not
-    assert knobs.present(preference, machine) == "balance_power"
+    assert tunables.present(preference, machine) == "balance_power"
     assert host.warnings == []
 
 
 def test_the_scheduler_of_a_disk_is_set_and_put_back(machine: Path) -> None:
     path = "/sys/block/sda/queue/scheduler"
     with HostSettings(settings.KEEP, {"sda": "none"}, root=machine):
-        assert knobs.present(path, machine) == "none"
+        assert tunables.present(path, machine) == "none"
         (machine / path[1:]).write_text("[none] mq-deadline bfq\n")  # as the kernel shows it
-    assert knobs.present(path, machine) == "mq-deadline"
+    assert tunables.present(path, machine) == "mq-deadline"
 
 
 def test_a_scheduler_that_a_disk_lacks_is_named_with_those_it_has(machine: Path) -> None:
@@ -371,10 +371,10 @@ def test_where_nothing_was_ever_changed_there_is_nothing_to_restore(machine: Pat
 
 
 def test_a_number_that_now_belongs_to_another_process_is_not_the_owner(machine: Path) -> None:
-    me = restore.this_process(machine)
-    assert restore.is_alive(me, machine)
-    assert not restore.is_alive(restore.Owner(me.pid, me.start_ticks + 1, me.boot_id), machine)
-    assert not restore.is_alive(restore.Owner(me.pid, me.start_ticks, "another boot"), machine)
+    me = restore_file.this_process(machine)
+    assert restore_file.is_alive(me, machine)
+    assert not restore_file.is_alive(restore_file.Owner(me.pid, me.start_ticks + 1, me.boot_id), machine)
+    assert not restore_file.is_alive(restore_file.Owner(me.pid, me.start_ticks, "another boot"), machine)
 
 
 @contextlib.contextmanager
@@ -452,10 +452,10 @@ def test_restore_files_lie_in_run_for_root_and_in_the_state_folder_for_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert restore.state_folder() == Path("/run/ioassay")
+    assert restore_file.state_folder() == Path("/run/ioassay")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert restore.state_folder() == tmp_path / "ioassay"
+    assert restore_file.state_folder() == tmp_path / "ioassay"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", "/home/ada")
-    assert restore.state_folder() == Path("/home/ada/.local/state/ioassay")
+    assert restore_file.state_folder() == Path("/home/ada/.local/state/ioassay")

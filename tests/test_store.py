@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import columns, durable, frames, store
+from ioassay import atomic_file
 from ioassay.errors import InputError, RunError, StudyError, UsageError
-from ioassay.observation import Observation
-from ioassay.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
+from ioassay.records.observation import Observation
+from ioassay.records.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
-from ioassay.store import RunStore
-from ioassay.study import Suite, make_study
+from ioassay.store import dataset, parquet, run_folder
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Suite, make_study
 
 
 def suite(**changes: object) -> Suite:
@@ -39,7 +40,7 @@ def write(run: RunStore, trial: Trial, **changes: object) -> None:
 
 
 def test_a_plan_reads_back_as_it_was_made(run: RunStore) -> None:
-    from ioassay import plan
+    from ioassay.study import plan
 
     assert list(run.trials()) == list(plan.trials(run.suite()))
     assert run.planned() == {"s": 8}
@@ -56,7 +57,7 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
         [Samples("cpu", [0.0, 0.0], ["user", "sys"], [1.0, 2.0])],
     )
     write(run, second, status=FAILED, reason="broken")
-    found = frames.load(run)
+    found = dataset.load(run)
     assert found.trials["status"].to_list() == [OK, FAILED]
     assert found.trials["read.bw"].to_list() == [5.0, None]
     assert found.trials["bs"].to_list() == [first.point["bs"], second.point["bs"]]
@@ -69,10 +70,10 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
 
 
 def test_an_empty_run_has_frames_with_their_columns(run: RunStore) -> None:
-    found = frames.load(run)
+    found = dataset.load(run)
     assert {"study", "trial", "status", "order"} <= set(found.trials.columns)
-    assert found.hist.columns == list(columns.SCHEMAS["hist"])
-    assert found.warnings.columns == list(frames.WARNINGS)
+    assert found.hist.columns == list(parquet.SCHEMAS["hist"])
+    assert found.warnings.columns == list(dataset.WARNINGS)
 
 
 def test_a_trial_without_record_never_happened(run: RunStore) -> None:
@@ -107,7 +108,7 @@ def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.
     def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable, "write", full)
+    monkeypatch.setattr(atomic_file, "write", full)
     with pytest.raises(RunError, match=f"No space left on device.*--resume {run.root}"):
         run.write(record(trial))
 
@@ -144,7 +145,7 @@ def test_a_corrupted_frame_is_named(run: RunStore) -> None:
     path = run.folder(trial.id) / "hist.parquet"
     path.write_bytes(b"PAR1 rubbish")
     with pytest.raises(InputError, match=str(path)):
-        frames.load(run)
+        dataset.load(run)
 
 
 def test_a_corrupted_plan_is_named_with_its_line(run: RunStore) -> None:
@@ -187,11 +188,11 @@ def test_a_record_of_a_newer_schema_is_refused(run: RunStore) -> None:
 
 def test_old_records_load_for_ever() -> None:
     folders = sorted((Path(__file__).parent / "records").glob("v*"))
-    assert [folder.name for folder in folders] == [f"v{number}" for number in range(1, store.SCHEMA + 1)]
+    assert [folder.name for folder in folders] == [f"v{number}" for number in range(1, run_folder.SCHEMA + 1)]
     for folder in folders:
         for path in folder.glob("*.json"):
-            found = store.read_record(json.loads(path.read_text()), path)
-            assert found.schema == store.SCHEMA
+            found = run_folder.read_record(json.loads(path.read_text()), path)
+            assert found.schema == run_folder.SCHEMA
             assert found.status in (OK, FAILED)
 
 
@@ -223,7 +224,7 @@ def test_a_run_that_cannot_be_begun_leaves_nothing(tmp_path: Path, monkeypatch: 
     def full(path: Path, pieces: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.durable, "write_pieces", full)
+    monkeypatch.setattr(run_folder.durable, "write_pieces", full)
     with pytest.raises(RunError, match="No space left on device; --output names another place"):
         RunStore.create(tmp_path / "run", suite(), {})
     assert list(tmp_path.iterdir()) == []
@@ -243,7 +244,7 @@ def test_a_run_is_held_by_one_process(run: RunStore) -> None:
 def test_new_folders_never_collide(tmp_path: Path) -> None:
     paths = []
     for _ in range(3):
-        paths.append(store.new_folder(tmp_path, "s", now=0))
+        paths.append(run_folder.new_folder(tmp_path, "s", now=0))
         paths[-1].mkdir()
     assert len(set(paths)) == 3
 
@@ -280,7 +281,7 @@ def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(t
             [Buckets("read", "lat", [10], [1])],
             seen=seen,
         )
-    found = frames.load(run)
+    found = dataset.load(run)
     assert found.trials["read.bw"].to_list() == [2.0, 2.0]
     assert found.traced is not None and found.traced["read.bw"].to_list() == [1.0, 1.0]
     assert set(found.hist["trial"]) == set(found.trials["trial"])
@@ -294,6 +295,6 @@ def test_an_observation_that_is_broken_is_named(run: RunStore) -> None:
     first = next(run.trials())
     run.begin(first.id)
     run.write(record(first), seen=Observation("bpf", "block", ["block"], block=[]))
-    (run.folder(first.id) / store.WITNESS).write_text('{"backend": "bpf", "schema": 99}')
+    (run.folder(first.id) / run_folder.WITNESS).write_text('{"backend": "bpf", "schema": 99}')
     with pytest.raises(InputError, match="witness.json.*update ioassay"):
         run.observation(first.id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import StudyError
-from ioassay.study import Study, make_study
+from ioassay.study.model import Study, make_study
 
 DAY = datetime.date(1979, 5, 27)
 

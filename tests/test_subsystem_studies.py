@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ioassay import adjust, catalogue, plan
-from ioassay.study import Study, Suite
+from ioassay.study import catalog, overrides, plan
+from ioassay.study.model import Study, Suite
 
 WORKERS = [1, 2, 3, 4, 6, 8, 12, 16]
 POLICIES = ["batch", "fifo:99", "idle", "other", "rr:99"]
@@ -35,7 +35,7 @@ QUICK_S = 270
 
 
 def quick(name: str) -> Suite:
-    return catalogue.load(name, lambda table: adjust.scaled(table, "quick"))
+    return catalog.load(name, lambda table: overrides.scaled(table, "quick"))
 
 
 def load_s(study: Study) -> float:
@@ -44,19 +44,19 @@ def load_s(study: Study) -> float:
 
 
 def test_the_suite_has_every_sweep_once() -> None:
-    assert [study.name for study in catalogue.load("subsystems").studies] == list(SWEEPS)
+    assert [study.name for study in catalog.load("subsystems").studies] == list(SWEEPS)
 
 
 @pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 def test_the_suite_of_a_subsystem_has_its_sweeps(subsystem: str) -> None:
-    names = [study.name for study in catalogue.load(f"subsystem-{subsystem}").studies]
+    names = [study.name for study in catalog.load(f"subsystem-{subsystem}").studies]
     assert names == [name for name in SWEEPS if name.startswith(f"subsystem-{subsystem}-")]
 
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_study_sweeps_what_it_says(name: str) -> None:
     stressor, factors = SWEEPS[name]
-    (study,) = catalogue.load(name).studies
+    (study,) = catalog.load(name).studies
     assert (study.driver, study.params["stressor"], study.factors) == ("stress_ng", stressor, factors)
     assert study.max_repetitions >= 3
 
@@ -74,7 +74,7 @@ def test_the_quick_scale_has_levels_of_every_factor(name: str) -> None:
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_system_calls_are_counted_during_each_sweep(name: str) -> None:
-    (study,) = catalogue.load(name).studies
+    (study,) = catalog.load(name).studies
     assert study.watch.calls is True and study.watch.witness == "block"
     (short,) = quick(name).studies
     assert 2 <= len(plan.points_called(short)) <= 5
@@ -86,6 +86,6 @@ def test_the_quick_scale_loads_the_machine_for_less_than_five_minutes() -> None:
 
 
 def test_real_time_policies_of_stress_ng_leave_a_processor_of_three_to_the_lab() -> None:
-    (study,) = catalogue.load("subsystem-scheduler-rr").studies
+    (study,) = catalog.load("subsystem-scheduler-rr").studies
     assert study.params["sched"] == "rr"
     assert 0 < study.params["workers"] < 3

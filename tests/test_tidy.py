@@ -20,111 +20,60 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "units", "metrics", "record", "observation", "document"}
+CONTRACTS = {"errors", "units", "metrics", "records", "validation", "atomic_file"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
-# A room is a module or a package directly below python/ioassay; on the right stands what it may import.
+# A room is a module or a package directly below python/ioassay, or one that is named here with a dot; on the right
+# stands what it may import, its own insides apart.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
     "metrics": {"units"},
-    "durable": set(),
-    "document": {"errors", "complaint"},
-    "schema": {"document"},
-    "record": {"errors", "units", "metrics", "observation"},
-    "observation": set(),
-    "claims": CONTRACTS,
-    "witness": ROLES | {"process", "living", "blockdev", "durable", "traces"},
+    "atomic_file": set(),
+    "validation": {"errors"},
+    "records": {"errors", "units", "metrics", "_core"},
     "roles": CONTRACTS,
-    "complaint": set(),
-    "study": CONTRACTS | {"complaint", "conditions"},  # conditions.asked: how one is written
-    "living": set(),
-    "signals": set(),
-    "landlock": set(),
-    "process": {"errors", "roles", "living", "signals", "landlock"},
-    "confinement": ROLES | {"landlock"},
-    "partner": {"errors", "process"},
-    "drivers": ROLES | {"study", "claims", "simulation", "traces"},  # simulate computes with the last two
+    "formats": CONTRACTS,
+    "stats": {"errors"},
+    "process": ROLES,
+    "study": ROLES | {"drivers"},
+    "traces": CONTRACTS | {"_core"},
+    "simulator": CONTRACTS | {"_core", "traces"},
+    "virtual_drive": CONTRACTS | {"_core", "simulator"},
+    "drivers": ROLES | {"study", "formats", "simulator", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
-    "blockdev": {"errors"},
-    "targets": ROLES
-    | {"study", "complaint", "process", "blockdev", "partner", "device", "simulation"},  # virtual serves a drive
-    "settings": ROLES | {"durable"},
-    "privacy": {"errors", "settings", "durable"},  # settings.restore: the user's state folder
-    "conditions": ROLES | {"process", "settings"},  # settings.restore: whether a run is alive
-    "host": ROLES
-    | {"landlock", "process", "settings", "conditions", "blockdev", "targets"},  # targets.mounts: what a path lies on
-    "doctor": ROLES | {"settings", "blockdev", "host", "targets"},
-    "traces": CONTRACTS | {"_core", "durable"},
-    "simulation": CONTRACTS | {"_core", "traces", "durable"},
-    "device": CONTRACTS | {"_core", "simulation"},
-    "catalogue": CONTRACTS | {"study", "complaint", "drivers"},
-    "adjust": CONTRACTS | {"study"},
-    "plan": ROLES | {"study", "conditions"},
-    "quick": ROLES | {"study", "plan"},
-    "columns": CONTRACTS | {"durable"},
-    "bundle": ROLES | {"privacy", "store", "observation"},
-    "store": ROLES | {"durable", "privacy", "study", "plan", "catalogue", "columns", "schema"},
-    "frames": ROLES | {"store", "columns"},
-    "intake": ROLES | {"study", "plan", "store", "drivers"},
-    "worker": ROLES | {"partner", "drivers"},
-    "pool": CONTRACTS | {"partner", "host"},  # host: what memory is available
-    "demand": ROLES | {"host", "targets"},  # targets.filesystem: room on a disk
-    "preflight": ROLES
+    "host.settings": ROLES,
+    "host.privacy": ROLES | {"host.settings"},  # restore_file: the user's state folder
+    "host.doctor": ROLES | {"host", "host.settings"},
+    "host": ROLES | {"host.settings", "process", "study"},  # study.run_conditions: what a control group limits
+    "targets": ROLES | {"study", "host", "process", "simulator", "virtual_drive"},
+    "verify.witness": ROLES | {"process", "host", "traces"},
+    "verify": CONTRACTS | {"_core", "stats"},
+    "store": ROLES | {"study", "drivers", "host.privacy"},
+    "analysis": CONTRACTS | {"_core", "stats", "verify"},
+    "runner": ROLES
     | {
-        "demand",
-        "study",
-        "plan",
-        "process",
-        "pool",
-        "confinement",
-        "conditions",
+        "analysis",
         "drivers",
-        "targets",
-        "monitors",
-        "analysis",
-        "witness",
-    },
-    "trial": ROLES
-    | {
-        "process",
-        "confinement",
-        "conditions",
-        "worker",
-        "store",
-        "preflight",
-        "monitors",
         "host",
-        "settings",
-        "witness",
-    },
-    "run": ROLES
-    | {
-        "conditions",
-        "study",
+        "host.settings",
+        "monitors",
         "process",
-        "pool",
-        "worker",
-        "trial",
         "store",
-        "preflight",
-        "analysis",
-        "settings",
+        "study",
         "targets",
+        "verify.witness",
     },
-    "analysis": CONTRACTS | {"_core"},
-    "tune": ROLES | {"complaint", "study", "plan", "store", "run", "preflight", "analysis"},
-    "ability": ROLES | {"catalogue", "conditions", "preflight"},
-    "junit": CONTRACTS | {"analysis"},
-    "report": CONTRACTS | {"_core", "analysis", "durable", "study", "complaint", "privacy"},
+    "tune": ROLES | {"study", "store", "runner", "analysis", "stats"},
+    "report": CONTRACTS | {"_core", "analysis", "stats", "verify", "study", "host.privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
-MAY_IMPORT["__main__"] = {"cli", "signals"}
-MAY_IMPORT["__init__"] = {"simulation"}
+MAY_IMPORT["__main__"] = {"cli", "process"}
+MAY_IMPORT["__init__"] = {"simulator"}
 
 # A room and its literal list, whose entries never import each other.
 LISTS = {"drivers": "DRIVERS", "targets": "TARGETS", "monitors": "MONITORS"}
-STARTS_PROCESSES = {"process", "partner"}
+STARTS_PROCESSES = {"process"}
 PRINTS_AND_EXITS = {"cli", "__main__"}
 
 # A crate and the crates of ours that it may use.
@@ -148,7 +97,10 @@ IMPURE = {
     r"\be?print(ln)?!|\bdbg!": "return the value; python/ioassay/cli alone prints",
 }
 
-LIGHT = ("cli", "study", "plan", "record", "store", "run", "worker", "errors", "units", "metrics", "roles", "process")
+LIGHT = (
+    *("cli", "errors", "units", "metrics", "roles", "study.model", "study.plan", "records.record", "store.run_folder"),
+    *("runner.run", "runner.worker", "process.supervisor"),
+)
 HEAVY = {
     *("polars", "duckdb", "numpy", "scipy", "altair", "vl_convert", "jinja2", "playwright"),
 }
@@ -209,6 +161,13 @@ def imported_names(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
 
 
+def room_of(name: str) -> str:
+    """The room of a dotted name without `ioassay.`: `host` of `host.disks`, but `host.doctor` of what is in it."""
+    first, _, rest = name.partition(".")
+    inner = f"{first}.{rest.split('.')[0]}"
+    return inner if inner in MAY_IMPORT else first
+
+
 def is_room(name: str) -> bool:
     return name == "_core" or (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
 
@@ -233,7 +192,7 @@ PYTHON_FILES = ours(".py", below=PACKAGE)
 
 
 def test_every_room_is_on_the_map() -> None:
-    rooms = {name_of(path).split(".")[0] for path in PYTHON_FILES}
+    rooms = {room_of(name_of(path)) for path in PYTHON_FILES}
     unknown = rooms - MAY_IMPORT.keys()
     none_of([f"ioassay.{room}: add it to the map: MAY_IMPORT in tests/test_tidy.py" for room in unknown])
 
@@ -241,9 +200,9 @@ def test_every_room_is_on_the_map() -> None:
 def test_rooms_import_only_what_the_map_allows() -> None:
     problems = []
     for path in PYTHON_FILES:
-        room = name_of(path).split(".")[0]
+        room = room_of(name_of(path))
         for line, name in own_imports(path):
-            wanted = name.split(".")[0]
+            wanted = room_of(name)
             if wanted not in MAY_IMPORT.get(room, set()) | {room}:
                 allowed = ", ".join(sorted(MAY_IMPORT.get(room, set()))) or "nothing of ours"
                 advice = f"it may import {allowed}; take what you need as an argument, or move it to a room below both"
@@ -294,10 +253,10 @@ STARTERS = re.compile(r"(fork|forkpty|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?|s
 
 
 def test_only_process_starts_and_signals_processes() -> None:
-    advice = "describe the command (roles.Command), or call ioassay.process"
+    advice = "describe the command (roles.Command), or call ioassay.process.supervisor"
     problems = []
     for path in PYTHON_FILES:
-        if name_of(path).split(".")[0] in STARTS_PROCESSES:
+        if room_of(name_of(path)) in STARTS_PROCESSES:
             continue
         for line, name in imported_names(path):
             if re.match(r"(subprocess|pty|multiprocessing)\b", name) or re.match(r"os\." + STARTERS.pattern, name):
@@ -326,7 +285,7 @@ STREAMS = {"sys.stdout", "sys.stderr", "sys.stdin"}
 def test_only_the_command_line_prints_and_exits() -> None:
     problems = []
     for path in PYTHON_FILES:
-        room = name_of(path).split(".")[0]
+        room = room_of(name_of(path))
         if room in PRINTS_AND_EXITS:
             continue
         for line, name in imported_names(path):
@@ -357,7 +316,7 @@ def test_nothing_imports_a_library_that_users_do_not_have() -> None:
 
 @pytest.mark.parametrize("module", LIGHT)
 def test_light_modules_start_without_heavy_libraries(module: str) -> None:
-    assert is_room(module), f"there is no ioassay.{module}: take it out of LIGHT"
+    assert is_room(module.replace(".", "/")), f"there is no ioassay.{module}: take it out of LIGHT"
     code = f"import sys, ioassay.{module}; print(*{{name.split('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

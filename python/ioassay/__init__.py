@@ -19,7 +19,7 @@ GC_THRESHOLD = 100_000
 
 def __getattr__(name: str) -> Any:
     if name == "simulate":
-        from ioassay.simulation import simulate
+        from ioassay.simulator import simulate
 
         return simulate
     raise AttributeError(f"module 'ioassay' has no attribute '{name}'")

@@ -10,7 +10,8 @@ import gc
 import os
 import sys
 
-from ioassay import GC_THRESHOLD, signals
+from ioassay import GC_THRESHOLD
+from ioassay.process import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -344,7 +344,7 @@ def read_histogram_log(
 def simulate(source: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     """Run a trace over a simulated SSD; counts, distributions and columns of what happened.
 
-    source is what `ioassay.traces.source` makes, setup what `ioassay.simulation.setup` makes. Times
+    source is what `ioassay.traces.source` makes, setup what `ioassay.simulator.setup` makes. Times
     of results are in picoseconds, those of histograms in nanoseconds. CoreError for what cannot be
     of the setup, and with the path and the line, byte or request for what is wrong with the trace;
     OSError with the path for a file that cannot be read. Other threads run meanwhile; Ctrl-C ends it.
@@ -412,7 +412,7 @@ class Witness:
     def finish(self) -> str:
         """Wait shortly for requests under way, detach, and say what was seen.
 
-        JSON with these keys of ioassay.observation.Observation: layers, why, kernel, processes, threads,
+        JSON with these keys of ioassay.records.observation.Observation: layers, why, kernel, processes, threads,
         most_alive, calls, call_errors, operations, files, sessions, block, health, cost. ValueError the
         second time.
         """

@@ -1,6 +1,6 @@
 """The three roles and what they exchange: a Driver makes the load, a Target is loaded, a Monitor watches.
 
-`ioassay.run` gets the roles as objects. Drivers only describe commands and parse output; they start nothing.
+`ioassay.runner.run` gets the roles as objects. Drivers only describe commands and parse output; they start nothing.
 Each role ships a null implementation, which tests the lab and measures its own overhead.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ioassay.record import Buckets, Claim, Scalar, Series, Warning_
+from ioassay.records.record import Buckets, Claim, Scalar, Series, Warning_
 
 if TYPE_CHECKING:
     from resource import struct_rusage

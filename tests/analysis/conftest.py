@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 
 Point = Mapping[str, Any]
 SCHEMAS = {

@@ -13,10 +13,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis import accountings, agreement, passes
+from ioassay.analysis.claims import timing_agreement
 from ioassay.analysis.finding import Finding
-from ioassay.observation import Calls, File, Observation, Session
-from ioassay.record import Claim, RecordSet
+from ioassay.analysis.measurements import passes
+from ioassay.analysis.storage import timing_definitions
+from ioassay.records.observation import Calls, File, Observation, Session
+from ioassay.records.record import Claim, RecordSet
 
 KIB, RECORD, FILE = 1024, 4096, 15 * 2**20
 BUFFERED = {
@@ -125,7 +127,7 @@ def records(
 
 
 def analysed(found: RecordSet) -> list[Finding]:
-    return accountings.analyse(found, found.studies[0])
+    return timing_definitions.analyse(found, found.studies[0])
 
 
 def rows_of(finding: Finding, table: int = 0) -> dict[str, dict[str, Any]]:
@@ -263,7 +265,7 @@ def test_work_on_a_large_record_may_lie_between_clock_and_call(
     one = claim("write", rates, size, record_bytes=size, operations=1)  # type: ignore[arg-type]
     seen = observation([session(one, rates, 1000)])  # type: ignore[arg-type]
     found = records(lab, lambda *_: ([one], seen))
-    (cell,) = agreement.cells(passes.watched(found, found.studies[0]), found.studies[0])
+    (cell,) = timing_agreement.cells(passes.watched(found, found.studies[0]), found.studies[0])
     assert cell.status == status
     assert {own.verdict.category for own in cell.passes if own.verdict} == {verdict}
 
@@ -324,7 +326,7 @@ def test_published_numbers_stand_beside_the_study_they_belong_to(lab: Any) -> No
     assert not any("published" in finding.title for finding in analysed(base))
     study = {**base.studies[0], "name": "active-iozone-15m"}
     renamed = base.trials.with_columns(study=pl.lit("active-iozone-15m"))
-    shown = accountings.analyse(replace(base, studies=[study], trials=renamed), study)[-1]
+    shown = timing_definitions.analyse(replace(base, studies=[study], trials=renamed), study)[-1]
     rows = [row for row in shown.tables[0].rows if row[0] == "SSD, ZFS (published)"]
     assert rows[0][1:] == ["IOzone", 1143884, 1292605, 204502, 400301]
     assert rows[1][1:] == ["DTrace", 1141390, None, 233046, None]
@@ -334,9 +336,9 @@ def test_published_numbers_stand_beside_the_study_they_belong_to(lab: Any) -> No
 def test_a_study_without_passes_has_no_such_finding(lab: Any) -> None:
     study = lab.study("s")
     found = lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 2))
-    assert accountings.analyse(found, study) == []
+    assert timing_definitions.analyse(found, study) == []
     fio = replace(found, claims={"s-0": [Claim("fio", "read", bytes=1)]})
-    assert accountings.analyse(fio, study) == []
+    assert timing_definitions.analyse(fio, study) == []
 
 
 @pytest.mark.parametrize("backend", ["none", "counters", "strace"])
@@ -387,5 +389,5 @@ def test_a_trial_that_failed_is_a_failed_pass_of_each_test(lab: Any) -> None:
 
 
 def test_the_middle_is_that_of_what_is_known() -> None:
-    assert agreement.middle([None, 3.0, 1.0, 2.0]) == 2.0
-    assert agreement.middle([None]) is None
+    assert timing_agreement.middle([None, 3.0, 1.0, 2.0]) == 2.0
+    assert timing_agreement.middle([None]) is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioassay.analysis.statistics.anova import (
+from ioassay.stats.anova import (
     Assumption,
     OneWay,
     Ranks,
@@ -18,7 +18,7 @@ from ioassay.analysis.statistics.anova import (
     one_way,
     welch,
 )
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.stats.result import Undefined
 
 PLANT_GROWTH = [
     [4.17, 5.58, 5.18, 6.11, 4.50, 4.61, 5.17, 4.53, 5.33, 5.14],

@@ -1,6 +1,6 @@
 """What is said of studies that measure nothing."""
 
-from ioassay.analysis import asked
+from ioassay.analysis.measurements import study_view
 from ioassay.drivers import DRIVERS, driver
 
 # It imitates measurements: its repetitions differ by chance.
@@ -8,9 +8,9 @@ IMITATES = {"null_pure"}
 
 
 def test_drivers_whose_trials_give_the_same_again_are_told() -> None:
-    assert set(asked.DETERMINISTIC) == {name for name in DRIVERS if not driver(name).measures} - IMITATES
+    assert set(study_view.DETERMINISTIC) == {name for name in DRIVERS if not driver(name).measures} - IMITATES
 
 
 def test_a_simulation_is_not_measured() -> None:
-    assert not asked.is_measured({"driver": "simulate"})
-    assert asked.is_measured({"driver": "fio"})
+    assert not study_view.is_measured({"driver": "simulate"})
+    assert study_view.is_measured({"driver": "fio"})

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis import calls
-from ioassay.analysis.everything import analyse_study
-from ioassay.record import RecordSet
+from ioassay.analysis.pipeline import analyse_study
+from ioassay.analysis.storage import system_calls
+from ioassay.records.record import RecordSet
 
 RATE = "bogo_ops_real_rate"
 
@@ -34,7 +34,7 @@ def records(
 
 
 def found(run: RecordSet) -> Any:
-    (finding,) = calls.analyse(run, run.studies[0])
+    (finding,) = system_calls.analyse(run, run.studies[0])
     return finding
 
 
@@ -109,7 +109,7 @@ def test_where_nothing_could_be_run_calls_are_not_asked_for(lab: Any) -> None:
         trials=run.trials.with_columns(status=pl.lit("skipped")),
         counting=run.counting.with_columns(status=pl.lit("skipped")),
     )
-    assert calls.analyse(skipped, skipped.studies[0]) == []
+    assert system_calls.analyse(skipped, skipped.studies[0]) == []
 
 
 def test_trials_that_were_skipped_are_told_with_their_reason(lab: Any) -> None:
@@ -126,7 +126,7 @@ def test_trials_that_were_skipped_are_told_with_their_reason(lab: Any) -> None:
 def test_studies_that_do_not_count_have_no_finding(lab: Any) -> None:
     study = lab.study("s", factors={"workers": [1]}, responses=[RATE])
     run = lab.records(lab.run(study, lambda *_: {RATE: 1.0}, repetitions=2))
-    assert calls.analyse(run, study) == []
+    assert system_calls.analyse(run, study) == []
     assert run.calls.columns == ["study", "trial", "name", "count", "errors", "per_second", "by"]
 
 

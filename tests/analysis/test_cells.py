@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis import asked
-from ioassay.analysis.cells import cells
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import cells
 
 
 def shares(lab: Any, repetitions: int = 2) -> Any:
@@ -81,9 +81,9 @@ def test_numbers_that_a_frame_turned_into_text_find_their_level(lab: Any) -> Non
 
 
 def test_one_spelling_for_one_level() -> None:
-    assert asked.level_key(12) == asked.level_key(12.0) == asked.level_key("12")
-    assert asked.level_key(True) == asked.level_key("true") != asked.level_key(1)
-    assert asked.level_key("4KiB") != asked.level_key("4k")
+    assert study_view.level_key(12) == study_view.level_key(12.0) == study_view.level_key("12")
+    assert study_view.level_key(True) == study_view.level_key("true") != study_view.level_key(1)
+    assert study_view.level_key("4KiB") != study_view.level_key("4k")
 
 
 def test_slices_fix_all_other_factors(lab: Any) -> None:
@@ -96,10 +96,10 @@ def test_slices_fix_all_other_factors(lab: Any) -> None:
 def test_a_response_that_no_trial_has_is_not_asked_for(lab: Any) -> None:
     study = lab.study(responses=["read.bw", "trim.bw"])
     records = lab.records(lab.run(study, lambda *_: {"read.bw": 1.0}, 1))
-    assert asked.responses(records, study) == ["read.bw"]
-    assert asked.responses(records, lab.study(responses=[])) == ["read.bw"]
+    assert study_view.responses(records, study) == ["read.bw"]
+    assert study_view.responses(records, lab.study(responses=[])) == ["read.bw"]
 
 
 def test_settings_of_a_point_merge_parameters_case_and_factors(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4k"]}, case=[{"name": "fast", "iodepth": 32}])
-    assert asked.settings(study, {"case": "fast", "bs": "4k"}) == {"direct": 1, "iodepth": 32, "bs": "4k"}
+    assert study_view.settings(study, {"case": "fast", "bs": "4k"}) == {"direct": 1, "iodepth": 32, "bs": "4k"}

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import choice, choices, conclude
-from ioassay.analysis.statistics.contest import contest
-from ioassay.analysis.statistics.posthoc import games_howell
+from ioassay.analysis.narrative import conclusion
+from ioassay.analysis.optimum import alternatives, alternatives_overview
+from ioassay.stats.paired_comparison import contest
+from ioassay.stats.posthoc import games_howell
 
 SPEED = {"psync": 1.0, "libaio": 1.0, "io_uring": 1.3, "nbd": 2.0}
 NAMED = tuple(SPEED)
@@ -34,8 +35,8 @@ def measured(lab: Any, made: Any, scatter: float = 0.02, repetitions: int = 3, s
     return lab.run(made, measure, repetitions)
 
 
-def the(lab: Any, made: Any, response: str = "total.iops", **how: Any) -> choice.Choice:
-    found = choice.choice(lab.records(measured(lab, made, **how)), made, response)
+def the(lab: Any, made: Any, response: str = "total.iops", **how: Any) -> alternatives.Choice:
+    found = alternatives.choice(lab.records(measured(lab, made, **how)), made, response)
     assert found is not None
     return found
 
@@ -53,7 +54,7 @@ def test_equal_cases_are_not_told_apart(lab: Any) -> None:
     one = the(lab, study(lab, names=("psync", "libaio")))
     assert not one.average.told and one.average.near and not one.average.beaten
     made = study(lab, names=("psync", "libaio"))
-    (found,) = choice.analyse(lab.records(measured(lab, made)), made)
+    (found,) = alternatives.analyse(lab.records(measured(lab, made)), made)
     assert "no best case can be told for total IOPS" in found.statement.lower().replace("iops", "IOPS")
 
 
@@ -74,7 +75,7 @@ def test_scatter_hides_differences_and_that_is_said(lab: Any) -> None:
     made = study(lab)
     one = the(lab, made, scatter=0.9)
     assert not any(place.told for place in one.places)
-    (found,) = choices.together(lab.records(measured(lab, made, scatter=0.9)), ())
+    (found,) = alternatives_overview.together(lab.records(measured(lab, made, scatter=0.9)), ())
     assert found.statement.startswith("In none of 4 conditions is one case ahead of all others beyond noise.")
 
 
@@ -121,7 +122,7 @@ def test_single_runs_have_no_interval_and_nothing_is_told(lab: Any) -> None:
     made = study(lab)
     one = the(lab, made, repetitions=1)
     assert one.average.duels["psync"].interval is None and not one.average.told
-    (found,) = choice.analyse(lab.records(measured(lab, made, repetitions=1)), made)
+    (found,) = alternatives.analyse(lab.records(measured(lab, made, repetitions=1)), made)
     assert "measured once each" in found.statement
 
 
@@ -131,7 +132,7 @@ def test_a_case_that_failed_somewhere_is_left_out_of_the_average_alone(lab: Any)
     for row in rows.trials:
         if row["case"] == "nbd" and row["numjobs"] == 4:
             row["status"], row["total.iops"] = "failed", None
-    one = choice.choice(lab.records(rows), made, "total.iops")
+    one = alternatives.choice(lab.records(rows), made, "total.iops")
     assert one is not None and "nbd" not in one.average.options
     assert {standing.where["numjobs"]: standing.best for standing in one.places} == {1: "nbd", 4: "io_uring"}
 
@@ -139,9 +140,9 @@ def test_a_case_that_failed_somewhere_is_left_out_of_the_average_alone(lab: Any)
 def test_zero_and_a_single_case_have_no_choice(lab: Any) -> None:
     made = study(lab)
     rows = lab.run(made, lambda *_: {"total.iops": 0.0}, 2)
-    assert choice.choice(lab.records(rows), made, "total.iops") is None
+    assert alternatives.choice(lab.records(rows), made, "total.iops") is None
     alone = study(lab, names=("nbd",))
-    assert choice.choice(lab.records(measured(lab, alone)), alone, "total.iops") is None
+    assert alternatives.choice(lab.records(measured(lab, alone)), alone, "total.iops") is None
 
 
 def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None:
@@ -152,7 +153,7 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
         speed = SPEED[point["case"]] * min(point["iodepth"], 32) * rng.lognormal(0, 0.01)
         return {"read.iops": 1e4 * speed, "read.lat.p99": 1e6 * rng.lognormal(0, 0.3)}
 
-    (found,) = conclude.analyse(lab.records(lab.run(made, measure, 3)), made)
+    (found,) = conclusion.analyse(lab.records(lab.run(made, measure, 3)), made)
     summary = found.statistics["summary"]
     assert summary[0].startswith("On average over 4 conditions, read IOPS is highest with nbd: 1.5")
     assert "Among psync, libaio and io_uring, which load the same target" in summary[0].replace(
@@ -168,16 +169,16 @@ def test_many_responses_without_a_best_are_counted(lab: Any) -> None:
     made = study(lab, responses=["total.iops", *names])
     rng = np.random.default_rng(4)
     rows = lab.run(made, lambda *_: {name: 1e4 * rng.lognormal(0, 0.2) for name in ("total.iops", *names)}, 3)
-    (found,) = conclude.analyse(lab.records(rows), made)
+    (found,) = conclusion.analyse(lab.records(rows), made)
     assert "no best case can be told for the other " in found.statistics["summary"][1]
     told = study(lab, responses=["total.iops", "read.lat.mean"])
-    (said,) = conclude.analyse(lab.records(measured(lab, told)), told)
+    (said,) = conclusion.analyse(lab.records(measured(lab, told)), told)
     assert said.statistics["summary"][1] == "Likewise on average: nbd has the lowest mean read total latency."
 
 
 def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
     made = study(lab, "access-paths-jobs")
-    (found,) = choices.together(lab.records(measured(lab, made)), ())
+    (found,) = alternatives_overview.together(lab.records(measured(lab, made)), ())
     published = [row for row in found.tables[0].rows if row[0].startswith("Published elsewhere")]
     assert [row[2] for row in published] == [
         "586 k IOPS, completion latency 1.44 µs",
@@ -192,4 +193,4 @@ def test_studies_of_something_else_have_neither(lab: Any) -> None:
     made = study(lab)
     made["analysis"]["lead"] = "shape"
     records = lab.records(measured(lab, made))
-    assert choice.analyse(records, made) == [] and choices.together(records, ()) == []
+    assert alternatives.analyse(records, made) == [] and alternatives_overview.together(records, ()) == []

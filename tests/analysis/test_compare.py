@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.compare import CHANGED, FASTER, SAME, SLOWER, UNDECIDED, compare
+from ioassay.analysis.run_comparison import CHANGED, FASTER, SAME, SLOWER, UNDECIDED, compare
 
 
 def run(

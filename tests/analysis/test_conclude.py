@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import brief, conclude, mix
-from ioassay.analysis.cells import cells
+from ioassay.analysis.effects import block_size_mix
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.statistics.ratio import Ratio
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.narrative import conclusion, summary_sentences
+from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.result import Undefined
 
 CASES = [
     {"name": "mixed", "bssplit": "4KiB/30:16KiB/60:64KiB/10"},
@@ -23,7 +24,7 @@ ALONE = {"4k": 60e6, "16k": 190e6, "64k": 400e6}
 
 
 def concluded(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> Finding:
-    (found,) = conclude.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    (found,) = conclusion.analyse(lab.records(lab.run(study, measure, repetitions)), study)
     return found
 
 
@@ -95,7 +96,7 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.1)
     for seed in range(80):
         found = cells(lab.records(lab.run(study, measure, 6, seed=seed)), study, "read.bw")
-        (one,) = mix.mixes(found, study, 0.95)
+        (one,) = block_size_mix.mixes(found, study, 0.95)
         assert isinstance(one.predicted, Ratio)
         hits += one.predicted.interval.low <= 0.9 <= one.predicted.interval.high
     assert hits >= 70
@@ -104,15 +105,15 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
 def test_a_mix_without_its_parts_has_no_prediction(lab: Any) -> None:
     study = lab.study(case=CASES[:3])
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": 100.0 + r}, 4))
-    (one,) = mix.mixes(cells(records, study, "read.bw"), study, 0.95)
+    (one,) = block_size_mix.mixes(cells(records, study, "read.bw"), study, 0.95)
     assert isinstance(one.predicted, Undefined)
     assert set(one.against) == {"4k", "16k"}
 
 
 def test_block_size_splits_are_read_as_fio_reads_them() -> None:
-    assert mix.parse_split("4k/30:16k/60:64k/10") == {4096.0: 0.3, 16384.0: 0.6, 65536.0: 0.1}
-    assert mix.parse_split("4k/50:8k:16k") == {4096.0: 0.5, 8192.0: 0.25, 16384.0: 0.25}
-    assert mix.parse_split("4k/50:8k/50,4k/10:8k/90") == {}
+    assert block_size_mix.parse_split("4k/30:16k/60:64k/10") == {4096.0: 0.3, 16384.0: 0.6, 65536.0: 0.1}
+    assert block_size_mix.parse_split("4k/50:8k:16k") == {4096.0: 0.5, 8192.0: 0.25, 16384.0: 0.25}
+    assert block_size_mix.parse_split("4k/50:8k/50,4k/10:8k/90") == {}
 
 
 def test_cases_that_are_no_mix_name_best_and_worst(lab: Any) -> None:
@@ -160,7 +161,7 @@ def test_a_summary_is_short_and_tells_what_behaves_alike_together(lab: Any) -> N
         lab, study, lambda p, _: {name: p["numjobs"] * 1e6 * rng.lognormal(0, 0.01) for name in responses}
     )
     assert len(found.statistics["conclusion"]) == len(responses)
-    assert len(found.statistics["summary"]) == brief.MOST
+    assert len(found.statistics["summary"]) == summary_sentences.MOST
     assert "; write bandwidth likewise, from " in found.statistics["summary"][0]
     (table,) = found.tables
     assert [row[0] for row in table.rows][:2] == ["Read bandwidth", "Write bandwidth"]
@@ -169,7 +170,7 @@ def test_a_summary_is_short_and_tells_what_behaves_alike_together(lab: Any) -> N
 
 def test_nothing_measured_is_said_with_its_reason(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2]})
-    (found,) = conclude.analyse(lab.records(lab.run(study, lambda *_: None, 2)), study)
+    (found,) = conclusion.analyse(lab.records(lab.run(study, lambda *_: None, 2)), study)
     assert found.statement == "Nothing was measured; all 4 trials failed: the tool crashed."
     assert found.statistics["not_measured"][0]["points"] == [{"numjobs": 1}, {"numjobs": 2}]
 
@@ -180,6 +181,6 @@ def test_levels_that_are_missing_stand_in_the_summary(lab: Any) -> None:
     def measure(point: Any, repetition: int) -> Any:
         return None if point["run.scheduler"] == "fifo:99" else {"read.bw": 1e8 + repetition}
 
-    (found,) = conclude.analyse(lab.records(lab.run(study, measure, 2)), study)
+    (found,) = conclusion.analyse(lab.records(lab.run(study, measure, 2)), study)
     said = found.statistics["summary"][-1]
     assert said == "Not measured: fifo (priority 99); 4 trials failed: the tool crashed."

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis import database, loads
 from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import loads
+from ioassay.analysis.storage import database
 
 LOADS = "fillseq,fillrandom,readrandom[X2]"
 

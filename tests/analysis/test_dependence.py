@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioassay.analysis.statistics.anova import OneWay, one_way
-from ioassay.analysis.statistics.components import Components, components
-from ioassay.analysis.statistics.dependence import Dependence, corrected, dependence
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.stats.anova import OneWay, one_way
+from ioassay.stats.dependence import Dependence, corrected, dependence
+from ioassay.stats.result import Undefined
+from ioassay.stats.variance_components import Components, components
 
 
 def autoregressive(rng: np.random.Generator, runs: int, size: int, phi: float) -> list[np.ndarray]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis import describe, headline
-from ioassay.analysis.describe import relative_half_width
+from ioassay.analysis import headline
+from ioassay.analysis.effects import descriptive
+from ioassay.analysis.effects.descriptive import relative_half_width
 
 VALUES = {"4KiB": [100e6, 101e6, 102e6, 99e6, 98e6], "1MiB": [500e6, 510e6, 490e6, 505e6, 200e6]}
 
@@ -21,7 +22,7 @@ def block_size(lab: Any, repetitions: int = 5) -> Any:
 
 def test_every_condition_is_described_with_both_intervals(lab: Any) -> None:
     study, records = block_size(lab)
-    (finding,) = describe.analyse(records, study)
+    (finding,) = descriptive.analyse(records, study)
     first, second = finding.statistics["points"]
     assert (first["label"], first["n"], first["mean"], first["median"]) == ("bs=4KiB", 5, 100e6, 100e6)
     assert first["stddev"] == pytest.approx(np.std(VALUES["4KiB"], ddof=1))
@@ -33,14 +34,14 @@ def test_every_condition_is_described_with_both_intervals(lab: Any) -> None:
 
 def test_an_outlier_is_flagged_and_kept(lab: Any) -> None:
     study, records = block_size(lab)
-    (finding,) = describe.analyse(records, study)
+    (finding,) = descriptive.analyse(records, study)
     assert finding.statistics["points"][1]["mean"] == pytest.approx(441e6)
     assert any("kept" in caveat and "200 MB/s" in caveat for caveat in finding.caveats)
 
 
 def test_one_repetition_has_values_and_no_interval(lab: Any) -> None:
     study, records = block_size(lab, repetitions=1)
-    (finding,) = describe.analyse(records, study)
+    (finding,) = descriptive.analyse(records, study)
     point = finding.statistics["points"][0]
     assert (point["n"], point["stddev"], point["cv"], point["ci"], point["ci_bca"]) == (1, None, None, None, None)
     assert "100 MB/s (1 repetition)" in finding.statement
@@ -49,13 +50,13 @@ def test_one_repetition_has_values_and_no_interval(lab: Any) -> None:
 
 def test_two_repetitions_have_a_t_interval_only(lab: Any) -> None:
     study, records = block_size(lab, repetitions=2)
-    point = describe.analyse(records, study)[0].statistics["points"][0]
+    point = descriptive.analyse(records, study)[0].statistics["points"][0]
     assert point["ci"] is not None and point["ci_bca"] is None
 
 
 def test_the_table_names_the_metric_of_each_column(lab: Any) -> None:
     study, records = block_size(lab)
-    table = describe.analyse(records, study)[0].tables[0]
+    table = descriptive.analyse(records, study)[0].tables[0]
     assert len(table.columns) == len(table.metrics) == len(table.rows[0])
     assert table.metrics[table.columns.index("mean")] == "read.bw"
     assert table.rows[0][0] == "4KiB"
@@ -64,7 +65,7 @@ def test_the_table_names_the_metric_of_each_column(lab: Any) -> None:
 def test_the_asked_confidence_is_used_and_named(lab: Any) -> None:
     study = lab.study(factors={"bs": list(VALUES)}, confidence=0.8)
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": VALUES[p["bs"]][r]}, 5))
-    (finding,) = describe.analyse(records, study)
+    (finding,) = descriptive.analyse(records, study)
     assert "80 % interval" in finding.statement
     assert finding.statistics["points"][0]["ci"] == pytest.approx(
         stats.t.interval(0.8, 4, 100e6, stats.sem(VALUES["4KiB"]))

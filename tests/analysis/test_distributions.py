@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis.statistics import distributions, normality, ranks
+from ioassay.stats import distributions, normality, ranks
 
 FREEDOMS = (1, 1.7, 2, 3, 5, 9.3, 30, 100, 1234.5, 1e5, 1e7)
 PRECISE = 2e-10

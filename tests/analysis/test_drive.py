@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.drive import analyse
-from ioassay.analysis.everything import analyse_study
-from ioassay.analysis.verdict import judged_claims
-from ioassay.analysis.witnessed.drive import counts, set_against
-from ioassay.analysis.witnessed.judge import judge
-from ioassay.analysis.witnessed.outcome import Verdict
-from ioassay.observation import Observation
-from ioassay.record import Claim, RecordSet
+from ioassay.analysis.claims.claim_verdicts import judged_claims
+from ioassay.analysis.pipeline import analyse_study
+from ioassay.analysis.storage.drive_findings import analyse
+from ioassay.records.observation import Observation
+from ioassay.records.record import Claim, RecordSet
+from ioassay.verify.drive_counters import counts, set_against
+from ioassay.verify.judge import judge
+from ioassay.verify.verdict import Verdict
 
 MIB = 2**20
 SIZE = 64 * MIB

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import effect
+from ioassay.analysis.effects import anova_findings
 from ioassay.analysis.finding import Finding
 
 
 def findings(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> list[Finding]:
-    return effect.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    return anova_findings.analyse(lab.records(lab.run(study, measure, repetitions)), study)
 
 
 def titled(found: list[Finding], text: str) -> Finding:
@@ -52,8 +52,8 @@ def test_no_effect_is_said_with_how_large_it_could_be(lab: Any) -> None:
 
 def test_the_interval_of_best_against_worst_holds_although_they_were_picked(lab: Any) -> None:
     """Eight equal conditions: the best-to-worst interval must hold 1 in 95 % of cases, however it was picked."""
-    from ioassay.analysis.cells import cells
-    from ioassay.analysis.contrast import extremes
+    from ioassay.analysis.effects.level_contrasts import extremes
+    from ioassay.analysis.measurements.cells import cells
 
     rng = np.random.default_rng(4)
     study = lab.study(factors={"bs": [1, 2, 3, 4, 5, 6, 7, 8]})

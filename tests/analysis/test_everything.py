@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import ANALYSES
-from ioassay.analysis.everything import analyse_all
 from ioassay.analysis.headline import headline
+from ioassay.analysis.pipeline import analyse_all
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 
 
 def full(lab: Any, repetitions: int = 4) -> RecordSet:

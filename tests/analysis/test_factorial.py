@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioassay.analysis.statistics.factorial import BLOCK, Effect, Factorial, factorial
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
+from ioassay.stats.result import Undefined
 
 
 def effect(found: Factorial | Undefined, term: str) -> Effect:

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ioassay.analysis.compare import compare
-from ioassay.junit import junit_xml
+from ioassay.analysis.run_comparison import compare
+from ioassay.report.junit import junit_xml
 
 # Element -> (required attributes, allowed attributes, children in their order); after jenkinsci/xunit-plugin's
 # junit-10.xsd, which is also what pytest's --junit-xml is checked against.

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis import asked, latency
-from ioassay.analysis.statistics.result import Interval
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.storage import latency
+from ioassay.stats.result import Interval
 
 
 def histogram(rng: np.random.Generator, median_ns: float, requests: int = 5000) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +34,7 @@ def test_the_point_estimate_is_the_percentile_of_all_requests_together(lab: Any)
     found = latency.latencies(records, study, "read", "lat", 0.95)
     import polars as pl
 
-    trials = asked.trials_of(records, study).filter(pl.col("iodepth") == 1)["trial"].to_list()
+    trials = study_view.trials_of(records, study).filter(pl.col("iodepth") == 1)["trial"].to_list()
     rows = records.hist.filter(pl.col("trial").is_in(trials))
     everything = np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy())
     assert found[0].requests == everything.size == 8 * 5000
@@ -45,7 +46,7 @@ def test_the_interval_comes_from_each_repetition_s_own_percentile(lab: Any) -> N
     study, records = measured(lab)
     found = latency.latencies(records, study, "read", "lat", 0.95)[0].at(99.0)
     own = []
-    for trial in asked.trials_of(records, study).filter(records.trials["iodepth"] == 1)["trial"]:
+    for trial in study_view.trials_of(records, study).filter(records.trials["iodepth"] == 1)["trial"]:
         rows = records.hist.filter(records.hist["trial"] == trial)
         own.append(np.percentile(np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy()), 99))
     assert isinstance(found.interval, Interval)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ioassay.analysis.statistics.leastsquares import LackOfFit, Line, fit_line, lack_of_fit, least_squares
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.stats.least_squares import LackOfFit, Line, fit_line, lack_of_fit, least_squares
+from ioassay.stats.result import Undefined
 
 DEPOSIT = np.array([125, 100, 200, 75, 150, 175, 75, 175, 125, 200, 100], dtype=np.float64)
 ACCOUNTS = np.array([160, 112, 124, 28, 152, 156, 42, 124, 150, 104, 136], dtype=np.float64)

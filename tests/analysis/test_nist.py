@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import scipy
 
-from ioassay.analysis.statistics.anova import OneWay, one_way
-from ioassay.analysis.statistics.leastsquares import Fit, Line, fit_line, least_squares
+from ioassay.stats.anova import OneWay, one_way
+from ioassay.stats.least_squares import Fit, Line, fit_line, least_squares
 
 DATA = Path(scipy.__file__).parent / "stats" / "tests" / "data"
 NUMBER = r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import peak
 from ioassay.analysis.finding import Finding
+from ioassay.analysis.optimum import optimum
 
 WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
 
 
 def findings(lab: Any, study: Any, measure: Any, repetitions: int = 5) -> list[Finding]:
-    return peak.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    return optimum.analyse(lab.records(lab.run(study, measure, repetitions)), study)
 
 
 def plateau(cores: int, seed: int = 1, noise: float = 0.02) -> Any:
@@ -201,7 +201,7 @@ CORES = {"cpu": {"cpus": 4}}
 
 
 def on_cores(lab: Any, study: Any, measure: Any, repetitions: int = 5) -> list[Finding]:
-    return peak.analyse(lab.records(lab.run(study, measure, repetitions), host=CORES), study)
+    return optimum.analyse(lab.records(lab.run(study, measure, repetitions), host=CORES), study)
 
 
 def test_a_plateau_at_the_number_of_processors_says_so_and_growth_up_to_it_follows_a_law(lab: Any) -> None:

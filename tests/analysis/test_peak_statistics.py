@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from ioassay.analysis.statistics.best import BestLevel, NotWorse, bootstrap_best, exactly_best, not_worse
-from ioassay.analysis.statistics.ratio import TwoSample, welch_t
-from ioassay.analysis.statistics.result import Undefined
-from ioassay.analysis.statistics.saturation import Knee, knee
-from ioassay.analysis.statistics.scalability import Law, amdahl, preferred, usl
+from ioassay.stats.best_level import BestLevel, NotWorse, bootstrap_best, exactly_best, not_worse
+from ioassay.stats.ratio_of_means import TwoSample, welch_t
+from ioassay.stats.result import Undefined
+from ioassay.stats.saturation import Knee, knee
+from ioassay.stats.scalability import Law, amdahl, preferred, usl
 
 SDM91_LOAD = np.array([1, 18, 36, 72, 108, 144, 216.0])
 SDM91_THROUGHPUT = np.array([64.9, 995.9, 1652.4, 1853.2, 1828.9, 1775.0, 1702.2])

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import OVERALL, conclude, peak, peak_told, peaks
-from ioassay.analysis.everything import analyse_all
-from ioassay.record import RecordSet
+from ioassay.analysis import OVERALL
+from ioassay.analysis.narrative import conclusion
+from ioassay.analysis.optimum import optimum, optimum_overview, optimum_text
+from ioassay.analysis.pipeline import analyse_all
+from ioassay.records.record import RecordSet
 
 RATE = "bogo_ops_real_rate"
 
@@ -51,7 +53,7 @@ def whole(lab: Any) -> RecordSet:
 
 
 def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> None:
-    (found,) = peaks.together(whole(lab), ())
+    (found,) = optimum_overview.together(whole(lab), ())
     rows = {row[0]: row for row in found.tables[0].rows}
     assert set(rows) == {"cpu", "policies (method int16)", "policies (method int64)", "ports"}
     cpu = dict(zip(found.tables[0].columns, rows["cpu"], strict=True))
@@ -69,7 +71,7 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
 
 
 def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:
-    (found,) = peaks.together(whole(lab), ())
+    (found,) = optimum_overview.together(whole(lab), ())
     cpu, *_ = found.statistics["sweeps"]
     assert cpu["study"] == "cpu" and cpu["response"] == RATE and cpu["plateau"] == [4, 8]
     assert cpu["interval"]["low"] < cpu["mean"] < cpu["interval"]["high"]
@@ -77,14 +79,14 @@ def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:
 
 
 def test_one_study_and_studies_of_something_else_have_no_table(lab: Any) -> None:
-    assert peaks.together(lab.records(workers(lab)), ()) == []
+    assert optimum_overview.together(lab.records(workers(lab)), ()) == []
     other = lab.run(lab.study("other", factors={"bs": ["4k", "8k"]}), lambda *_: {"read.bw": 1e8}, 3, first_order=900)
-    assert peaks.together(lab.records(workers(lab), other), ()) == []
+    assert optimum_overview.together(lab.records(workers(lab), other), ()) == []
 
 
 def test_the_summary_of_a_study_of_peaks_begins_with_its_best_value_and_plateau(lab: Any) -> None:
     records = whole(lab)
-    (found,) = conclude.analyse(records, records.studies[0])
+    (found,) = conclusion.analyse(records, records.studies[0])
     first = found.statistics["summary"][0]
     assert first.startswith("Rate of bogo operations is highest at ") and "95 % interval" in first
     assert "The plateau begins at 4 workers, the number of this machine's processors" in first
@@ -96,13 +98,13 @@ def test_few_repetitions_say_how_many_would_do(lab: Any) -> None:
     rng = np.random.default_rng(3)
     made = study(lab, "noisy", {"workers": [1, 2, 4]})
     records = lab.records(lab.run(made, lambda p, _: {RATE: 1e3 * rng.lognormal(0, 0.05)}, 2))
-    (found,) = conclude.analyse(records, made)
+    (found,) = conclusion.analyse(records, made)
     assert "No best number of workers for rate of bogo operations can be told" in found.statement
     assert "each level needs about " in found.statement and " repetitions instead of 2." in found.statement
 
 
 def test_tools_that_claim_nothing_are_said_once_for_the_whole_run(lab: Any) -> None:
-    from ioassay.observation import Observation
+    from ioassay.records.observation import Observation
 
     records = lab.records(workers(lab), workers(lab, "again", seed=5))
     seen = {row["trial"]: Observation("bpf", "block", ("block",)) for row in records.trials.iter_rows(named=True)}
@@ -123,13 +125,13 @@ def test_every_listed_module_answers_for_the_run(lab: Any) -> None:
 def test_poor_data_still_have_their_row(lab: Any, repetitions: int) -> None:
     made = study(lab, "poor", {"workers": [1, 2]})
     poor = lab.run(made, lambda p, _: {RATE: 1e3 * p["workers"]}, repetitions, first_order=5000)
-    (found,) = peaks.together(lab.records(workers(lab), poor), ())
+    (found,) = optimum_overview.together(lab.records(workers(lab), poor), ())
     assert len(found.tables[0].rows) == 2
     json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_what_falls_and_what_tends_to_fall_is_no_contrast() -> None:
-    from ioassay.analysis.brief import _turn
+    from ioassay.analysis.narrative.summary_sentences import _turn
 
     assert _turn(["falls with number of workers", "tends to fall with number of workers"]) == ", and "
     assert _turn(["falls with number of workers", "rises with number of workers"]) == ", but "
@@ -140,8 +142,8 @@ def test_cases_are_swept_only_where_no_factor_has_as_many_levels(lab: Any) -> No
     for factors, swept in (({"run.nice": [0, 10], "fence": [False, True]}, ["run.nice", "fence"]), ({}, ["case"])):
         made = study(lab, "own", factors, case=cases)
         run = lab.run(made, lambda p, repetition: {RATE: 1e3 + repetition + 9 * len(str(p["case"]))}, 3)
-        found = peak.measured(lab.records(run), made, RATE)
-        assert peak.swept(made, found) == swept
+        found = optimum.measured(lab.records(run), made, RATE)
+        assert optimum.swept(made, found) == swept
 
 
 def test_each_of_several_places_is_told_with_whether_its_best_can_be_told(lab: Any) -> None:
@@ -153,16 +155,16 @@ def test_each_of_several_places_is_told_with_whether_its_best_can_be_told(lab: A
         alike = p["place"] == "p5"
         return {RATE: (100 if alike else speed[p["path"]]) * rng.lognormal(0, 0.02)}
 
-    found = peak.measured(lab.records(lab.run(made, measure, 5)), made, RATE)["path"]
-    sentence = peak_told.by_place(RATE, "path", found)
+    found = optimum.measured(lab.records(lab.run(made, measure, 5)), made, RATE)["path"]
+    sentence = optimum_text.by_place(RATE, "path", found)
     assert sentence.count(";") == 5
     assert "with place = p0 (path = also is as good within noise)" in sentence
     assert "though no level can be told from another" in sentence.split(";")[-1]
 
 
 def test_a_long_note_is_not_repeated_in_every_row(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peaks, "_LONG", 20)
-    (found,) = peaks.together(whole(lab), ())
+    monkeypatch.setattr(optimum_overview, "_LONG", 20)
+    (found,) = optimum_overview.together(whole(lab), ())
     rows = {row[0]: row for row in found.tables[0].rows}
     assert rows["policies (method int16)"][1].endswith("(some levels were not measured, see below)")
     assert rows["ports"][1].startswith("Nothing was measured")

@@ -8,16 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ioassay.analysis.statistics import studentized_range
-from ioassay.analysis.statistics.posthoc import (
-    PairDifference,
-    benjamini_hochberg,
-    games_howell,
-    games_howell_from_moments,
-    holm,
-)
-from ioassay.analysis.statistics.ratio import TwoSample, welch_t
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.stats import studentized_range
+from ioassay.stats.posthoc import PairDifference, benjamini_hochberg, games_howell, games_howell_from_moments, holm
+from ioassay.stats.ratio_of_means import TwoSample, welch_t
+from ioassay.stats.result import Undefined
 
 
 def pairs(found: list[PairDifference] | Undefined) -> list[PairDifference]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioassay.analysis.statistics.power import MOST, repetitions_needed
-from ioassay.analysis.statistics.result import Undefined
+from ioassay.stats.power import MOST, repetitions_needed
+from ioassay.stats.result import Undefined
 
 
 def scattered(deviation: float, groups: int = 2, size: int = 9) -> list[np.ndarray]:

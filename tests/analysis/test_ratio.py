@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ioassay.analysis.statistics.ratio import (
+from ioassay.stats.ratio_of_means import (
     Ratio,
     TwoSample,
     average_ratio,
@@ -20,7 +20,7 @@ from ioassay.analysis.statistics.ratio import (
     ratio_of_means,
     welch_t,
 )
-from ioassay.analysis.statistics.result import Interval, Undefined
+from ioassay.stats.result import Interval, Undefined
 
 # Rounded: values that differ in their last bit only have a deviation that is rounding, which a unit changes.
 SAMPLE = st.lists(st.floats(50.0, 150.0).map(lambda value: round(value, 6)), min_size=2, max_size=12)

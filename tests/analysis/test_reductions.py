@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis import claims, reductions
+from ioassay.analysis.claims import published_results
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.reductions_told import conditions_text
+from ioassay.analysis.storage import write_buffer
+from ioassay.analysis.storage.write_buffer_text import conditions_text
 
 POLICIES = ("none", "lru", "epo", "idle-cold")
 MEANS = {"none": 400.0, "lru": 320.0, "epo": 240.0, "idle-cold": 240.0}
@@ -29,7 +30,7 @@ def asked(lab: Any, *, name: str = "mine", cases: tuple[str, ...] = (), **factor
 
 
 def found(lab: Any, study: Mapping[str, Any], measure: Any, repetitions: int = 1) -> list[Finding]:
-    return reductions.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    return write_buffer.analyse(lab.records(lab.run(study, measure, repetitions)), study)
 
 
 def by_policy(point: Mapping[str, Any], _: int) -> dict[str, float]:
@@ -173,7 +174,7 @@ def test_skipped_trials_are_left_out(lab: Any) -> None:
     for row in rows.trials:
         if row["case"] == "absent":
             row["status"] = "skipped"
-    (finding,) = reductions.analyse(lab.records(rows), study)
+    (finding,) = write_buffer.analyse(lab.records(rows), study)
     assert [row[0] for row in finding.tables[0].rows] == ["here"]
 
 
@@ -261,8 +262,8 @@ def test_traces_that_nobody_published_of_have_no_published_table(lab: Any) -> No
 
 
 def test_published_numbers_name_their_source() -> None:
-    assert claims.of("mine") is None
-    known = claims.of(PUBLISHED)
+    assert published_results.of("mine") is None
+    known = published_results.of(PUBLISHED)
     assert known is not None
     assert "thesis" in known.source
     assert known.reductions["Financial2"] == known.reductions["Financial2-like"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import regression
+from ioassay.analysis.effects import regression
 from ioassay.analysis.finding import Finding
 
 

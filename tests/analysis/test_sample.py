@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ioassay.analysis.statistics.result import Interval, Undefined
-from ioassay.analysis.statistics.sample import bca_intervals, moments, outliers, t_interval
+from ioassay.stats.result import Interval, Undefined
+from ioassay.stats.sample import bca_intervals, moments, outliers, t_interval
 
 SAMPLES = st.lists(st.floats(1.0, 1e9), min_size=3, max_size=20)
 

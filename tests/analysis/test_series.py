@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ioassay.analysis.series import Samples, rounds, samples
+from ioassay.analysis.measurements.log_samples import Samples, rounds, samples
 
 
 def with_jobs(lab: Any, jobs: dict[int, list[float]], jitter_s: float = 0.002) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.cells import cells
-from ioassay.analysis.shape import DIP, DOWN, LEVEL, MIXED, PEAK, UNCLEAR, UP, Shape, shape
+from ioassay.analysis.effects.response_shape import DIP, DOWN, LEVEL, MIXED, PEAK, UNCLEAR, UP, Shape, shape
+from ioassay.analysis.measurements.cells import cells
 
 LEVELS = [1, 2, 4, 6, 8]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioassay.analysis.statistics.result import Undefined
-from ioassay.analysis.statistics.steady_state import SteadyState, steady_state
+from ioassay.stats.result import Undefined
+from ioassay.stats.steady_state import SteadyState, steady_state
 
 
 def judged(values: list[float]) -> SteadyState:

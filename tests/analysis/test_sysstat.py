@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis import rates, sysstat
+from ioassay.analysis.measurements import monitor_rates, sysstat
 from ioassay.monitors import monitor
 
 SECONDS = 5000.0
@@ -104,7 +104,7 @@ def test_shares_of_cores_are_those_of_the_real_mpstat(lab: Any, since_boot: Path
 def test_rates_of_disks_are_those_of_the_real_iostat(lab: Any, since_boot: Path) -> None:
     told = report(since_boot, "iostat", "-x", "-p", "ALL")["disk"][0]
     study, records = stored(lab, reading("disk", since_boot))
-    found = rates.disk(records, study, whole=True)
+    found = monitor_rates.disk(records, study, whole=True)
     ours = dict(zip(found["quantity"], found["value"], strict=True))
     assert told["disk_device"] == "vda"
     assert ours.keys() == {quantity for quantity, _ in IOSTAT.values()}

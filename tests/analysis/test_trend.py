@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis.statistics.result import Undefined
-from ioassay.analysis.statistics.trend import (
+from ioassay.stats.result import Undefined
+from ioassay.stats.trend_tests import (
     Correlation,
     Kendall,
     Runs,

@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis import compare, tuned
-from ioassay.analysis.cells import cells
-from ioassay.record import RecordSet
+from ioassay.analysis import run_comparison
+from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.optimum import tuning
+from ioassay.records.record import RecordSet
 
 METRIC = "read.iops"
 WINNER, DEFAULT = {"iodepth": 8, "bs": "64k"}, {"iodepth": 1, "bs": "4k"}
@@ -78,7 +79,7 @@ GAIN = [(100, 149), (101, 151), (99, 150), (100, 152), (102, 148)]
 
 
 def told(lab: Any, *args: Any, **keys: Any) -> Any:
-    return tuned.analyse(*searched(lab, *args, **keys))[0]
+    return tuning.analyse(*searched(lab, *args, **keys))[0]
 
 
 def test_a_gain_is_told_by_the_fresh_repetitions_and_not_by_those_of_the_search(lab: Any) -> None:
@@ -95,10 +96,10 @@ def test_a_gain_is_told_by_the_fresh_repetitions_and_not_by_those_of_the_search(
 
 def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
     records, study = searched(lab, GAIN)
-    ours = tuned.measure(records, study, records.tuning or {})
+    ours = tuning.measure(records, study, records.tuning or {})
     default, winner = cells(records, study, METRIC).cells
-    assert ours.row == compare.against(study, METRIC, default, winner)
-    assert ours.row is not None and ours.row.verdict == compare.FASTER
+    assert ours.row == run_comparison.against(study, METRIC, default, winner)
+    assert ours.row is not None and ours.row.verdict == run_comparison.FASTER
 
 
 def test_trials_are_counted_by_what_they_were_for(lab: Any) -> None:
@@ -229,7 +230,7 @@ def test_a_search_that_has_not_ended_says_how_far_it_is(lab: Any) -> None:
 def test_a_run_that_is_no_search_is_not_spoken_of(lab: Any) -> None:
     study = lab.study("s", factors={"iodepth": [1, 2]})
     records = lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1.0}))
-    assert tuned.analyse(records, study) == []
+    assert tuning.analyse(records, study) == []
 
 
 def test_other_analyses_of_a_search_count_its_confirmation_only(lab: Any) -> None:

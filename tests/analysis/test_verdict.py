@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.verdict import analyse
-from ioassay.observation import Calls, File, Observation, Operation, Requests, Session
-from ioassay.record import Claim, RecordSet
+from ioassay.analysis.claims.claim_verdicts import analyse
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
+from ioassay.records.record import Claim, RecordSet
 
 SECOND, MIB = 10**9, 2**20
 

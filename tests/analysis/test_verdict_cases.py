@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.witnessed import outcome, tolerance
-from ioassay.analysis.witnessed.accounting import accountings
-from ioassay.analysis.witnessed.effect import Twins, effect
-from ioassay.analysis.witnessed.judge import judge, overall
-from ioassay.observation import Calls, File, Observation, Operation, Requests, Session
-from ioassay.record import Claim
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
+from ioassay.records.record import Claim
+from ioassay.verify import tolerances, verdict
+from ioassay.verify.judge import judge, overall
+from ioassay.verify.observer_effect import Twins, effect
+from ioassay.verify.session_times import accountings
 
 SECOND, MIB, KIB = 10**9, 2**20, 1024
 LAYERS = ("counters", "block", "uring", "aio", "syscalls", "page-cache")
@@ -103,7 +103,7 @@ def iozone() -> tuple[list[Claim], Observation]:
     return claims, seen
 
 
-def only(claims: list[Claim], seen: Observation, **more: Any) -> outcome.Verdict:
+def only(claims: list[Claim], seen: Observation, **more: Any) -> verdict.Verdict:
     (found,) = judge(claims, seen, **more)
     return found
 
@@ -112,10 +112,10 @@ def test_passes_take_the_sessions_of_their_file_in_order() -> None:
     claims, seen = iozone()
     found = judge(claims, seen)
     wanted = {"read": "CONFIRMED-CACHED", "write": "CONFIRMED-DEFERRED"}
-    for verdict, (test, kind, _) in zip(found, PASSES, strict=True):
-        assert verdict.category == wanted[kind], f"{test}: {verdict.explanation}"
-        assert abs(verdict.numbers["rate_difference_percent"]) < 0.12, test
-        assert verdict.numbers["seen_operations"] == COUNT
+    for one, (test, kind, _) in zip(found, PASSES, strict=True):
+        assert one.category == wanted[kind], f"{test}: {one.explanation}"
+        assert abs(one.numbers["rate_difference_percent"]) < 0.12, test
+        assert one.numbers["seen_operations"] == COUNT
     assert "priming" in " ".join(found[2].notes) and "reports the first" in " ".join(found[6].notes)
     assert found[0].reason == "SYNC-OUTSIDE" and "after the claimed interval" in found[0].explanation
 
@@ -418,11 +418,11 @@ def test_a_failed_command_is_said() -> None:
 
 
 def test_the_worst_is_the_whole_and_only_contradictions_end_with_four() -> None:
-    categories = list(outcome.CATEGORIES)
-    verdicts = [outcome.Verdict(category, "", "") for category in categories]
+    categories = list(verdict.CATEGORIES)
+    verdicts = [verdict.Verdict(category, "", "") for category in categories]
     random.Random(1).shuffle(verdicts)
     assert overall(verdicts).category == "CONTRADICTED"
-    assert [c for c in categories if outcome.contradicted([outcome.Verdict(c, "", "")])] == ["CONTRADICTED"]
+    assert [c for c in categories if verdict.contradicted([verdict.Verdict(c, "", "")])] == ["CONTRADICTED"]
 
 
 def test_a_verdict_is_plain_json() -> None:
@@ -432,7 +432,7 @@ def test_a_verdict_is_plain_json() -> None:
 
 
 def test_every_tolerance_has_its_reason() -> None:
-    assert all(row.why and row.unit for row in tolerance.TABLE.values())
+    assert all(row.why and row.unit for row in tolerances.TABLE.values())
 
 
 # Twins

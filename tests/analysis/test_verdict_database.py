@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ioassay.analysis.witnessed.judge import judge
-from ioassay.observation import Calls, File, Observation, Requests, Session
-from ioassay.record import Claim
+from ioassay.records.observation import Calls, File, Observation, Requests, Session
+from ioassay.records.record import Claim
+from ioassay.verify.judge import judge
 
 SECOND, MIB = 10**9, 2**20
 

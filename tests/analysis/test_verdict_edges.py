@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.witnessed import outcome
-from ioassay.analysis.witnessed.judge import judge, saw
-from ioassay.observation import Calls, File, Observation, Operation, Requests, Session
-from ioassay.record import Claim
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
+from ioassay.records.record import Claim
+from ioassay.verify import verdict
+from ioassay.verify.judge import judge, saw
 
 SECOND, MIB = 10**9, 2**20
 LAYERS = ("counters", "block", "uring", "aio", "syscalls", "page-cache")
@@ -50,7 +50,7 @@ def said(**fields: Any) -> Claim:
     return Claim(**{**base, **fields})
 
 
-def only(claim: Claim, seen: Observation) -> outcome.Verdict:
+def only(claim: Claim, seen: Observation) -> verdict.Verdict:
     (found,) = judge([claim], seen)
     return found
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.witnessed import outcome
-from ioassay.analysis.witnessed.judge import judge, overall
-from ioassay.observation import Calls, File, Observation, Operation, Requests, Session
-from ioassay.record import Claim
+from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
+from ioassay.records.record import Claim
+from ioassay.verify import verdict
+from ioassay.verify.judge import judge, overall
 
 MIB, KIB = 2**20, 1024
 OPS, ALL = 16384, 64 * MIB
@@ -237,7 +237,7 @@ def test_each_measured_job_gets_it_without_named_files_too(row: Row) -> None:
 @EACH
 def test_the_level_block_finds_no_other_truth(row: Row) -> None:
     (found,) = judge([claim(row)], observe(row, AT_BLOCK))
-    same = outcome.TRUE_CLAIMS if row.category in outcome.TRUE_CLAIMS else {row.category}
+    same = verdict.TRUE_CLAIMS if row.category in verdict.TRUE_CLAIMS else {row.category}
     assert found.category in {*same, "INCOMPLETE"}, found.explanation
     if row.category != "CONFIRMED-DEFERRED" and row.engine != "libaio" and row.name != "buffered read of a hole":
         assert found.category == row.category, found.explanation
@@ -249,7 +249,7 @@ def test_double_bytes_are_contradicted_wherever_any_were_seen(row: Row) -> None:
     (found,) = judge([lie], observe(row))
     wanted = {"CONTRADICTED"} if row.seen is None else {"UNSUBSTANTIATED", "INCOMPLETE"}
     assert found.category in wanted, found.explanation
-    assert outcome.contradicted([found]) == (found.category == "CONTRADICTED")
+    assert verdict.contradicted([found]) == (found.category == "CONTRADICTED")
 
 
 @EACH
@@ -283,7 +283,7 @@ def test_lost_evidence_never_makes_a_verdict_stronger(row: Row, loss: tuple[str,
     what, name, layers = loss
     seen = observe(row, layers) if what == "layers" else replace(observe(row), health={name: 7})
     (after,) = judge([said], seen)
-    same = outcome.TRUE_CLAIMS if before in outcome.TRUE_CLAIMS else {before}
+    same = verdict.TRUE_CLAIMS if before in verdict.TRUE_CLAIMS else {before}
     # That the calls were made may be all that is left to say, or all that can be denied.
     assert after.category in {*same, "INCOMPLETE", "UNSUPPORTED"}, f"{before} before: {after.explanation}"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ioassay.analysis import wording
-from ioassay.analysis.statistics.result import Interval
+from ioassay.analysis.narrative import phrases
+from ioassay.stats.result import Interval
 
 
 @pytest.mark.parametrize(
@@ -19,21 +19,21 @@ from ioassay.analysis.statistics.result import Interval
     ],
 )
 def test_a_response_reads_well_at_the_head_and_inside_a_sentence(response: str, head: str, inside: str) -> None:
-    assert (wording.name(response), wording.inside(response)) == (head, inside)
+    assert (phrases.name(response), phrases.inside(response)) == (head, inside)
 
 
 def test_values_carry_their_unit() -> None:
-    assert wording.value("read.bw", 5e8) == "500 MB/s"
-    assert wording.value("read.iops", 14900.0) == "14.9 k IOPS"
-    assert wording.interval("read.lat.p99", Interval(1e5, 2e5, 0.9, "t")) == "90 % interval 100 to 200 µs"
+    assert phrases.value("read.bw", 5e8) == "500 MB/s"
+    assert phrases.value("read.iops", 14900.0) == "14.9 k IOPS"
+    assert phrases.interval("read.lat.p99", Interval(1e5, 2e5, 0.9, "t")) == "90 % interval 100 to 200 µs"
 
 
 def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
-    assert wording.percent(0.023) == "2.3 %"
-    assert wording.percent(0.9999) == "more than 99 %"
-    assert wording.percent(1.0) == "100 %"
-    assert wording.percent(1.5) == "150 %"
-    assert (wording.points(1.05), wording.points(-0.64, sign=True), wording.points(0.2, sign=True)) == (
+    assert phrases.percent(0.023) == "2.3 %"
+    assert phrases.percent(0.9999) == "more than 99 %"
+    assert phrases.percent(1.0) == "100 %"
+    assert phrases.percent(1.5) == "150 %"
+    assert (phrases.points(1.05), phrases.points(-0.64, sign=True), phrases.points(0.2, sign=True)) == (
         "105",
         "-64",
         "+20",
@@ -41,20 +41,20 @@ def test_shares_never_round_to_a_whole_that_they_are_not() -> None:
 
 
 def test_small_p_values_are_bounded() -> None:
-    assert wording.p(1e-12) == "p < 0.0001"
-    assert wording.p(0.0321) == "p = 0.032"
+    assert phrases.p(1e-12) == "p < 0.0001"
+    assert phrases.p(0.0321) == "p = 0.032"
 
 
 def test_long_lists_are_cut_and_counted() -> None:
-    assert wording.listed([]) == "none"
-    assert wording.listed(["a"]) == "a"
-    assert wording.listed(["a", "b"]) == "a and b"
-    assert wording.listed(list("abcdef"), 4) == "a, b, c and 3 more"
+    assert phrases.listed([]) == "none"
+    assert phrases.listed(["a"]) == "a"
+    assert phrases.listed(["a", "b"]) == "a and b"
+    assert phrases.listed(list("abcdef"), 4) == "a, b, c and 3 more"
 
 
 def test_a_restriction_stands_before_its_sentence() -> None:
-    assert wording.placed({}, "Read bandwidth falls.") == "Read bandwidth falls."
-    told = wording.placed({"rw": "randrw", "case": "mixed"}, "Read bandwidth falls.")
+    assert phrases.placed({}, "Read bandwidth falls.") == "Read bandwidth falls."
+    told = phrases.placed({"rw": "randrw", "case": "mixed"}, "Read bandwidth falls.")
     assert told == "With random access (randrw), mixed, read bandwidth falls."
 
 
@@ -88,7 +88,7 @@ def test_a_restriction_stands_before_its_sentence() -> None:
     ],
 )
 def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None:
-    assert wording.level_of(factor, level) == told
+    assert phrases.level_of(factor, level) == told
 
 
 @pytest.mark.parametrize(
@@ -104,28 +104,28 @@ def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None
     ],
 )
 def test_factors_are_told_in_words_and_unknown_options_as_they_are_typed(factor: str, told: str) -> None:
-    assert wording.factor(factor) == told
+    assert phrases.factor(factor) == told
 
 
 def test_a_level_is_a_place_with_its_own_preposition() -> None:
-    assert wording.at("workers", 4) == "at 4 workers"
-    assert wording.at("run.scheduler", "rr:99") == "under rr (priority 99)"
-    assert wording.at("cache-fence", False) == "without cache fence"
+    assert phrases.at("workers", 4) == "at 4 workers"
+    assert phrases.at("run.scheduler", "rr:99") == "under rr (priority 99)"
+    assert phrases.at("cache-fence", False) == "without cache fence"
     where = {"cache-fence": False, "cpu-method": "int16", "workers": 4}
-    assert wording.placed(where, "Rate falls.") == "Without cache fence, with method int16, 4 workers, rate falls."
-    assert wording.both("cache-fence", False, True) == "runs with and without cache fence"
+    assert phrases.placed(where, "Rate falls.") == "Without cache fence, with method int16, 4 workers, rate falls."
+    assert phrases.both("cache-fence", False, True) == "runs with and without cache fence"
 
 
 def test_a_range_says_its_unit_once_and_never_goes_below_nothing() -> None:
-    assert wording.span("read.bw", 4.1e8, 4.32e8) == "410 to 432 MB/s"
-    assert wording.span("read.bw", 9.5e5, 1.2e6) == "950 kB/s to 1.2 MB/s"
-    assert wording.span("read.iops", 896, 1070) == "896 IOPS to 1.07 k IOPS"
-    assert wording.span("read.iops", 70200, 85400) == "70.2 to 85.4 k IOPS"
-    assert wording.span("read.lat.p99", -285e3, 1.79e6).startswith("0 ")
+    assert phrases.span("read.bw", 4.1e8, 4.32e8) == "410 to 432 MB/s"
+    assert phrases.span("read.bw", 9.5e5, 1.2e6) == "950 kB/s to 1.2 MB/s"
+    assert phrases.span("read.iops", 896, 1070) == "896 IOPS to 1.07 k IOPS"
+    assert phrases.span("read.iops", 70200, 85400) == "70.2 to 85.4 k IOPS"
+    assert phrases.span("read.lat.p99", -285e3, 1.79e6).startswith("0 ")
 
 
 def test_numbers_have_no_exponent_that_a_reader_must_undo() -> None:
-    assert [wording.plain_number(number) for number in (0.51513, 42.086, 4573.2, 19912.0)] == [
+    assert [phrases.plain_number(number) for number in (0.51513, 42.086, 4573.2, 19912.0)] == [
         "0.515",
         "42.1",
         "4570",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.device import control
+from ioassay.virtual_drive import control
 
 from ..device.nbd import FLUSH, WRITE, Client
 from .drives import COMMAND, PATIENCE_S, Drive, served

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.device import control
+from ioassay.virtual_drive import control
 
 from ..device.nbd import READ, WRITE, Client
 from .drives import PATIENCE_S, Drive, served

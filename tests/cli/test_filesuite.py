@@ -97,25 +97,25 @@ def test_a_table_for_people_names_every_pass(tmp_path: Path) -> None:
 
 
 def test_iozones_table_is_read_by_those_who_read_iozone(tmp_path: Path) -> None:
-    from ioassay.claims import iozone
+    from ioassay.formats import iozone_claims
 
     text = typed(
         tmp_path, "-i0", "-i1", "-i10", "-s", "256k", "-r", "4k", "-r", "64k", "-e", "--format", "iozone", "-R"
     )
-    claims = iozone.read(text.stdout)
+    claims = iozone_claims.read(text.stdout)
     assert [claim.test for claim in claims] == ["write", "rewrite", "read", "reread", "pread", "repread"] * 2
     assert {(claim.bytes, tuple(claim.includes)) for claim in claims} == {(256 << 10, ("fsync",))}
     assert '"Re-Pread report"' in text.stdout
 
 
 def test_matrices_and_throughput_are_read_as_iozones_as_well(tmp_path: Path) -> None:
-    from ioassay.claims import iozone
+    from ioassay.formats import iozone_claims
 
     text = typed(tmp_path, "-a", "-g", "32m", "-n", "16m", "-i0", "--format", "iozone", "-R").stdout
     matrices = text[text.index('"Writer report"') :]
-    assert len(iozone.read(matrices)) == 2 * (13 + 9)
+    assert len(iozone_claims.read(matrices)) == 2 * (13 + 9)
     summary = typed(tmp_path, "-t", "2", "-i0", "-s", "64", "--format", "iozone").stdout
-    assert [(claim.test, claim.file_bytes, claim.record_bytes) for claim in iozone.read(summary)] == [
+    assert [(claim.test, claim.file_bytes, claim.record_bytes) for claim in iozone_claims.read(summary)] == [
         ("write", 65536, 4096),
         ("rewrite", 65536, 4096),
     ]

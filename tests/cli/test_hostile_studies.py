@@ -7,14 +7,16 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ioassay import adjust, catalogue, frames, plan, preflight, run
-from ioassay.analysis.everything import analyse_all
+from ioassay.analysis.pipeline import analyse_all
 from ioassay.cli.progress import Silent
 from ioassay.errors import IoassayError, UsageError
 from ioassay.report import figures
 from ioassay.roles import Consent
-from ioassay.store import RunStore
-from ioassay.study import Suite
+from ioassay.runner import preflight, run
+from ioassay.store import dataset
+from ioassay.store.run_folder import RunStore
+from ioassay.study import catalog, overrides, plan
+from ioassay.study.model import Suite
 
 SCALARS = st.one_of(
     st.booleans(),
@@ -121,7 +123,7 @@ def examined(suite: Suite) -> None:
         preflight.forecast(bench)
         bench.touches()
     next(plan.trials(suite))
-    catalogue.to_table(suite)
+    catalog.to_table(suite)
 
 
 @settings(max_examples=400, suppress_health_check=list(HealthCheck))
@@ -135,10 +137,10 @@ def test_any_table_is_a_study_or_a_study_error(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, Any], scale: str, set_: list[str], factors: list[str]
 ) -> None:
     def change(study: Any) -> dict[str, Any]:
-        return adjust.adjusted(study, scale=scale, settings=set_, factors=factors)
+        return overrides.adjusted(study, scale=scale, settings=set_, factors=factors)
 
     try:
-        suite = catalogue.from_table(table, Path("x.toml"), change)
+        suite = catalog.from_table(table, Path("x.toml"), change)
         assume(sum(plan.count(suite).values()) < 1000)
         examined(suite)
     except UsageError as error:
@@ -152,7 +154,7 @@ def test_any_file_is_a_study_or_an_error(tmp_path_factory: pytest.TempPathFactor
     for name in ("any.toml", "any.fio"):
         (folder / name).write_bytes(content)
         try:
-            examined(catalogue.load(str(folder / name)))
+            examined(catalog.load(str(folder / name)))
         except IoassayError as error:
             assert name in str(error) or "any" in str(error)
 
@@ -165,7 +167,7 @@ class Quiet(Silent):
 @given(table=SOUND.map(lambda table: {**table, "driver": "null", "target": {}, "watch": {"monitors": []}}))
 def test_what_is_sound_runs_and_is_analysed(tmp_path_factory: pytest.TempPathFactory, table: dict[str, Any]) -> None:
     try:
-        suite = catalogue.from_table(table, Path("x.toml"))
+        suite = catalog.from_table(table, Path("x.toml"))
         assume(sum(plan.count(suite).values()) < 60)
         benches = preflight.assemble(suite, Consent())
         preflight.examine(benches)
@@ -176,5 +178,5 @@ def test_what_is_sound_runs_and_is_analysed(tmp_path_factory: pytest.TempPathFac
     store = RunStore.create(tmp_path_factory.mktemp("any") / "run", suite, {})
     tally = run.execute(store, benches, Quiet())
     assert tally.planned == sum(plan.count(suite).values())
-    for finding in analyse_all(frames.load(store)):
+    for finding in analyse_all(dataset.load(store)):
         assert finding.statement

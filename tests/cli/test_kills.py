@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import conditions, preflight, run
 from ioassay.cli.progress import Silent
-from ioassay.conditions import Conditions
 from ioassay.errors import ConditionError
 from ioassay.roles import Consent
-from ioassay.store import RunStore
-from ioassay.study import Suite, make_study
-from ioassay.targets import own
+from ioassay.runner import conditions, preflight, run
+from ioassay.runner.conditions import Conditions
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Suite, make_study
+from ioassay.targets import ownership_mark
 
 from .conftest import ask
 
@@ -194,7 +194,9 @@ def test_the_groups_of_a_run_whose_helpers_were_killed_too_go_with_the_next_comm
     assert groups(runner.pid)
     run_next(place / "next")
     assert groups(runner.pid) == []
-    assert own.read(place / "disk/testfile") is not None  # nobody is left who could know that it was not to stay
+    assert (
+        ownership_mark.read(place / "disk/testfile") is not None
+    )  # nobody is left who could know that it was not to stay
 
 
 def end_all(place: Path) -> None:

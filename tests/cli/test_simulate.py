@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.simulation import OPTIONS
+from ioassay.simulator import OPTIONS
 
 Ask = Callable[..., Any]
 

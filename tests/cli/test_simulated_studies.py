@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ioassay import catalogue
-from ioassay.record import FAILED, OK, Record
-from ioassay.store import RunStore
+from ioassay.records.record import FAILED, OK, Record
+from ioassay.store.run_folder import RunStore
+from ioassay.study import catalog
 
 from .conftest import ask
 
@@ -124,7 +124,7 @@ def test_the_study_of_write_buffers_runs_whole(write_buffer: tuple[Path, dict[st
     assert trials["ok"] > 0
     assert trials["ok"] + trials["skipped"] == trials["planned"]
     assert (run / "report" / "index.html").stat().st_size > 0
-    wanted = [figure.name for study in catalogue.load("write-buffer").studies for figure in study.figures]
+    wanted = [figure.name for study in catalog.load("write-buffer").studies for figure in study.figures]
     assert [figure["name"] for figure in said["figures"]] == wanted
     assert [figure["problem"] for figure in said["figures"] if figure["problem"]] == []
     for name in wanted:
@@ -137,7 +137,7 @@ def test_with_many_outstanding_spread_evictions_beat_those_that_are_not(
     write_buffer: tuple[Path, dict[str, Any]],
 ) -> None:
     found = by_policy(write_buffer[0])
-    assert {study for study, *_ in found} == {study.name for study in catalogue.load("write-buffer").studies}
+    assert {study for study, *_ in found} == {study.name for study in catalog.load("write-buffer").studies}
     worse = {
         (where, other): (means["epo"], means[other])
         for where, means in found.items()
@@ -151,7 +151,7 @@ def test_with_many_outstanding_spread_evictions_beat_those_that_are_not(
 def test_the_simple_rival_is_named_with_its_numbers(write_buffer: tuple[Path, dict[str, Any]]) -> None:
     """Which of the two is better is not for a test to say; that the reader is told how close they are is."""
     compared = [one for one in write_buffer[1]["findings"] if one["question"] == "reductions" and one["where"]]
-    studies = {study.name for study in catalogue.load("write-buffer").studies}
+    studies = {study.name for study in catalog.load("write-buffer").studies}
     conventions = {(finding["study"], finding["where"]["feed"]) for finding in compared}
     assert conventions >= {(study, feed) for study in studies for feed in ("open", "closed:32")}
     for finding in compared:

@@ -3,7 +3,7 @@
 import pytest
 
 from ioassay.cli import console
-from ioassay.record import Warning_
+from ioassay.records.record import Warning_
 
 
 def test_a_warning_has_its_remedy_below_it(capsys: pytest.CaptureFixture[str]) -> None:

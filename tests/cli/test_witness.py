@@ -194,7 +194,7 @@ def test_twins_say_what_watching_did(folder: Path) -> None:
 @pytest.mark.root
 @pytest.mark.bpf
 def test_everything_that_was_seen_can_be_kept(folder: Path, tmp_path: Path) -> None:
-    from ioassay.observation import from_dict
+    from ioassay.records.observation import from_dict
 
     witness(folder, "--output", str(tmp_path / "seen.json"), "--", "dd", "if=data", "of=/dev/null", "bs=1M")
     [run] = json.loads((tmp_path / "seen.json").read_text())

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from ioassay import plan
-from ioassay.conditions import asked
 from ioassay.errors import StudyError
-from ioassay.study import Study, make_study
+from ioassay.study import plan, run_conditions
+from ioassay.study.model import Study, make_study
 
 
 def make(**changes: Any) -> Study:
@@ -21,17 +20,17 @@ def make(**changes: Any) -> Study:
 @pytest.mark.parametrize(
     ("parse", "value", "kept"),
     [
-        (asked.scheduler, "fifo:99", "fifo:99"),
-        (asked.scheduler, " RR:01 ", "rr:1"),
-        (asked.scheduler, "idle", "idle"),
-        (asked.affinity, 2, "2"),
-        (asked.affinity, "0, 1,2 ,5", "0-2,5"),
-        (asked.affinity, "3-4,0-3", "0-4"),
-        (asked.nice, -20, -20),
-        (asked.cores, "150%", 1.5),
-        (asked.cores, 2, 2.0),
-        (asked.cores, "1.5", 1.5),
-        (asked.memory_bytes, "1GiB", 2**30),
+        (run_conditions.scheduler, "fifo:99", "fifo:99"),
+        (run_conditions.scheduler, " RR:01 ", "rr:1"),
+        (run_conditions.scheduler, "idle", "idle"),
+        (run_conditions.affinity, 2, "2"),
+        (run_conditions.affinity, "0, 1,2 ,5", "0-2,5"),
+        (run_conditions.affinity, "3-4,0-3", "0-4"),
+        (run_conditions.nice, -20, -20),
+        (run_conditions.cores, "150%", 1.5),
+        (run_conditions.cores, 2, 2.0),
+        (run_conditions.cores, "1.5", 1.5),
+        (run_conditions.memory_bytes, "1GiB", 2**30),
     ],
 )
 def test_a_condition_is_kept_in_one_spelling(parse: Callable[[Any], Any], value: Any, kept: Any) -> None:
@@ -83,12 +82,12 @@ def test_levels_of_conditions_reach_their_trials_in_one_spelling() -> None:
 
 def test_a_trial_without_conditions_does_not_speak_of_them() -> None:
     trial = plan.make_trial(make(), {}, 0, 0)
-    assert not set(asked.KEYS) & set(trial.run)
-    assert not asked.Conditions.of(trial.run)
+    assert not set(run_conditions.KEYS) & set(trial.run)
+    assert not run_conditions.Conditions.of(trial.run)
 
 
 def test_a_list_of_processors_is_read_as_it_was_written(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(200):
         numbers = frozenset(chance.sample(range(64), chance.randint(1, 20)))
-        assert asked.cpus(asked.listed(numbers)) == numbers
+        assert run_conditions.cpus(run_conditions.listed(numbers)) == numbers

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.conditions import cgroup
-from ioassay.conditions.asked import Conditions
 from ioassay.errors import ConditionError
+from ioassay.host import cgroup
+from ioassay.study.run_conditions import Conditions
 
 FakeRoot = Callable[..., Path]
 SECOND = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
-from ioassay import conditions, living, process, settings
 from ioassay.cli.doctor import doctor
-from ioassay.conditions import Conditions, Hold, asked, cgroup, policy
 from ioassay.errors import ConditionError, ToolError
+from ioassay.host import cgroup, settings
+from ioassay.host.settings import restore_file
+from ioassay.process import process_table, supervisor
 from ioassay.roles import Outcome
-from ioassay.settings import restore
+from ioassay.runner import conditions, scheduling_policy
+from ioassay.runner.conditions import Conditions, Hold
+from ioassay.study import run_conditions
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 SEEN = (
@@ -48,7 +51,7 @@ def mine(pid: int | None = None) -> list[Path]:
 
 def run(tmp_path: Path, wanted: Conditions, *argv: str, timeout_s: float = 20.0) -> tuple[Outcome, Hold]:
     with Hold(wanted, tag="", timeout_s=timeout_s) as hold:
-        outcome = process.run(
+        outcome = supervisor.run(
             argv,
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",
@@ -103,21 +106,21 @@ def test_a_real_time_load_leaves_a_processor_to_the_lab(tmp_path: Path) -> None:
     assert json.loads(outcome.stdout.read_text())[2] == ALLOWED[1:]
     (warning,) = hold.warnings
     assert warning.code == "affinity-narrowed"
-    assert warning.remedy == f"set run.affinity = '{asked.listed(ALLOWED[1:])}'"
+    assert warning.remedy == f"set run.affinity = '{run_conditions.listed(ALLOWED[1:])}'"
 
 
 def test_a_child_that_ends_while_it_is_held_is_a_failure_of_its_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = policy.put
+    put = scheduling_policy.put
 
     def ended(pid: int, *rest: Any) -> None:
         put(pid, *rest)
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        monkeypatch.setattr(policy, "found", lambda pid: os.sched_getscheduler(2**22 + 1))
+        monkeypatch.setattr(scheduling_policy, "found", lambda pid: os.sched_getscheduler(2**22 + 1))
 
-    monkeypatch.setattr(policy, "put", ended)
+    monkeypatch.setattr(scheduling_policy, "put", ended)
     with pytest.raises(ToolError, match="run.nice = 5: the process was ended before it began"):
         run(tmp_path, Conditions(nice=5), "true")
 
@@ -168,7 +171,7 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
     allowed_here(wanted)
     stray = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(300)"
     with pytest.raises(KeyboardInterrupt), Hold(wanted, tag="", timeout_s=10) as hold:
-        outcome = process.run(
+        outcome = supervisor.run(
             [
                 "sh",
                 "-c",
@@ -182,14 +185,14 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
         assert outcome.exit_code == 0
         assert len(mine()) >= 1
         raise KeyboardInterrupt
-    assert living.group_of(int((tmp_path / "stray").read_text())) is None
+    assert process_table.group_of(int((tmp_path / "stray").read_text())) is None
     assert codes(hold) == ["processes-left-behind"]
 
 
 def nobody(*run: str) -> list[str]:
     """A command as a user without rights; that it cannot read this checkout skips the test."""
     argv = [*NOBODY, sys.executable, "-c", *run]
-    tried = [*NOBODY, sys.executable, "-c", "import ioassay.conditions"]
+    tried = [*NOBODY, sys.executable, "-c", "import ioassay.runner.conditions"]
     if subprocess.run(tried, capture_output=True, check=False).returncode:
         pytest.skip("another user cannot read this checkout, or there is no setpriv")
     return argv
@@ -249,7 +252,7 @@ def started(tmp_path: Path, *, margin_s: float, scheduler: str = "", memory_byte
 
 
 def gone(pid: int) -> None:
-    while living.group_of(pid) is not None:
+    while process_table.group_of(pid) is not None:
         time.sleep(0.01)
 
 
@@ -276,7 +279,7 @@ def test_a_real_time_trial_ends_with_its_killed_runner(tmp_path: Path) -> None:
 
 
 def test_what_was_set_and_is_not_so_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "put", lambda *_: None)
+    monkeypatch.setattr(scheduling_policy, "put", lambda *_: None)
     _, hold = run(tmp_path, Conditions(scheduler="batch", affinity=str(ALLOWED[0])), "true")
     assert next(warning.text for warning in hold.warnings) == (
         "run.scheduler = batch: was set, and the kernel says other"
@@ -304,7 +307,9 @@ def test_the_doctor_removes_the_groups_of_killed_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     allowed_here(Conditions(memory_limit=2**27))
-    monkeypatch.setattr(restore, "this_process", lambda root: restore.Owner(os.getpid(), 1, "of another start"))
+    monkeypatch.setattr(
+        restore_file, "this_process", lambda root: restore_file.Owner(os.getpid(), 1, "of another start")
+    )
     group = cgroup.make(Conditions(memory_limit=2**27))
     monkeypatch.undo()
     monkeypatch.setattr(settings, "restore_all", list)

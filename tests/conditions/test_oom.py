@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from ioassay import preflight, process, run
 from ioassay.cli.progress import Silent
-from ioassay.conditions import Hold, cgroup, oom
-from ioassay.conditions.asked import Conditions
 from ioassay.drivers.null import Null
 from ioassay.errors import ConditionError
-from ioassay.record import FAILED, OK, Record
+from ioassay.host import cgroup, oom_killer
+from ioassay.process import supervisor
+from ioassay.records.record import FAILED, OK, Record
 from ioassay.roles import Command, Confinement, Consent, Load, Outcome, Parsed, Trial
-from ioassay.store import RunStore
-from ioassay.study import Suite, make_study
+from ioassay.runner import preflight, run
+from ioassay.runner.conditions import Hold
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Suite, make_study
+from ioassay.study.run_conditions import Conditions
 
 LIMIT_BYTES = 64 << 20
 HOG = "held = []\nwhile True: held.append(b'x' * (4 << 20))"
@@ -101,11 +103,11 @@ def test_a_child_that_is_killed_for_want_of_memory_of_the_host_fails_the_trial(
 def test_a_tool_that_is_killed_itself_needs_no_log(
     tmp_path: Path, other_group: cgroup.Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(oom, "_opened", lambda path: None)
+    monkeypatch.setattr(oom_killer, "_opened", lambda path: None)
     groups = [str(folder / "cgroup.procs") for _, folder in other_group.folders.values()]
     text = f"import sys\nfor group in sys.argv[1:]: open(group, 'w').write('0')\n{HOG}"
     with Hold(Conditions(), tag="", timeout_s=60) as hold:
-        process.run(
+        supervisor.run(
             [sys.executable, "-c", text, *groups],
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",
@@ -127,7 +129,7 @@ def can_read_log() -> bool:
 def test_a_victim_of_another_name_is_a_warning(fake_root: Callable[..., Path]) -> None:
     stat = f"7 (fio) Z {' '.join('0' for _ in range(49))}\n"
     root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": "fio\n", "proc/7/stat": stat, "dev/kmsg": ""})
-    watch = oom.Watch("fio", root)
+    watch = oom_killer.Watch("fio", root)
     fake_root(
         {
             "proc/vmstat": "pgfault 9\noom_kill 5\n",
@@ -142,7 +144,7 @@ def test_a_victim_of_another_name_is_a_warning(fake_root: Callable[..., Path]) -
 
 def test_a_victim_of_the_programs_name_is_the_trials(fake_root: Callable[..., Path]) -> None:
     root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": "strace\n", "dev/kmsg": ""})
-    watch = oom.Watch("stress-ng", root)
+    watch = oom_killer.Watch("stress-ng", root)
     killed = "3,1,2,-;Memory cgroup out of memory: Killed process 9 (stress-ng-vm) total-vm:1kB\n"
     fake_root({"proc/vmstat": "oom_kill 5\n", "dev/kmsg": killed})
     watch.ended(7)
@@ -152,6 +154,6 @@ def test_a_victim_of_the_programs_name_is_the_trials(fake_root: Callable[..., Pa
 
 
 def test_without_a_victim_nothing_is_said(fake_root: Callable[..., Path]) -> None:
-    watch = oom.Watch("fio", fake_root({"proc/vmstat": "oom_kill 4\n"}))
+    watch = oom_killer.Watch("fio", fake_root({"proc/vmstat": "oom_kill 4\n"}))
     watch.ended(7)
     assert (watch.of_trial, watch.of_others) == ("", "")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ioassay import process
-from ioassay.drivers.db_bench import DbBench, offer, output, settings, verdict
+from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_outcome, db_bench_results, parameters
 from ioassay.errors import StudyError, ToolError
-from ioassay.record import FAILED, OK
+from ioassay.process import supervisor
+from ioassay.records.record import FAILED, OK
 from ioassay.roles import Load, Outcome, Parsed, Trial
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "db_bench" / "7.8.3"
@@ -33,7 +33,7 @@ USAGE:
     -write_buffer_size (Number of bytes to buffer in memtable) type: int64
       default: 67108864
 """  # noqa: W291
-OFFER = offer.read({"help": HELP})
+OFFER = capabilities.read({"help": HELP})
 TARGET = {"kind": "folder", "path": "."}
 
 
@@ -68,13 +68,13 @@ def test_what_db_bench_would_not_take_is_an_error_that_names_the_parameter(
     params: dict[str, Any], key: str, said: str
 ) -> None:
     with pytest.raises(StudyError, match=said) as found:
-        settings.read(params, OFFER)
+        parameters.read(params, OFFER)
     assert found.value.key == f"params.{key}"
 
 
 def test_sizes_are_bytes_and_truth_has_its_word() -> None:
     params = {"benchmarks": ["fillseq"], "write_buffer_size": "4MiB", "sync": True, "compression_ratio": 0.3}
-    wanted = settings.read(params, OFFER)
+    wanted = parameters.read(params, OFFER)
     assert set(wanted.argv()) == {
         "--benchmarks=fillseq",
         "--write_buffer_size=4194304",
@@ -84,7 +84,7 @@ def test_sizes_are_bytes_and_truth_has_its_word() -> None:
 
 
 def test_what_prepares_comes_first_and_is_not_measured() -> None:
-    wanted = settings.read({"benchmarks": "readrandom[X2],waitforcompaction", "prepare": "fillseq"}, OFFER)
+    wanted = parameters.read({"benchmarks": "readrandom[X2],waitforcompaction", "prepare": "fillseq"}, OFFER)
     assert wanted.argv() == ["--benchmarks=fillseq,readrandom[X2],waitforcompaction"]
     assert wanted.measured == ("readrandom",)
 
@@ -138,7 +138,7 @@ def test_a_histogram_is_a_distribution_with_all_operations() -> None:
 
 
 def test_the_statistics_of_rocksdb_are_bytes_and_seconds() -> None:
-    metrics = output.read((GOLDEN / "histogram.txt").read_text(), ["fillrandom"]).metrics
+    metrics = db_bench_results.read((GOLDEN / "histogram.txt").read_text(), ["fillrandom"]).metrics
     assert metrics["rocksdb.user_bytes"] > 0
     assert metrics["rocksdb.write_amplification"] >= 1
 
@@ -152,11 +152,11 @@ def test_keys_that_are_not_found_are_explained() -> None:
 
 def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
     head = "Compression: NoCompression\n"
-    wanted = settings.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
-    (told,) = verdict.suspicions(wanted, {}, head)
+    wanted = parameters.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
+    (told,) = db_bench_outcome.suspicions(wanted, {}, head)
     assert told.code == "not-compressed" and "'zstd'" in told.text
-    assert not verdict.suspicions(wanted, {}, "Compression: ZSTD\n")
-    assert not verdict.suspicions(settings.read({"benchmarks": "fillseq"}, OFFER), {}, head)
+    assert not db_bench_outcome.suspicions(wanted, {}, "Compression: ZSTD\n")
+    assert not db_bench_outcome.suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
 
 
 def test_a_benchmark_without_a_line_is_a_failure_that_names_it() -> None:
@@ -179,19 +179,19 @@ def driver() -> DbBench:
     made = DbBench()
     tool = made.tool()
     assert tool is not None
-    answers = {name: process.capture(argv).stdout for name, argv in tool.probes.items()}
-    made.configure(process.capture(tool.version_argv).stdout, answers)
+    answers = {name: supervisor.capture(argv).stdout for name, argv in tool.probes.items()}
+    made.configure(supervisor.capture(tool.version_argv).stdout, answers)
     return made
 
 
 def run(driver: DbBench, params: dict[str, Any], folder: Path) -> Parsed:
-    """Run one trial as `ioassay.run` would."""
+    """Run one trial as `ioassay.runner.run` would."""
     place = folder / "place"
     place.mkdir(parents=True)
     driver.validate(params, TARGET)
     trial = Trial("t", "s", "db_bench", {}, params, {}, {}, 0, 1, 0)
     command = driver.command(trial, Load("folder", place, 0, False), folder)
-    outcome = process.run(
+    outcome = supervisor.run(
         command.argv, stdout=folder / "stdout", stderr=folder / "stderr", timeout_s=60, cwd=command.cwd
     )
     return driver.parse(trial, outcome, folder)
@@ -267,11 +267,11 @@ def test_what_rocksdb_read_and_wrote_is_claimed_as_io(driver: DbBench, tmp_path:
 def test_a_full_disk_in_the_middle_is_a_failure_that_says_so(driver: DbBench, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    mounted = process.capture(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(small)])
+    mounted = supervisor.capture(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(small)])
     if mounted.exit_code:
         pytest.skip(f"needs to mount: {mounted.stderr}")
     try:
         parsed = run(driver, {"benchmarks": "fillrandom", "num": 200_000, "write_buffer_size": "256KiB"}, small)
     finally:
-        process.capture(["umount", "-l", str(small)])
+        supervisor.capture(["umount", "-l", str(small)])
     assert parsed.status == FAILED and "No space left on device" in parsed.reason

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ioassay import metrics
-from ioassay.drivers import driver, filetests
+from ioassay.drivers import driver, file_tests
 from ioassay.drivers.filesuite import Filesuite
 from ioassay.drivers.iozone import Iozone
 from ioassay.errors import StudyError, ToolError
@@ -80,9 +80,9 @@ def test_a_wrong_parameter_is_named(name: str, params: dict[str, Any], key: str,
 
 
 def test_tests_are_named_by_any_of_their_passes() -> None:
-    assert filetests.read({"tests": ["reread", "write", "random-read", 3]}).tests == [0, 1, 2, 3]
-    assert filetests.read({"tests": "write, 9"}).tests == [0, 9]
-    assert filetests.read({"auto": True}).tests == list(range(8))
+    assert file_tests.read({"tests": ["reread", "write", "random-read", 3]}).tests == [0, 1, 2, 3]
+    assert file_tests.read({"tests": "write, 9"}).tests == [0, 9]
+    assert file_tests.read({"auto": True}).tests == list(range(8))
 
 
 def test_both_programs_get_the_same_letters(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ioassay.claims import fio
+from ioassay.formats import fio_claims
 
 
 @pytest.mark.parametrize("name", ["read", "write", "randrw-2-jobs", "null-engine"])
 def test_a_trial_has_the_claims_of_its_results(golden: Any, name: str) -> None:
     found = golden.parsed(name).claims
-    assert found == fio.from_json(json.loads(golden.text(name)))
+    assert found == fio_claims.from_json(json.loads(golden.text(name)))
     assert {claim.source for claim in found} == {"fio"}
 
 

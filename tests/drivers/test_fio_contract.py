@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ioassay import process
-from ioassay.drivers.fio import Fio, options
-from ioassay.drivers.fio.output import parse_json
+from ioassay.drivers.fio import Fio, fio_options
+from ioassay.drivers.fio.fio_results import parse_json
 from ioassay.drivers.fio.section import fio_bytes
 from ioassay.errors import StudyError
+from ioassay.process import supervisor
 from ioassay.roles import WRITE, Load, Outcome, Parsed, Trial
 
 pytestmark = pytest.mark.fio
@@ -27,8 +27,8 @@ def fio() -> Fio:
     """A driver that has asked the installed fio for its lists."""
     made = Fio()
     tool = made.tool()
-    answers = {name: process.capture(argv).stdout for name, argv in tool.probes.items()}
-    made.configure(process.capture(tool.version_argv).stdout, answers)
+    answers = {name: supervisor.capture(argv).stdout for name, argv in tool.probes.items()}
+    made.configure(supervisor.capture(tool.version_argv).stdout, answers)
     return made
 
 
@@ -42,14 +42,14 @@ def testfile(tmp_path: Path) -> Path:
 def run(
     fio: Fio, params: dict[str, Any], load: Load, folder: Path, seed: int = 1, **how: Any
 ) -> tuple[Parsed, Outcome]:
-    """Run one trial as `ioassay.run` would, in folder/raw-<seed>."""
+    """Run one trial as `ioassay.runner.run` would, in folder/raw-<seed>."""
     raw = folder / f"raw-{seed}"
     raw.mkdir()
     trial = Trial("0123", "study", "fio", {}, params, {}, {}, 0, seed, 0)
     command = replace(fio.command(trial, load, raw), **how)
     for name, text in command.files.items():
         (raw / name).write_text(text)
-    outcome = process.run(
+    outcome = supervisor.run(
         command.argv, stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=command.timeout_s, cwd=command.cwd
     )
     return fio.parse(trial, outcome, raw), outcome
@@ -233,17 +233,17 @@ def test_a_factor_in_a_job_file_changes_what_runs(fio: Fio, tmp_path: Path) -> N
 
 
 def test_every_alias_is_the_one_that_fio_has(fio: Fio) -> None:
-    for alias, name in options.ALIASES.items():
+    for alias, name in fio_options.ALIASES.items():
         if "-" in name:
             continue  # spellings of ours
-        shown = process.capture(["fio", f"--cmdhelp={alias}"]).stdout
+        shown = supervisor.capture(["fio", f"--cmdhelp={alias}"]).stdout
         assert "closest match" not in shown, alias
         assert shown.split(":")[0].strip() == name
 
 
 def test_the_options_that_are_written_otherwise_than_given_are_known_to_fio(fio: Fio) -> None:
     engines = {"window_size": "net", "cpuchunks": "cpuio", "grace_time": "exec", "cmdprio_bssplit": "libaio"}
-    for name in options._WRITERS:
+    for name in fio_options._WRITERS:
         fio._names.check([name], {engines.get(name, "psync")})
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ioassay.drivers.fio import Fio, jobfile
 from ioassay.errors import StudyError
 from ioassay.roles import READ, WRITE, Command, Load, Outcome, Trial
-from ioassay.study import make_study
+from ioassay.study.model import make_study
 
 NOTHING_TO_LOAD = Load("null", None, 0, False)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.fio import logs
-from ioassay.record import Series
+from ioassay.records.record import Series
 
 ALL = {"logs": ["bw", "iops", "lat", "clat", "slat"], "log_interval": "100ms"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import process
+from ioassay.process import supervisor
 
 
 @pytest.mark.fio
@@ -15,12 +15,12 @@ from ioassay import process
 def test_a_server_that_never_answers_costs_no_more_than_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "GRACE_S", 0.5)
+    monkeypatch.setattr(supervisor, "GRACE_S", 0.5)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
         server.listen(4)  # accepted by the kernel, greeted by nobody
         job = ["--name=j", "--ioengine=nbd", f"--uri=nbd+unix:///?socket={tmp_path / 's'}", "--rw=read", "--size=1M"]
-        outcome = process.run(
+        outcome = supervisor.run(
             ["fio", *job], stdout=tmp_path / "out", stderr=tmp_path / "err", timeout_s=1.0, cwd=tmp_path
         )
     assert outcome.timed_out and outcome.signal in (signal.SIGTERM, signal.SIGKILL)

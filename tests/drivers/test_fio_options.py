@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioassay import units
-from ioassay.drivers.fio.options import Names, canonical, write
+from ioassay.drivers.fio.fio_options import Names, canonical, write
 from ioassay.drivers.fio.section import fio_bytes, fio_seconds
 from ioassay.errors import StudyError
 

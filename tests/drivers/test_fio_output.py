@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ioassay.drivers.fio import merge
-from ioassay.drivers.fio.output import Direction, Job, Latency, parse_json
+from ioassay.drivers.fio import merging
+from ioassay.drivers.fio.fio_results import Direction, Job, Latency, parse_json
 from ioassay.errors import InputError
 
 
@@ -37,7 +37,7 @@ def test_what_was_not_measured_is_left_out(golden: Any) -> None:
     (job,) = parse_json(golden.text("read")).jobs
     assert set(job.directions["read"].latencies) == {"clat", "lat"}  # a synchronous engine has no submission
     assert job.directions["write"].latencies == {}
-    assert not [name for name in merge.metrics([job]) if name.startswith(("write", "trim", "read.slat"))]
+    assert not [name for name in merging.metrics([job]) if name.startswith(("write", "trim", "read.slat"))]
 
 
 @pytest.mark.parametrize("before", ["", "fio: a message\nnote: {odd}\n", "{not json\n"])
@@ -94,7 +94,7 @@ def test_fio_2_counts_kib_and_microseconds() -> None:
     }
     document = {"fio version": "fio-2.16", "jobs": [{"jobname": "old", "groupid": 0, "error": 0, "read": read}]}
     (job,) = parse_json(json.dumps(document, indent=2)).jobs
-    found = merge.metrics([job])
+    found = merging.metrics([job])
     assert (found["read.bytes"], found["read.bw"], found["read.iops"]) == (4 * 2**20, 2 * 2**20, 512)
     assert (found["read.slat.mean"], found["read.clat.p99"], found["read.lat.max"]) == (2000, 80000, 99000)
 
@@ -107,7 +107,7 @@ def test_results_of_a_client_are_its_jobs_without_their_sum() -> None:
 
 def test_a_mixed_load_has_its_directions_and_their_total(golden: Any) -> None:
     jobs = parse_json(golden.text("randrw-2-jobs")).jobs
-    found = merge.metrics(jobs)
+    found = merging.metrics(jobs)
     assert found["total.ios"] == found["read.ios"] + found["write.ios"] == sum(job.ios for job in jobs)
     assert found["read.bw"] == pytest.approx(found["read.iops"] * 16384)
     assert found["total.bw"] == pytest.approx(found["read.bw"] + found["write.bw"], rel=0.01)
@@ -119,7 +119,7 @@ def test_percentiles_agree_with_those_of_fio_itself(golden: Any) -> None:
     for case, direction in (("write", "write"), ("io-uring", "read"), ("null-engine", "read")):
         (job,) = parse_json(golden.text(case)).jobs
         latency = job.directions[direction].latencies["clat"]
-        ours = merge.percentiles_ns(latency)
+        ours = merging.percentiles_ns(latency)
         for share in (50.0, 90.0, 95.0, 99.0):
             assert ours[share] == pytest.approx(latency.percentiles_ns[share], rel=0.02)
 
@@ -127,7 +127,7 @@ def test_percentiles_agree_with_those_of_fio_itself(golden: Any) -> None:
 def test_every_metric_of_the_results_is_in_the_registry(golden: Any) -> None:
     from ioassay.metrics import known, metric
 
-    found = merge.metrics(parse_json(golden.text("randrw-2-jobs")).jobs)
+    found = merging.metrics(parse_json(golden.text("randrw-2-jobs")).jobs)
     assert {"read.bw", "context_switches"} <= found.keys()
     assert [name for name in found if not known(name)] == []
     assert metric("first job/read.bw").unit == metric("read.bw").unit
@@ -145,7 +145,7 @@ def latency(values: list[int]) -> Latency:
 
 @given(jobs=samples)
 def test_merged_latencies_are_those_of_all_requests_together(jobs: list[list[int]]) -> None:
-    merged = merge.merge_latencies([latency(values) for values in jobs])
+    merged = merging.merge_latencies([latency(values) for values in jobs])
     wanted = latency([value for values in jobs for value in values])
     assert merged.count == wanted.count
     assert merged.bins == wanted.bins
@@ -160,47 +160,47 @@ def job(name: str, group: int, runtime_s: float, volume: int, **options: str) ->
 
 
 def test_jobs_that_run_together_add_up_over_the_longest() -> None:
-    found = merge.metrics([job("a", 0, 1.0, 4096 * 100), job("a", 0, 2.0, 4096 * 300)])
+    found = merging.metrics([job("a", 0, 1.0, 4096 * 100), job("a", 0, 2.0, 4096 * 300)])
     assert found["read.bw"] == 4096 * 400 / 2
     assert found["cpu.usr"] == pytest.approx(75)  # 50 % for 1 s and 50 % for 2 s, in 2 s
 
 
 def test_groups_that_run_one_after_the_other_add_their_times() -> None:
-    found = merge.metrics([job("a", 0, 1.0, 4096 * 100), job("b", 1, 2.0, 4096 * 300, stonewall="")])
+    found = merging.metrics([job("a", 0, 1.0, 4096 * 100), job("b", 1, 2.0, 4096 * 300, stonewall="")])
     assert found["read.bw"] == 4096 * 400 / 3
     assert found["read.runtime"] == 3.0
 
 
 def test_groups_that_only_report_apart_run_together() -> None:
-    found = merge.metrics([job("a", 0, 2.0, 4096 * 100), job("b", 1, 2.0, 4096 * 300, new_group="1")])
+    found = merging.metrics([job("a", 0, 2.0, 4096 * 100), job("b", 1, 2.0, 4096 * 300, new_group="1")])
     assert found["read.runtime"] == 2.0
 
 
 def test_sections_of_a_job_file_have_metrics_of_their_own() -> None:
     jobs = [job("a", 0, 1.0, 4096 * 100), job("b", 1, 2.0, 4096 * 300)]
-    found = merge.by_section(jobs)
+    found = merging.by_section(jobs)
     assert (found["a/read.iops"], found["b/read.iops"]) == (100, 150)
-    assert merge.by_section(jobs[:1]) == {}
+    assert merging.by_section(jobs[:1]) == {}
 
 
 def test_percentiles_of_several_jobs_without_bins_are_not_made_up() -> None:
     one = Latency(10, 5.0, 1.0, 1.0, 9.0, {}, {99.0: 8.0})
-    assert merge.percentiles_ns(merge.merge_latencies([one])) == {99.0: 8.0}
-    assert merge.percentiles_ns(merge.merge_latencies([one, one])) == {}
+    assert merging.percentiles_ns(merging.merge_latencies([one])) == {99.0: 8.0}
+    assert merging.percentiles_ns(merging.merge_latencies([one, one])) == {}
 
 
 def test_distributions_are_kept_merged_and_of_each_job(golden: Any) -> None:
-    found = merge.buckets(parse_json(golden.text("randrw-2-jobs")).jobs)
+    found = merging.buckets(parse_json(golden.text("randrw-2-jobs")).jobs)
     whole, first, second = (
         [b for b in found if (b.direction, b.kind, b.job) == ("read", "lat", n)] for n in (-1, 0, 1)
     )
     assert sum(whole[0].counts) == sum(first[0].counts) + sum(second[0].counts)
     assert list(whole[0].values_ns) == sorted(whole[0].values_ns)
-    assert {b.job for b in merge.buckets(parse_json(golden.text("read")).jobs)} == {-1}
+    assert {b.job for b in merging.buckets(parse_json(golden.text("read")).jobs)} == {-1}
 
 
 def test_parts_are_the_jobs_and_the_disks(golden: Any) -> None:
-    parts = merge.parts(parse_json(golden.text("randrw-2-jobs")))
+    parts = merging.parts(parse_json(golden.text("randrw-2-jobs")))
     assert [part["name"] for part in parts[:2]] == ["ioassay-randrw-2-jobs.0", "ioassay-randrw-2-jobs.1"]
     disks = [part for part in parts if part["name"].startswith("disk ")]
     assert disks
@@ -210,7 +210,7 @@ def test_parts_are_the_jobs_and_the_disks(golden: Any) -> None:
 def test_unified_reporting_is_a_total() -> None:
     entry = {"io_bytes": 8192, "io_kbytes": 8, "total_ios": 2, "runtime": 1000}
     document = {"fio version": "fio-3.33", "jobs": [{"jobname": "a", "mixed": entry}]}
-    found = merge.metrics(parse_json(json.dumps(document, indent=1)).jobs)
+    found = merging.metrics(parse_json(json.dumps(document, indent=1)).jobs)
     assert found["total.bw"] == 8192
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.drivers.fio import merge
+from ioassay.drivers.fio import merging
 from ioassay.drivers.fio.terse import parse_terse
 from ioassay.errors import InputError
 
@@ -29,7 +29,7 @@ def test_each_version_gives_the_fields_at_their_places(golden: Any, version: int
 
 def test_versions_and_directions_give_the_same_kind_of_metrics(golden: Any) -> None:
     for version in (3, 5):
-        found = merge.metrics(parse_terse((golden.folder / f"terse-{version}.txt").read_text()).jobs[:1])
+        found = merging.metrics(parse_terse((golden.folder / f"terse-{version}.txt").read_text()).jobs[:1])
         assert found["read.bw"] == pytest.approx(found["read.iops"] * 16384, rel=0.01)
         assert found["read.clat.p50"] <= found["read.clat.p99"] <= found["read.clat.max"]
         assert "trim.bw" not in found

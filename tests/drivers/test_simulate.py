@@ -8,9 +8,9 @@ import pytest
 
 from ioassay import metrics
 from ioassay.drivers.simulate import ELEMENTS, SUMMARY, Simulate
-from ioassay.drivers.simulate.found import FOLDERS
+from ioassay.drivers.simulate.trace_lookup import FOLDERS
 from ioassay.errors import StudyError
-from ioassay.record import FAILED, OK, SKIPPED
+from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import NOTHING, Load, Parsed, Trial
 
 SMALL = {"elements": 4, "blocks": 64, "window": "none"}

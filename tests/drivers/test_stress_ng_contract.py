@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ioassay import process
 from ioassay.drivers.stress_ng import StressNg
-from ioassay.record import FAILED, OK, SKIPPED
+from ioassay.process import supervisor
+from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Load, Outcome, Parsed, Trial
 
 pytestmark = pytest.mark.stress
@@ -28,9 +28,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> StressNg:
     assert tool is not None
     answers = {}
     for name, argv in tool.probes.items():
-        captured = process.capture(argv, timeout_s=30)
+        captured = supervisor.capture(argv, timeout_s=30)
         answers[name] = captured.stdout + captured.stderr
-    made.configure(process.capture(tool.version_argv).stdout, answers)
+    made.configure(supervisor.capture(tool.version_argv).stdout, answers)
     return made
 
 
@@ -42,12 +42,12 @@ def run(
     timeout_s: float | None = None,
     on_held: Callable[[int], None] | None = None,
 ) -> tuple[Parsed, Outcome]:
-    """Run one trial as `ioassay.run` would."""
+    """Run one trial as `ioassay.runner.run` would."""
     raw.mkdir(exist_ok=True)
     load = Load("folder", folder, 0, False) if folder else Load("null", None, 0, False)
     trial = Trial("t", "s", "stress_ng", {}, params, {}, {}, 0, 1, 0)
     command = driver.command(trial, load, raw)
-    outcome = process.run(
+    outcome = supervisor.run(
         command.argv,
         stdout=raw / "stdout",
         stderr=raw / "stderr",

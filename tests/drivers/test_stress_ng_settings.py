@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ioassay import metrics
-from ioassay.drivers.stress_ng import StressNg, offer
+from ioassay.drivers.stress_ng import StressNg, stressors
 from ioassay.errors import StudyError, ToolError
-from ioassay.record import FAILED, SKIPPED
+from ioassay.records.record import FAILED, SKIPPED
 from ioassay.roles import NOTHING, WRITE, Load, Trial
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stress_ng"
@@ -40,7 +40,7 @@ def argv(driver: StressNg, params: dict[str, Any], load: Load | None = None, raw
 
 
 def test_the_offer_has_what_the_parser_takes_and_not_what_only_the_help_says() -> None:
-    found = offer.read(ANSWERS)
+    found = stressors.read(ANSWERS)
     assert {"cpu", "l1cache", "io-uring", "pipeherd"} <= set(found.stressors)
     assert {"qsort-method", "shm-objs", "eventfd-nonblock", "cpu-load", "zlib-mem-level"} <= set(found.options)
     assert not {"shm-segs", "eventfs-nonblock"} & set(found.options)  # of its --help, which getopt does not know
@@ -50,7 +50,7 @@ def test_the_offer_has_what_the_parser_takes_and_not_what_only_the_help_says() -
 
 
 def test_the_offer_says_what_is_disabled_and_what_cannot_run_with_its_own_words() -> None:
-    found = offer.read(ANSWERS)
+    found = stressors.read(ANSWERS)
     assert {"cpu-online", "watchdog", "sysinval"} <= set(found.pathological)
     assert found.absent["ioport"].startswith("ioport cannot access port 0x80")
     assert "without root privilege" in found.absent["bad-ioctl"]  # which it calls bad_ioctl
@@ -60,14 +60,14 @@ def test_the_offer_says_what_is_disabled_and_what_cannot_run_with_its_own_words(
 
 def test_the_summary_of_newer_versions_is_no_refusal_where_nothing_was_skipped() -> None:
     passed = ["skipped: 0", "passed: 1: netdev (1)", "failed: 0", "metrics untrustworthy: 0"]
-    assert offer.hopeless(passed) == ""
-    assert offer.hopeless(["skipped: 1: ioport (1)", "passed: 0"]) == "skipped: 1: ioport (1)"
-    assert offer.hopeless(["skipped: 1: ioport (1)", "ioport: not permitted"]) == "ioport: not permitted"
+    assert stressors.hopeless(passed) == ""
+    assert stressors.hopeless(["skipped: 1: ioport (1)", "passed: 0"]) == "skipped: 1: ioport (1)"
+    assert stressors.hopeless(["skipped: 1: ioport (1)", "ioport: not permitted"]) == "ioport: not permitted"
 
 
 def test_the_help_serves_where_the_parser_does_not_list_its_options() -> None:
     silent = {name: answer for name, answer in ANSWERS.items() if not name.startswith("options:")}
-    assert offer.read(silent).options["cpu-method"] == "M"
+    assert stressors.read(silent).options["cpu-method"] == "M"
 
 
 def test_an_empty_answer_offers_nothing_and_refuses_nothing() -> None:
@@ -162,7 +162,7 @@ def test_a_stressor_that_can_harm_the_host_needs_stress_ngs_own_flag(driver: Str
 
 
 def test_all_that_stress_ng_disables_is_refused(driver: StressNg) -> None:
-    for stressor in offer.read(ANSWERS).pathological:
+    for stressor in stressors.read(ANSWERS).pathological:
         refused(driver, {"stressor": stressor})
 
 
@@ -214,7 +214,7 @@ def test_on_a_machine_of_one_processor_no_real_time_worker_runs() -> None:
 def test_no_metric_bears_the_name_of_a_parameter() -> None:
     """A study could not vary it."""
     assert not metrics.known("workers") and not metrics.known("timeout") and not metrics.known("stressor")
-    assert [name for name in offer.read(ANSWERS).options if metrics.known(name)] == []
+    assert [name for name in stressors.read(ANSWERS).options if metrics.known(name)] == []
 
 
 def test_a_disk_or_a_file_is_no_target(driver: StressNg) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.device import control
+from ioassay.virtual_drive import control
 
 from . import kernel, machine, scripts
 

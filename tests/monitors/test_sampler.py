@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ioassay import process
 from ioassay.errors import UsageError
 from ioassay.monitors import monitor
 from ioassay.monitors import sampler as sampling
-from ioassay.monitors.procfile import ProcFile
+from ioassay.monitors.procfs import ProcFile
 from ioassay.monitors.sampler import Sampler, next_tick
-from ioassay.monitors.texts import TextMonitor, Texts
+from ioassay.monitors.text_monitor import TextMonitor, Texts
+from ioassay.process import supervisor
 
 
 class Scripted:
@@ -118,7 +118,7 @@ def test_texts_are_thinned_like_other_readings() -> None:
 
 def test_a_child_of_20_ms_has_a_reading_before_it_and_one_after_its_end(tmp_path: Path) -> None:
     sampler = Sampler([monitor("cpu"), monitor("null")], 0.1)
-    outcome = process.run(
+    outcome = supervisor.run(
         ["sleep", "0.02"],
         stdout=tmp_path / "stdout",
         stderr=tmp_path / "stderr",

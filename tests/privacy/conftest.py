@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import privacy
-from ioassay.privacy import Secret
+from ioassay.host import privacy
+from ioassay.host.privacy import Secret
 
 sys.path.insert(0, str(Path(__file__).parent))  # importmode=importlib leaves a test's own folder out
 

@@ -11,12 +11,12 @@ import pytest
 from secretive import CMDLINE, HOSTNAME, SECRETS, SERIAL, UUID
 
 from ioassay import host as hosts
-from ioassay import privacy
-from ioassay.analysis.compare import _host_differences
-from ioassay.privacy import boot
-from ioassay.privacy.key import NAME, Pseudonyms
-from ioassay.store import RunStore
-from ioassay.study import Suite, make_study
+from ioassay.analysis.run_comparison import _host_differences
+from ioassay.host import privacy
+from ioassay.host.privacy import boot
+from ioassay.host.privacy.key import NAME, Pseudonyms
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Suite, make_study
 
 KEY = Pseudonyms(bytes(32))
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from secretive import HOME, HOSTNAME, SECRETS, SERIAL
 
-from ioassay.privacy import Redaction, Secret
-from ioassay.privacy.secrets import Strength
+from ioassay.host.privacy import Redaction, Secret
+from ioassay.host.privacy.secrets import Strength
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import intake
+from ioassay.store import importer
 
 from .mutation import withstands
 
@@ -23,7 +23,7 @@ def test_json(tmp_path: Path) -> None:
 
     def read(copy: bytes) -> None:
         path.write_bytes(copy)
-        intake.read([path])
+        importer.read([path])
 
     withstands(read, goldens(GOLDEN, "*/fio.json"), "json", names=str(path), tree="json")
 
@@ -34,7 +34,7 @@ def test_terse(tmp_path: Path, version: str) -> None:
 
     def read(copy: bytes) -> None:
         path.write_bytes(copy)
-        intake.read([path])
+        importer.read([path])
 
     withstands(read, goldens(GOLDEN, f"terse-{version}.txt"), f"terse {version}", names=str(path))
 
@@ -53,6 +53,6 @@ def test_logs(tmp_path: Path, kind: str, patterns: tuple[str, ...]) -> None:
 
     def read(copy: bytes) -> None:
         path.write_bytes(copy)
-        intake.read([path])
+        importer.read([path])
 
     withstands(read, goldens(LOGS, *patterns), f"log {kind}", names=str(path))

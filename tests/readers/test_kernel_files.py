@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import blockdev, document, host
+from ioassay import host, validation
 from ioassay.errors import IoassayError, ToolError
-from ioassay.host import drive
+from ioassay.host import block_devices, drive_health, mounts
 from ioassay.host.machine import Machine
 from ioassay.monitors import MONITORS, monitor
-from ioassay.process import Captured
-from ioassay.targets import mounts
-from ioassay.witness import counters
+from ioassay.process.supervisor import Captured
+from ioassay.verify.witness import counters
 
 from .mutation import COPIES, withstands
 
@@ -124,7 +123,7 @@ def test_monitors(root: Path, name: str) -> None:
 def test_host_facts(root: Path) -> None:
     def look() -> None:
         try:
-            document.table(json.dumps(host.facts(root / "data", root, sleep=lambda _: None)), "host.json")
+            validation.table(json.dumps(host.facts(root / "data", root, sleep=lambda _: None)), "host.json")
         except IoassayError as error:  # of a device nothing is guessed
             assert "wanted" in str(error)
 
@@ -133,11 +132,11 @@ def test_host_facts(root: Path) -> None:
 
 def test_block_devices_and_mounts(root: Path) -> None:
     def look() -> None:
-        for found in (lambda: blockdev.named("nvme0n1", root), lambda: mounts.mount_of(root / "data", root)):
+        for found in (lambda: block_devices.named("nvme0n1", root), lambda: mounts.mount_of(root / "data", root)):
             try:
                 device = found()
-                if isinstance(device, blockdev.Device):
-                    blockdev.family(device, root)
+                if isinstance(device, block_devices.Device):
+                    block_devices.family(device, root)
             except IoassayError as error:
                 assert str(error)
         counters.disk_counters(["nvme0n1"], root)
@@ -164,11 +163,11 @@ def test_answers_of_tools(root: Path, tool: str, answer: object) -> None:
     def read(copy: bytes) -> None:
         nonlocal said
         said = copy.decode("utf-8", "replace")
-        device = blockdev.named("nvme0n1", root)
+        device = block_devices.named("nvme0n1", root)
         assert device is not None
-        from ioassay.host import processor
+        from ioassay.host import cpus
 
         machine = Machine(root, capture)
-        json.dumps([processor.facts(machine), drive.facts(machine, device)])
+        json.dumps([cpus.facts(machine), drive_health.facts(machine, device)])
 
     withstands(read, [json.dumps(answer).encode()], f"answers of {tool}", tree="json", refuses=False, count=COPIES // 2)

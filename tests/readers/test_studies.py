@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import tomli_w
 
-from ioassay import catalogue, plan
 from ioassay.drivers import driver
 from ioassay.errors import UsageError
 from ioassay.roles import Trial
-from ioassay.study import Suite
+from ioassay.study import catalog, plan
+from ioassay.study.model import Suite
 
 from .mutation import withstands
 
 ROOT = Path(__file__).parents[2]
-BUILT_IN = [path.read_bytes() for path in catalogue.builtin().values()]
+BUILT_IN = [path.read_bytes() for path in catalog.builtin().values()]
 EXAMPLES = [path.read_bytes() for path in sorted((ROOT / "examples").glob("*.toml"))]
 JOBS = [
     path.read_bytes()
@@ -44,7 +44,7 @@ def checked(tool: Any, trial: Trial) -> None:
 
 def load(path: Path, copy: bytes) -> None:
     path.write_bytes(copy)
-    suite = catalogue.load(str(path))
+    suite = catalog.load(str(path))
     try:
         examined(suite)
     except UsageError as error:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ioassay import claims
-from ioassay.claims import PARSERS, parser
+from ioassay import formats
 from ioassay.drivers import driver
-from ioassay.drivers.stress_ng import offer
-from ioassay.record import FAILED, OK, SKIPPED
+from ioassay.drivers.stress_ng import stressors
+from ioassay.formats import PARSERS, parser
+from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Parsed, Trial
 
 from .mutation import withstands
@@ -67,7 +67,7 @@ def test_claims_of_terse_output(version: str) -> None:
 def test_an_unknown_program() -> None:
     """Its tool is recognised by what it prints, by every parser."""
     patterns = [pattern for patterns in CLAIMED.values() for pattern in patterns]
-    withstands(lambda copy: claims.read(["./mine"], text(copy), text(copy[::2])), goldens(*patterns), "recognise")
+    withstands(lambda copy: formats.read(["./mine"], text(copy), text(copy[::2])), goldens(*patterns), "recognise")
 
 
 Ended = Callable[[Path, dict[str, Any]], Outcome]
@@ -93,7 +93,7 @@ def reading(name: str, params: dict[str, Any], file: str, folder: Path, how: dic
     probes = {}
     if name == "stress_ng":
         probes = json.loads((GOLDEN / "stress_ng/0.15.06/probes.json").read_text())
-        assert offer.read(probes).stressors
+        assert stressors.read(probes).stressors
     outcome = ended(folder, how)
     for stream in (outcome.stdout, outcome.stderr):
         stream.write_text("")

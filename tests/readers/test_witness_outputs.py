@@ -6,8 +6,8 @@ import json
 import math
 from pathlib import Path
 
-from ioassay.observation import Observation
-from ioassay.witness import strace, strace_summary
+from ioassay.records.observation import Observation
+from ioassay.verify.witness import strace, strace_summary
 
 from .mutation import withstands
 

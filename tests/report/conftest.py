@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 
 sys.path.insert(0, str(Path(__file__).parent))  # importmode=importlib leaves a test's own folder out
 

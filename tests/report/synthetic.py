@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ioassay import frames
-from ioassay.columns import SCHEMAS
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
+from ioassay.store import dataset
+from ioassay.store.parquet import SCHEMAS
 
 SHARES = [0, 12, 25, 38, 50, 63, 75, 88, 100]
 SIZES = [f"{2**power}KiB" for power in range(11)]
@@ -288,4 +288,4 @@ def warnings(trials: list[dict[str, Any]]) -> pl.DataFrame:
         (row["study"], row["trial"], "short", "the trial ran 9.1 s instead of 10 s", "ioassay run --set runtime=20s")
         for row in trials[:3]
     ]
-    return pl.DataFrame(rows, schema=frames.WARNINGS, orient="row")
+    return pl.DataFrame(rows, schema=dataset.WARNINGS, orient="row")

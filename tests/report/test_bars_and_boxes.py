@@ -10,7 +10,7 @@ import pytest
 import synthetic
 from charts import mark, rows, styled, subtitle
 
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures
 
 

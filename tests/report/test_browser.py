@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ioassay import report
-from ioassay.analysis.everything import analyse_all
-from ioassay.record import RecordSet
+from ioassay.analysis.pipeline import analyse_all
+from ioassay.records.record import RecordSet
 
 pytestmark = pytest.mark.browser
 FIGURES = 19

@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
 
 JOBS = 3

@@ -9,7 +9,7 @@ import pytest
 from charts import rows, styled, subtitle
 
 from ioassay._core import Histogram
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures
 
 MIXED_SIZES = 2

@@ -13,11 +13,11 @@ import pytest
 import synthetic
 from charts import layers, mark, rows
 
-from ioassay import catalogue
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures, render, theme
-from ioassay.report.figures import automatic
+from ioassay.report.figures import default_figures
+from ioassay.study import catalog
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "bar": {"y": "read.bw"},
@@ -119,14 +119,16 @@ def test_a_missing_key_and_a_wrong_value_are_named() -> None:
 
 
 def test_the_built_in_studies_ask_for_all_published_figures() -> None:
-    suite = catalogue.load("block-io")
+    suite = catalog.load("block-io")
     for study in suite.studies:
         figures.check(study.model_dump())
     assert {figure.name for study in suite.studies for figure in study.figures} == PUBLISHED
 
 
 def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite: RecordSet) -> None:
-    names = {study["name"]: [table["name"] for table in automatic.tables(suite, study)] for study in suite.studies}
+    names = {
+        study["name"]: [table["name"] for table in default_figures.tables(suite, study)] for study in suite.studies
+    }
     assert names["block-size"] == [
         "read_bw_by_bs",
         "write_bw_by_bs",
@@ -136,27 +138,27 @@ def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite
         "timeline",
     ]
     assert names["mixed-sizes"][0] == "read_bw_by_case"
-    for table in automatic.tables(suite, suite.studies[2]):
+    for table in default_figures.tables(suite, suite.studies[2]):
         assert figures.draw(suite, suite.studies[2], table).problem == ""
-    table = automatic.tables(suite, suite.studies[0])[0]
+    table = default_figures.tables(suite, suite.studies[0])[0]
     assert (table["kind"], table["x"], table["color"]) == ("trend", "rwmixwrite", "rw")
 
 
 def test_workers_get_their_scaling_and_what_was_watched_is_shown(suite: RecordSet) -> None:
-    tables = automatic.tables(suite, suite.studies[3])
+    tables = default_figures.tables(suite, suite.studies[3])
     kinds = ["scaling", "scaling", "cdf", "cdf", "stack", "timeline", "calls"]
     assert [table["kind"] for table in tables] == kinds
     assert tables[5]["panels"] == ["cpu", "disk"]
     for table in tables:
         assert figures.draw(suite, suite.studies[3], table).problem == ""
     unwatched = replace(suite, samples=suite.samples.clear(), calls=suite.calls.clear())
-    assert [table["kind"] for table in automatic.tables(unwatched, suite.studies[3])] == kinds[:4]
+    assert [table["kind"] for table in default_figures.tables(unwatched, suite.studies[3])] == kinds[:4]
 
 
 def test_a_study_of_one_condition_shows_its_run_order(tmp_path: Path) -> None:
     study = synthetic.study("one", "One", {}, [], rw="randrw")
     records = synthetic.run(tmp_path, [study], 4)
-    tables = automatic.tables(records, study)
+    tables = default_figures.tables(records, study)
     assert [table["kind"] for table in tables] == ["order", "order", "timeline"]
     assert figures.draw(records, study, tables[0]).problem == ""
 

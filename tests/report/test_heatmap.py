@@ -12,7 +12,7 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.record import Claim, RecordSet
+from ioassay.records.record import Claim, RecordSet
 from ioassay.report import figures, render, theme
 from ioassay.report.figures.heatmap import Spec
 

@@ -11,7 +11,7 @@ import synthetic
 from charts import layers, mark, rows, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
 from ioassay.report.figures.lines import Spec
 

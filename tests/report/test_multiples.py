@@ -11,11 +11,11 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay import adjust, catalogue
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
-from ioassay.report.figures import automatic, axes
+from ioassay.report.figures import axes, default_figures
+from ioassay.study import catalog, overrides
 
 
 def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
@@ -103,17 +103,19 @@ def test_what_no_run_has_is_told(suite: RecordSet, lost: RecordSet) -> None:
 
 
 def test_suites_of_three_sweeps_get_them_by_themselves(suite: RecordSet) -> None:
-    assert [table["name"] for table in automatic.several(suite)] == ["overview", "overview_cpu"]
-    assert [table["name"] for table in automatic.several(replace(suite, samples=suite.samples.clear()))] == ["overview"]
-    assert automatic.several(replace(suite, studies=suite.studies[:2])) == []
+    assert [table["name"] for table in default_figures.several(suite)] == ["overview", "overview_cpu"]
+    assert [table["name"] for table in default_figures.several(replace(suite, samples=suite.samples.clear()))] == [
+        "overview"
+    ]
+    assert default_figures.several(replace(suite, studies=suite.studies[:2])) == []
 
 
 def test_studies_of_many_factors_or_none_are_left_to_their_own_figures(suite: RecordSet) -> None:
     many = synthetic.study("many", "Many", {"bs": ["4k", "8k"], "numjobs": [1, 2], "iodepth": [1, 2]}, [])
     one = synthetic.study("one", "One", {}, [])
-    table = automatic.several(replace(suite, studies=[*suite.studies, many, one]))[0]
+    table = default_figures.several(replace(suite, studies=[*suite.studies, many, one]))[0]
     assert table["studies"] == [study["name"] for study in suite.studies]
-    assert automatic.several(replace(suite, studies=[*suite.studies[:2], many, one])) == []
+    assert default_figures.several(replace(suite, studies=[*suite.studies[:2], many, one])) == []
 
 
 def test_of_conditions_taken_together_none_is_best(tmp_path: Path) -> None:
@@ -144,9 +146,9 @@ name = "glance"
 def test_a_suite_may_ask_for_them_itself(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text(SUITE.format(kind="multiples") + "columns = 2\n")
-    found = catalogue.load(str(path), lambda table: adjust.scaled(table, "quick"))
+    found = catalog.load(str(path), lambda table: overrides.scaled(table, "quick"))
     figures.check_suite(found.model_dump())
-    assert catalogue.from_table(catalogue.to_table(found), path) == found
+    assert catalog.from_table(catalog.to_table(found), path) == found
     assert found.figures[0].model_dump() == {"kind": "multiples", "name": "glance", "columns": 2}
 
 
@@ -161,17 +163,17 @@ def test_a_suite_has_no_figures_of_single_studies(tmp_path: Path, kind: str, mes
     path = tmp_path / "all.toml"
     path.write_text(SUITE.format(kind=kind))
     with pytest.raises(StudyError, match=message):
-        figures.check_suite(catalogue.load(str(path)).model_dump())
+        figures.check_suite(catalog.load(str(path)).model_dump())
 
 
 def test_figures_of_a_suite_have_different_names_and_are_tables(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text(SUITE.format(kind="multiples") + '[[figures]]\nkind = "multiples"\nname = "glance"\n')
     with pytest.raises(StudyError, match="name 'glance' is used twice"):
-        catalogue.load(str(path))
+        catalog.load(str(path))
     path.write_text('suite = ["jobs"]\nfigures = "all"\n')
     with pytest.raises(StudyError, match=r"wanted \[\[figures\]\] tables"):
-        catalogue.load(str(path))
+        catalog.load(str(path))
 
 
 @pytest.mark.parametrize(

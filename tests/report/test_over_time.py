@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures
 
 JOBS = 3

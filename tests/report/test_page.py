@@ -17,9 +17,9 @@ import pytest
 import synthetic
 
 from ioassay import report
-from ioassay.analysis.everything import analyse_all
 from ioassay.analysis.finding import Finding, Table
-from ioassay.record import RecordSet
+from ioassay.analysis.pipeline import analyse_all
+from ioassay.records.record import RecordSet
 from ioassay.report import page
 
 HOSTILE = '<script>alert("x")</script>\'"&</style>'

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from charts import mark, rows, styled, subtitle
 
-from ioassay.analysis.statistics.sample import t_interval
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
+from ioassay.stats.sample import t_interval
 
 WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
 

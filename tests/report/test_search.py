@@ -10,10 +10,10 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.analysis import tuned
-from ioassay.record import RecordSet
+from ioassay.analysis.optimum import tuning
+from ioassay.records.record import RecordSet
 from ioassay.report import figures
-from ioassay.report.figures import automatic
+from ioassay.report.figures import default_figures
 
 JOBS = 3
 
@@ -71,7 +71,7 @@ def test_trials_that_break_a_constraint_are_hollow_and_no_point_of_the_line(suit
 def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(suite: RecordSet) -> None:
     records = synthetic.as_search(suite)
     drawn = draw(records)
-    found = tuned.measure(records, records.studies[JOBS], records.tuning or {})
+    found = tuning.measure(records, records.studies[JOBS], records.tuning or {})
     means = {row["x"]: row for layer in styled(drawn.spec, "mean") for row in rows(layer)}
     assert found.winner is not None and found.winner.interval is not None
     assert means["winner"]["y"] * 1e6 == pytest.approx(found.winner.mean)
@@ -117,7 +117,7 @@ def test_a_search_that_was_stopped_shows_what_there_is(suite: RecordSet) -> None
 
 
 def test_a_search_without_figures_of_its_own_gets_this_one(suite: RecordSet) -> None:
-    tables = automatic.tables(synthetic.as_search(suite), suite.studies[JOBS])
+    tables = default_figures.tables(synthetic.as_search(suite), suite.studies[JOBS])
     assert [table["kind"] for table in tables] == ["search"]
 
 

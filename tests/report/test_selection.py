@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report.figures import selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 

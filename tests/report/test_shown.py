@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ioassay.analysis.finding import Table
-from ioassay.record import RecordSet
-from ioassay.report import alerts, evidence, facts, story, tables, trials
+from ioassay.records.record import RecordSet
+from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
 
 
 @pytest.mark.parametrize(
@@ -53,33 +53,33 @@ def test_a_word_in_a_column_of_numbers_stays_a_word() -> None:
 def test_trials_whose_twins_count_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
     planned = {name: 2 * number for name, number in suite.planned.items()}
     twins = replace(suite, traced=suite.trials.clone(), planned=planned)
-    listed = trials.trials(twins, tmp_path)
+    listed = trial_list.trials(twins, tmp_path)
     assert len(listed.rows) == 2 * suite.trials.height
     assert [count.absent for count in listed.counts] == [0] * len(suite.studies)
     assert sum(row.point.endswith("under the witness") for row in listed.rows) == suite.trials.height
-    assert not [one for one in alerts.alerts(twins, []) if one.code == "trials-absent"]
-    assert [one for one in alerts.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
+    assert not [one for one in warnings.alerts(twins, []) if one.code == "trials-absent"]
+    assert [one for one in warnings.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
 
 
 def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
     planned = {name: 2 * number for name, number in suite.planned.items()}
     counting = replace(suite, counting=suite.trials.clone(), planned=planned)
-    listed = trials.trials(counting, tmp_path)
+    listed = trial_list.trials(counting, tmp_path)
     assert sum(row.point.endswith("counting system calls") for row in listed.rows) == suite.trials.height
     assert [count.absent for count in listed.counts] == [0] * len(suite.studies)
-    assert not [one for one in alerts.alerts(counting, []) if one.code == "trials-absent"]
+    assert not [one for one in warnings.alerts(counting, []) if one.code == "trials-absent"]
 
 
 def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
     rows = [row(name, metric, 2e6, [1e6, 3e6]) for name in "ab" for metric in ("read.bw", "write.bw")]
-    shown = story.means(rows)
+    shown = study_sections.means(rows)
     assert [column.text for column in shown.columns] == ["Condition", "n", "Read bandwidth", "Write bandwidth"]
     assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 to 3 MB/s")
 
 
 def test_means_stand_below_each_other_where_conditions_have_different_ones() -> None:
     rows = [row("a", "read.bw", 2e6, None), row("b", "write.bw", 2e6, [-1e6, 5e6])]
-    shown = story.means(rows)
+    shown = study_sections.means(rows)
     assert [column.text for column in shown.columns] == ["Condition", "Metric", "n", "Mean", "Median"]
     assert [line[3].note for line in shown.rows] == ["no interval", "0 B/s to 5 MB/s"]
 
@@ -92,7 +92,7 @@ def test_facts_of_any_depth_become_rows() -> None:
         "gathered_unix_s": 0.0,
         "schema": 1,
     }
-    sections = {section.name: dict(section.rows) for section in facts.sections(host)}
+    sections = {section.name: dict(section.rows) for section in host_facts.sections(host)}
     assert sections["Processor"] == {"model": "X", "turbo": "yes", "flags": "a, b"}
     assert sections["Disk"]["size bytes"] == "4 KiB (4096 bytes)"
     assert sections["Disk"]["devices sda queue scheduler"] == "none"
@@ -106,8 +106,8 @@ def test_the_machine_is_told_in_one_line() -> None:
         "kernel": {"name": "Linux", "release": "6.1"},
         "disk": {"mount": {"filesystem": "ext4"}, "devices": [{"name": "sda1"}, {"name": "sda", "model": "Fast"}]},
     }
-    assert facts.summary(host) == "X 9 · 4 cores · Linux 6.1 · ext4 on Fast sda"
-    assert facts.summary({}) == ""
+    assert host_facts.summary(host) == "X 9 · 4 cores · Linux 6.1 · ext4 on Fast sda"
+    assert host_facts.summary({}) == ""
 
 
 def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_evidence_is_read_from_the_record_of_a_run_that_was_moved(tmp_path: Path
     folder.mkdir(parents=True)
     argv = ["fio", "--output=/old place/trials/t1/raw/fio.json", "--aux-path=/old place/trials/t1/raw", "/data/t1/raw"]
     (folder / "record.json").write_text(json.dumps({"command": argv, "raw": ["a b.json"]}))
-    found = evidence.read(tmp_path, "t1", tmp_path / "report")
+    found = raw_files.read(tmp_path, "t1", tmp_path / "report")
     assert found.command.startswith("fio '--output=/old place/trials/t1/raw/fio.json'")
     assert found.template == "fio --output=RAW/fio.json --aux-path=RAW /data/t1/raw"
     assert found.files == {"a b.json": "../trials/t1/raw/a%20b.json"}
@@ -126,19 +126,19 @@ def test_a_record_that_cannot_be_read_is_no_error_here(tmp_path: Path, content: 
     folder = tmp_path / "trials" / "t1"
     folder.mkdir(parents=True)
     (folder / "record.json").write_text(content)
-    found = evidence.read(tmp_path, "t1", tmp_path)
+    found = raw_files.read(tmp_path, "t1", tmp_path)
     assert found.command == ""
     assert found.problem or content.startswith('{"')
 
 
 def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
-    assert evidence.read(tmp_path, "t1", tmp_path) == evidence.Evidence()
+    assert raw_files.read(tmp_path, "t1", tmp_path) == raw_files.Evidence()
 
 
 def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: RecordSet) -> None:
     rows = [{**row("4k depth 1", "read.bw", 2e6, [1e6, 3e6]), "study": "jobs"}]
     rows += [{**row("4k depth 1", "read.lat.p99", 2e6, None), "study": "jobs"}]
-    told = story.studies(suite, [], rows)[3]
+    told = study_sections.studies(suite, [], rows)[3]
     assert told.conclusion == []
     assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]
 
@@ -149,7 +149,7 @@ def test_figures_that_are_missing_for_one_reason_are_one_alert() -> None:
     def drawn(study: str, name: str, problem: str) -> Drawn:
         return Drawn(study=study, name=name, kind="trend", title="", spec={}, description="", problem=problem)
 
-    found = alerts._missing_figures(
+    found = warnings._missing_figures(
         [drawn("s", "a", "none ran"), drawn("s", "b", "none ran"), drawn("t", "c", "none ran")]
     )
     assert [one.text for one in found] == [
@@ -159,5 +159,5 @@ def test_figures_that_are_missing_for_one_reason_are_one_alert() -> None:
 
 
 def test_an_alert_that_begins_with_a_key_keeps_it_as_it_is_typed() -> None:
-    assert alerts.Alert("c", "run.scheduler = rr:99: runs on 1-3", "", "").sentence.startswith("run.scheduler")
-    assert alerts.Alert("c", "the disk is busy", "", "").sentence == "The disk is busy"
+    assert warnings.Alert("c", "run.scheduler = rr:99: runs on 1-3", "", "").sentence.startswith("run.scheduler")
+    assert warnings.Alert("c", "the disk is busy", "", "").sentence == "The disk is busy"

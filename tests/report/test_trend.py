@@ -12,9 +12,9 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.analysis.statistics.sample import t_interval
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures
+from ioassay.stats.sample import t_interval
 
 
 def draw(records: RecordSet, study: int, **keys: object) -> figures.Drawn:

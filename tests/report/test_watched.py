@@ -12,7 +12,7 @@ import pytest
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report import figures
 
 JOBS = 3

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ioassay import blockdev
 from ioassay.errors import RunError, SafetyRefusal, StudyError
+from ioassay.host import block_devices
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Load
-from ioassay.targets import claims, filled, signatures
-from ioassay.targets.device import DeviceTarget
+from ioassay.targets import content_signatures, device_locks, fill_history
+from ioassay.targets.block_device import DeviceTarget
 
 from .conftest import MIB, command, digest, make_ext4
 
@@ -58,7 +58,7 @@ def test_a_blank_device_is_filled_in_full_and_claimed(loop_device: Callable, mak
     with unchanged(disk):
         made.inspect(WRITE)
     made.prepare(WRITE, lambda text, share: told.append((text, share)))
-    sample = signatures.content(disk)
+    sample = content_signatures.content(disk)
     assert sample.blank == 0 and sample.places == 20 * MIB // 4096
     assert told[-1] == (f"filling {disk}", 1.0)
     with made.load(TRIAL) as load:
@@ -79,7 +79,7 @@ def test_a_study_that_only_reads_writes_and_claims_nothing(loop_device: Callable
         made.prepare(READ, ignore)
         with made.load(TRIAL) as load:
             assert load.read_only
-        assert claims.held() == []
+        assert device_locks.held() == []
     assert "unwritten-device" in codes
 
 
@@ -145,29 +145,29 @@ def test_a_discarded_device_is_filled_again(loop_device: Callable, make: Callabl
     first.close()
     command("blkdiscard", "--force", disk)
     make(disk).prepare(WRITE, ignore)
-    assert signatures.content(disk).blank == 0
+    assert content_signatures.content(disk).blank == 0
 
 
 def test_another_medium_under_the_same_number_does_not_inherit_the_fill(
     loop_device: Callable, make: Callable, tmp_path: Path
 ) -> None:
     disk = loop_device(4 * MIB)
-    number = blockdev.number_of(disk)
+    number = block_devices.number_of(disk)
     assert number is not None
-    device = blockdev.device(number)
+    device = block_devices.device(number)
     assert device is not None
-    filled.note(device, device.size_bytes, 1, tmp_path)
+    fill_history.note(device, device.size_bytes, 1, tmp_path)
     disk.write_bytes(os.urandom(4 * MIB))
-    assert filled.times(device, device.size_bytes, tmp_path) == 1
-    assert filled.times(dataclasses.replace(device, diskseq=(device.diskseq or 0) + 1), 1, tmp_path) == 0
-    assert filled.times(device, device.size_bytes + 1, tmp_path) == 0
+    assert fill_history.times(device, device.size_bytes, tmp_path) == 1
+    assert fill_history.times(dataclasses.replace(device, diskseq=(device.diskseq or 0) + 1), 1, tmp_path) == 0
+    assert fill_history.times(device, device.size_bytes + 1, tmp_path) == 0
 
 
 def test_consent_destroys(loop_device: Callable, make: Callable) -> None:
     disk = loop_device(16 * MIB)
     make_ext4(disk)
     make(disk, str(disk)).prepare(WRITE, ignore)
-    assert signatures.signatures(disk) == []
+    assert content_signatures.signatures(disk) == []
 
 
 def test_what_happens_between_look_and_first_write_is_seen(loop_device: Callable, make: Callable) -> None:
@@ -181,17 +181,17 @@ def test_what_happens_between_look_and_first_write_is_seen(loop_device: Callable
 
 def test_a_device_that_another_took_first_is_refused(loop_device: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = loop_device(4 * MIB)
-    number = blockdev.number_of(disk)
+    number = block_devices.number_of(disk)
     assert number is not None
     other = os.open(disk, os.O_RDONLY | os.O_EXCL)
     try:
         with pytest.raises(SafetyRefusal, match="just now"):
-            claims.take(number, disk)
+            device_locks.take(number, disk)
     finally:
         os.close(other)
     with pytest.raises(SafetyRefusal, match="another device"):
-        claims.take(blockdev.Number(7, 255), disk)
-    assert claims.held() == []
+        device_locks.take(block_devices.Number(7, 255), disk)
+    assert device_locks.held() == []
 
 
 def test_another_device_behind_the_path_ends_the_run(loop_device: Callable, make: Callable, tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_a_device_that_is_too_small_is_a_mistake_in_the_study(loop_device: Calla
 
 
 def test_a_drive_without_a_medium_is_named(make: Callable) -> None:
-    empty = [disk for disk in blockdev.disks() if disk.size_bytes == 0 and blockdev.node_of(disk) is not None]
+    empty = [disk for disk in block_devices.disks() if disk.size_bytes == 0 and block_devices.node_of(disk) is not None]
     if not empty:
         pytest.skip("needs a device of size 0")
     with pytest.raises(StudyError, match="has no medium"):
-        make(blockdev.node_of(empty[-1])).inspect(WRITE)
+        make(block_devices.node_of(empty[-1])).inspect(WRITE)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Load, Target
-from ioassay.targets import extents, filesystem, fill, own, target
+from ioassay.targets import file_extents, filesystem, fill, ownership_mark, target
 
 from .conftest import MIB, command, digest
 
@@ -52,8 +52,8 @@ def test_the_file_is_written_in_full_before_it_is_loaded(path: Path, size_bytes:
     assert not path.exists(), "inspecting makes nothing"
     made.prepare(READ, lambda text, share: told.append(share))
     assert path.stat().st_size == size_bytes
-    assert extents.first_unwritten_bytes(path) is None
-    assert own.read(path) == own.Mark(size_bytes)
+    assert file_extents.first_unwritten_bytes(path) is None
+    assert ownership_mark.read(path) == ownership_mark.Mark(size_bytes)
     assert told == sorted(told) and told[-1] == 1.0
     assert loaded(made) == Load("file", path, size_bytes, read_only=True)
 
@@ -82,7 +82,7 @@ def test_a_smaller_file_of_ours_is_made_longer(path: Path) -> None:
     head = path.read_bytes()
     make(path, "3MiB").prepare(WRITE, ignore)
     assert path.stat().st_size == 3 * MIB and path.read_bytes()[:MIB] == head
-    assert extents.first_unwritten_bytes(path) is None
+    assert file_extents.first_unwritten_bytes(path) is None
 
 
 def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,10 +91,10 @@ def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatc
 
     with pytest.raises(KeyboardInterrupt):
         make(path, 3 * fill.CHUNK_BYTES).prepare(READ, lambda text, share: stop(share))
-    assert own.read(path) == own.Mark(0) and 0 < path.stat().st_size < 3 * fill.CHUNK_BYTES
+    assert ownership_mark.read(path) == ownership_mark.Mark(0) and 0 < path.stat().st_size < 3 * fill.CHUNK_BYTES
     made = make(path, 3 * fill.CHUNK_BYTES)
     made.prepare(READ, ignore)
-    assert own.read(path) == own.Mark(3 * fill.CHUNK_BYTES)
+    assert ownership_mark.read(path) == ownership_mark.Mark(3 * fill.CHUNK_BYTES)
 
 
 def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: Path, seed: int) -> None:
@@ -109,13 +109,13 @@ def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: 
         time.sleep(chance.uniform(0, 0.08))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        mark = own.read(path)
+        mark = ownership_mark.read(path)
         if mark is not None and mark.written_bytes:
             assert mark.written_bytes == size_bytes == path.stat().st_size
-            assert extents.first_unwritten_bytes(path) is None
+            assert file_extents.first_unwritten_bytes(path) is None
             path.unlink()
     make(path, size_bytes).prepare(READ, ignore)
-    assert own.read(path) == own.Mark(size_bytes)
+    assert ownership_mark.read(path) == ownership_mark.Mark(size_bytes)
 
 
 def test_a_fill_leaves_the_page_cache_clean(path: Path) -> None:
@@ -130,9 +130,9 @@ def test_holes_that_a_load_has_made_are_filled_again(path: Path) -> None:
     made.prepare(WRITE, ignore)
     with made.load(TRIAL):
         command("fallocate", "--punch-hole", "--offset", "8192", "--length", "65536", path)
-    assert extents.first_unwritten_bytes(path) == 8192
+    assert file_extents.first_unwritten_bytes(path) == 8192
     make(path, "2MiB").prepare(READ, ignore)
-    assert extents.first_unwritten_bytes(path) is None
+    assert file_extents.first_unwritten_bytes(path) is None
 
 
 def test_a_full_disk_in_the_middle_removes_the_partial_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_consent_overwrites_a_users_file(path: Path) -> None:
     path.write_bytes(b"x" * 3 * MIB)
     made = target({"kind": "file", "path": str(path), "size": "1MiB"}, Consent((str(path),)))
     made.prepare(WRITE, ignore)
-    assert path.stat().st_size == MIB and own.read(path) == own.Mark(MIB)
+    assert path.stat().st_size == MIB and ownership_mark.read(path) == ownership_mark.Mark(MIB)
 
 
 def test_a_file_that_was_replaced_ends_the_run(path: Path) -> None:
@@ -320,7 +320,7 @@ def test_what_the_load_itself_writes_leaves_the_file_ours(path: Path) -> None:
     for _ in range(2):
         with made.load(TRIAL) as load, path.open("r+b") as file:
             file.write(b"written by the load")
-            assert own.read(path) is not None and load.path == path
+            assert ownership_mark.read(path) is not None and load.path == path
     made.close()
     make(path).prepare(WRITE, ignore)
 
@@ -365,7 +365,7 @@ def test_prepare_none_makes_an_unwritten_file_and_says_so(path: Path) -> None:
     assert path.stat().st_size == MIB and path.stat().st_blocks * 512 <= 4096  # the attribute's
     made.prepare(WRITE, ignore)
     make(path).prepare(READ, ignore)
-    assert extents.first_unwritten_bytes(path) is None
+    assert file_extents.first_unwritten_bytes(path) is None
 
 
 def test_a_load_that_touches_nothing_makes_nothing(path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from ioassay.errors import SafetyRefusal
 from ioassay.roles import READ, WRITE, Consent, Touch
-from ioassay.targets import claims, safety
-from ioassay.targets.guard import guarded
+from ioassay.targets import device_locks, safety
+from ioassay.targets.job_guard import guarded
 
 from .conftest import MIB, digest
 
@@ -98,10 +98,10 @@ def test_a_path_that_a_job_names_only_later_is_refused(tmp_path: Path) -> None:
 def test_a_device_that_a_job_writes_is_claimed_and_stays_its_own(loop_device: Callable) -> None:
     disk = loop_device(4 * MIB)
     with guarded([Touch(disk, WRITE)], Consent()):
-        assert len(claims.held()) == 1
+        assert len(device_locks.held()) == 1
         disk.write_bytes(os.urandom(4 * MIB))
         safety.inspect_path(disk, WRITE, Consent())
-    assert claims.held() == []
+    assert device_locks.held() == []
     before = digest(disk)
     with pytest.raises(SafetyRefusal, match="no known format"), guarded([Touch(disk, WRITE)], Consent()):
         pytest.fail("entered")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ioassay import blockdev
-from ioassay.targets import identity
+from ioassay.host import block_devices
+from ioassay.targets import device_identity
 
 Build = Callable[[Mapping[str, Any]], Path]
 
@@ -36,9 +36,9 @@ def partition(of: str, number: str) -> dict[str, Any]:
 
 
 def names(root: Path, name: str) -> list[str]:
-    found = blockdev.named(name, root)
+    found = block_devices.named(name, root)
     assert found is not None
-    return identity.consent_names(found, root)
+    return device_identity.consent_names(found, root)
 
 
 def test_a_disk_answers_to_its_serial_number(fake_root: Build) -> None:
@@ -87,6 +87,6 @@ def test_names_by_id_come_first_and_replace_the_kernels(fake_root: Build) -> Non
 
 def test_a_name_matches_whole_and_exactly() -> None:
     known = ["ata-MODEL_SN1", "SN1"]
-    assert identity.consents(known, "SN1") and identity.consents(known, "/dev/disk/by-id/ata-MODEL_SN1")
+    assert device_identity.consents(known, "SN1") and device_identity.consents(known, "/dev/disk/by-id/ata-MODEL_SN1")
     for other in ("", "SN", "SN11", "sn1", "/dev/sda", "ata-MODEL_SN1-part1", "*"):
-        assert not identity.consents(known, other)
+        assert not device_identity.consents(known, other)

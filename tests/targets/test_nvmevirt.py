@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ioassay.errors import RunError, SafetyRefusal, StudyError, ToolError
-from ioassay.process import Captured
+from ioassay.process.supervisor import Captured
 from ioassay.roles import NOTHING, WRITE, Consent, Trial
-from ioassay.targets import claims, nvmevirt, reserved, signatures, target
+from ioassay.targets import content_signatures, device_locks, nvmevirt, reserved_memory, target
 from ioassay.targets.nvmevirt import NvmevirtTarget
 
 from .conftest import MIB, make_ext4
@@ -172,7 +172,7 @@ def test_memory_that_is_not_reserved_is_not_taken(machine: Machine, boot_line: s
 
 def test_boot_lines_are_read_as_the_kernel_reads_them(machine: Machine) -> None:
     machine.write("proc/cmdline", "memmap=0x10M$0x40000000,1K$4096 memmap=2G memmap=1G@3G memmap=x$y root=/dev/sda")
-    assert list(reserved.told(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
+    assert list(reserved_memory.told(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
 
 
 def test_processors_that_others_use_are_a_warning_with_the_boot_line(machine: Machine) -> None:
@@ -220,11 +220,11 @@ def test_the_drive_that_appears_is_filled_claimed_and_gone_after(machine: Machin
     with made.load(TRIAL) as load:
         assert load.path == machine.root / "dev/nvme1n1"
         assert (load.kind, load.size_bytes, load.read_only) == ("device", 8 * MIB, False)
-        assert signatures.content(machine.disk).blank == 0
+        assert content_signatures.content(machine.disk).blank == 0
         with pytest.raises(OSError, match="busy"):
             os.open(machine.disk, os.O_RDONLY | os.O_EXCL)
     made.close()
-    assert claims.held() == []
+    assert device_locks.held() == []
     options = ["memmap_start=1073741824", "memmap_size=536870912", "cpus=2,3"]
     assert [argv for argv in machine.asked if argv[0] != "dmesg"] == [
         ["insmod", str(machine.root / "module/nvmev.ko"), *options],
@@ -241,7 +241,7 @@ def test_an_error_in_a_trial_unloads_it_too_and_the_next_has_it_again(machine: M
     with made.load(TRIAL):
         pass
     assert machine.programs() == ["insmod", "rmmod"] * 2
-    assert claims.held() == []
+    assert device_locks.held() == []
 
 
 @pytest.mark.root
@@ -302,10 +302,10 @@ def test_a_drive_in_use_is_not_taken_from_its_user(machine: Machine, loop_device
     machine.disk = loop_device(4 * MIB)
     said = "stays loaded: .*held by the kernel or another program.*rmmod nvmev"
     with pytest.raises(RunError, match=said), machine.target(prepare="none").load(TRIAL):
-        (number,) = claims.held()
-        claims.give_back(number)
+        (number,) = device_locks.held()
+        device_locks.give_back(number)
         user = os.open(machine.disk, os.O_RDONLY | os.O_EXCL)
-        claims._held[number] = (os.open("/dev/null", os.O_RDONLY), 1)
+        device_locks._held[number] = (os.open("/dev/null", os.O_RDONLY), 1)
     os.close(user)
     assert machine.programs() == ["insmod"]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ioassay import blockdev
 from ioassay.errors import SafetyRefusal
+from ioassay.host import block_devices
 from ioassay.roles import WRITE, Consent
-from ioassay.targets import nvme, occupancy, safety, signatures
+from ioassay.targets import content_signatures, nvme_identify, occupancy, safety
 from ioassay.targets.occupancy import Occupancy, scan
 
 from .conftest import MIB, command
@@ -25,17 +25,17 @@ LARGE_BYTES = 600 * MIB
 """More than is sampled in full."""
 
 
-def device_of(path: Path) -> blockdev.Device:
-    number = blockdev.number_of(path)
+def device_of(path: Path) -> block_devices.Device:
+    number = block_devices.number_of(path)
     assert number is not None
-    found = blockdev.device(number)
+    found = block_devices.device(number)
     assert found is not None
     return found
 
 
 def unsampled(size_bytes: int) -> int:
     """An offset in the middle of a device that lies in none of the places that are sampled, nor beside one."""
-    spans = list(signatures._spans(size_bytes))
+    spans = list(content_signatures._spans(size_bytes))
     middle = len(spans) // 2
     end = sum(spans[middle])
     return end + (spans[middle + 1][0] - end) // 2 // 4096 * 4096
@@ -220,7 +220,7 @@ def counting(fake_root: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         root,
         content,
         reads,
-        blockdev.Device(blockdev.Number(8, 0), "sdq", root / "sys/block/sdq", 0, 300 * MIB, False, 7),
+        block_devices.Device(block_devices.Number(8, 0), "sdq", root / "sys/block/sdq", 0, 300 * MIB, False, 7),
     )
 
 
@@ -322,7 +322,7 @@ SIZE_BYTES = 300 * MIB
 def test_a_namespace_is_empty_only_by_a_word_that_means_something(answer: Any, is_empty: bool, tmp_path: Path) -> None:
     node = tmp_path / "node"
     node.touch()
-    said = nvme.utilization(node, drive(answer))
+    said = nvme_identify.utilization(node, drive(answer))
     assert (said is not None and said.proves_empty(SIZE_BYTES)) is is_empty
 
 
@@ -334,7 +334,7 @@ def test_a_drive_that_says_nothing_is_allocated_is_not_read(
     root, content, reads, device = counting
     content.write_bytes(b"\xff" * MIB)  # what a drive answers for blocks that are not allocated is its own choice
     namespace_device = replace(device, name="nvme7n1", size_bytes=SIZE_BYTES)
-    monkeypatch.setattr(blockdev, "node_of", lambda *_: content)
+    monkeypatch.setattr(block_devices, "node_of", lambda *_: content)
     monkeypatch.setattr(fcntl, "ioctl", drive(identify(SIZE_BYTES // 4096, 0, thin=True)))
     found = occupancy.examine(content, namespace_device, root)
     assert found.empty and reads == []
@@ -345,7 +345,7 @@ def test_a_drive_that_says_nothing_is_allocated_is_not_read(
 
 def test_other_devices_are_not_asked_as_namespaces() -> None:
     names = ("nvme0n1", "nvme10n12", "nvme0n1p1", "nvme0c0n1", "sda", "ng0n1", "nvme0")
-    assert [nvme.is_namespace(name) for name in names] == [True, True, *[False] * 5]
+    assert [nvme_identify.is_namespace(name) for name in names] == [True, True, *[False] * 5]
 
 
 def test_what_is_known_reads_as_a_sentence_after_the_name() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.targets import own
-from ioassay.targets.own import Mark
+from ioassay.targets import ownership_mark
+from ioassay.targets.ownership_mark import Mark
 
 
 @pytest.fixture(params=["attribute", "sidecar", "sidecar without time of birth"])
@@ -23,103 +23,105 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
         monkeypatch.setattr(os, "setxattr", refuse)
     if request.param == "sidecar without time of birth":
-        monkeypatch.setattr(own, "_birth_ns", lambda path: None)
+        monkeypatch.setattr(ownership_mark, "_birth_ns", lambda path: None)
     path = tmp_path / "testfile"
     path.write_bytes(b"x" * 4096)
-    own.write(path, Mark(4096))
+    ownership_mark.write(path, Mark(4096))
     return path
 
 
 def test_a_marked_file_is_ours(file: Path) -> None:
-    assert own.read(file) == Mark(4096)
+    assert ownership_mark.read(file) == Mark(4096)
 
 
 def test_another_file_of_the_same_name_is_not_ours(file: Path) -> None:
     for _ in range(3):  # a file system gives a free inode number to the next file
         file.unlink()
         file.write_bytes(b"a letter")
-        assert own.read(file) is None
+        assert ownership_mark.read(file) is None
 
 
 def test_a_copy_is_not_ours(file: Path) -> None:
     copy = file.with_name("copy")
     shutil.copy2(file, copy)
-    assert own.read(copy) is None
+    assert ownership_mark.read(copy) is None
 
 
 def test_a_file_renamed_over_ours_is_not_ours(file: Path) -> None:
     (file.parent / "letter").write_bytes(b"a letter")
     (file.parent / "letter").replace(file)
-    assert own.read(file) is None
+    assert ownership_mark.read(file) is None
 
 
 def test_a_file_that_is_not_there_is_not_ours(file: Path) -> None:
     file.unlink()
-    assert own.read(file) is None
-    own.forget(file)
+    assert ownership_mark.read(file) is None
+    ownership_mark.forget(file)
     assert list(file.parent.iterdir()) == []
 
 
 def test_writing_to_our_file_keeps_it_ours(tmp_path: Path) -> None:
     path = tmp_path / "testfile"
     path.write_bytes(b"x" * 4096)
-    own.write(path, Mark(4096))
+    ownership_mark.write(path, Mark(4096))
     path.write_bytes(b"y" * 8192)
-    assert own.read(path) == Mark(4096)
+    assert ownership_mark.read(path) == Mark(4096)
 
 
 def test_a_garbled_note_is_no_mark(tmp_path: Path) -> None:
     path = tmp_path / "testfile"
     path.write_bytes(b"x")
     for text in (b"", b"[]", b"{", b'{"inode": 1}'):
-        os.setxattr(path, own.ATTRIBUTE, text)
+        os.setxattr(path, ownership_mark.ATTRIBUTE, text)
         (tmp_path / ".testfile.ioassay").write_bytes(text)
-        assert own.read(path) is None
+        assert ownership_mark.read(path) is None
 
 
 def test_a_file_that_was_there_before_the_announcement_is_not_ours(tmp_path: Path) -> None:
     path = tmp_path / "job.0.0"
     path.write_bytes(b"a letter")
-    own.expect(path)
-    assert own.read(path) is None
+    ownership_mark.expect(path)
+    assert ownership_mark.read(path) is None
 
 
 def test_an_announcement_does_not_outlive_a_restart_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "job.0.0"
-    own.expect(path)
+    ownership_mark.expect(path)
     path.write_bytes(b"x")
-    assert own.read(path) == Mark()
-    monkeypatch.setattr(own, "_boot_id", lambda: "another")
-    assert own.read(path) is None
+    assert ownership_mark.read(path) == Mark()
+    monkeypatch.setattr(ownership_mark, "_boot_id", lambda: "another")
+    assert ownership_mark.read(path) is None
 
 
 def test_an_announcement_keeps_an_earlier_mark(file: Path) -> None:
-    own.expect(file)
-    assert own.read(file) == Mark(4096)
+    ownership_mark.expect(file)
+    assert ownership_mark.read(file) == Mark(4096)
 
 
 def test_a_settled_file_is_ours_until_something_writes_to_it(file: Path) -> None:
-    own.settle(file)
-    assert own.read(file) == Mark(4096) and not own.was_changed(file)
+    ownership_mark.settle(file)
+    assert ownership_mark.read(file) == Mark(4096) and not ownership_mark.was_changed(file)
     os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
-    assert own.read(file) is None
-    assert own.was_changed(file) or not os.listxattr(file)  # without birth or attribute nothing tells it from another
+    assert ownership_mark.read(file) is None
+    assert ownership_mark.was_changed(file) or not os.listxattr(
+        file
+    )  # without birth or attribute nothing tells it from another
 
 
 def test_a_file_that_is_expected_again_is_ours_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "made"
     path.write_bytes(b"x")
-    own.write(path, Mark())
-    own.settle(path)
-    own.expect(path)
+    ownership_mark.write(path, Mark())
+    ownership_mark.settle(path)
+    ownership_mark.expect(path)
     path.write_bytes(b"changed by a tool that is then killed")
-    assert own.read(path) == Mark()
+    assert ownership_mark.read(path) == Mark()
 
 
 def test_settling_makes_no_file_ours(tmp_path: Path) -> None:
     letter = tmp_path / "letter"
     letter.write_text("Dear sister,")
-    own.settle(letter)
-    assert own.read(letter) is None and not os.listxattr(letter)
+    ownership_mark.settle(letter)
+    assert ownership_mark.read(letter) is None and not os.listxattr(letter)

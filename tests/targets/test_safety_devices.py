@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import blockdev
 from ioassay.errors import SafetyRefusal
+from ioassay.host import block_devices
 from ioassay.roles import READ, WRITE, Consent
-from ioassay.targets import claims, safety, target
+from ioassay.targets import device_locks, safety, target
 
 from .conftest import MIB, command, digest, make_ext4
 
@@ -115,7 +115,7 @@ def test_a_node_made_by_mknod_is_the_device(mounted: tuple, tmp_path: Path) -> N
 
 def test_links_in_dev_block_and_by_id_are_followed(mounted: tuple, tmp_path: Path) -> None:
     disk, part, point = mounted
-    number = blockdev.number_of(part)
+    number = block_devices.number_of(part)
     folder = tmp_path / "dev/disk/by-id"
     folder.mkdir(parents=True)
     for name in (str(number), "ata-DISK_123-part1"):
@@ -317,8 +317,10 @@ def test_a_character_device_that_writes_somewhere_is_refused(tmp_path: Path) -> 
 
 def test_the_disk_this_system_runs_from_is_refused() -> None:
     """Only asked about, never prepared."""
-    root = blockdev.device(blockdev.Number(os.major(Path("/").stat().st_dev), os.minor(Path("/").stat().st_dev)))
-    node = blockdev.node_of(root) if root is not None else None
+    root = block_devices.device(
+        block_devices.Number(os.major(Path("/").stat().st_dev), os.minor(Path("/").stat().st_dev))
+    )
+    node = block_devices.node_of(root) if root is not None else None
     if node is None:
         pytest.skip("/ lies on no block device here")
     for names in ((), (str(node), "/dev/vda", node.name)):
@@ -367,18 +369,18 @@ def test_reading_is_allowed_and_says_who_else_is_there(mounted: tuple) -> None:
 
 def test_our_own_claim_is_not_a_finding(loop_device: Callable) -> None:
     disk = loop_device(4 * MIB)
-    number = blockdev.number_of(disk)
+    number = block_devices.number_of(disk)
     assert number is not None
-    claims.take(number, disk)
-    claims.take(number, disk)
+    device_locks.take(number, disk)
+    device_locks.take(number, disk)
     try:
         safety.inspect_path(disk, WRITE, Consent())
         with pytest.raises(OSError, match="busy"):
             os.open(disk, os.O_RDONLY | os.O_EXCL)
-        claims.give_back(number)
-        assert claims.held() == [number]
+        device_locks.give_back(number)
+        assert device_locks.held() == [number]
     finally:
-        claims.give_back(number)
+        device_locks.give_back(number)
     os.close(os.open(disk, os.O_RDONLY | os.O_EXCL))
 
 

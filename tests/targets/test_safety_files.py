@@ -11,7 +11,7 @@ import pytest
 
 from ioassay.errors import SafetyRefusal, StudyError
 from ioassay.roles import NOTHING, READ, WRITE, Consent
-from ioassay.targets import own, safety, target
+from ioassay.targets import ownership_mark, safety, target
 
 from .conftest import MIB, command, digest, make_ext4
 
@@ -97,7 +97,7 @@ def test_a_file_system_image_is_named(tmp_path: Path) -> None:
 def test_our_own_file_that_was_formatted_since_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "testfile"
     path.write_bytes(bytes(8 * MIB))
-    own.write(path, own.Mark(8 * MIB))
+    ownership_mark.write(path, ownership_mark.Mark(8 * MIB))
     safety.inspect_path(path, WRITE, Consent())
     make_ext4(path)
     assert f"{path} holds ext4, label data" in refusal(path)
@@ -113,7 +113,7 @@ def test_reading_a_users_file_goes_and_marks_nothing(letter: Path) -> None:
     made = target({"kind": "file", "path": str(letter)}, Consent())
     assert made.prepare(READ, ignore) == []
     made.close()
-    assert letter.read_text().startswith("Dear sister") and own.read(letter) is None
+    assert letter.read_text().startswith("Dear sister") and ownership_mark.read(letter) is None
 
 
 def test_a_file_of_no_bytes_holds_nothing(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_the_backing_file_of_a_mounted_loop_device_is_refused(
 def test_a_backing_file_is_refused_even_if_it_is_ours_and_not_mounted(loop_device: Callable, tmp_path: Path) -> None:
     path = tmp_path / "testfile"
     path.write_bytes(os.urandom(4 * MIB))
-    own.write(path, own.Mark(4 * MIB))
+    ownership_mark.write(path, ownership_mark.Mark(4 * MIB))
     disk = loop_device(backing=path)
     message = refusal(path, str(path))
     assert f"is the backing file of the loop device {disk}" in message and f"losetup -d {disk}" in message

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ioassay import blockdev
-from ioassay.blockdev import Number
 from ioassay.errors import SafetyRefusal
+from ioassay.host import block_devices, mounts
+from ioassay.host.block_devices import Number
 from ioassay.roles import WRITE, Consent
-from ioassay.targets import mounts, safety, uses
+from ioassay.targets import device_users, safety
 
 Build = Callable[[Mapping[str, Any]], Path]
 
@@ -66,9 +66,12 @@ MACHINE: dict[str, Any] = {
 
 
 def texts(root: Path, name: str) -> list[tuple[str, bool]]:
-    target = blockdev.named(name, root)
+    target = block_devices.named(name, root)
     assert target is not None
-    return [(found.text, found.in_use) for found in uses.uses(uses.family(target, root / "dev" / name, root))]
+    return [
+        (found.text, found.in_use)
+        for found in device_users.uses(device_users.family(target, root / "dev" / name, root))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_a_path_lies_on_the_topmost_mount(fake_root: Build) -> None:
 
 def test_a_swap_file_is_known_by_its_identity(fake_root: Build) -> None:
     root = fake_root(MACHINE)
-    assert mounts.swaps(root)[1].file == blockdev.file_id(root / "swap file")
+    assert mounts.swaps(root)[1].file == block_devices.file_id(root / "swap file")
     findings = safety.file_findings(root / "swap file", root)
     assert "is an active swap file (/swap file)" in findings[0].text and findings[0].in_use
 
@@ -128,9 +131,9 @@ def test_holders_are_found_and_named(fake_root: Build, name: str) -> None:
     number, files, text, remedy = HOLDERS[name]
     plain = {key: value for key, value in MACHINE.items() if "btrfs/uuid" not in key}
     root = fake_root({**plain, **device(name, number, **files), **held("sdf", name)})
-    target = blockdev.named("sdf", root)
+    target = block_devices.named("sdf", root)
     assert target is not None
-    found = uses.uses(uses.family(target, root / "dev/sdf", root))
+    found = device_users.uses(device_users.family(target, root / "dev/sdf", root))
     assert [(one.text, one.in_use, one.remedies) for one in found] == [(text, True, (remedy,))]
 
 
@@ -216,7 +219,7 @@ def test_a_program_that_writes_is_named_whatever_its_name_unless_it_has_ended(
     fake_root: Build, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], told: list[str]
 ) -> None:
     plain = {key: value for key, value in MACHINE.items() if "btrfs/uuid" not in key}
-    monkeypatch.setattr(uses, "_writers", lambda root: [(99, Number(8, 80))])
+    monkeypatch.setattr(device_users, "_writers", lambda root: [(99, Number(8, 80))])
     found = [text for text, _ in texts(fake_root({**plain, **files}), "sdf")]
     assert [text for text in found if "open for writing" in text] == told
 

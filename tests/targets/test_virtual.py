@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from ioassay import living
-from ioassay.device import control
 from ioassay.errors import ConditionError, StudyError, ToolError
+from ioassay.process import process_table
 from ioassay.roles import READ, WRITE, Consent, Trial
-from ioassay.targets import drive, target, virtual
+from ioassay.targets import target, virtual_drive, virtual_drive_process
+from ioassay.virtual_drive import control
 
 SMALL = {"kind": "virtual", "size": "16MiB", "calibrate": False}
 TRIAL = Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)
@@ -44,7 +44,12 @@ def left(place: Path) -> list[str]:
     """What a drive could leave: mounts, loop devices, folders, processes."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f"{place}/" in line]
     loops = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
-    return [*mounts, *(file for file in loops if f"{place}/" in file), *os.listdir(place), *map(str, living.children())]
+    return [
+        *mounts,
+        *(file for file in loops if f"{place}/" in file),
+        *os.listdir(place),
+        *map(str, process_table.children()),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,7 @@ def test_a_drive_that_cannot_be_served_says_why(place: Path) -> None:
 def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Path) -> None:
     drive = made(form=form, size="64MiB", model="none", ways=["fuse"], block_size=4096)
     with drive.load(TRIAL) as load:
-        (served,) = (pid for pid in living.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        (served,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(served, signal.SIGKILL)
         with pytest.raises(ToolError, match="ended during the trial, killed by SIGKILL"):
             load.counted()
@@ -232,10 +237,10 @@ def test_a_loop_device_has_the_blocks_of_its_drive(place: Path) -> None:
 @root
 def test_a_drive_that_hangs_is_told_and_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "_ANSWER_S", 0.3)
-    monkeypatch.setattr(virtual, "_DYING_S", 0.1)
+    monkeypatch.setattr(virtual_drive, "_DYING_S", 0.1)
     with made(form="folder", size="64MiB", model="none", ways=["fuse"]).load(TRIAL) as load:
         (load.path / "file").write_bytes(b"not written back yet" * 4096)
-        (served,) = (pid for pid in living.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        (served,) = (pid for pid in process_table.children() if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(served, signal.SIGSTOP)
         with pytest.raises(ToolError, match="no drive answers there: timed out"):
             load.counted()
@@ -243,13 +248,13 @@ def test_a_drive_that_hangs_is_told_and_leaves_nothing(place: Path, monkeypatch:
 
 
 def test_what_a_form_needs_is_looked_for_before_the_first_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtual.shutil, "which", lambda name: None)
-    monkeypatch.setattr(virtual.os, "access", lambda path, mode: True)
-    monkeypatch.setattr(virtual.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(virtual_drive.shutil, "which", lambda name: None)
+    monkeypatch.setattr(virtual_drive.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(virtual_drive.os, "geteuid", lambda: 1000)
     with pytest.raises(StudyError, match="fusermount3 for users other than root; Debian has it in the package fuse3"):
         made(ways=["fuse"]).inspect(WRITE)
     assert made(ways=["nbd"]).inspect(WRITE) == []
-    monkeypatch.setattr(virtual.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(virtual_drive.os, "geteuid", lambda: 0)
     with pytest.raises(StudyError, match=r"mkfs\.xfs is not installed"):
         made(form="folder", filesystem="xfs").inspect(WRITE)
 
@@ -280,7 +285,7 @@ def test_a_file_where_the_run_was_started_does_not_shadow_a_module_of_the_drive(
 
 
 def test_a_drive_of_a_program_that_is_gone_serves_nothing(place: Path) -> None:
-    argv = drive.command({"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"})
+    argv = virtual_drive_process.command({"transports": [f"nbd:unix:{place}/a"], "size_bytes": 2**20, "model": "none"})
     code = argv[3].replace(str(os.getpid()), "1")
     done = subprocess.run([*argv[:3], code, *argv[4:]], capture_output=True, timeout=60)
     assert (done.returncode != 0, done.stdout, left(place)) == (True, b"", [])

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ioassay import preflight, run
 from ioassay.cli.progress import Silent
 from ioassay.roles import Consent, Trial
-from ioassay.run import Tally
-from ioassay.store import RunStore
-from ioassay.study import Study, Suite, make_study
-from ioassay.tune import campaign, goal, request
+from ioassay.runner import preflight, run
+from ioassay.runner.run import Tally
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Study, Suite, make_study
+from ioassay.tune import campaign, objective, request
 from ioassay.tune.campaign import Campaign
 from ioassay.tune.request import Request
-from ioassay.tune.script import Script
+from ioassay.tune.schedule import Script
 
 EFFECTS = {
     "x": {"1": 1.0, "2": 1.1, "3": 1.3, "4": 1.2, "5": 0.9},
@@ -61,7 +61,7 @@ class Lab:
     def asked(self, study: Study, subject_to: tuple[str, ...] = (), **changes: Any) -> Request:
         """20 trials for a large value, and a confirmation of 3 repetitions."""
         axes, default = request.space(study, changes.pop("ranges", {}), changes.pop("defaults", {}), listed=True)
-        wanted = goal.make_goal("value", None, subject_to)
+        wanted = objective.make_goal("value", None, subject_to)
         asked = Request(wanted, axes, default, trials=20, seed=study.seed, confirm=3)
         return replace(asked, **changes)
 

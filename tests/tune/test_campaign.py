@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from ioassay import durable, frames
+from ioassay import atomic_file
 from ioassay.errors import InputError, UsageError
-from ioassay.store import RunStore
+from ioassay.store import dataset
+from ioassay.store.run_folder import RunStore
 from ioassay.tune import campaign, pruning
 
 SEED = random.randrange(10**6)
@@ -27,7 +28,7 @@ def test_a_search_is_a_run_whose_trials_say_what_they_were_for(lab: Any) -> None
     study = lab.study()
     store = lab.begin(study, lab.asked(study))
     tally = lab.go_on()
-    found = frames.load(store)
+    found = dataset.load(store)
     assert found.trials["search"].to_list()[0] == "default"
     assert found.trials["search"].to_list().count("confirm") == 6
     assert found.trials["order"].to_list() == list(range(26))
@@ -74,20 +75,20 @@ class Killed(BaseException):
 
 def crashing(monkeypatch: pytest.MonkeyPatch, at: int, torn: bool) -> None:
     """Let the write number `at` from now on be the last thing that happens, or only be begun when `torn`."""
-    write, left = durable.write_pieces, [at]
+    write, left = atomic_file.write_pieces, [at]
 
     def write_pieces(path: Path, pieces: Any) -> None:
         if left[0] == 0:
             left[0] = -1
             if torn:
-                durable.unfinished_of(path).write_text("half of it")
+                atomic_file.unfinished_of(path).write_text("half of it")
             else:
                 write(path, pieces)
             raise Killed
         left[0] -= 1
         write(path, pieces)
 
-    monkeypatch.setattr(durable, "write_pieces", write_pieces)
+    monkeypatch.setattr(atomic_file, "write_pieces", write_pieces)
 
 
 @pytest.mark.parametrize(("batch", "pruning_too"), [(1, False), (1, True), (4, False), (4, True)])
@@ -218,7 +219,7 @@ def test_a_candidate_that_is_clearly_worse_in_its_short_run_gets_no_whole_one(
     study = lab.study()
     store = lab.begin(study, lab.asked(study))
     lab.go_on()
-    trials = frames.load(store).trials
+    trials = dataset.load(store).trials
     pruned = trials.filter(search="pruned")
     assert pruned.height > 0
     assert pruned["value"].max() < trials.filter(search="confirm")["value"].max()  # type: ignore[operator]
@@ -283,7 +284,7 @@ def test_a_plan_is_followed_even_where_the_search_would_ask_for_something_else_n
 
 
 def test_a_run_that_is_no_search_is_not_resumed_as_one(lab: Any, tmp_path: Path) -> None:
-    from ioassay.study import Suite
+    from ioassay.study.model import Suite
 
     store = RunStore.create(tmp_path / "plain", Suite(name="s", title="S", studies=[lab.study()]), {})
     with pytest.raises(UsageError, match="is no search; go on with it: ioassay run --resume"):

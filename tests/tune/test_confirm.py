@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ioassay import plan
-from ioassay.tune.confirm import confirmation
+from ioassay.study import plan
+from ioassay.tune.confirmation import confirmation
 
 WINNER, DEFAULT = {"x": 3, "y": "b"}, {"x": 1, "y": "a"}
 

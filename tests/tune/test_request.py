@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ioassay import catalogue
 from ioassay.errors import InputError, UsageError
-from ioassay.study import make_study
-from ioassay.tune import goal, request
+from ioassay.study import catalog
+from ioassay.study.model import make_study
+from ioassay.tune import objective, request
 from ioassay.tune.request import Request
 
 
 def asked(study: Any, ranges: dict[str, str] | None = None, defaults: dict[str, Any] | None = None) -> Request:
     axes, default = request.space(study, ranges or {}, defaults or {}, listed=not ranges)
-    return Request(goal.make_goal("value", None, ("value < 5",)), axes, default, trials=9, seed=1, confirm=5)
+    return Request(objective.make_goal("value", None, ("value < 5",)), axes, default, trials=9, seed=1, confirm=5)
 
 
 def test_the_default_is_the_first_level_as_the_study_lists_them(lab: Any) -> None:
@@ -96,7 +96,7 @@ def test_the_study_of_a_search_has_the_axes_as_factors_and_asks_what_a_search_ca
 
 
 def test_one_case_is_no_axis_and_yet_the_one_that_is_run() -> None:
-    study = catalogue.load("write-buffer-size").studies[0]
+    study = catalog.load("write-buffer-size").studies[0]
     one, rest = request.with_cases(study, {"case": "Poisson, normal", "buffer": "4MiB..8MiB"})
     assert [case["name"] for case in one.case] == ["Poisson, normal"]
     assert rest == {"buffer": "4MiB..8MiB"}

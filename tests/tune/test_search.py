@@ -188,7 +188,7 @@ def test_long_searches_find_the_best_with_points_from_densities(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ioassay.tune.search.MODELLED", 20)
-    monkeypatch.setattr("ioassay.tune.told.MODELLED", 20)
+    monkeypatch.setattr("ioassay.tune.history.MODELLED", 20)
     search = Search((DEPTHS, SIZES, ENGINES), maximize=True, seed=1, budget=60)
     searched(search, hill, 60)
     best = search.best()

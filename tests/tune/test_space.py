@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import StudyError, UsageError
-from ioassay.study import Study, make_study
+from ioassay.study.model import Study, make_study
 from ioassay.tune.axis import MAX_LEVELS, Axis
 from ioassay.tune.space import axes, points
 

@@ -1,4 +1,4 @@
-//! What the witness saw, in the shape that `ioassay.observation.Observation` has in Python: see there for what each
+//! What the witness saw, in the shape that `ioassay.records.observation.Observation` has in Python: see there for what each
 //! number means. Times are nanoseconds of `CLOCK_MONOTONIC`. Counts that are zero are left out of the JSON, since a
 //! command may have opened thousands of files that it hardly used.
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(
     missing_docs,
-    reason = "documented where they are read: python/ioassay/observation.py"
+    reason = "documented where they are read: python/ioassay/records/observation.py"
 )]
 pub struct Calls {
     #[serde(skip_serializing_if = "is_zero")]

@@ -8,29 +8,29 @@ together: `everything.analyse_all`. Two runs against each other: `compare.compar
 from __future__ import annotations
 
 ANALYSES: dict[str, str] = {
-    "tuned": "ioassay.analysis.tuned",
-    "reductions": "ioassay.analysis.reductions",
-    "conclude": "ioassay.analysis.conclude",
-    "choice": "ioassay.analysis.choice",
-    "verdict": "ioassay.analysis.verdict",
-    "drive": "ioassay.analysis.drive",
-    "accountings": "ioassay.analysis.accountings",
-    "database": "ioassay.analysis.database",
-    "describe": "ioassay.analysis.describe",
-    "stability": "ioassay.analysis.stability",
-    "effect": "ioassay.analysis.effect",
-    "peak": "ioassay.analysis.peak",
-    "calls": "ioassay.analysis.calls",
-    "regression": "ioassay.analysis.regression",
-    "latency": "ioassay.analysis.latency",
-    "caveats": "ioassay.analysis.caveats",
+    "tuned": "ioassay.analysis.optimum.tuning",
+    "reductions": "ioassay.analysis.storage.write_buffer",
+    "conclude": "ioassay.analysis.narrative.conclusion",
+    "choice": "ioassay.analysis.optimum.alternatives",
+    "verdict": "ioassay.analysis.claims.claim_verdicts",
+    "drive": "ioassay.analysis.storage.drive_findings",
+    "accountings": "ioassay.analysis.storage.timing_definitions",
+    "database": "ioassay.analysis.storage.database",
+    "describe": "ioassay.analysis.effects.descriptive",
+    "stability": "ioassay.analysis.stability.stability",
+    "effect": "ioassay.analysis.effects.anova_findings",
+    "peak": "ioassay.analysis.optimum.optimum",
+    "calls": "ioassay.analysis.storage.system_calls",
+    "regression": "ioassay.analysis.effects.regression",
+    "latency": "ioassay.analysis.storage.latency",
+    "caveats": "ioassay.analysis.threats.threat_findings",
 }
 """In report order: what it comes to first, what speaks against it last."""
 
 OVERALL: dict[str, str] = {
-    "peaks": "ioassay.analysis.peaks",
-    "choices": "ioassay.analysis.choices",
-    "unclaimed": "ioassay.analysis.unclaimed",
+    "peaks": "ioassay.analysis.optimum.optimum_overview",
+    "choices": "ioassay.analysis.optimum.alternatives_overview",
+    "unclaimed": "ioassay.analysis.claims.studies_without_claims",
 }
 """What all studies of a run come to together: name -> module, whose `together(records, findings)` gets the findings of
 the studies and returns findings of no study (`study` is ''). They stand at the top of the page."""

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis import asked, wording
-from ioassay.analysis.cells import Cell, Cells, cells
-from ioassay.analysis.statistics.result import Interval
-from ioassay.analysis.statistics.sample import moments, t_interval
-from ioassay.record import RecordSet
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.narrative import phrases
+from ioassay.records.record import RecordSet
+from ioassay.stats.result import Interval
+from ioassay.stats.sample import moments, t_interval
 
 
-def headline(records: RecordSet, studies: Sequence[asked.Study]) -> list[dict[str, Any]]:
+def headline(records: RecordSet, studies: Sequence[study_view.Study]) -> list[dict[str, Any]]:
     """One row for each study, condition and response, conditions outermost.
 
     Keys: study, workload (the condition in words), point, metric, unit, mean, median, ci95 ([low, high], Student's,
@@ -22,13 +23,15 @@ def headline(records: RecordSet, studies: Sequence[asked.Study]) -> list[dict[st
     return [row for study in studies for row in _rows(records, study)]
 
 
-def _rows(records: RecordSet, study: asked.Study) -> list[dict[str, Any]]:
-    found = [cells(records, study, response) for response in asked.responses(records, study)]
+def _rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
+    found = [cells(records, study, response) for response in study_view.responses(records, study)]
     rows = [(cell, _row(part, cell)) for part in found for cell in part.cells]
-    places = {name: [asked.level_key(level) for level in levels] for name, levels in asked.factors(study).items()}
+    places = {
+        name: [study_view.level_key(level) for level in levels] for name, levels in study_view.factors(study).items()
+    }
 
     def place(item: tuple[Cell, dict[str, Any]]) -> list[int]:
-        keys = {name: asked.level_key(level) for name, level in item[0].point.items()}
+        keys = {name: study_view.level_key(level) for name, level in item[0].point.items()}
         return [known.index(keys[name]) if keys[name] in known else len(known) for name, known in places.items()]
 
     return [row for _, row in sorted(rows, key=place)]
@@ -45,7 +48,7 @@ def _row(found: Cells, cell: Cell) -> dict[str, Any]:
         "unit": metrics.metric(found.response).unit,
         "mean": described.mean,
         "median": described.median,
-        "ci95": [wording.lowest(found.response, interval.low), interval.high]
+        "ci95": [phrases.lowest(found.response, interval.low), interval.high]
         if isinstance(interval, Interval)
         else None,
         "repetitions": described.n,

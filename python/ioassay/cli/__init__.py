@@ -15,9 +15,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ioassay import signals
 from ioassay.cli import console
 from ioassay.errors import Interrupted, IoassayError, UsageError
+from ioassay.process import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioassay.analysis.compare import Comparison
+    from ioassay.analysis.run_comparison import Comparison
 
 
 def register(app: syntax.Group) -> None:
@@ -30,15 +30,15 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """Compare two runs statistically; exit 1 when B is slower."""
-    from ioassay import frames
-    from ioassay.analysis import compare as comparison
-    from ioassay.store import RunStore
+    from ioassay.analysis import run_comparison as comparison
+    from ioassay.store import dataset
+    from ioassay.store.run_folder import RunStore
 
     console.use_json(json)
-    before, after = (frames.load(RunStore.open(root)) for root in (a, b))
+    before, after = (dataset.load(RunStore.open(root)) for root in (a, b))
     result = comparison.compare(before, after, margin=share(margin), confidence=confidence)
     if junit is not None:
-        from ioassay.junit import junit_xml
+        from ioassay.report.junit import junit_xml
 
         try:
             junit.write_text(junit_xml(result), encoding="utf-8")
@@ -64,7 +64,7 @@ def share(text: str) -> float:
 
 def _say(result: Comparison) -> None:
     from ioassay import metrics
-    from ioassay.analysis.statistics.ratio import Ratio
+    from ioassay.stats.ratio_of_means import Ratio
 
     for warning in result.warnings:
         console.note(f"warning: {warning}")

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
-    from ioassay.record import Warning_
+    from ioassay.records.record import Warning_
 
 _as_json = False
 _WIDEST = 120

@@ -53,13 +53,14 @@ def serve(
     Example: ioassay device serve --size 1GiB --transport nbd:unix:drive.sock --model thesis --policy epo
     """
     given = dict(locals())
-    from ioassay import device, partner
+    from ioassay import virtual_drive
     from ioassay.cli import device_text
-    from ioassay.device import options as described
+    from ioassay.process import piped_child
+    from ioassay.virtual_drive import drive_options as described
 
     console.use_json(json)
     if with_parent is not None:
-        partner.end_with(with_parent, signal.SIGTERM)
+        piped_child.end_with(with_parent, signal.SIGTERM)
     for name in ("json", "transport", "policy", "buffer", "set_", "stats_socket", "with_parent"):
         del given[name]
     ways = [part for text in transport or () for part in described.transports(text)]
@@ -80,7 +81,7 @@ def serve(
                 raise Interrupted(f"ended by {asked[0].name} before it served")
             device_text.ready(addresses, as_json=json)
 
-        counted = device.serve(told, ready)
+        counted = virtual_drive.serve(told, ready)
     if not json:
         device_text.ended(counted)
 
@@ -109,7 +110,7 @@ def _socket(path: Path | None) -> Iterator[Path]:
 def stats(socket: Socket, json: options.Json = False) -> None:
     """Say what a served drive has counted."""
     from ioassay.cli import device_text
-    from ioassay.device import control
+    from ioassay.virtual_drive import control
 
     console.use_json(json)
     found = control.ask(socket, "stats", buckets=json)["stats"]
@@ -127,7 +128,7 @@ def top(
     Until Ctrl-C or its end. With --json a line for each interval: all that was counted, as stats has it.
     """
     from ioassay.cli import device_top
-    from ioassay.device import control
+    from ioassay.virtual_drive import control
 
     console.use_json(json)
     device_top.follow(lambda: control.ask(socket, "stats", buckets=not json)["stats"], interval, count, as_json=json)
@@ -138,7 +139,7 @@ def power_cut(socket: Socket, json: options.Json = False) -> None:
 
     What is in its volatile buffer and was not flushed is lost.
     """
-    from ioassay.device import control
+    from ioassay.virtual_drive import control
 
     console.use_json(json)
     lost = control.ask(socket, "power-cut")["lost_pages"]
@@ -147,7 +148,7 @@ def power_cut(socket: Socket, json: options.Json = False) -> None:
 
 def stop(socket: Socket, json: options.Json = False) -> None:
     """End a served drive as SIGTERM does, and wait until it has ended."""
-    from ioassay.device import control
+    from ioassay.virtual_drive import control
 
     console.use_json(json)
     control.stop(socket)

@@ -10,7 +10,7 @@ from ioassay.cli import console, options, syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioassay.record import Warning_
+    from ioassay.records.record import Warning_
 
 _DEMANDING = "subsystems"
 
@@ -28,8 +28,10 @@ def doctor(
     json: options.Json = False,
 ) -> None:
     """Say what would spoil a measurement here, and how to fix it."""
-    from ioassay import conditions, host, settings
-    from ioassay import doctor as examination
+    from ioassay import host
+    from ioassay.host import doctor as examination
+    from ioassay.host import settings
+    from ioassay.runner import conditions
 
     console.use_json(json)
     if restore:
@@ -54,15 +56,15 @@ def doctor(
 
 def _unable() -> list[Warning_]:
     """What cannot be asked of this host: each once, for the suite whose studies ask for most."""
-    from ioassay import ability
+    from ioassay.runner import host_support
 
-    return list(dict.fromkeys([*ability.refused_conditions(), *ability.skipped_trials(_DEMANDING)]))
+    return list(dict.fromkeys([*host_support.refused_conditions(), *host_support.skipped_trials(_DEMANDING)]))
 
 
 def _say_unable(unable: Sequence[Warning_]) -> None:
-    from ioassay import ability
+    from ioassay.runner import host_support
 
-    share = ability.real_time_share()
+    share = host_support.real_time_share()
     if share is not None and share < 1:
         console.line(
             f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from ioassay.cli import console, options, session, syntax
 
 if TYPE_CHECKING:
-    from ioassay.bundle import Manifest
-    from ioassay.store import RunStore
+    from ioassay.store.bundle import Manifest
+    from ioassay.store.run_folder import RunStore
 
 
 def register(app: syntax.Group) -> None:
@@ -38,8 +38,8 @@ def export(
 
     Example: ioassay export runs/20260101-120000-quick --redact -o quick.tar.gz
     """
-    from ioassay import bundle
-    from ioassay.store import RunStore
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
 
     console.use_json(json)
     store = RunStore.open(run)
@@ -54,8 +54,9 @@ def export(
 
 
 def _write(store: RunStore, archive: Path, folder: Path, *, redact: bool) -> Manifest:
-    from ioassay import bundle, privacy
-    from ioassay.store import RunStore
+    from ioassay.host import privacy
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
 
     redaction = bundle.redaction_of(store, privacy.of_host()) if redact else None
     manifest = bundle.copy(store, folder / "files", redaction)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import choice, console, options, session, syntax
+from ioassay.cli import console, options, session, study_choice, syntax
 
 if TYPE_CHECKING:
-    from ioassay.preflight import Bench
-    from ioassay.record import Warning_
-    from ioassay.study import Suite
+    from ioassay.records.record import Warning_
+    from ioassay.runner.preflight import Bench
+    from ioassay.study.model import Suite
 
 
 def register(app: syntax.Group) -> None:
@@ -36,8 +36,8 @@ def plan(
 
     console.use_json(json)
     left_out: list[Warning_] = []
-    suite = choice.chosen(study, scale, setting, factor, repetitions, left_out)
-    with choice.named(study):
+    suite = study_choice.chosen(study, scale, setting, factor, repetitions, left_out)
+    with study_choice.named(study):
         benches, warnings = session.checked(suite, Consent(tuple(destroy_data or ()), allow_exec), without_tools=True)
     warnings = [*left_out, *warnings]
     result = _result(suite, benches, warnings)
@@ -48,7 +48,8 @@ def plan(
 
 
 def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dict[str, Any]:
-    from ioassay import plan, preflight
+    from ioassay.runner import preflight
+    from ioassay.study import plan
 
     studies = []
     for bench in benches:
@@ -78,7 +79,7 @@ def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dic
 
 
 def _order(suite: Suite) -> list[dict[str, Any]]:
-    from ioassay import plan
+    from ioassay.study import plan
 
     return [
         {"order": trial.order, "id": trial.id, "study": trial.study, "repetition": trial.repetition, **trial.point}

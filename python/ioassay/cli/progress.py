@@ -137,7 +137,7 @@ class Terminal(Silent):
 
 
 def _named(trial: Trial) -> str:
-    from ioassay import plan
+    from ioassay.study import plan
 
     return f"{trial.study} {plan.describe(trial.point)}"
 

@@ -12,8 +12,8 @@ from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
-    from ioassay.record import Warning_
-    from ioassay.study import Suite
+    from ioassay.records.record import Warning_
+    from ioassay.study.model import Suite
 
 
 def register(app: syntax.Group) -> None:
@@ -31,7 +31,7 @@ def quick(
 
     Random and sequential reads and writes of a new file, repeated; the file is removed at the end.
     """
-    from ioassay.store import new_folder
+    from ioassay.store.run_folder import new_folder
 
     console.use_json(json)
     began_s = time.monotonic()
@@ -66,27 +66,28 @@ def _budget_s(text: str) -> float:
 
 
 def _suite(path: Path, budget_s: float) -> Suite:
-    from ioassay import catalogue, quick
+    from ioassay.study import catalog, time_budget
 
     if not path.is_dir():
         what = "is no folder" if path.exists() else "no such folder"
         raise UsageError(f"{path}: {what}; wanted a folder on the disk to measure")
-    quick.check_budget(budget_s)
-    speed, free_bytes = quick.write_speed(path)
-    workloads = len(catalogue.load("quick").studies[0].case)
-    fit = quick.fit(budget_s, speed, free_bytes, workloads)
-    return catalogue.load("quick", lambda table: quick.fitted(dict(table), path.resolve(), fit))
+    time_budget.check_budget(budget_s)
+    speed, free_bytes = time_budget.write_speed(path)
+    workloads = len(catalog.load("quick").studies[0].case)
+    fit = time_budget.fit(budget_s, speed, free_bytes, workloads)
+    return catalog.load("quick", lambda table: time_budget.fitted(dict(table), path.resolve(), fit))
 
 
 def _left_behind(folder: Path) -> list[Warning_]:
     """Test files of earlier runs of this command that were killed together with all that could have removed them."""
-    from ioassay import quick, units
-    from ioassay.record import Warning_
-    from ioassay.targets import own
+    from ioassay import units
+    from ioassay.records.record import Warning_
+    from ioassay.study import time_budget
+    from ioassay.targets import ownership_mark
 
     found = []
-    for path in quick.files_of_killed(folder):
-        if parts := own.files(path):
+    for path in time_budget.files_of_killed(folder):
+        if parts := ownership_mark.files(path):
             size = units.format_size(sum(part.stat().st_blocks * 512 for part in parts))
             text = f"{path} ({size}) is the test file of a run that was killed"
             found.append(Warning_("file-left", text, shlex.join(["rm", "--", *map(str, parts)])))

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import console, options, syntax, tail
+from ioassay.cli import console, options, output_tail, syntax
 from ioassay.errors import RunError, ToolError, UsageError
 
 if TYPE_CHECKING:
-    from ioassay.observation import Observation
-    from ioassay.witness import Watched
+    from ioassay.records.observation import Observation
+    from ioassay.verify.witness import Watched
 
 Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
 
@@ -47,7 +47,9 @@ def record(
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
     """
-    from ioassay import conditions, process, traces
+    from ioassay import traces
+    from ioassay.process import supervisor
+    from ioassay.runner import conditions
 
     console.use_json(json)
     conditions.remove_left()
@@ -56,7 +58,7 @@ def record(
     beside = None if str(output) == "-" else output.absolute().parent  # a recording may need more room than /tmp has
     with (
         tempfile.TemporaryDirectory(prefix=".ioassay-record-", dir=beside) as name,
-        process.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
+        supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
     ):
         watched = _watched(command, Path(name), quiet=json or str(output) == "-")
         recording = {"path": str(Path(name) / "requests.bin"), "own": not everybody}
@@ -106,14 +108,15 @@ def _number(device: str | None) -> str | None:
 
 def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Watched:
     """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
-    from ioassay import host, witness
-    from ioassay.observation import RECORD
+    from ioassay import host
+    from ioassay.records.observation import RECORD
+    from ioassay.verify import witness
 
     devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
     shown = sys.stderr if quiet else sys.stdout
     sys.stdout.flush()
-    with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-        watched = witness.watch(command, RECORD, folder, sorted(devices), backend="bpf", stdin=tail.piped_in())
+    with output_tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
+        watched = witness.watch(command, RECORD, folder, sorted(devices), backend="bpf", stdin=output_tail.piped_in())
     if watched.seen is None or watched.seen.backend != "bpf":
         raise ToolError(f"requests could not be recorded: {watched.seen.why if watched.seen else ''}")
     if lost := _lost(watched.seen):

@@ -20,7 +20,7 @@ def report(
     """Rebuild findings, figures and page from the records of a run."""
     console.use_json(json)
     with session.artist() as executor:
-        from ioassay.store import RunStore
+        from ioassay.store.run_folder import RunStore
 
         store = RunStore.open(run)
         published = session.publish(store, executor=executor)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import choice, console, options, session, syntax
+from ioassay.cli import console, options, session, study_choice, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
-    from ioassay.preflight import Bench
-    from ioassay.record import Warning_
-    from ioassay.store import RunStore
+    from ioassay.records.record import Warning_
+    from ioassay.runner.preflight import Bench
+    from ioassay.store.run_folder import RunStore
 
 
 def register(app: syntax.Group) -> None:
@@ -69,7 +69,7 @@ def _new(
     repetitions: int | None,
     scale: str,
 ) -> tuple[RunStore, list[Bench], list[Warning_]]:
-    from ioassay.store import new_folder
+    from ioassay.store.run_folder import new_folder
 
     if study is None:
         raise UsageError(
@@ -77,8 +77,8 @@ def _new(
             "'ioassay quick' needs none"
         )
     left_out: list[Warning_] = []
-    suite = choice.chosen(study, scale, setting, factor, repetitions, left_out)
-    with choice.named(study):
+    suite = study_choice.chosen(study, scale, setting, factor, repetitions, left_out)
+    with study_choice.named(study):
         store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), suite.name), consent)
     return store, benches, [*left_out, *warnings]
 

@@ -11,19 +11,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import pool, units
+from ioassay import units
 from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
 from ioassay.roles import WRITE, Consent
+from ioassay.runner import worker_pool
 
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
-    from ioassay.preflight import Bench
-    from ioassay.record import RecordSet, Warning_
+    from ioassay.records.record import RecordSet, Warning_
     from ioassay.report import ReportPaths
-    from ioassay.run import Source, Tally
-    from ioassay.store import RunStore
-    from ioassay.study import Suite
+    from ioassay.runner.preflight import Bench
+    from ioassay.runner.run import Source, Tally
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study.model import Suite
 
 
 _TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "database", "verdict", "accountings")
@@ -47,8 +48,8 @@ class Published:
 
 def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """Check everything, then make the run's folder."""
-    from ioassay import preflight
-    from ioassay.store import RunStore
+    from ioassay.runner import preflight
+    from ioassay.store.run_folder import RunStore
 
     benches, warnings = checked(suite, consent)
     preflight.require_record_room(benches, root)
@@ -58,15 +59,15 @@ def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Be
 def facts(benches: Sequence[Bench]) -> dict[str, Any]:
     """What a new run keeps of the host, and of where it was begun."""
     from ioassay import host
-    from ioassay.store import FOLDER
+    from ioassay.store.run_folder import FOLDER
 
     return {**host.facts(_measured_path(benches)), FOLDER: str(Path().absolute())}
 
 
 def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:
     """An existing run, checked as a new one is; relative paths mean what they meant when it began."""
-    from ioassay import bundle
-    from ioassay.store import RunStore
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
 
     store = RunStore.open(root)
     if store.is_search:
@@ -86,9 +87,9 @@ def checked(
 
     A missing tool is an error, or a warning `without_tools`: then less can be checked.
     """
-    from ioassay import preflight
-    from ioassay.record import Warning_
+    from ioassay.records.record import Warning_
     from ioassay.report import figures
+    from ioassay.runner import preflight
     from ioassay.targets import occupancy
 
     figures.check_suite(suite.model_dump())
@@ -106,7 +107,7 @@ def checked(
 
 def say_devices(benches: Sequence[Bench]) -> None:
     """Which drives are loaded, and what is on them: the moment to notice that another one was meant."""
-    from ioassay import preflight
+    from ioassay.runner import preflight
 
     for device in preflight.devices(benches):
         serial = f"serial {device.serial}" if device.serial else ""
@@ -139,7 +140,7 @@ def execute(
 
     A `source` that is not the plan is made for the progress that it tells, and gives `most` trials at most.
     """
-    from ioassay import preflight, run
+    from ioassay.runner import preflight, run
 
     say_devices(benches)
     forecasts = [preflight.forecast(bench, workers) for bench in benches]
@@ -160,9 +161,9 @@ def execute(
 
 def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
     """What studies made beside the run's folder and that is still there, each with its bytes on disk."""
-    from ioassay.targets import own
+    from ioassay.targets import ownership_mark
 
-    files = {path: own.files(path) for bench in benches for path in bench.kept()}
+    files = {path: ownership_mark.files(path) for bench in benches for path in bench.kept()}
     return [
         {
             "path": str(path),
@@ -177,7 +178,7 @@ def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
 @contextmanager
 def artist() -> Iterator[Executor]:
     """A process to draw in: `publish` takes it, and what is done before that is time for it to get ready."""
-    with pool.Workers(1, f"report-{os.getpid()}", relief="") as executor:
+    with worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as executor:
         executor.submit(_get_ready)
         yield executor
 
@@ -193,19 +194,20 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
     if executor is None:
         with artist() as executor:
             return publish(store, benches, executor)
-    from ioassay import frames, report
-    from ioassay.analysis.everything import analyse_all
+    from ioassay import report
+    from ioassay.analysis.pipeline import analyse_all
+    from ioassay.store import dataset
 
     again = f"ioassay report {shlex.quote(str(store.root))}"
     out = store.root / "report"
     try:
-        records = frames.load(store)
+        records = dataset.load(store)
         declared = executor.submit(report.declare, records)
         findings, title = analyse_all(records), store.suite().title
         paths = report.build(records, findings, out, title=title, drawn=declared.result(), executor=executor)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; all records are kept. Make their report with: {again}") from None
-    except (pool.WorkerLost, pool.NoWorker) as error:
+    except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
         raise RunError(
             f"the figures cannot be drawn: {error}; all records are kept. Try again with: {again}"
         ) from error
@@ -280,7 +282,7 @@ def contradictions(findings: Sequence[Finding]) -> int:
 
 def tally_of(records: RecordSet) -> Tally:
     """How the trials of a run ended, as far as they have."""
-    from ioassay.run import Tally
+    from ioassay.runner.run import Tally
 
     tally = Tally()
     for row in _rows(records):
@@ -347,7 +349,7 @@ def _counted(tally: Tally, store: RunStore) -> str:
 
 
 def _say_reasons(ended: str, found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
-    from ioassay import plan
+    from ioassay.study import plan
 
     for reason in found[:most]:
         first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]

@@ -20,29 +20,29 @@ def simulate(**given: Any) -> None:
 
     Several policies, with commas, are simulated one after the other and compared.
     """
-    from ioassay import simulation
+    from ioassay import simulator
     from ioassay.cli import simulate_text
 
     json = console.use_json(given["json"])
     if given["list_policies"]:
-        known = simulation.policies()
+        known = simulator.policies()
         console.emit({"policies": known}) if json else simulate_text.policies(known)
         return
     trace, described = _trace(given)
-    runs = _runs({name: given[name] for name in simulation.NAMES if given[name] is not None})
+    runs = _runs({name: given[name] for name in simulator.NAMES if given[name] is not None})
     if len(runs) > 1 and str(trace) == "-":
         hint = "write it to a file first: ioassay trace make FILE"
         raise UsageError(f"standard input can be simulated once and {len(runs)} policies were asked for; {hint}")
     folders = _folders(given, list(runs))
-    drives = {policy: simulation.check(options) for policy, options in runs.items()}
+    drives = {policy: simulator.check(options) for policy, options in runs.items()}
     found = []
     for policy, options in runs.items():
-        done = simulation.simulate(described, **options)
+        done = simulator.simulate(described, **options)
         summary = {"trace": str(trace), "format": done.raw["format"], "policy": policy, **done.summary}
         summary["warnings"] = [vars(warning) for warning in done.warnings]
         found.append(summary)
         if policy in folders:
-            simulation.save(done, folders[policy], {**summary, "options": options}, csv=given["csv"], force=True)
+            simulator.save(done, folders[policy], {**summary, "options": options}, csv=given["csv"], force=True)
         if len(runs) == 1 and not json:
             simulate_text.describe(done, drives[policy], options, str(trace))
     _warn(found)
@@ -57,13 +57,13 @@ simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defin
 
 def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     """The trace and its description, read and prepared as the options say."""
-    from ioassay import simulation, traces
+    from ioassay import simulator, traces
     from ioassay.cli.trace import reading
     from ioassay.cli.trace_options import CSV
 
     if given["trace"] is None:
         raise UsageError("no trace is given (see: ioassay simulate --help)")
-    page = given["page"] or simulation.NAMES["page"].default
+    page = given["page"] or simulator.NAMES["page"].default
     prepare = traces.preparation(page=page, **{name: given[name] for name in simulate_options.PREPARING})
     told = reading(*(given[name] for name in ("out_of_order", "zero_length", "bad_lines", "event")))
     csv = traces.csv(**{name: given[name] for name in CSV})
@@ -73,9 +73,9 @@ def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
 
 def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The options of each policy. One that only some of them know is for those alone."""
-    from ioassay import simulation
+    from ioassay import simulator
 
-    known = {each["name"]: set(each["options"]) for each in simulation.policies()}
+    known = {each["name"]: set(each["options"]) for each in simulator.policies()}
     wanted = [name.strip() for name in options.get("policy", "none").split(",")]
     for name in wanted:
         if name not in known:
@@ -107,7 +107,7 @@ def _warn(found: list[dict[str, Any]]) -> None:
 
 def _folders(given: Mapping[str, Any], policies: list[str]) -> dict[str, Path]:
     """Where what is simulated goes, after a look that it may."""
-    from ioassay.simulation import files
+    from ioassay.simulator import result_files
 
     if given["output"] is None:
         if given["csv"] or given["force"]:
@@ -116,5 +116,5 @@ def _folders(given: Mapping[str, Any], policies: list[str]) -> dict[str, Path]:
     output: Path = given["output"]
     folders = {policies[0]: output} if len(policies) == 1 else {policy: output / policy for policy in policies}
     for folder in folders.values():
-        files.check(folder, csv=given["csv"], force=given["force"])
+        result_files.check(folder, csv=given["csv"], force=given["force"])
     return folders

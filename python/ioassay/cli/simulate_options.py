@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ioassay.cli import options, syntax, trace, trace_options
-from ioassay.simulation.options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
+from ioassay.simulator.simulation_options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
 
 PANELS = {
     "drive": "The drive",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.cli import console
-from ioassay.simulation import NAMES, Simulation
+from ioassay.simulator import NAMES, Simulation
 from ioassay.units import format_count, format_duration, format_rate, format_size
 
 

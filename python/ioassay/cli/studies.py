@@ -17,15 +17,15 @@ def studies(
     json: options.Json = False,
 ) -> None:
     """List the built-in studies."""
-    from ioassay import catalogue, plan
+    from ioassay.study import catalog, plan
 
     console.use_json(json)
     if schema:
-        from ioassay.study import Study
+        from ioassay.study.model import Study
 
         console.emit(Study.model_json_schema())
         return
-    suites = [catalogue.load(name) for name in catalogue.builtin()]
+    suites = [catalog.load(name) for name in catalog.builtin()]
     rows = [
         {
             "name": suite.name,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import choice, compare, console, options, session, syntax, tune_options
+from ioassay.cli import compare, console, options, session, study_choice, syntax, tune_options
 from ioassay.errors import Contradicted, StudyError, UsageError
 from ioassay.roles import Consent
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ioassay.cli.progress import Silent
     from ioassay.cli.session import Published
     from ioassay.cli.tune_options import Words
-    from ioassay.preflight import Bench
-    from ioassay.record import Warning_
-    from ioassay.store import RunStore
-    from ioassay.study import Study
+    from ioassay.records.record import Warning_
+    from ioassay.runner.preflight import Bench
+    from ioassay.store.run_folder import RunStore
+    from ioassay.study.model import Study
     from ioassay.tune.axis import Axis
     from ioassay.tune.campaign import Campaign
-    from ioassay.tune.goal import Goal
+    from ioassay.tune.objective import Goal
     from ioassay.tune.request import Request
 
     Begun = tuple[RunStore, Request, Bench, list[Warning_]]
@@ -66,7 +66,7 @@ def tune(
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """
     from ioassay.cli import tune_text
-    from ioassay.tune import goal
+    from ioassay.tune import objective
 
     console.use_json(json)
     consent = Consent(tuple(destroy_data or ()), allow_exec)
@@ -80,10 +80,10 @@ def tune(
             ranges, default, listed=listed, trials=trials, confirm=confirm, budget=budget, pruning=pruning,
             margin=compare.share(margin),
         )  # fmt: skip
-        wanted = goal.make_goal(maximize, minimize, subject_to or ())
+        wanted = objective.make_goal(maximize, minimize, subject_to or ())
         seeds = [] if seed is None else [f"seed={seed}"]
         chosen, left_out = _one(study, scale, [*(setting or ()), *seeds], factor)
-        with choice.named(str(study)):
+        with study_choice.named(str(study)):
             source = _source(str(study), scale, setting, factor)
             store, request, bench, warnings = _new(chosen, source, wanted, words, output, consent, workers)
         warnings = [*left_out, *warnings]
@@ -103,7 +103,7 @@ def _one(study: str | None, scale: str, settings: list[str], factors: list[str] 
     if study is None:
         raise UsageError("no study given; wanted a name from 'ioassay studies', a .toml study or a .fio job file")
     left_out: list[Warning_] = []
-    suite = choice.chosen(study, scale, settings, factors, None, left_out)
+    suite = study_choice.chosen(study, scale, settings, factors, None, left_out)
     if len(suite.studies) > 1:
         names = ", ".join(one.name for one in suite.studies)
         raise UsageError(
@@ -126,8 +126,8 @@ def _new(
     """Check everything, then make the run's folder with its first trials planned."""
     from ioassay.drivers import driver
     from ioassay.report.figures import FIGURES
-    from ioassay.store import RunStore, new_folder
-    from ioassay.study import Suite
+    from ioassay.store.run_folder import RunStore, new_folder
+    from ioassay.study.model import Suite
     from ioassay.tune import campaign, request
 
     study, ranges = request.with_cases(study, words.ranges)
@@ -157,8 +157,8 @@ def _new(
 
 def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     """What is odd about a goal over these axes."""
-    from ioassay.analysis.doubts_conditions import different_work, different_work_text
-    from ioassay.record import Warning_
+    from ioassay.analysis.threats.run_condition_threats import different_work, different_work_text
+    from ioassay.records.record import Warning_
 
     found = [Warning_("goal-direction", goal.warning)] if goal.warning else []
     if differ := different_work([goal.metric], {axis.name: axis.levels for axis in axes}):
@@ -181,15 +181,15 @@ def _fixed(study: Study) -> Callable[[str], str | None]:
 
 
 def _at_once(workers: int | None) -> int:
-    from ioassay import pool
+    from ioassay.runner import worker_pool
 
-    return workers or pool.processors()
+    return workers or worker_pool.processors()
 
 
 def _checked(
     searched: Study, request: Request, consent: Consent, folder: Path | None = None
 ) -> tuple[Bench, list[Warning_]]:
-    from ioassay.study import Suite
+    from ioassay.study.model import Suite
     from ioassay.tune.request import examined
 
     study = examined(searched, request)
@@ -200,8 +200,8 @@ def _checked(
 
 def _resumed(root: Path, consent: Consent) -> Begun:
     """A search that was stopped, checked as a new one is."""
-    from ioassay import bundle
-    from ioassay.store import RunStore
+    from ioassay.store import bundle
+    from ioassay.store.run_folder import RunStore
     from ioassay.tune import campaign
 
     store = RunStore.open(root)
@@ -218,14 +218,15 @@ def _refuse_changes(*changes: object) -> None:
 
 def _campaign(store: RunStore, request: Request, bench: Bench) -> Campaign:
     from ioassay.tune.campaign import Campaign
-    from ioassay.tune.script import Script
+    from ioassay.tune.schedule import Script
 
     return Campaign(store, Script(store.suite().studies[0], request, bench.driver))
 
 
 def _watched(campaign: Campaign, shown: Silent) -> Campaign:
     """The campaign, which tells the progress of each new best point."""
-    from ioassay import metrics, plan
+    from ioassay import metrics
+    from ioassay.study import plan
 
     def told(best: object, asked: int) -> None:
         from ioassay.tune.search import Best

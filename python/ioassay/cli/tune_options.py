@@ -12,7 +12,7 @@ from ioassay.cli import syntax
 from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioassay.record import Scalar
+    from ioassay.records.record import Scalar
 
 FEWEST = 2
 _GOAL, _SPACE, _EFFORT = "Goal", "Where to search", "Effort"

@@ -11,9 +11,9 @@ from ioassay.cli import console, session
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
     from ioassay.cli.session import Published
-    from ioassay.record import Warning_
-    from ioassay.run import Tally
-    from ioassay.store import RunStore
+    from ioassay.records.record import Warning_
+    from ioassay.runner.run import Tally
+    from ioassay.store.run_folder import RunStore
     from ioassay.tune.request import Request
     from ioassay.tune.space import Axis
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, syntax, tail
+from ioassay.cli import console, options, output_tail, syntax
 from ioassay.errors import Contradicted, InputError, ToolError, UsageError
 
 if TYPE_CHECKING:
-    from ioassay.analysis.witnessed.outcome import Verdict
-    from ioassay.observation import Observation
-    from ioassay.record import Claim
-    from ioassay.witness import Watched
+    from ioassay.records.observation import Observation
+    from ioassay.records.record import Claim
+    from ioassay.verify.verdict import Verdict
+    from ioassay.verify.witness import Watched
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
@@ -88,9 +88,9 @@ def witness(
 
 
 def _stated(claim: Sequence[str] | None) -> list[Claim]:
-    from ioassay.claims import generic
+    from ioassay.formats import stated_claim
 
-    return [generic.parse(text) for text in claim or ()]
+    return [stated_claim.parse(text) for text in claim or ()]
 
 
 def _check(level: str, backend: str, output: Path | None) -> None:
@@ -108,7 +108,7 @@ def _runs(
     """The runs with the witness and, interleaved with these, those without it: `twins` pairs, or one run alone."""
     import random
 
-    from ioassay.observation import OFF
+    from ioassay.records.observation import OFF
 
     runs: dict[bool, list[Run]] = {True: [], False: []}
     order = [traced for _ in range(twins) for traced in random.sample([True, False], 2)] or [True]
@@ -120,7 +120,10 @@ def _runs(
 
 
 def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Claim], *, quiet: bool) -> Run:
-    from ioassay import conditions, host, process, witness
+    from ioassay import host
+    from ioassay.process import supervisor
+    from ioassay.runner import conditions
+    from ioassay.verify import witness
 
     _check_program(command[0], backend)
     conditions.remove_left()
@@ -128,12 +131,14 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Clai
     shown = sys.stderr if quiet else sys.stdout
     with (
         tempfile.TemporaryDirectory(prefix="ioassay-witness-") as name,
-        process.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
+        supervisor.if_killed(lambda: shutil.rmtree(name, ignore_errors=True)),
     ):
         folder = Path(name)
         sys.stdout.flush()
-        with tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
-            watched = witness.watch(command, level, folder, sorted(devices), backend=backend, stdin=tail.piped_in())
+        with output_tail.followed({folder / "stdout": shown.buffer, folder / "stderr": sys.stderr.buffer}):
+            watched = witness.watch(
+                command, level, folder, sorted(devices), backend=backend, stdin=output_tail.piped_in()
+            )
         return Run(watched, [_as_opened(one, watched.seen) for one in stated] or _claims(command, folder))
 
 
@@ -161,11 +166,11 @@ def _check_program(program: str, backend: str) -> None:
 
 
 def _claims(command: Sequence[str], folder: Path) -> list[Claim]:
-    from ioassay import claims
+    from ioassay import formats
 
-    files = {name: _text(Path(name)) for name in claims.outputs(command) if Path(name).is_file()}
+    files = {name: _text(Path(name)) for name in formats.outputs(command) if Path(name).is_file()}
     try:
-        return claims.read(command, _text(folder / "stdout"), _text(folder / "stderr"), files)
+        return formats.read(command, _text(folder / "stdout"), _text(folder / "stderr"), files)
     except InputError as error:
         console.note(f"warning: no claim could be read: {error}")
         return []
@@ -177,9 +182,9 @@ def _text(path: Path) -> str:
 
 def _judged(runs: Sequence[Run], untraced: Sequence[Run]) -> list[Verdict]:
     """The verdicts of the run that is judged worst."""
-    from ioassay.analysis.witnessed.effect import Twins
-    from ioassay.analysis.witnessed.judge import judge, overall
-    from ioassay.analysis.witnessed.outcome import rank
+    from ioassay.verify.judge import judge, overall
+    from ioassay.verify.observer_effect import Twins
+    from ioassay.verify.verdict import rank
 
     twins = Twins("runs a second", list(map(_rate, runs)), list(map(_rate, untraced))) if untraced else None
     judged = [judge(run.claims, run.seen, twins=twins, exit_ok=run.watched.outcome.exit_code == 0) for run in runs]
@@ -195,14 +200,14 @@ def _keep(output: Path, runs: Sequence[Run]) -> None:
     import json
     from dataclasses import asdict
 
-    from ioassay import durable
+    from ioassay import atomic_file
 
     table = [{"claims": [asdict(claim) for claim in run.claims], "seen": run.seen.as_dict()} for run in runs]
-    durable.write(output, json.dumps(table, indent=1))
+    atomic_file.write(output, json.dumps(table, indent=1))
 
 
 def _end(runs: Sequence[Run], judged: Sequence[Verdict]) -> None:
-    from ioassay.analysis.witnessed.outcome import contradicted
+    from ioassay.verify.verdict import contradicted
 
     if contradicted(judged):
         raise console.Exit(Contradicted.exit_code)

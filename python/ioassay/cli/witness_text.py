@@ -11,11 +11,11 @@ from ioassay.cli import console
 from ioassay.units import format_ns, format_size
 
 if TYPE_CHECKING:
-    from ioassay.analysis.witnessed.outcome import Verdict
     from ioassay.cli.witness import Run
-    from ioassay.observation import Observation, Requests
-    from ioassay.record import Claim
+    from ioassay.records.observation import Observation, Requests
+    from ioassay.records.record import Claim
     from ioassay.roles import Outcome
+    from ioassay.verify.verdict import Verdict
 
 _MOST_CALLS = 8
 _MOST_CLAIMS = 12
@@ -24,8 +24,8 @@ _MOST_CLAIMS = 12
 
 def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict]) -> dict[str, Any]:
     """The result as --json prints it; of several runs, what was seen is that of the last one."""
-    from ioassay.analysis.witnessed.judge import overall
-    from ioassay.analysis.witnessed.totals import classes
+    from ioassay.verify.call_totals import classes
+    from ioassay.verify.judge import overall
 
     run = runs[-1]
     seen, whole = run.seen, overall(judged, run.seen)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.errors import StudyError
-from ioassay.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
+from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Series, Warning_
 from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 _NUMBERS: dict[str, float] = {

@@ -1,4 +1,4 @@
-"""Facts about the machine that measures, as a run's host.json stores them. Judges nothing: `ioassay.doctor` does.
+"""Facts about the machine that measures, as a run's host.json stores them. Judges nothing: `ioassay.host.doctor` does.
 
 Everything is read below an injected root; what a machine does not tell is an absent key, never an error. Sections:
 
@@ -17,7 +17,7 @@ Everything is read below an injected root; what a machine does not tell is an ab
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
 
 Serial numbers, the host's name, its machine-id and the kernel's command line are in them, for `doctor`. A run stores
-them as `ioassay.privacy` publishes them: as keyed hashes.
+them as `ioassay.host.privacy` publishes them: as keyed hashes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ioassay import conditions, document, process, settings
+from ioassay import validation
 from ioassay.errors import InputError, one_line
-from ioassay.host import activity, disk, processor, system, tools
+from ioassay.host import background_load, cgroup, cpus, disks, settings, system, tools
 from ioassay.host.machine import Capture, Machine
+from ioassay.process import supervisor
 
 __all__ = ["devices", "facts"]
 
@@ -44,7 +45,7 @@ def facts(
     root: Path = Path("/"),
     *,
     capture: Capture | None = None,
-    observe_s: float = activity.OBSERVE_S,
+    observe_s: float = background_load.OBSERVE_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """All facts, ready for JSON; with those of the disk under `path`, which need not exist yet.
@@ -53,10 +54,10 @@ def facts(
     the real machine only: below another root `capture` stands in for them.
     """
     if capture is None and root == Path("/"):
-        capture = process.capture
+        capture = supervisor.capture
     machine = Machine(root, capture)
-    cpu = _gathered(lambda: processor.facts(machine))
-    under = _gathered(lambda: disk.facts(machine, path.absolute())) if path is not None else {}
+    cpu = _gathered(lambda: cpus.facts(machine))
+    under = _gathered(lambda: disks.facts(machine, path.absolute())) if path is not None else {}
     names = [device["name"] for device in under.get("devices", ())]
     hypervisor = cpu.pop("hypervisor_flag", False)
     gathered = {
@@ -68,7 +69,7 @@ def facts(
         "limits": lambda: system.limits(machine),
         "clock": lambda: system.clock(machine),
         "power": lambda: system.power(machine),
-        "activity": lambda: activity.facts(machine, names, observe_s, sleep),
+        "activity": lambda: background_load.facts(machine, names, observe_s, sleep),
         "tools": lambda: tools.versions(machine),
         "ioassay": lambda: tools.ioassay_facts(machine),
         "witness": lambda: system.witness(machine),
@@ -78,7 +79,7 @@ def facts(
         "cpu": cpu,
         **{name: _gathered(gather) for name, gather in gathered.items()},
         "user": {"root": os.geteuid() == 0},
-        "leftovers": [str(left) for left in (*settings.leftovers(root), *conditions.left(root))],
+        "leftovers": [str(left) for left in (*settings.leftovers(root), *cgroup.left(root))],
         "disk": under,
     }
     known = {name: section for name, section in sections.items() if section}
@@ -89,7 +90,7 @@ def _gathered(gather: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """A section, or why it is not known: another kernel's format of one file costs its facts, and no run."""
     try:
         found = gather()
-        document.table(json.dumps(found), "it")  # what host.json could not give back is not put into it
+        validation.table(json.dumps(found), "it")  # what host.json could not give back is not put into it
         return found
     except (ValueError, LookupError, ArithmeticError, InputError) as error:
         return {"unreadable": one_line(f"{type(error).__name__}: {error}")}
@@ -99,4 +100,4 @@ def devices(path: Path | None, root: Path = Path("/")) -> list[str]:
     """Kernel names of the block devices under `path`, from the mounted one down to the drives, for the disk monitor."""
     if path is None:
         return []
-    return [device.name for device in disk.chain(Machine(root), path.absolute())]
+    return [device.name for device in disks.chain(Machine(root), path.absolute())]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ioassay import document
+from ioassay import validation
 from ioassay.errors import InputError, ToolError
-from ioassay.process import Captured
+from ioassay.process.supervisor import Captured
 
 Capture = Callable[[Sequence[str]], Captured]
 
@@ -52,7 +52,7 @@ class Machine:
     def answer(self, *argv: str) -> dict[str, Any]:
         """The JSON object that a command printed; empty when it printed none."""
         try:
-            return document.table(self.output(*argv) or "{}", argv[0])
+            return validation.table(self.output(*argv) or "{}", argv[0])
         except InputError:
             return {}
 

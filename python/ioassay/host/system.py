@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ioassay import landlock
 from ioassay.host.machine import Machine, known, selected, whole
+from ioassay.process import landlock
 
 _NO_LIMIT_BYTES = 1 << 60
 """Control groups of version 1 say "no limit" with a number near 2^63, rounded down to a page."""

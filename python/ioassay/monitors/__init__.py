@@ -22,7 +22,7 @@ __all__ = ["COUNTER", "GAUGE", "MONITORS", "Field", "field", "fields", "monitor"
 
 MONITORS: dict[str, str] = {
     "cpu": "ioassay.monitors.cpu",
-    "disk": "ioassay.monitors.disk",
+    "disk": "ioassay.monitors.block_layer",
     "memory": "ioassay.monitors.memory",
     "net": "ioassay.monitors.net",
     "pressure": "ioassay.monitors.pressure",

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, GAUGE, Field
-from ioassay.monitors.procfile import SensorFile
-from ioassay.monitors.texts import TextMonitor, Texts
+from ioassay.monitors.procfs import SensorFile
+from ioassay.monitors.text_monitor import TextMonitor, Texts
 
 FIELDS: dict[str, Field] = {
     "frequency_khz": Field(GAUGE, "kHz", "clock of the core, as the driver last knew it"),

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, GAUGE, Field
-from ioassay.monitors.procfile import ProcFile
-from ioassay.monitors.texts import TextMonitor, Texts
+from ioassay.monitors.procfs import ProcFile
+from ioassay.monitors.text_monitor import TextMonitor, Texts
 
 _GAUGES: dict[bytes, tuple[str, str]] = {
     b"MemTotal": ("total_bytes", "that the kernel manages"),

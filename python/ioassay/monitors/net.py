@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ioassay.monitors.field import COUNTER, Field
-from ioassay.monitors.procfile import ProcFile
-from ioassay.monitors.texts import TextMonitor, Texts
+from ioassay.monitors.procfs import ProcFile
+from ioassay.monitors.text_monitor import TextMonitor, Texts
 
 _COLUMNS = (
     "rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "rx_compressed",

@@ -29,8 +29,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ioassay.errors import UsageError, one_line
-from ioassay.monitors.texts import TextMonitor, Texts
-from ioassay.record import Samples, Warning_
+from ioassay.monitors.text_monitor import TextMonitor, Texts
+from ioassay.records.record import Samples, Warning_
 from ioassay.roles import Monitor
 
 _SENSELESS = (ValueError, LookupError, ArithmeticError)

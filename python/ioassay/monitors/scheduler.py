@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ioassay.monitors.field import GAUGE, Field
-from ioassay.monitors.procfile import ProcFile
-from ioassay.monitors.texts import TextMonitor, Texts
+from ioassay.monitors.procfs import ProcFile
+from ioassay.monitors.text_monitor import TextMonitor, Texts
 
 FIELDS: dict[str, Field] = {
     "load1": Field(GAUGE, "tasks", "that ran, could run or waited for I/O, averaged over a minute, falling off"),

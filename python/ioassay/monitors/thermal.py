@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ioassay.monitors.field import GAUGE, Field
-from ioassay.monitors.procfile import SensorFile
-from ioassay.monitors.texts import TextMonitor, Texts
+from ioassay.monitors.procfs import SensorFile
+from ioassay.monitors.text_monitor import TextMonitor, Texts
 
 FIELDS: dict[str, Field] = {"temperature_mc": Field(GAUGE, "m°C", "thousandths of a degree Celsius")}
 LEAST_PAUSE_S = 1.0

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay import privacy
 from ioassay.analysis.finding import Finding
-from ioassay.record import RecordSet
+from ioassay.host import privacy
+from ioassay.records.record import RecordSet
 
 if TYPE_CHECKING:
     from ioassay.report.figures import Drawn
@@ -106,14 +106,14 @@ def write(drawn: Sequence[Drawn], folder: Path) -> list[FigurePaths]:
 def _drawn(records: RecordSet) -> Iterator[Drawn]:
     """Names that two figures share get the second's study in front."""
     from ioassay.report import figures
-    from ioassay.report.figures import automatic
+    from ioassay.report.figures import default_figures
 
     names: set[str] = set()
-    for table in records.figures or automatic.several(records):
+    for table in records.figures or default_figures.several(records):
         names.add(table["name"])
         yield figures.draw_several(records, table)
     for study in records.studies:
-        for table in study.get("figures") or automatic.tables(records, study):
+        for table in study.get("figures") or default_figures.tables(records, study):
             name = table["name"] if table["name"] not in names else f"{study['name']}-{table['name']}"
             names.add(name)
             yield figures.draw(records, study, {**table, "name": name})
@@ -126,7 +126,7 @@ def _view(
     from ioassay import __version__
     from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
-    from ioassay.report import again, alerts, evidence, facts, story, trials
+    from ioassay.report import host_facts, raw_files, rerun_command, study_sections, trial_list, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
@@ -138,23 +138,25 @@ def _view(
         "description": description,
         "version": __version__,
         "measured_with": (records.host.get("ioassay") or {}).get("version", __version__),
-        "studies": story.studies(records, findings, rows),
-        "together": [story.told(finding) for finding in together],
-        "headline": None if any(one.tables for one in together) else story.headline(records, rows),
+        "studies": study_sections.studies(records, findings, rows),
+        "together": [study_sections.told(finding) for finding in together],
+        "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),
         "others": [
-            story.told(finding) for finding in findings if finding.study not in known and finding not in together
+            study_sections.told(finding)
+            for finding in findings
+            if finding.study not in known and finding not in together
         ],
         "figures": {name: [one for one in drawn if one.study == name] for name in known},
         "overview": [one for one in drawn if not one.study],
-        "alerts": alerts.alerts(records, drawn),
-        "trials": trials.trials(records, out),
-        "host": facts.sections(records.host),
-        "machine": facts.summary(records.host),
+        "alerts": warnings.alerts(records, drawn),
+        "trials": trial_list.trials(records, out),
+        "host": host_facts.sections(records.host),
+        "machine": host_facts.summary(records.host),
         "study_toml": _text(files["study.toml"]),
         "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
-        "files": {name: evidence.link(path, out) for name, path in files.items() if path.is_file()},
-        "again": again.command(records),
-        "root": evidence.run_folder(records.root),
+        "files": {name: raw_files.link(path, out) for name, path in files.items() if path.is_file()},
+        "again": rerun_command.command(records),
+        "root": raw_files.run_folder(records.root),
     }
 
 

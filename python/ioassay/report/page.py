@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay import durable
+from ioassay import atomic_file
 from ioassay.report import theme
 
 TEMPLATE = Path(__file__).parent / "template"
@@ -95,7 +95,7 @@ def bundle() -> str:
     with suppress(OSError, RuntimeError):  # without a home it is assembled each time
         kept = _cache_folder() / name
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        durable.write(kept, text)
+        atomic_file.write(kept, text)
     return text
 
 

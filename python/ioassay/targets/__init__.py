@@ -15,10 +15,10 @@ from ioassay.roles import Consent, Target
 
 TARGETS: dict[str, str] = {
     "null": "ioassay.targets.null:NullTarget",
-    "file": "ioassay.targets.file:FileTarget",
+    "file": "ioassay.targets.regular_file:FileTarget",
     "folder": "ioassay.targets.folder:FolderTarget",
-    "device": "ioassay.targets.device:DeviceTarget",
-    "virtual": "ioassay.targets.virtual:VirtualTarget",
+    "device": "ioassay.targets.block_device:DeviceTarget",
+    "virtual": "ioassay.targets.virtual_drive:VirtualTarget",
     "nvmevirt": "ioassay.targets.nvmevirt:NvmevirtTarget",
 }
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ioassay import units
-from ioassay.blockdev import ROOT
 from ioassay.errors import StudyError
-from ioassay.record import Warning_
+from ioassay.host import mounts
+from ioassay.host.block_devices import ROOT
+from ioassay.host.mounts import Mount
+from ioassay.records.record import Warning_
 from ioassay.roles import Footprint
-from ioassay.targets import mounts
-from ioassay.targets.mounts import Mount
 
 MARGIN_SHARE = 0.05
 MARGIN_LEAST_BYTES = 64 << 20

@@ -14,13 +14,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ioassay import process
-from ioassay.blockdev import ROOT
 from ioassay.errors import RunError, SafetyRefusal, StudyError
-from ioassay.record import Warning_
+from ioassay.host.block_devices import ROOT
+from ioassay.process import supervisor
+from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
 from ioassay.targets import filesystem, fill, safety
-from ioassay.targets.settings import FolderSettings, read_settings
+from ioassay.targets.target_table import FolderSettings, read_settings
 
 _PREFIX = ".ioassay-"
 _CLEARED_S, _PAUSE_S = 15.0, 0.05
@@ -71,7 +71,7 @@ class FolderTarget:
         except OSError as error:
             raise RunError(f"{own}: cannot be made: {error.strerror}; mend that and resume the run") from None
         try:
-            with process.if_killed(lambda: self._clear(own)):
+            with supervisor.if_killed(lambda: self._clear(own)):
                 yield Load(
                     kind=self.kind,
                     path=own,

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ioassay.blockdev import ROOT
-from ioassay.record import Warning_
+from ioassay.host.block_devices import ROOT
+from ioassay.records.record import Warning_
 from ioassay.roles import Consent, Footprint, Load, Trial
-from ioassay.targets.settings import Settings, read_settings
+from ioassay.targets.target_table import Settings, read_settings
 
 
 class NullTarget:

@@ -17,14 +17,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ioassay import blockdev, process, units
-from ioassay.blockdev import ROOT, Device
+from ioassay import units
 from ioassay.errors import IoassayError, RunError, SafetyRefusal, StudyError, ToolError
-from ioassay.process import Captured
-from ioassay.record import Warning_
+from ioassay.host import block_devices
+from ioassay.host.block_devices import ROOT, Device
+from ioassay.process import supervisor
+from ioassay.process.supervisor import Captured
+from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, Consent, Footprint, Load, Trial
-from ioassay.targets import claims, fill, identity, refusal, reserved, signatures, uses
-from ioassay.targets.settings import PositiveSize, Settings, UserPath, read_settings
+from ioassay.targets import (
+    content_signatures,
+    device_identity,
+    device_locks,
+    device_users,
+    fill,
+    refusal,
+    reserved_memory,
+)
+from ioassay.targets.target_table import PositiveSize, Settings, UserPath, read_settings
 
 NAME = "nvmev"
 """Of the module, whatever its file is called."""
@@ -69,7 +79,7 @@ class NvmevirtTarget:
         self._settings = read_settings(NvmevirtSettings, spec)
         self._consent = consent
         self._root = root
-        self._capture = capture or (lambda argv: process.capture(argv, timeout_s=_COMMAND_S))
+        self._capture = capture or (lambda argv: supervisor.capture(argv, timeout_s=_COMMAND_S))
         self._is_real = capture is None
         if len(set(self._settings.cpus)) < len(self._settings.cpus):
             raise StudyError(f"are {list(self._settings.cpus)}; wanted each once", key="target.cpus")
@@ -84,12 +94,12 @@ class NvmevirtTarget:
         if not wanted.module.is_file():
             raise StudyError(f"{wanted.module} is no file; wanted the nvmev.ko that you built", key="target.module")
         self._require_not_loaded()
-        if lack := reserved.memory_lack(wanted.memmap_start, wanted.memmap_size, self._root):
-            memory = reserved.shown(wanted.memmap_start, wanted.memmap_size)
+        if lack := reserved_memory.memory_lack(wanted.memmap_start, wanted.memmap_size, self._root):
+            memory = reserved_memory.shown(wanted.memmap_start, wanted.memmap_size)
             raise StudyError(f"{memory}: {lack}", key="target.memmap_start")
-        if absent := reserved.absent(wanted.cpus, self._root):
+        if absent := reserved_memory.absent(wanted.cpus, self._root):
             raise StudyError(f"{', '.join(map(str, absent))}: no such processor is on here", key="target.cpus")
-        lack = reserved.isolation_lack(wanted.cpus, self._root)
+        lack = reserved_memory.isolation_lack(wanted.cpus, self._root)
         return [Warning_("processors-not-isolated", f"the drive's {lack}, or its times are disturbed")] if lack else []
 
     def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
@@ -104,10 +114,10 @@ class NvmevirtTarget:
     def load(self, trial: Trial) -> Iterator[Load]:
         """A new drive. ToolError: it did not come, or is another one. SafetyRefusal: its memory holds something."""
         self._require_not_loaded()
-        before = {device.name for device in blockdev.disks(self._root)}
+        before = {device.name for device in block_devices.disks(self._root)}
         log = self._log()
         self._insert(log)  # what fails here has loaded nothing, and what is loaded then is not ours to unload
-        with process.if_killed(lambda: self._unload_quietly(before)):
+        with supervisor.if_killed(lambda: self._unload_quietly(before)):
             try:
                 path, device = self._awaited(before, log)
                 with ExitStack() as stack:
@@ -162,7 +172,7 @@ class NvmevirtTarget:
         if len(came) > 1:
             names = ", ".join(f"/dev/{device.name}" for device in came)
             raise ToolError(f"{names} came with the module; wanted one drive: build it with one namespace")
-        path = blockdev.node_of(came[0], self._root) if came else None
+        path = block_devices.node_of(came[0], self._root) if came else None
         if path is None:
             return None
         size_bytes, most_bytes = came[0].size_bytes, self._settings.memmap_size
@@ -173,17 +183,17 @@ class NvmevirtTarget:
 
     def _ours(self, before: set[str]) -> list[Device]:
         """Drives that were not there before and have the module's model."""
-        came = (device for device in blockdev.disks(self._root) if device.name not in before)
-        return [device for device in came if identity.model(device).startswith(MODEL)]
+        came = (device for device in block_devices.disks(self._root) if device.name not in before)
+        return [device for device in came if device_identity.model(device).startswith(MODEL)]
 
     def _take(self, path: Path, device: Device, stack: ExitStack) -> None:
         """Claim it; fill it, so that reads find pages that were written: the model answers others at once."""
-        if found := signatures.signatures(path):
+        if found := content_signatures.signatures(path):
             texts = [refusal.Finding(f"{path} holds {one}, from when it was last loaded", False) for one in found]
-            names = identity.consent_names(device, self._root)
+            names = device_identity.consent_names(device, self._root)
             refusal.refuse_unless_consented(f"{path} (NVMeVirt, {device.name})", texts, names, self._consent)
-        claims.take(device.number, path)
-        stack.callback(claims.give_back, device.number)
+        device_locks.take(device.number, path)
+        stack.callback(device_locks.give_back, device.number)
         if self._settings.prepare == "fill":
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -217,10 +227,10 @@ class NvmevirtTarget:
         """What still uses its drive: mounts, programs, whatever the kernel holds it for."""
         found = []
         for device in self._ours(before):
-            path = blockdev.node_of(device, self._root)
+            path = block_devices.node_of(device, self._root)
             if path is not None:
-                of = uses.family(device, path, self._root)
-                seen = [use for use in uses.uses(of) if use.in_use] or uses.claimed(of)
+                of = device_users.family(device, path, self._root)
+                seen = [use for use in device_users.uses(of) if use.in_use] or device_users.claimed(of)
                 found += [use.text for use in seen if use.in_use]
         return found
 

@@ -18,9 +18,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ioassay import blockdev, units
-from ioassay.blockdev import ROOT, Device, Loop, Number
-from ioassay.targets import nvme, signatures
+from ioassay import units
+from ioassay.host import block_devices
+from ioassay.host.block_devices import ROOT, Device, Loop, Number
+from ioassay.targets import content_signatures, nvme_identify
 
 LIMIT_S = 30.0
 """The longest that a person waits for it at a terminal."""
@@ -184,11 +185,11 @@ def _tell(path: Path, share: float) -> None:
 def _sample(path: Path) -> Occupancy:
     """A look at some places, which finds most data at once."""
     try:
-        sample = signatures.content(path, signatures.ZEROS)
+        sample = content_signatures.content(path, content_signatures.ZEROS)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return Occupancy(0, failure=f"in one of {signatures.PLACES} places ({error.strerror})")
+        return Occupancy(0, failure=f"in one of {content_signatures.PLACES} places ({error.strerror})")
     return Occupancy(0, data_at_bytes=sample.first_data_bytes)
 
 
@@ -221,9 +222,9 @@ def _reader(handle: int) -> Read:
 
 def _reported(device: Device, root: Path) -> str:
     """The word of an NVMe namespace that nothing is allocated, also for its partitions; else ''."""
-    disk = blockdev.disk_of(device)
-    node = blockdev.node_of(disk, root) if nvme.is_namespace(disk.name) else None
-    said = nvme.utilization(node) if node is not None else None
+    disk = block_devices.disk_of(device)
+    node = block_devices.node_of(disk, root) if nvme_identify.is_namespace(disk.name) else None
+    said = nvme_identify.utilization(node) if node is not None else None
     if said is None or not said.proves_empty(disk.size_bytes):
         return ""
     return f"the drive reports that none of its {said.blocks} blocks is allocated (NVMe, NUSE 0)"
@@ -231,7 +232,7 @@ def _reported(device: Device, root: Path) -> str:
 
 def _stored(device: Device, root: Path) -> list[tuple[int, int]] | None:
     """Where the backing file of a loop device holds anything, as offsets of the device; None where not known."""
-    loop = next((loop for loop in blockdev.loops(root) if loop.device.number == device.number), None)
+    loop = next((loop for loop in block_devices.loops(root) if loop.device.number == device.number), None)
     if loop is None or loop.file is None or device.partition:
         return None
     with suppress(OSError, ValueError):
@@ -272,8 +273,8 @@ def _state(device: Device, root: Path) -> tuple[int | None, ...] | None:
     The bytes of a loop, md or dm device also change below it. Fields of /sys/block/*/stat: Linux
     Documentation/block/stat.rst.
     """
-    disk = blockdev.disk_of(device)
-    is_layered = blockdev.slaves(disk) or (disk.folder / "loop/backing_file").exists()
+    disk = block_devices.disk_of(device)
+    is_layered = block_devices.slaves(disk) or (disk.folder / "loop/backing_file").exists()
     try:
         counted = (disk.folder / "queue/iostats").read_text().strip() == "1"
         fields = [int(word) for word in (disk.folder / "stat").read_text().split()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ioassay.errors import SafetyRefusal
 from ioassay.roles import Consent
-from ioassay.targets import identity
+from ioassay.targets import device_identity
 
 _SHOWN = 12
 
@@ -32,7 +32,7 @@ class Finding:
 
 def refuse_unless_consented(subject: str, findings: Sequence[Finding], names: Sequence[str], consent: Consent) -> None:
     """SafetyRefusal when something is in use, or when there is data and `consent` has none of `names`."""
-    consented = any(identity.consents(list(names), given) for given in consent.names)
+    consented = any(device_identity.consents(list(names), given) for given in consent.names)
     if any(finding.in_use for finding in findings) or (findings and not consented):
         raise SafetyRefusal("\n".join(_lines(subject, findings, names, consent, consented)))
 

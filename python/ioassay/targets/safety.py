@@ -11,12 +11,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ioassay import blockdev, units
-from ioassay.blockdev import ROOT, Device, FileId
+from ioassay import units
 from ioassay.errors import SafetyRefusal, StudyError, ToolError
-from ioassay.record import Warning_
+from ioassay.host import block_devices, mounts
+from ioassay.host.block_devices import ROOT, Device, FileId
+from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent
-from ioassay.targets import claims, extents, filesystem, identity, mounts, occupancy, own, refusal, signatures, uses
+from ioassay.targets import (
+    content_signatures,
+    device_identity,
+    device_locks,
+    device_users,
+    file_extents,
+    filesystem,
+    occupancy,
+    ownership_mark,
+    refusal,
+)
 from ioassay.targets.refusal import Finding
 
 _HARMLESS = {(1, 3), (1, 5), (1, 7)}
@@ -91,48 +102,48 @@ def _inspect_character_device(path: Path, access: str) -> list[Warning_]:
 def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT) -> list[Warning_]:
     """Check a block device with its whole family. SafetyRefusal names everything that was found."""
     device = require_device(path, root)
-    family = uses.family(device, path, root)
+    family = device_users.family(device, path, root)
     warnings = list(_about_device(device))
     if access != WRITE:
         return warnings + _about_reading(family)
-    names = identity.consent_names(device, root)
-    consented = any(identity.consents(names, given) for given in consent.names)
+    names = device_identity.consent_names(device, root)
+    consented = any(device_identity.consents(names, given) for given in consent.names)
     findings = device_findings(family, whole=not consented)
-    refusal.refuse_unless_consented(str(identity.label(path, device, root)), findings, names, consent)
+    refusal.refuse_unless_consented(str(device_identity.label(path, device, root)), findings, names, consent)
     return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 
 
 def require_device(path: Path, root: Path = ROOT) -> Device:
     """What the kernel knows of a block device; SafetyRefusal when it tells nothing, for then nothing can be checked."""
-    number = blockdev.number_of(path)
+    number = block_devices.number_of(path)
     if number is None:
         raise StudyError(f"{path} is no block device", key="target.path")
-    device = blockdev.device(number, root)
+    device = block_devices.device(number, root)
     if device is None:
         raise SafetyRefusal(f"{path}: refused: /sys knows no block device {number}, so who uses it cannot be checked")
     return device
 
 
-def device_findings(family: uses.Family, *, whole: bool = True) -> list[Finding]:
+def device_findings(family: device_users.Family, *, whole: bool = True) -> list[Finding]:
     """All reasons not to write to a device. What it holds while this process claims it is this process's own work.
 
     Without `whole`, for a device that may lose all it holds, nothing is read but formats and samples.
     """
-    found = uses.uses(family)
-    if family.target.number in claims.held():
+    found = device_users.uses(family)
+    if family.target.number in device_locks.held():
         return [finding for finding in found if finding.in_use]
     if not any(finding.in_use for finding in found):
-        found += uses.claimed(family, claims.held())
+        found += device_users.claimed(family, device_locks.held())
     if family.target.read_only:
         found.append(Finding(f"/dev/{family.target.name} is read-only", True, (f"blockdev --setrw {family.path}",)))
     return found + list(_data(family, whole=whole and not any(finding.in_use for finding in found)))
 
 
-def _data(family: uses.Family, *, whole: bool) -> Iterator[Finding]:
+def _data(family: device_users.Family, *, whole: bool) -> Iterator[Finding]:
     """What the target holds. That it cannot be opened is no consent: it is a finding that consent does not cover."""
     name = f"/dev/{family.target.name}"
     try:
-        known = signatures.signatures(family.path)
+        known = content_signatures.signatures(family.path)
         seen = None if known else occupancy.examine(family.path, family.target, family.root, whole=whole)
     except (OSError, ToolError) as error:
         yield Finding(f"{name} cannot be read, so what it holds is not known: {error}", True, ("run as root",))
@@ -147,7 +158,7 @@ def _data(family: uses.Family, *, whole: bool) -> Iterator[Finding]:
 
 def content(path: Path, device: Device) -> list[str]:
     """What was found on a device when it was last looked at, for people: formats, or whether it is empty."""
-    known = signatures.signatures(path)
+    known = content_signatures.signatures(path)
     if known:
         return [f"holds {signature}" for signature in known]
     seen = occupancy.latest(device)
@@ -163,14 +174,14 @@ def _about_device(device: Device) -> Iterator[Warning_]:
         yield Warning_("loop-device", text, "give the disk itself")
 
 
-def _about_reading(family: uses.Family) -> list[Warning_]:
+def _about_reading(family: device_users.Family) -> list[Warning_]:
     found = []
-    for finding in uses.uses(family):
+    for finding in device_users.uses(family):
         if finding.in_use:
             text = f"{finding.text}: other requests may disturb the measurement"
             found.append(Warning_("device-in-use", text, "; ".join(finding.remedies)))
     try:
-        sample = signatures.content(family.path)
+        sample = content_signatures.content(family.path)
     except OSError as error:
         raise StudyError(f"{family.path} cannot be read: {error.strerror}; run as root", key="target.path") from None
     if sample.blank:
@@ -218,17 +229,17 @@ def unwritten_warning(path: Path, what: str) -> Warning_:
 
 def file_findings(path: Path, root: Path = ROOT) -> list[Finding]:
     """All reasons not to write to an existing regular file."""
-    identity_of_file = blockdev.file_id(path)
+    identity_of_file = block_devices.file_id(path)
     if identity_of_file is None:
         return []
     return [*_used_as_device(path, identity_of_file, root), *_held_data(path)]
 
 
 def _used_as_device(path: Path, wanted: FileId, root: Path) -> Iterator[Finding]:
-    for loop in blockdev.loops(root):
+    for loop in block_devices.loops(root):
         if loop.file == wanted or (loop.file is None and loop.block is None and loop.backing == str(path)):
-            family = uses.family(loop.device, root / "dev" / loop.device.name, root)
-            in_use = [finding for finding in uses.uses(family) if finding.in_use]
+            family = device_users.family(loop.device, root / "dev" / loop.device.name, root)
+            in_use = [finding for finding in device_users.uses(family) if finding.in_use]
             steps = [step for finding in in_use for step in finding.remedies]
             text = f"{path} is the backing file of the loop device {family.title(family.members[0])}"
             yield Finding(text, True, (*steps, f"losetup -d /dev/{loop.device.name}"))
@@ -244,23 +255,25 @@ def _held_data(path: Path) -> Iterator[Finding]:
     if size_bytes == 0:
         return
     try:
-        known = signatures.signatures(path)
+        known = content_signatures.signatures(path)
     except ToolError as error:
         yield Finding(f"{path} cannot be read, so what it holds is not known: {error}", True)
         return
     for signature in known:
         yield Finding(f"{path} holds {signature}", False)
-    if own.read(path) is None:
+    if ownership_mark.read(path) is None:
         what = unwritten(path) or f"{units.format_size(size_bytes)} of data"
         whose = (
-            "something else wrote to it since ioassay made it" if own.was_changed(path) else "was not made by ioassay"
+            "something else wrote to it since ioassay made it"
+            if ownership_mark.was_changed(path)
+            else "was not made by ioassay"
         )
         yield Finding(f"{path} exists and {whose} ({what})", False)
 
 
 def unwritten(path: Path, end_bytes: int | None = None) -> str:
     """What was never written in the first `end_bytes` of a file, for a message; empty when nothing."""
-    first_bytes = extents.first_unwritten_bytes(path, end_bytes)
+    first_bytes = file_extents.first_unwritten_bytes(path, end_bytes)
     if first_bytes is None:
         return ""
     size = units.format_size(path.stat().st_size)
@@ -275,7 +288,7 @@ def expect_own(path: Path) -> None:
     resolved = resolve(path)
     # Where no file can be made, none needs to be announced.
     if os.access(resolved.parent, os.W_OK) and (resolved.is_file() or not resolved.exists()):
-        own.expect(resolved)
+        ownership_mark.expect(resolved)
 
 
 def mark_own(path: Path) -> None:
@@ -287,7 +300,7 @@ def mark_own(path: Path) -> None:
     # A file that may not be marked stays unknown, so that the next run asks: the safe side.
     with suppress(PermissionError):
         if resolved.is_file():
-            own.write(resolved, own.Mark())
-            own.settle(resolved)
+            ownership_mark.write(resolved, ownership_mark.Mark())
+            ownership_mark.settle(resolved)
         elif not resolved.exists():
-            own.forget(resolved)
+            ownership_mark.forget(resolved)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.errors import InputError, UsageError
-from ioassay.traces import files
+from ioassay.traces import trace_file
+from ioassay.traces.csv_columns import csv
 from ioassay.traces.preparation import preparation
-from ioassay.traces.recipe import recipe
-from ioassay.traces.tables import csv
+from ioassay.traces.recipes import recipe
 
 __all__ = ["check_output", "convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]
 
@@ -110,11 +110,11 @@ def convert(
     from ioassay import _core
 
     described = source(trace, format=format, read=read, prepare=prepare)
-    name, compress = files.told(output, to, formats())
+    name, compress = trace_file.told(output, to, formats())
     with _said(described):
         if str(output) == "-":
             return _core.trace_write(described, None, name, compress=compress, lose=list(lose))
-        with files.replaced(Path(output), force=force) as unfinished:
+        with trace_file.replaced(Path(output), force=force) as unfinished:
             return _core.trace_write(described, unfinished, name, compress=compress, lose=list(lose))
 
 
@@ -127,9 +127,9 @@ def make(
 
 def check_output(output: str | Path, to: str | None = None, *, force: bool = False) -> None:
     """UsageError, before anything is done, for an output that `convert` would refuse."""
-    files.told(output, to, formats())
+    trace_file.told(output, to, formats())
     if str(output) != "-":
-        files.check(Path(output), force=force)
+        trace_file.check(Path(output), force=force)
 
 
 def _found(trace: str | Path) -> Path:

@@ -12,5 +12,5 @@
     script.py     the trials of a search, step by step, given the records of those before; pruning.py, confirm.py
     campaign.py   them, one after another, as records of a run
 
-Options and words for people are in `ioassay.cli`, what a search came to in `ioassay.analysis.tuned`.
+Options and words for people are in `ioassay.cli`, what a search came to in `ioassay.analysis.optimum.tuning`.
 """

@@ -21,7 +21,7 @@ column is missing in runs that are no search), and what was asked and found is `
 
 Nothing is decided by a clock alone, and everything else follows from seed and records: a search that was killed asks
 for the same again, finds the records, and goes on where it was. What the clock did decide is in found.json.
-Deliberately not here: which point is worth trying (`search`), whether the winner won (`ioassay.analysis.tuned`).
+Deliberately not here: which point is worth trying (`search`), whether the winner won (`analysis.optimum.tuning`).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ioassay import plan
 from ioassay.errors import InputError, UsageError
-from ioassay.record import OK, Record
+from ioassay.records.record import OK, Record
 from ioassay.roles import Driver, Trial
-from ioassay.store import RunStore
-from ioassay.study import Study
+from ioassay.store.run_folder import RunStore
+from ioassay.study import plan
+from ioassay.study.model import Study
 from ioassay.tune import pruning
-from ioassay.tune.confirm import CONFIRM
+from ioassay.tune.confirmation import CONFIRM
 from ioassay.tune.request import Request, from_table
-from ioassay.tune.script import Script, Steps
+from ioassay.tune.schedule import Script, Steps
 
 
 @dataclass

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay.tune.grid import Grid, Key
+from ioassay.tune.candidate_grid import Grid, Key
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ioassay.document import shown
 from ioassay.errors import UsageError
-from ioassay.record import Scalar
+from ioassay.records.record import Scalar
 from ioassay.tune.axis import MAX_LEVELS, Axis, as_listed, counted, grid, is_geometric
-from ioassay.tune.scale import Scale, scale_of
+from ioassay.tune.level_scale import Scale, scale_of
+from ioassay.validation import shown
 
 _FORMS = "LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*FACTOR, or levels with commas"
 

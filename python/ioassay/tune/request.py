@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ioassay.document import suggestion
 from ioassay.errors import InputError, UsageError
-from ioassay.record import Scalar, level_number
-from ioassay.study import MAX_TRIALS, Study, make_study
-from ioassay.tune.goal import Constraint, Goal
+from ioassay.records.record import Scalar, level_number
+from ioassay.study.model import MAX_TRIALS, Study, make_study
+from ioassay.tune.objective import Constraint, Goal
 from ioassay.tune.space import CASE, Axis, axes, points
+from ioassay.validation import suggestion
 
 SCHEMA = 1
 FEWEST_TRIALS = 2

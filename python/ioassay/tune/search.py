@@ -20,19 +20,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ioassay.document import shown
 from ioassay.errors import RunError, UsageError
-from ioassay.record import Scalar
+from ioassay.records.record import Scalar
 from ioassay.tune import density
-from ioassay.tune.arithmetic import load_numpy
 from ioassay.tune.axis import Axis
-from ioassay.tune.grid import Grid, Key
-from ioassay.tune.told import MODELLED, Told
+from ioassay.tune.candidate_grid import Grid, Key
+from ioassay.tune.history import MODELLED, Told
+from ioassay.tune.numpy_threads import load_numpy
+from ioassay.validation import shown
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ioassay.tune.propose import Model
+    from ioassay.tune.acquisition import Model
 
 Point = dict[str, Scalar]
 Why = Literal["default", "explore", "refine", "repeat"]
@@ -212,7 +212,7 @@ class Search:
 
     def _model(self, pending: tuple[Key, ...]) -> Model:
         """Of what was told, and of what is believed of points that are out."""
-        from ioassay.tune.propose import Model
+        from ioassay.tune.acquisition import Model
 
         if (model := self._models.get((self._tells, pending))) is None:
             believed: dict[Key, float] = {}
@@ -230,7 +230,7 @@ class Search:
         if key in self._asked:
             return "repeat"
         best = self.best() if not self._plan else None
-        return "refine" if best is not None and self._grid.suggestion(key, self._key(best.point)) else "explore"
+        return "refine" if best is not None and self._grid.near(key, self._key(best.point)) else "explore"
 
     def _out(self, key: Key, why: Why) -> Ask:
         self._pending.append(key)

@@ -23,13 +23,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ioassay import metrics
-from ioassay.document import shown, suggestion
 from ioassay.errors import StudyError, UsageError
 from ioassay.tune.axis import Axis, as_listed, between
 from ioassay.tune.ranges import ranged, wrong
+from ioassay.validation import shown, suggestion
 
 if TYPE_CHECKING:
-    from ioassay.study import Study
+    from ioassay.study.model import Study
 
 __all__ = ["Axis", "axes", "points"]
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.db_bench import offer, output, settings, verdict
-from ioassay.drivers.db_bench.offer import Offer
+from ioassay.drivers.db_bench import capabilities, db_bench_outcome, db_bench_results, parameters
+from ioassay.drivers.db_bench.capabilities import Offer
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.record import FAILED, OK, Warning_
+from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
 MINIMUM = (6, 0)
@@ -34,7 +34,7 @@ class DbBench(Driver):
 
     def tool(self) -> Tool | None:
         """db_bench, with its flags and benchmarks."""
-        return Tool("db_bench", ["db_bench", "--version"], MINIMUM, "rocksdb-tools", offer.probes())
+        return Tool("db_bench", ["db_bench", "--version"], MINIMUM, "rocksdb-tools", capabilities.probes())
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take its version and flags; ToolError when it is another program or too old to be read."""
@@ -44,11 +44,11 @@ class DbBench(Driver):
             raise ToolError(f"db_bench --version said '{said}'; wanted a line such as db_bench version 7.8.3")
         if (int(found[1]), int(found[2])) < MINIMUM:
             raise ToolError(f"db_bench is {found[1]}.{found[2]}; wanted 6.0 or newer")
-        self._offer = offer.read(probes)
+        self._offer = capabilities.read(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point; StudyError names the parameter. Flags are known after `configure`."""
-        settings.read(params, self._offer)
+        parameters.read(params, self._offer)
         if (kind := target.get("kind", "null")) == "virtual":
             if (form := target.get("form", "file")) != "folder":
                 raise StudyError(
@@ -69,25 +69,25 @@ class DbBench(Driver):
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """From the number of operations."""
-        wanted = settings.read(params, self._offer)
+        wanted = parameters.read(params, self._offer)
         return Estimate(wanted.expected_s, wanted.written_bytes, occupied_bytes=wanted.occupied_bytes)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `duration`, in whole seconds; None where the load ends after its operations."""
-        wanted = settings.read(params, self._offer)
+        wanted = parameters.read(params, self._offer)
         alone = len(wanted.benchmarks) == 1 and not wanted.prepare
         part_s = short_s(wanted.number("duration"), share, 1.0) if alone else None
         return None if part_s is None else {**params, "duration": int(part_s)}
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """db_bench with its histograms and statistics, and the trial's seed."""
-        wanted = settings.read(trial.params, self._offer)
+        wanted = parameters.read(trial.params, self._offer)
         place = (load.path or raw).absolute() / DATABASE
         asked = ["--histogram=1", f"--db={place}"]
         asked += [] if "statistics" in wanted.flags else ["--statistics=1"]
         asked += [] if "seed" in wanted.flags else [f"--seed={trial.seed % 2**63 or 1}"]
         longest_s = max(_LONGEST_FACTOR * wanted.expected_s, 600.0)
-        return Command(["db_bench", *wanted.argv(), *asked], min(longest_s, settings.LONGEST_S), cwd=place.parent)
+        return Command(["db_bench", *wanted.argv(), *asked], min(longest_s, parameters.LONGEST_S), cwd=place.parent)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read its results; `failed`, with its own words, for everything that is no measurement."""
@@ -95,14 +95,14 @@ class DbBench(Driver):
             return Parsed(FAILED, "db_bench was not started")
         printed, said = _text(outcome.stdout), _text(outcome.stderr)
         try:
-            wanted, unread = settings.read(trial.params, self._offer), ""
+            wanted, unread = parameters.read(trial.params, self._offer), ""
         except StudyError as error:
             return Parsed(FAILED, str(error))
         try:
-            measured = output.read(printed, wanted.measured, wanted.argv())
+            measured = db_bench_results.read(printed, wanted.measured, wanted.argv())
         except InputError as error:
-            measured, unread = output.Measured(), str(error)
-        status, reason = verdict.judge(wanted, measured.metrics, outcome, said)
+            measured, unread = db_bench_results.Measured(), str(error)
+        status, reason = db_bench_outcome.judge(wanted, measured.metrics, outcome, said)
         if status != OK:
             silent = unread and ": " not in reason  # it left no words of its own
             return Parsed(FAILED, f"{reason}: {unread}" if silent else reason, claims=measured.claims)
@@ -112,7 +112,7 @@ class DbBench(Driver):
             buckets=measured.buckets,
             parts=[{"name": name, "metrics": _part(name, measured.metrics)} for name in wanted.measured],
             claims=measured.claims,
-            warnings=verdict.suspicions(wanted, measured.metrics, printed),
+            warnings=db_bench_outcome.suspicions(wanted, measured.metrics, printed),
         )
 
 

@@ -15,29 +15,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ioassay.claims import fio as claimed
 from ioassay.drivers.fio import (
-    check,
     cost,
+    cpu_time,
     expansion,
-    external,
+    external_code,
     job,
+    job_checks,
     jobfile,
     layout,
     logs,
-    merge,
+    merging,
     paths,
-    processor,
-    rights,
     spdk,
+    writable_paths,
 )
-from ioassay.drivers.fio.options import Names, canonical
-from ioassay.drivers.fio.output import Results, parse_json
-from ioassay.drivers.fio.plausible import without_impossible
+from ioassay.drivers.fio.fio_options import Names, canonical
+from ioassay.drivers.fio.fio_outcome import judge
+from ioassay.drivers.fio.fio_results import Results, parse_json
+from ioassay.drivers.fio.latency_checks import without_impossible
 from ioassay.drivers.fio.section import ELSEWHERE, Section
-from ioassay.drivers.fio.verdict import judge
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.record import FAILED, OK, SKIPPED, Warning_
+from ioassay.formats import fio_claims as claimed
+from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
     READ,
@@ -131,7 +131,7 @@ class Fio(Driver):
         warnings: list[Warning_] = []
         for section in view.jobs:
             self._names.check(_written_names(section, params), _engines(view))
-            warnings += check.check(section, target, self._names.engines)
+            warnings += job_checks.check(section, target, self._names.engines)
         if view.file is not None:
             jobfile.writes_logs(view.file)
             layout.check(view.jobs, view.folder)
@@ -162,12 +162,12 @@ class Fio(Driver):
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
         view = _view(params)
-        return rights.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
+        return writable_paths.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
 
     def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
         """Commands, code, networks and remote storage that the jobs name."""
         view = _view(params)
-        return [each for section in view.jobs for each in external.externals(section)]
+        return [each for section in view.jobs for each in external_code.externals(section)]
 
     def rehearsal(self, params: Mapping[str, Any], folder: Path) -> Rehearsal | None:
         """fio on a user's job file, and on one that is not there, so that it ends before any job begins."""
@@ -189,7 +189,7 @@ class Fio(Driver):
         view = _view(params)
         if _missing_plugin(view):
             return cost.NONE
-        found = cost.estimate(view.stages, check.target_bytes(target))
+        found = cost.estimate(view.stages, job_checks.target_bytes(target))
         served_s = cost.SERVED_S if target.get("kind") == "virtual" else 0.0
         return replace(found, seconds=found.seconds + served_s)
 
@@ -255,13 +255,13 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
     series, lost = logs.series(trial.params, raw)
-    found = merge.metrics(results.jobs)
+    found = merging.metrics(results.jobs)
     return Parsed(
         OK,
-        metrics={**found, **merge.by_section(results.jobs), **processor.beside(results.jobs, found, outcome.usage)},
-        buckets=merge.buckets(results.jobs),
+        metrics={**found, **merging.by_section(results.jobs), **cpu_time.beside(results.jobs, found, outcome.usage)},
+        buckets=merging.buckets(results.jobs),
         series=series,
-        parts=merge.parts(results),
+        parts=merging.parts(results),
         claims=claimed.from_json(results.document),
         warnings=(*verdict.warnings, *doubtful, *lost),
     )

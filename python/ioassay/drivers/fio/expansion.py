@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
+from ioassay.drivers.fio.fio_options import canonical
 from ioassay.drivers.fio.jobfile import JobFile, Option, computed, content
-from ioassay.drivers.fio.options import canonical
 from ioassay.drivers.fio.paths import file_names
 from ioassay.errors import SafetyRefusal, StudyError
-from ioassay.record import Warning_
+from ioassay.records.record import Warning_
 
 DEBUG = "--debug=parse,file"
 ABSENT = "no-such-job.fio"

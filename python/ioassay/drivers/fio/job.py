@@ -12,7 +12,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.drivers.fio import logs, spdk
-from ioassay.drivers.fio.options import canonical, words, write
+from ioassay.drivers.fio.fio_options import canonical, words, write
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.errors import StudyError, ToolError
 from ioassay.roles import Load, Trial

@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.fio.options import LINE_BYTES, canonical, write
+from ioassay.drivers.fio.fio_options import LINE_BYTES, canonical, write
 from ioassay.drivers.fio.section import FileOption, Section, fio_bytes
 from ioassay.errors import StudyError
-from ioassay.record import Warning_, level_number
+from ioassay.records.record import Warning_, level_number
 
 LOGS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "merge_blktrace_file")
 """Options whose value is a path, or the beginning of one, that fio writes its logs to."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ioassay.drivers.fio import paths
-from ioassay.drivers.fio.options import words
+from ioassay.drivers.fio.fio_options import words
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.errors import StudyError
 from ioassay.roles import WRITE, Touch

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ioassay.drivers.fio import timelines
-from ioassay.drivers.fio.merge import PERCENTAGES
-from ioassay.drivers.fio.timelines import LATENCIES
+from ioassay.drivers.fio import log_series
+from ioassay.drivers.fio.log_series import LATENCIES
+from ioassay.drivers.fio.merging import PERCENTAGES
 from ioassay.errors import InputError
-from ioassay.record import Buckets, Series, Warning_
+from ioassay.records.record import Buckets, Series, Warning_
 
 if TYPE_CHECKING:
     from ioassay._core import DirectionSummary, Histogram, LogSummary
@@ -125,7 +125,7 @@ def _read_values(kind: str, paths: Sequence[Path], gathered: _Gathered) -> None:
             gathered.metrics |= _rates(direction, parts)
         else:
             gathered.warnings[_averaged(kind)] = None
-    for series in timelines.series_of(kind, paths, _WINDOW_MS):
+    for series in log_series.series_of(kind, paths, _WINDOW_MS):
         if kind in LATENCIES or not _is_single(series.metric, summaries):
             gathered.series.append(series)
             if series.job == -1 and series.value:

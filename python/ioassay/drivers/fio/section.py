@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ioassay import units
-from ioassay.drivers.fio.options import words
+from ioassay.drivers.fio.fio_options import words
 
 SYNCHRONOUS = frozenset(
     words(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ioassay.claims.numbers import real, whole
-from ioassay.drivers.fio.output import Direction, Job, Latency, Results
+from ioassay.drivers.fio.fio_results import Direction, Job, Latency, Results
 from ioassay.errors import InputError
+from ioassay.formats.number_parsing import real, whole
 
 _HEAD = 5
 _DIRECTION = 41

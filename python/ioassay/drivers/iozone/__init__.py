@@ -1,6 +1,6 @@
 """The driver iozone: the real IOzone, where the user has it. Its licence is not free, and it is not part of ioassay.
 
-Parameters are those of `drivers.filetests`. Its output is read by `ioassay.claims.iozone`, as of any IOzone run; the
+Parameters are those of `drivers.file_tests`. Its output is read by `formats.iozone_claims`, as of any IOzone run; the
 driver `filesuite` does the same tests without it.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import units
-from ioassay.claims import iozone as claimed
-from ioassay.drivers import filetests
+from ioassay.drivers import file_tests
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.record import FAILED, OK, Claim, Warning_
+from ioassay.formats import iozone_claims as claimed
+from ioassay.records.record import FAILED, OK, Claim, Warning_
 from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 
 MINIMUM = (3, 400)
@@ -42,7 +42,7 @@ _PROCESSES = {
 """What IOzone calls the processes of a test, and the pass that they do."""
 
 
-class Iozone(filetests.FileTests):
+class Iozone(file_tests.FileTests):
     """Runs IOzone. Implements `roles.Driver`."""
 
     name = "iozone"
@@ -62,22 +62,22 @@ class Iozone(filetests.FileTests):
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError names the parameter that is wrong."""
-        wanted = filetests.read(params)
+        wanted = file_tests.read(params)
         if 8 in wanted.tests and not wanted.threads:
             raise StudyError("test 8, the random mix, needs threads", key="params.tests")
         if not {0, 9, 11} & set(wanted.tests):
             raise StudyError("no test writes the file that the others read; add 'write'", key="params.tests")
-        filetests.need_folder(target)
+        file_tests.need_folder(target)
         return ()
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Two passes a test, at the speed of a common disk."""
-        return filetests.read(params).estimate()
+        return file_tests.read(params).estimate()
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command:
         """IOzone in the folder of the target; threads as processes, each with a file, none stopped early (-x)."""
-        wanted = filetests.read(trial.params)
-        file = filetests.own_file(load.path, self.name)
+        wanted = file_tests.read(trial.params)
+        file = file_tests.own_file(load.path, self.name)
         argv = ["iozone", *wanted.options(), *(["-E"] if set(wanted.tests) & set(_POSITIONED) else [])]
         if wanted.threads:
             argv += ["-t", str(wanted.threads), "-x", "-F", *(f"{file}.{number}" for number in range(wanted.threads))]
@@ -96,8 +96,8 @@ class Iozone(filetests.FileTests):
             claims = claimed.read(text)
         except InputError as error:
             return Parsed(FAILED, f"{error}{_said(outcome)}")
-        values = filetests.metrics(claims) or _rates(claims)
-        return Parsed(OK, metrics=values, parts=filetests.parts(claims), claims=claims, warnings=_warnings(claims))
+        values = file_tests.metrics(claims) or _rates(claims)
+        return Parsed(OK, metrics=values, parts=file_tests.parts(claims), claims=claims, warnings=_warnings(claims))
 
 
 def _ended_badly(outcome: Outcome) -> str:

@@ -1,6 +1,6 @@
 """The driver simulate: a trial is a simulation of a trace over an SSD, and nothing on the machine is touched.
 
-Parameters are the options of `ioassay.simulation` and where the requests come from (`settings.py`); `checked.py` says
+Parameters are the options of `ioassay.simulator` and where the requests come from (`settings.py`); `checked.py` says
 whether they can be. A pure driver: all work is done in `parse`, in any process. What a simulation said becomes metrics
 in `told.py`.
 """
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.simulate import checked, settings, told
-from ioassay.drivers.simulate.found import NotFound
+from ioassay.drivers.simulate import parameter_checks, simulation_metrics, simulation_parameters
+from ioassay.drivers.simulate.trace_lookup import NotFound
 from ioassay.errors import UsageError
-from ioassay.record import FAILED, OK, SKIPPED, Warning_
+from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import NOTHING, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
 SUMMARY, ELEMENTS = "summary.json", "elements.json"
@@ -36,10 +36,10 @@ class Simulate(Driver):
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """StudyError names the parameter that is wrong; a warning for a trace that is not here and may be absent."""
-        wanted = settings.read(params)
-        checked.check(wanted)
+        wanted = simulation_parameters.read(params)
+        parameter_checks.check(wanted)
         try:
-            settings.trace(wanted, repetition=0)
+            simulation_parameters.trace(wanted, repetition=0)
         except NotFound as error:
             return [Warning_("trace-absent", f"{error}; its trials will be skipped", wanted.get)]
         return ()
@@ -54,7 +54,7 @@ class Simulate(Driver):
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """Seconds from the number of requests, memory from the size of the drive."""
-        return settings.cost(settings.read(params))
+        return simulation_parameters.cost(simulation_parameters.read(params))
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """None: a simulation lasts as long as its trace."""
@@ -66,26 +66,30 @@ class Simulate(Driver):
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Simulate one trial. `raw` gets the summary and the elements as the simulator said them."""
-        from ioassay import simulation
+        from ioassay import simulator
 
-        wanted = settings.read(trial.params)
+        wanted = simulation_parameters.read(trial.params)
         try:
-            trace = settings.trace(wanted, trial.repetition)
-            done = simulation.simulate(
-                trace, format=wanted.format, read=wanted.read, prepare=settings.prepared(wanted), **wanted.options
+            trace = simulation_parameters.trace(wanted, trial.repetition)
+            done = simulator.simulate(
+                trace,
+                format=wanted.format,
+                read=wanted.read,
+                prepare=simulation_parameters.prepared(wanted),
+                **wanted.options,
             )
         except NotFound as error:
             return Parsed(SKIPPED, f"{error}. {wanted.get}")
         except UsageError as error:  # a trace that makes no sense, or a drive that does not fit into the memory
             return Parsed(FAILED, str(error))
-        (raw / SUMMARY).write_text(json.dumps(told.summary(done, trace), indent=1), encoding="utf-8")
+        (raw / SUMMARY).write_text(json.dumps(simulation_metrics.summary(done, trace), indent=1), encoding="utf-8")
         (raw / ELEMENTS).write_text(json.dumps(dict(done.raw["elements"])), encoding="utf-8")
         if not done.summary["requests"]:
-            return Parsed(FAILED, told.nothing(done), warnings=done.warnings)
+            return Parsed(FAILED, simulation_metrics.nothing(done), warnings=done.warnings)
         return Parsed(
             OK,
-            metrics=told.metrics(done),
-            buckets=told.buckets(done),
-            series=told.series(done),
+            metrics=simulation_metrics.metrics(done),
+            buckets=simulation_metrics.buckets(done),
+            series=simulation_metrics.series(done),
             warnings=done.warnings,
         )

@@ -14,11 +14,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.stress_ng import appetite, left, offer, output, settings, verdict
-from ioassay.drivers.stress_ng.offer import Offer
-from ioassay.drivers.stress_ng.settings import Settings
+from ioassay.drivers.stress_ng import (
+    cleanup,
+    resource_demand,
+    stressor_outcome,
+    stressor_parameters,
+    stressors,
+    yaml_results,
+)
+from ioassay.drivers.stress_ng.stressor_parameters import Settings
+from ioassay.drivers.stress_ng.stressors import Offer
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.record import FAILED, OK, SKIPPED, Warning_
+from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
     WRITE,
@@ -79,7 +86,7 @@ class StressNg(Driver):
 
     def tool(self) -> Tool | None:
         """stress-ng, with its lists of stressors, options and classes, and what it cannot do here."""
-        return Tool("stress-ng", ["stress-ng", "--version"], MINIMUM, "stress-ng", offer.probes())
+        return Tool("stress-ng", ["stress-ng", "--version"], MINIMUM, "stress-ng", stressors.probes())
 
     def configure(self, version: str, probes: Mapping[str, str]) -> None:
         """Take its version and lists; ToolError when it is too old to be read."""
@@ -90,11 +97,11 @@ class StressNg(Driver):
         if (int(found[1]), int(found[2])) < MINIMUM:
             wanted = ".".join(map(str, MINIMUM))
             raise ToolError(f"stress-ng is {found[1]}.{found[2]}; wanted {wanted} or newer")
-        self._offer = offer.read(probes)
+        self._offer = stressors.read(probes)
 
     def validate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Sequence[Warning_]:
         """Check one point; StudyError names the parameter. Names are known after `configure`."""
-        wanted, kind = settings.read(params, self._offer), target.get("kind", "null")
+        wanted, kind = stressor_parameters.read(params, self._offer), target.get("kind", "null")
         if kind not in ("null", "folder"):
             raise StudyError(
                 f"is '{kind}'; stress-ng loads a folder, or nothing: wanted 'folder' or 'null'", key="target.kind"
@@ -129,14 +136,14 @@ class StressNg(Driver):
 
     def estimate(self, params: Mapping[str, Any], target: Mapping[str, Any]) -> Estimate:
         """The timeout and what lies around it, and what is taken of the host; how much is written cannot be known."""
-        wanted, makes_files = settings.read(params, self._offer), self.access(params) == WRITE
+        wanted, makes_files = stressor_parameters.read(params, self._offer), self.access(params) == WRITE
         written = None if makes_files else 0
-        demand = appetite.demand(wanted, makes_files)
+        demand = resource_demand.demand(wanted, makes_files)
         return Estimate(wanted.expected_s + _AROUND_S, written, demand=demand)
 
     def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
         """With a shorter `timeout`, in whole seconds; None where the load ends after its operations."""
-        wanted = settings.read(params, self._offer)
+        wanted = stressor_parameters.read(params, self._offer)
         part_s = short_s(wanted.expected_s, share, 1.0) if not wanted.counted else None
         return None if part_s is None else {**params, "timeout": int(part_s)}
 
@@ -145,7 +152,7 @@ class StressNg(Driver):
 
         None where its real-time workers would keep all processors from the lab; `parse` then says so.
         """
-        wanted, raw = settings.read(trial.params, self._offer), raw.absolute()
+        wanted, raw = stressor_parameters.read(trial.params, self._offer), raw.absolute()
         if wanted.no_room(self._processors):
             return None
         place = load.path if load.kind == "folder" and load.path else raw
@@ -157,7 +164,7 @@ class StressNg(Driver):
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read its results; `skipped` or `failed`, with its own words, for everything that is no measurement."""
         try:
-            wanted = settings.read(trial.params, self._offer)
+            wanted = stressor_parameters.read(trial.params, self._offer)
             if outcome is None:
                 why = wanted.no_room(self._processors)
                 return Parsed(SKIPPED, f"{why}: give it fewer workers") if why else Parsed(FAILED, _NOT_STARTED)
@@ -168,15 +175,15 @@ class StressNg(Driver):
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    measured = output.parse_yaml(_text(raw / RESULTS), wanted.stressor)
-    status, reason = verdict.judge(wanted, measured, outcome, log)
-    behind = [*_left_behind(raw), *left.remove_shared_memory(outcome.started_unix_s)]
+    measured = yaml_results.parse_yaml(_text(raw / RESULTS), wanted.stressor)
+    status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
+    behind = [*_left_behind(raw), *cleanup.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
         return Parsed(status, reason, warnings=behind)
-    workers = output.workers_seen(log)
+    workers = yaml_results.workers_seen(log)
     started = workers or wanted.workers
     metrics = {**measured.metrics, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
-    return Parsed(OK, metrics=metrics, warnings=(*verdict.suspicions(wanted, measured, workers, log), *behind))
+    return Parsed(OK, metrics=metrics, warnings=(*stressor_outcome.suspicions(wanted, measured, workers, log), *behind))
 
 
 def _switches(outcome: Outcome) -> dict[str, float]:

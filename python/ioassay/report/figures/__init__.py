@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.errors import StudyError
-from ioassay.record import RecordSet
+from ioassay.records.record import RecordSet
 from ioassay.report.figures.spec import FigureSpec, NoData, read_spec
 
 FIGURES: dict[str, str] = {
@@ -23,12 +23,12 @@ FIGURES: dict[str, str] = {
     "heatmap": "ioassay.report.figures.heatmap",
     "latency_bar": "ioassay.report.figures.latency_bar",
     "lines": "ioassay.report.figures.lines",
-    "monitors": "ioassay.report.figures.monitors",
+    "monitors": "ioassay.report.figures.machine_load",
     "multiples": "ioassay.report.figures.multiples",
-    "order": "ioassay.report.figures.order",
+    "order": "ioassay.report.figures.run_order",
     "scaling": "ioassay.report.figures.scaling",
-    "search": "ioassay.report.figures.search",
-    "series": "ioassay.report.figures.series",
+    "search": "ioassay.report.figures.tuning_search",
+    "series": "ioassay.report.figures.time_series",
     "stack": "ioassay.report.figures.stack",
     "timeline": "ioassay.report.figures.timeline",
     "trend": "ioassay.report.figures.trend",
@@ -99,7 +99,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
     """One figure; a placeholder with the reason where its data is missing."""
     from altair.utils import schemapi
 
-    from ioassay.report.figures import layers, placeholder
+    from ioassay.report.figures import chart_marks, placeholder
 
     spec = read(study, table)
     problem = ""
@@ -110,7 +110,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
         except NoData as missing:
             problem = str(missing)
             chart = placeholder.draw(spec, problem)
-        declared: dict[str, Any] = layers.with_rows(chart.to_dict(validate=False))
+        declared: dict[str, Any] = chart_marks.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
     return Drawn(
@@ -128,7 +128,7 @@ def _subject(records: RecordSet, study: Mapping[str, Any], spec: FigureSpec) -> 
     """What the figure is of: the run itself, or its passes or loads as if each were a trial."""
     if spec.of == "trials":
         return records, study
-    from ioassay.analysis import loads, passes
+    from ioassay.analysis.measurements import loads, passes
 
     if spec.of == "loads":
         if (of_loads := loads.expanded(records, study)) is None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.record import Scalar
+from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection
 
 MANY_FOLD = 16
@@ -88,9 +88,9 @@ def _wrapped(label: str, room: int) -> list[str]:
 
 def level_axis(factor: str, levels: Sequence[Scalar], log: bool = False) -> LevelAxis:
     """The axis of a factor; logarithmic only where that is asked for and all levels are positive."""
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    numbers = asked.numbers(tuple(levels))
+    numbers = study_view.numbers(tuple(levels))
     if not log or numbers is None:
         note = f"category axis: levels of {factor} are words" if log else ""
         return LevelAxis(factor, levels, numbers, note=note)
@@ -106,9 +106,9 @@ def category_axis(factor: str, levels: Sequence[Scalar]) -> LevelAxis:
 
 def geometric(levels: Sequence[Scalar]) -> bool:
     """Whether levels are seen best on a logarithmic axis: spanning MANY_FOLD, and growing by factors, not by steps."""
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    numbers = sorted(asked.numbers(tuple(levels)) or ())
+    numbers = sorted(study_view.numbers(tuple(levels)) or ())
     if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < MANY_FOLD * numbers[0]:
         return False
     pairs = list(itertools.pairwise(numbers))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
-from ioassay.report.figures.layers import Rows
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, statistics, titles
+from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 
 
@@ -33,23 +33,23 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     values = conditions.values_of(found)
     unit, log = scales.unit_for(spec.y, values), spec.log_y and min(values) > 0
     y, base = axes.log_bar_axis(spec.y, unit, values) if log else (axes.metric_axis(spec.y, unit, values), None)
-    ask = conditions.Ask(spec.y, spec.color, spec.error, summary.confidence(study))
+    ask = conditions.Ask(spec.y, spec.color, spec.error, statistics.confidence(study))
     floor = unit.scale(axes.log_floor(values)) if log else axes.linear_floor(values)
-    points = layers.cut_at(conditions.point_rows(found, axis, ask, unit), floor)
-    channels = {"x": axis.encoding(spec.width), **layers.group_channel(spec.color, found)}
+    points = chart_marks.cut_at(conditions.point_rows(found, axis, ask, unit), floor)
+    channels = {"x": axis.encoding(spec.width), **chart_marks.group_channel(spec.color, found)}
     if spec.color is not None:
-        channels["xOffset"] = layers.group_offset(channels["color"])
+        channels["xOffset"] = chart_marks.group_offset(channels["color"])
     dots = conditions.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {selection.plain_factor(factor)}"
     notes = [
-        summary.error_text(spec.error, ask.confidence),
+        statistics.error_text(spec.error, ask.confidence),
         "○ one repetition" if dots else "",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
         "linear axis: a value is not positive" if spec.log_y and not log else "",
     ]
     channels |= {"y2": base} if log else {}
-    return alt.layer(*_layers(points, dots, channels, y, spec, layers.beside(spec.width, found, 0.15))).properties(
+    return alt.layer(*_layers(points, dots, channels, y, spec, chart_marks.beside(spec.width, found, 0.15))).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
@@ -61,11 +61,13 @@ def _layers(points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, spec:
     import altair as alt
 
     places = {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
-    tooltip = layers.point_tooltip(spec.color, spec.error)
+    tooltip = chart_marks.point_tooltip(spec.color, spec.error)
     width = alt.RelativeBandSize(0.62 if spec.color is None else 0.9)
-    bars = alt.Chart(layers.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
-    drawn = [bars, *layers.error_bars(points, y, **places)]
+    bars = (
+        alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
+    )
+    drawn = [bars, *chart_marks.error_bars(points, y, **places)]
     if dots:
-        base = alt.Chart(layers.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=beside_px)
+        base = alt.Chart(chart_marks.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=beside_px)
         drawn.append(base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places))
     return drawn

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.metrics import format_metric
-from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, layers, scales, selection, titles
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, titles
+from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.conditions import Ask, Condition
-from ioassay.report.figures.layers import Rows
 from ioassay.report.figures.spec import FigureSpec
 
 FEWEST_FOR_A_BOX = 5
@@ -38,9 +38,9 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     unit = scales.unit_for(spec.y, conditions.values_of(found))
     ask = Ask(spec.y, spec.color)
     places = {"x": axis.encoding(spec.width)}
-    color = layers.group_channel(spec.color, found)
+    color = chart_marks.group_channel(spec.color, found)
     if color:
-        places["xOffset"] = layers.group_offset(color["color"])
+        places["xOffset"] = chart_marks.group_offset(color["color"])
     y = axes.metric_axis(spec.y, unit, conditions.values_of(found), zero=False)
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.values) >= FEWEST_FOR_A_BOX]
     points = conditions.point_rows(found, axis, ask, unit)
@@ -55,7 +55,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     drawn = [
         *_boxes(boxes, y, places, color),
         *_medians(points, y, places, _WIDE if color else _NARROW),
-        *_dots(dots, y, places, layers.beside(spec.width, found, 0.2 if color else 0.32)),
+        *_dots(dots, y, places, chart_marks.beside(spec.width, found, 0.2 if color else 0.32)),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
@@ -88,12 +88,12 @@ def _boxes(rows: Rows, y: Any, places: Mapping[str, Any], color: Mapping[str, An
 
     if not rows:
         return []
-    whisker = alt.Chart(layers.data(rows)).mark_rule(style="deviation", strokeWidth=1.2)
+    whisker = alt.Chart(chart_marks.data(rows)).mark_rule(style="deviation", strokeWidth=1.2)
     width = alt.RelativeBandSize(_WIDE if color else _NARROW)
-    box = alt.Chart(layers.data(rows)).mark_bar(style="bar", width=width, fillOpacity=0.45, stroke=None)
+    box = alt.Chart(chart_marks.data(rows)).mark_bar(style="bar", width=width, fillOpacity=0.45, stroke=None)
     tooltip = [alt.Tooltip("level:N"), alt.Tooltip("quartiles:N", title="half of the repetitions")]
     return [
-        whisker.encode(y=layers.on(y, "low"), y2="high:Q", **places),
+        whisker.encode(y=chart_marks.on(y, "low"), y2="high:Q", **places),
         box.encode(y=y, y2="upper:Q", tooltip=tooltip, **places, **color),
     ]
 
@@ -101,14 +101,14 @@ def _boxes(rows: Rows, y: Any, places: Mapping[str, Any], color: Mapping[str, An
 def _medians(rows: Rows, y: Any, places: Mapping[str, Any], width: float) -> list[Any]:
     import altair as alt
 
-    tick = alt.Chart(layers.data(rows)).mark_tick(
+    tick = alt.Chart(chart_marks.data(rows)).mark_tick(
         style="deviation", orient="horizontal", width=alt.RelativeBandSize(width), thickness=2
     )
-    return [tick.encode(y=layers.on(y, "median"), tooltip=layers.point_tooltip(None, "none"), **places)]
+    return [tick.encode(y=chart_marks.on(y, "median"), tooltip=chart_marks.point_tooltip(None, "none"), **places)]
 
 
 def _dots(rows: Rows, y: Any, places: Mapping[str, Any], beside_px: float) -> list[Any]:
     import altair as alt
 
-    dots = alt.Chart(layers.data(rows)).mark_point(style="dot", filled=True, size=18, xOffset=beside_px)
+    dots = alt.Chart(chart_marks.data(rows)).mark_point(style="dot", filled=True, size=18, xOffset=beside_px)
     return [dots.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ioassay.record import RecordSet, Scalar
-from ioassay.report.figures import layers, scales, selection, titles
+from ioassay.records.record import RecordSet, Scalar
+from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _panels(
         first = alt.Axis(labels=place % columns == 0, grid=False)
         y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
         rows = [{**row, "x2": floor or 0} for row in _rows(one, scales.Unit(1.0, "") if floor else unit)]
-        base = alt.Chart(layers.data(rows)).encode(y=y, tooltip=_tooltip())
+        base = alt.Chart(chart_marks.data(rows)).encode(y=y, tooltip=_tooltip())
         bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72)).encode(x=x, x2="x2:Q")
         text = base.mark_text(style="value", align="left", dx=4).encode(x=x, text="text:N")
         head = {"title": _head(one, factor)} if factor else {}
@@ -227,9 +227,9 @@ def _order(names: Sequence[str]) -> list[str]:
 
 
 def _head(level: _Level, factor: str) -> dict[str, Any]:
-    from ioassay.analysis import wording
+    from ioassay.analysis.narrative import phrases
 
-    text = wording.level_of(factor, level.label)
+    text = phrases.level_of(factor, level.label)
     return {"text": text, "subtitle": f"{_number(level.total)} in all", "fontSize": 12, "offset": 6}
 
 
@@ -244,9 +244,9 @@ def _stacks(
     labels = [one.label or "all" for one in levels]
     title = selection.factor_label(factor) if factor else None
     color = alt.Color(
-        "name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=layers.level_legend(order)
+        "name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=chart_marks.level_legend(order)
     )
-    chart = alt.Chart(layers.data(rows)).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
+    chart = alt.Chart(chart_marks.data(rows)).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
     y = alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6))
     return chart.encode(
         x=alt.X("level:N", title=title, sort=labels, axis=alt.Axis(labelAngle=0)),

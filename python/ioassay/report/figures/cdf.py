@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ioassay.record import RecordSet, Scalar
-from ioassay.report.figures import curve, layers, scales, selection, titles
+from ioassay.records.record import RecordSet, Scalar
+from ioassay.report.figures import cdf_points, chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData
 from ioassay.units import format_count, format_ns
 
@@ -43,7 +43,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
     name = f"{spec.direction.capitalize()} {_KINDS[spec.latency]} latency"
     levels = [level for level in merged if level is not None]
-    color = layers.level_channel(factor, levels) if factor else {}
+    color = chart_marks.level_channel(factor, levels) if factor else {}
     drawn = _layers(spec, factor, merged, name, color)
     requests = format_count(sum(found.count for found in merged.values()))
     notes = [
@@ -107,19 +107,22 @@ def _layers(
 ) -> list[Any]:
     import altair as alt
 
-    lines, marks = _point_rows(spec, factor, merged, curve.curve), _point_rows(spec, factor, merged, curve.marks)
+    lines, marks = (
+        _point_rows(spec, factor, merged, cdf_points.curve),
+        _point_rows(spec, factor, merged, cdf_points.marks),
+    )
     marks = [{**row, "text": format_ns(row["x"])} for row in marks]
     x, y = _time_axis(lines, name, merged), _percent_axis(spec)
-    line = alt.Chart(layers.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
-    drawn = [line.encode(x=x, y=y, **color).add_params(layers.zoom())]
+    line = alt.Chart(chart_marks.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
+    drawn = [line.encode(x=x, y=y, **color).add_params(chart_marks.zoom())]
     if marks:
         tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]
         if factor:
             tooltip.insert(0, alt.Tooltip("group:N", title=selection.plain_factor(factor)))
-        points = alt.Chart(layers.data(marks)).mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
+        points = alt.Chart(chart_marks.data(marks)).mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
         drawn.append(points.encode(x=x, y=y, tooltip=tooltip, **color))
     if marks and len(merged) == 1:
-        text = alt.Chart(layers.data(marks)).mark_text(style="value", align="left", dx=9, dy=6)
+        text = alt.Chart(chart_marks.data(marks)).mark_text(style="value", align="left", dx=9, dy=6)
         drawn.append(text.encode(x=x, y=y, text="text:N"))
     return drawn
 
@@ -128,7 +131,7 @@ def _point_rows(
     spec: Spec,
     factor: str | None,
     merged: Mapping[Scalar | None, Histogram],
-    points_of: Callable[[Histogram, Sequence[float]], Sequence[curve.Point]],
+    points_of: Callable[[Histogram, Sequence[float]], Sequence[cdf_points.Point]],
 ) -> list[dict[str, Any]]:
     """Rows of curves or of marks: x (ns), y (percent), ascending."""
     rows = []
@@ -139,14 +142,14 @@ def _point_rows(
     return rows
 
 
-def _right_end(lines: layers.Rows, merged: Mapping[Scalar | None, Histogram]) -> float:
+def _right_end(lines: chart_marks.Rows, merged: Mapping[Scalar | None, Histogram]) -> float:
     """Where the slowest curve has `SHOWN` of its requests: a single stall would squeeze all else into a corner."""
     last = max(row["x"] for row in lines)
     slowest = max(float(found.quantiles([SHOWN])[0]) for found in merged.values())
     return float(min(max(slowest * 1.1, 1.0), last))
 
 
-def _time_axis(lines: layers.Rows, name: str, merged: Mapping[Scalar | None, Histogram]) -> Any:
+def _time_axis(lines: chart_marks.Rows, name: str, merged: Mapping[Scalar | None, Histogram]) -> Any:
     import altair as alt
 
     low = min(row["x"] for row in lines)
@@ -175,6 +178,6 @@ def _description(title: str, spec: Spec, factor: str | None, merged: Mapping[Sca
     for level, histogram in merged.items():
         name = "" if factor is None or level is None else f"{selection.level_label(factor, level)}: "
         told.append(
-            name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in curve.marks(histogram, spec.marks))
+            name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in cdf_points.marks(histogram, spec.marks))
         )
     return f"{title}. {'; '.join(told)}."

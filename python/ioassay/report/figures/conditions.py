@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.metrics import format_metric
-from ioassay.record import Scalar
-from ioassay.report.figures import scales, selection, summary
+from ioassay.records.record import Scalar
+from ioassay.report.figures import scales, selection, statistics
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.spec import ErrorBar
 
 if TYPE_CHECKING:
-    from ioassay.analysis.cells import Cell
+    from ioassay.analysis.measurements.cells import Cell
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def of(cells: Sequence[Cell], study: Mapping[str, Any], x: str, color: str | Non
 
 def as_good(exact: bool) -> str:
     """Behind these words, how they are meant: by noise or less than what matters; `exact` results by nothing."""
-    from ioassay.analysis.shape import MARGIN
+    from ioassay.analysis.effects.response_shape import MARGIN
 
     return "" if exact else f" within noise or {100 * MARGIN:g} %"
 
@@ -76,7 +76,7 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
-        found = summary.summarise(condition.values, ask.error, ask.confidence)
+        found = statistics.summarise(condition.values, ask.error, ask.confidence)
         rows.append({**place(condition, axis, ask.color), **_numbers(found, unit), **_texts(found, ask.metric)})
     return rows
 
@@ -100,14 +100,14 @@ def place(condition: Condition, axis: LevelAxis, color: str | None) -> dict[str,
     return row
 
 
-def _numbers(found: summary.Summary, unit: scales.Unit) -> dict[str, Any]:
+def _numbers(found: statistics.Summary, unit: scales.Unit) -> dict[str, Any]:
     row = {"n": found.n, "y": unit.scale(found.mean), "median": unit.scale(found.median)}
     if found.low is None or found.high is None:
         return row
     return {**row, "low": unit.scale(found.low), "high": unit.scale(found.high)}
 
 
-def _texts(found: summary.Summary, metric: str) -> dict[str, str]:
+def _texts(found: statistics.Summary, metric: str) -> dict[str, str]:
     row = {"mean_text": format_metric(metric, found.mean), "median_text": format_metric(metric, found.median)}
     if found.low is not None and found.high is not None:
         row["error_text"] = f"{format_metric(metric, found.low)} to {format_metric(metric, found.high)}"

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.metrics import format_metric
-from ioassay.record import FAILED, OK, RecordSet, Scalar
-from ioassay.report.figures import conditions, grid, layers, scales, selection, summary, titles
+from ioassay.records.record import FAILED, OK, RecordSet, Scalar
+from ioassay.report.figures import chart_marks, conditions, heatmap_bands, scales, selection, statistics, titles
 from ioassay.report.figures.spec import FigureSpec
 
 _DARK_UNTIL = 0.38
@@ -77,8 +77,8 @@ class _View:
     """What is drawn."""
 
     spec: Spec
-    x: grid.Bands
-    y: grid.Bands
+    x: heatmap_bands.Bands
+    y: heatmap_bands.Bands
     unit: scales.Unit
     domain: tuple[float, float]
     log: bool
@@ -93,7 +93,7 @@ class _View:
         lost = _failed(records, study, spec)
         points = [*(cell.point for cell in cells), *lost]
         levels = {name: selection.in_order(study, name, [point[name] for point in points]) for name in split}
-        x, y = grid.bands(spec.x, levels[spec.x]), grid.bands(spec.y, levels[spec.y])
+        x, y = heatmap_bands.bands(spec.x, levels[spec.x]), heatmap_bands.bands(spec.y, levels[spec.y])
         values = [float(value) for cell in cells for value in cell.values]
         unit = scales.unit_for(spec.value, values)
         panels = []
@@ -144,9 +144,9 @@ def _failed(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list[di
     """Points of which no trial went well."""
     import polars as pl
 
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    trials = asked.trials_of(records, study)
+    trials = study_view.trials_of(records, study)
     for factor, level in spec.where.items():
         trials = trials.filter([selection.same_level(level, other) for other in trials[factor].to_list()])
     good = {_key(point) for point in selection.points_of(study, trials.filter(pl.col("status") == OK))}
@@ -168,7 +168,7 @@ def _panel(
     place: tuple[Scalar | None, Scalar | None],
     found: Sequence[conditions.Condition],
     lost: Sequence[Mapping[str, Scalar]],
-    bands: tuple[grid.Bands, grid.Bands],
+    bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands],
     unit: scales.Unit,
 ) -> _Panel:
     names = [
@@ -189,10 +189,10 @@ def _panel(
 
 
 def _cell(
-    spec: Spec, one: conditions.Condition, bands: tuple[grid.Bands, grid.Bands], unit: scales.Unit
+    spec: Spec, one: conditions.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
 ) -> dict[str, Any]:
     assert one.group is not None
-    found = summary.summarise(one.values, "none", 0.95)
+    found = statistics.summarise(one.values, "none", 0.95)
     value = unit.scale(found.mean)
     texts = {
         "mean_text": format_metric(spec.value, found.mean),
@@ -202,7 +202,7 @@ def _cell(
     return {**_place(one.level, one.group, bands), "n": found.n, "value": value, **texts}
 
 
-def _place(x: Scalar, y: Scalar, bands: tuple[grid.Bands, grid.Bands]) -> dict[str, Any]:
+def _place(x: Scalar, y: Scalar, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands]) -> dict[str, Any]:
     across, down = bands
     return {
         "level": selection.level_label(across.factor, x),
@@ -228,14 +228,16 @@ def _chart(view: _View, panel: _Panel) -> Any:
     tooltip = _tooltip(spec)
     drawn = []
     if panel.empty:
-        edge = alt.Chart(layers.data(panel.empty)).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
+        edge = alt.Chart(chart_marks.data(panel.empty)).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
         drawn.append(edge.encode(**places, tooltip=tooltip[:2]))
     if panel.cells:
-        fill = alt.Chart(layers.data(panel.cells)).mark_rect(style="cell")
+        fill = alt.Chart(chart_marks.data(panel.cells)).mark_rect(style="cell")
         drawn.append(fill.encode(**places, color=_color(view), tooltip=tooltip))
     if panel.failed:
-        edge = alt.Chart(layers.data(panel.failed)).mark_rect(style="empty", filled=False)
-        cross = alt.Chart(layers.data(panel.failed)).mark_point(style="failed", shape=_CROSS, size=220, strokeWidth=2)
+        edge = alt.Chart(chart_marks.data(panel.failed)).mark_rect(style="empty", filled=False)
+        cross = alt.Chart(chart_marks.data(panel.failed)).mark_point(
+            style="failed", shape=_CROSS, size=220, strokeWidth=2
+        )
         drawn += [edge.encode(**places), cross.encode(**middles, tooltip=[*tooltip[:2], tooltip[2]])]
     if spec.numbers:
         drawn += _numbers(view, panel, middles)
@@ -256,7 +258,7 @@ def _numbers(view: _View, panel: _Panel, middles: Mapping[str, Any]) -> list[Any
     ]
     for style, dark in (("on-dark", True), ("on-bright", False)):
         if own := [cell for cell in fitting if (view.share(cell["value"]) <= _DARK_UNTIL) == dark]:
-            text = alt.Chart(layers.data(own)).mark_text(style=style, align="center", baseline="middle")
+            text = alt.Chart(chart_marks.data(own)).mark_text(style=style, align="center", baseline="middle")
             drawn.append(text.encode(**middles, text=alt.Text("text:N")))
     return drawn
 

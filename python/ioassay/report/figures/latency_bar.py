@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, layers, scales, selection, summary, titles
-from ioassay.report.figures.layers import Rows
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, statistics, titles
+from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
 
 NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
@@ -45,7 +45,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         f"{' and '.join(panel.direction for panel in drawn).capitalize()} latency by {selection.plain_factor(factor)}"
     )
     notes = [
-        summary.error_text(spec.error, summary.confidence(study)),
+        statistics.error_text(spec.error, statistics.confidence(study)),
         selection.repetitions_text([row["n"] for row in rows]),
         *(f"no {panel.direction} latency was recorded" for panel in panels if not panel.rows),
         *dict.fromkeys(panel.pooled for panel in drawn),
@@ -88,8 +88,8 @@ class _Panel:
         floor = unit.scale(axes.log_floor(values)) if log else 0.0
         rows = []
         for name, members in found.items():
-            ask = conditions.Ask(name, error=spec.error, confidence=summary.confidence(study))
-            bars = layers.cut_at(conditions.point_rows(members, axis, ask, unit), floor)
+            ask = conditions.Ask(name, error=spec.error, confidence=statistics.confidence(study))
+            bars = chart_marks.cut_at(conditions.point_rows(members, axis, ask, unit), floor)
             group = NAMES[name.split(".")[1]]
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
         return cls(direction, rows, axis, unit, selection.pooled(points, factor), values, log)
@@ -115,12 +115,12 @@ def _chart(panel: _Panel, spec: Spec) -> Any:
     x = panel.axis.encoding(spec.width).scale(paddingInner=0.14, paddingOuter=0.07)
     places = {"x": x, "xOffset": alt.XOffset("group:N", sort=names)}
     y, beside = panel.y()
-    bars = alt.Chart(layers.data(panel.rows)).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
+    bars = alt.Chart(chart_marks.data(panel.rows)).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
     drawn = [
-        bars.encode(y=y, color=color, tooltip=layers.point_tooltip("latency", spec.error), **places, **beside),
-        *layers.error_bars(panel.rows, y, cap_px=7, **places),
+        bars.encode(y=y, color=color, tooltip=chart_marks.point_tooltip("latency", spec.error), **places, **beside),
+        *chart_marks.error_bars(panel.rows, y, cap_px=7, **places),
     ]
     if spec.width / max(len(panel.axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
-        values = alt.Chart(layers.data(panel.rows)).mark_text(style="value", fontSize=9.5, dy=-7)
-        drawn.append(values.encode(y=layers.on(y, "top"), text="mean_text:N", **places))
+        values = alt.Chart(chart_marks.data(panel.rows)).mark_text(style="value", fontSize=9.5, dy=-7)
+        drawn.append(values.encode(y=chart_marks.on(y, "top"), text="mean_text:N", **places))
     return alt.layer(*drawn).properties(width=spec.width, height=spec.height)

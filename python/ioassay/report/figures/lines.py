@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ioassay.record import RecordSet, Scalar
-from ioassay.report.figures import axes, conditions, layers, scales, selection, titles
+from ioassay.records.record import RecordSet, Scalar
+from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 SATURATED = "sim.saturated"
@@ -74,8 +74,8 @@ class _View:
     axis: axes.LevelAxis
     unit: scales.Unit
     groups: Sequence[str]
-    rows: layers.Rows
-    crosses: layers.Rows
+    rows: chart_marks.Rows
+    crosses: chart_marks.Rows
     points: Sequence[Mapping[str, Scalar]]
     absent: str
 
@@ -114,11 +114,11 @@ class _View:
         absent = _absent(study, spec, levels)
         return cls(spec, list(found), axis, unit, groups, rows, marks, points, absent)
 
-    def rows_of(self, panel: str) -> layers.Rows:
+    def rows_of(self, panel: str) -> chart_marks.Rows:
         """The points of one panel."""
         return [row for row in self.rows if row["panel"] == panel]
 
-    def crosses_of(self, panel: str) -> layers.Rows:
+    def crosses_of(self, panel: str) -> chart_marks.Rows:
         """The crosses of one panel."""
         return [row for row in self.crosses if row["panel"] == panel]
 
@@ -167,12 +167,12 @@ def _panels(spec: Spec, points: Sequence[Mapping[str, Scalar]], levels: Mapping[
 
 def _absent(study: Mapping[str, Any], spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:
     """Panels that the study plans and that have nothing to show."""
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
     if spec.panel is None or spec.panel in spec.where:
         return ""
-    shown = {asked.level_key(level) for level in levels[spec.panel]}
-    absent = [str(level) for level in asked.factors(study)[spec.panel] if asked.level_key(level) not in shown]
+    shown = {study_view.level_key(level) for level in levels[spec.panel]}
+    absent = [str(level) for level in study_view.factors(study)[spec.panel] if study_view.level_key(level) not in shown]
     return f"not here: {', '.join(absent)}" if absent else ""
 
 
@@ -182,18 +182,18 @@ def _chart(view: _View, panel: str) -> Any:
     rows, spec = view.rows_of(panel), view.spec
     x, marks = view.axis.encoding(spec.width), _marks(view)
     words = view.axis.numbers is None
-    beside = {"xOffset": layers.group_offset(marks["color"])} if words else {}
+    beside = {"xOffset": chart_marks.group_offset(marks["color"])} if words else {}
     drawn = []
     if rows:
-        y, tooltip = _metric_axis(view, rows), layers.point_tooltip(spec.color, "none")
-        base = alt.Chart(layers.data(rows)).encode(x=x, y=y, color=marks["color"], tooltip=tooltip, **beside)
+        y, tooltip = _metric_axis(view, rows), chart_marks.point_tooltip(spec.color, "none")
+        base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, color=marks["color"], tooltip=tooltip, **beside)
         if not words:
             drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks["dash"]))
         pointed = {name: marks[name] for name in ("color", "shape", "size")}
         drawn.append(base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(**pointed))
     crossing = [group for group in view.groups if any(row["group"] == group for row in view.crosses)]
     for row in view.crosses_of(panel):
-        mark = alt.Chart(layers.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
+        mark = alt.Chart(chart_marks.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
         height = alt.value(5 + _ROW_PX * crossing.index(row["group"]))
         shown = [alt.Tooltip(f"{name}:N") for name in ("level", "group", "mean_text")]
         drawn.append(mark.encode(x=x, y=height, color=marks["color"], tooltip=shown, **beside))
@@ -201,7 +201,7 @@ def _chart(view: _View, panel: str) -> Any:
     return alt.layer(*drawn).properties(width=spec.width, height=spec.height, **title)
 
 
-def _metric_axis(view: _View, rows: layers.Rows) -> Any:
+def _metric_axis(view: _View, rows: chart_marks.Rows) -> Any:
     """Logarithmic where the panel's values lie far apart; from zero never."""
     values = [row["y"] * view.unit.divisor for row in rows]
     if min(values) > 0 and max(values) > _WIDE * min(values):
@@ -217,7 +217,7 @@ def _marks(view: _View) -> dict[str, Any]:
     named: dict[str, Any] = {
         "sort": list(groups),
         "title": selection.factor_label(view.spec.color),
-        "legend": layers.level_legend(groups),
+        "legend": chart_marks.level_legend(groups),
     }
     step = (_SMALLEST / _LARGEST) ** (1 / max(len(groups) - 1, 1))
     sizes = [round(_LARGEST * step**place, 1) for place in range(len(groups))]

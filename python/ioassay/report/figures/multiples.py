@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import conditions, layers, panels, sharepanels, titles
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import chart_marks, conditions, panels, share_panels, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 _TITLES = {"response": "Every sweep at a glance", "cpu": "Where the processors' time went in every sweep"}
@@ -73,7 +73,7 @@ def _chosen(records: RecordSet, spec: Spec) -> Sequence[Mapping[str, Any]]:
 
 
 def _shown(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> _Shown:
-    draw = panels.draw if spec.show == "response" else sharepanels.draw
+    draw = panels.draw if spec.show == "response" else share_panels.draw
     title = str(study.get("title") or study["name"])
     try:
         panel = draw(records, study, panels.Ask(spec.width, spec.height, spec.where, spec.y))
@@ -104,8 +104,8 @@ def _empty(reason: str, title: str, spec: Spec) -> Any:
 
     lines = titles.broken(reason, spec.width - _AXIS_PX - 8, _CHARACTER_PX)
     kept = lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"{lines[_LINES - 1]} …"]
-    frame = alt.Chart(layers.data([{}])).mark_rect(style="frame")
-    text = alt.Chart(layers.data([{"text": kept, "reason": reason}])).mark_text(
+    frame = alt.Chart(chart_marks.data([{}])).mark_rect(style="frame")
+    text = alt.Chart(chart_marks.data([{"text": kept, "reason": reason}])).mark_text(
         style="note", align="left", baseline="top", lineHeight=_LINE_PX
     )
     text = text.encode(x=alt.value(8), y=alt.value(10), text="text:N", tooltip=[alt.Tooltip("reason:N", title="why")])

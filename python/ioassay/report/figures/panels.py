@@ -1,6 +1,6 @@
 """A study in one small panel: its response over what it sweeps, the best level, and the levels that are as good.
 
-The numbers are those of the question `peak` (`analysis/peak.py`) and of the intervals that all figures show.
+The numbers are those of the question `peak` (`analysis/optimum/optimum.py`) and of the intervals that all figures show.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.record import RecordSet, Scalar
-from ioassay.report.figures import axes, conditions, hardware, layers, scales, selection, summary
+from ioassay.records.record import RecordSet, Scalar
+from ioassay.report.figures import axes, chart_marks, conditions, hardware_threads, scales, selection, statistics
 from ioassay.report.figures.spec import NoData
 
 if TYPE_CHECKING:
-    from ioassay.analysis.cells import Cell, Cells
-    from ioassay.analysis.peak import Peak
+    from ioassay.analysis.measurements.cells import Cell, Cells
+    from ioassay.analysis.optimum.optimum import Peak
 
 _TICKS = 4
 
@@ -41,7 +41,7 @@ class Panel:
 
 def confidence(studies: Sequence[Mapping[str, Any]]) -> float:
     """That of the first: studies of one suite seldom ask for different ones."""
-    return summary.confidence(studies[0])
+    return statistics.confidence(studies[0])
 
 
 def draw(records: RecordSet, study: Mapping[str, Any], ask: Ask) -> Panel:
@@ -63,9 +63,9 @@ def draw(records: RecordSet, study: Mapping[str, Any], ask: Ask) -> Panel:
 
 
 def _first_response(records: RecordSet, study: Mapping[str, Any]) -> str:
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    found = asked.responses(records, study)
+    found = study_view.responses(records, study)
     if not found:
         raise NoData(f"no trial of the study '{study['name']}' has a metric that it asks for")
     return found[0]
@@ -73,7 +73,7 @@ def _first_response(records: RecordSet, study: Mapping[str, Any]) -> str:
 
 def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
     """The factor with most levels, rather of numbers than of words, and the next one, which takes the colour."""
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
     levels = {
         name: selection.in_order(study, name, [point.get(name) for point in points])
@@ -82,7 +82,7 @@ def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> t
     varied = [name for name in levels if len(levels[name]) > 1]
     if not varied:
         raise NoData(f"the study '{study['name']}' has values of one condition only")
-    numeric = [name for name in varied if asked.numbers(tuple(levels[name])) and len(levels[name]) > 2]
+    numeric = [name for name in varied if study_view.numbers(tuple(levels[name])) and len(levels[name]) > 2]
     x = max(numeric or varied, key=lambda name: len(levels[name]))
     others = [name for name in varied if name != x]
     return x, others[0] if others else None
@@ -90,13 +90,13 @@ def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> t
 
 def _peaks(records: RecordSet, study: Mapping[str, Any], ask: Ask, name: str, x: str) -> list[Peak]:
     """The best level along x, once for each combination of the other factors; none where nothing is better."""
-    from ioassay.analysis import peak
-    from ioassay.analysis.cells import cells
+    from ioassay.analysis.measurements.cells import cells
+    from ioassay.analysis.optimum import optimum
 
     if metrics.known(name) and metrics.metric(name).better == "none":
         return []
     parts = [part for part in cells(records, study, name).slices(x) if len(part.cells) > 1]
-    return [peak.measure(part, x, peak.ask_of(study)) for part in parts if _matches(part, ask.where, x)]
+    return [optimum.measure(part, x, optimum.ask_of(study)) for part in parts if _matches(part, ask.where, x)]
 
 
 def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
@@ -106,30 +106,34 @@ def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
 
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
-    from ioassay.analysis import peak_tables, wording
+    from ioassay.analysis.narrative import phrases
+    from ioassay.analysis.optimum import optimum_tables
 
     seen = [one for one in peaks if not one.unseen]
     if not seen:
         return "no level can be told from another" if peaks else ""
-    best = {peak_tables.level_text(one, one.best) for one in seen}
+    best = {optimum_tables.level_text(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
-        named = [(one.part.where(), peak_tables.level_text(one, one.best) if one in seen else "none") for one in peaks]
-        told = [f"{', '.join(wording.level_text(*level) for level in where.items())}: {text}" for where, text in named]
+        named = [
+            (one.part.where(), optimum_tables.level_text(one, one.best) if one in seen else "none") for one in peaks
+        ]
+        told = [f"{', '.join(phrases.level_text(*level) for level in where.items())}: {text}" for where, text in named]
         return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
     return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
 
 
 def _as_good(one: Peak) -> str:
     """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
-    from ioassay.analysis import peak_tables, wording
-    from ioassay.analysis.statistics.best import NotWorse
+    from ioassay.analysis.narrative import phrases
+    from ioassay.analysis.optimum import optimum_tables
+    from ioassay.stats.best_level import NotWorse
 
     if one.plateau is not None:
-        return f", as good: {peak_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
+        return f", as good: {optimum_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
     if one.numbers is not None:
         return f"; {one.no_plateau}"
     others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
-    return f", as good: {wording.listed([peak_tables.level_text(one, place) for place in others])}" if others else ""
+    return f", as good: {phrases.listed([optimum_tables.level_text(one, place) for place in others])}" if others else ""
 
 
 class _Look:
@@ -151,14 +155,14 @@ class _Look:
         self.factor, self.color_factor = x, color
         self.axis = axes.level_axis(x, levels, axes.geometric(levels))
         self.unit = scales.unit_for(name, values)
-        self.ask = conditions.Ask(name, color, "ci", summary.confidence(study))
-        self.points = layers.cut_at(
+        self.ask = conditions.Ask(name, color, "ci", statistics.confidence(study))
+        self.points = chart_marks.cut_at(
             conditions.point_rows(found, self.axis, self.ask, self.unit),
             self.unit.scale(axes.linear_floor(values)),
         )
         self.x = self.axis.encoding(ask.width)
         self.y = axes.metric_axis(name, self.unit, values, ticks=_TICKS).title(None)
-        self.color = _colored(layers.group_channel(color, found), color)
+        self.color = _colored(chart_marks.group_channel(color, found), color)
 
     def plateau(self, peaks: Sequence[Peak]) -> list[Any]:
         """The band of levels that are as good as the best, in every line where there are several."""
@@ -171,23 +175,23 @@ class _Look:
         high = min(numbers[ends[1]] for numbers, ends in found)
         if low >= high:
             return []
-        rect = alt.Chart(layers.data([{"x": low, "end": high}])).mark_rect(style="window")
+        rect = alt.Chart(chart_marks.data([{"x": low, "end": high}])).mark_rect(style="window")
         return [rect.encode(x=self.x, x2="end:Q")]
 
     def threads(self, host: Mapping[str, Any]) -> list[Any]:
         """The number of hardware threads; its name is told once for all panels."""
-        number = hardware.threads(host, self.factor, self.axis.numbers)
-        return [] if number is None else hardware.rule(number, self.x, label=False)
+        number = hardware_threads.threads(host, self.factor, self.axis.numbers)
+        return [] if number is None else hardware_threads.rule(number, self.x, label=False)
 
     def levels(self) -> list[Any]:
         """Means with their intervals, joined where the levels are numbers."""
         import altair as alt
 
-        tooltip = layers.point_tooltip(self.color_factor, "ci")
+        tooltip = chart_marks.point_tooltip(self.color_factor, "ci")
         drawn = []
-        for part, aside in layers.side_by_side(self.points):
-            base = alt.Chart(layers.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip, **self.color)
-            drawn += layers.error_bars(part, self.y, 5, aside, x=self.x, **self.color)
+        for part, aside in chart_marks.side_by_side(self.points):
+            base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip, **self.color)
+            drawn += chart_marks.error_bars(part, self.y, 5, aside, x=self.x, **self.color)
             if self.axis.numbers is not None:
                 drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside))
             drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside))
@@ -198,10 +202,10 @@ class _Look:
         import altair as alt
 
         drawn = []
-        for part, aside in layers.side_by_side(self.points):
+        for part, aside in chart_marks.side_by_side(self.points):
             rows = [row for row in part if any(self._is_best(row, one) for one in peaks if not one.unseen)]
             if rows:
-                ring = alt.Chart(layers.data(rows)).mark_point(style="best", filled=False, size=110, **aside)
+                ring = alt.Chart(chart_marks.data(rows)).mark_point(style="best", filled=False, size=110, **aside)
                 drawn.append(ring.encode(x=self.x, y=self.y, **self.color))
         return drawn
 

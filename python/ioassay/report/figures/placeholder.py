@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ioassay.report.figures import layers, titles
+from ioassay.report.figures import chart_marks, titles
 from ioassay.report.figures.spec import FigureSpec
 
 
@@ -13,10 +13,10 @@ def draw(spec: FigureSpec, reason: str) -> Any:
     import altair as alt
 
     lines = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 6.4)]
-    text = alt.Chart(layers.data([{"text": lines}])).mark_text(
+    text = alt.Chart(chart_marks.data([{"text": lines}])).mark_text(
         style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
     )
-    frame = alt.Chart(layers.data([{}])).mark_rect(style="frame")
+    frame = alt.Chart(chart_marks.data([{}])).mark_rect(style="frame")
     return alt.layer(frame, text.encode(text="text:N")).properties(
         width=spec.width,
         height=min(spec.height, 160),

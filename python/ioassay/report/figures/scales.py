@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ioassay import units
 from ioassay.metrics import metric
-from ioassay.record import Scalar
+from ioassay.records.record import Scalar
 from ioassay.report.figures import selection
 
 _COUNTS = ("", "thousands", "millions")

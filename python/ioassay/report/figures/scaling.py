@@ -1,6 +1,6 @@
 """How a response scales with the number of workers: levels, perfect scaling, the fitted law and the plateau.
 
-All numbers are those of the question `peak` (`analysis/peak.py`); where it tells no law, none is drawn.
+All numbers are those of the question `peak` (`analysis/optimum/optimum.py`); where it tells no law, none is drawn.
 """
 
 from __future__ import annotations
@@ -9,14 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, hardware, layers, scales, selection, summary, titles
-from ioassay.report.figures.layers import Rows
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import (
+    axes,
+    chart_marks,
+    conditions,
+    hardware_threads,
+    scales,
+    selection,
+    statistics,
+    titles,
+)
+from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
 
 if TYPE_CHECKING:
-    from ioassay.analysis.peak import Peak
-    from ioassay.analysis.statistics.scalability import Law
+    from ioassay.analysis.optimum.optimum import Peak
+    from ioassay.stats.scalability import Law
 
 REPETITION = "one repetition"
 IDEAL = "perfect scaling"
@@ -48,7 +57,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     found = measured(records, study, spec)
-    look = _Look(spec, found, conditions.of(found.cells, study, spec.x), summary.confidence(study))
+    look = _Look(spec, found, conditions.of(found.cells, study, spec.x), statistics.confidence(study))
     points = conditions.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {selection.plain_factor(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
@@ -66,8 +75,8 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
 
 def measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Peak:
     """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
-    from ioassay.analysis import peak
-    from ioassay.analysis.cells import cells
+    from ioassay.analysis.measurements.cells import cells
+    from ioassay.analysis.optimum import optimum
 
     selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
     parts = [part for part in cells(records, study, spec.y).slices(spec.x) if _matches(part.cells[0].point, spec)]
@@ -77,7 +86,7 @@ def measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Peak:
     part = parts[0]
     if len(part.cells) < 2:
         raise NoData(f"only one level of {spec.x} has values; scaling needs two")
-    found = peak.measure(part, spec.x, replace(peak.ask_of(study), workers=True))
+    found = optimum.measure(part, spec.x, replace(optimum.ask_of(study), workers=True))
     if found.numbers is None:
         raise NoData(f"levels of {spec.x} are words; scaling needs numbers")
     return found
@@ -100,10 +109,10 @@ class _Look:
         self.floor, self.top = axes.linear_floor(values), max(values) * _HEADROOM
         self.x = self.axis.encoding(spec.width)
         self.y = axes.metric_axis(spec.y, self.unit, values)
-        self.mean_name = summary.error_text(spec.error, confidence)
+        self.mean_name = statistics.error_text(spec.error, confidence)
 
     def _number(self, one: conditions.Condition) -> float:
-        from ioassay.record import level_number
+        from ioassay.records.record import level_number
 
         return level_number(one.level) or 0.0
 
@@ -128,12 +137,12 @@ class _Look:
         if not self.spec.plateau or ends is None or ends[0] == ends[1] or self.found.unseen:
             return []
         row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
-        return [alt.Chart(layers.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
+        return [alt.Chart(chart_marks.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
 
     def threads(self, host: Mapping[str, Any]) -> list[Any]:
         """Where workers begin to share processors."""
-        number = hardware.threads(host, self.spec.x, self.numbers) if self.spec.threads else None
-        return [] if number is None else hardware.rule(number, self.x)
+        number = hardware_threads.threads(host, self.spec.x, self.numbers) if self.spec.threads else None
+        return [] if number is None else hardware_threads.rule(number, self.x)
 
     def lines(self) -> list[Any]:
         """Perfect scaling from the first level on, and the law, with a legend entry each."""
@@ -142,19 +151,19 @@ class _Look:
         law = self.law or self.growth
         rows = {IDEAL: self._ideal(), **({LAWS[law.kind]: self._curve(law)} if law else {})}
         names = {name: found for name, found in rows.items() if found}
-        legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
+        legend = alt.Legend(symbolType=chart_marks.DASH, symbolStrokeWidth=1.8, labelOffset=8)
         drawn = []
         for name, found in names.items():
             style, dash = ("reference", [2, 4]) if name == IDEAL else ("fit", [7, 3])
             scale = alt.Scale(domain=[name], range=[dash])
             channel = alt.StrokeDash("role:N", scale=scale, title=None, legend=legend)
-            marks = alt.Chart(layers.with_role(found, name)).mark_line(style=style, strokeWidth=1.8)
+            marks = alt.Chart(chart_marks.with_role(found, name)).mark_line(style=style, strokeWidth=1.8)
             drawn.append(marks.encode(x=self.x, y=self.y, strokeDash=channel))
         return drawn
 
     def _ideal(self) -> Rows:
         """As far as it stays in the picture: perfect scaling soon leaves what is measured."""
-        from ioassay.analysis.statistics.result import mean_of
+        from ioassay.stats.result import mean_of
 
         first = mean_of(self.found.cells[0].values)
         start = self.numbers[0]
@@ -190,11 +199,11 @@ class _Look:
             "to": min(law.peak_interval.high, self.numbers[-1]),
             "peak": f"{law.peak:.3g}",
         }
-        data, tooltip = layers.data([row]), [alt.Tooltip("peak:N", title="peak of the law")]
+        data, tooltip = chart_marks.data([row]), [alt.Tooltip("peak:N", title="peak of the law")]
         across = alt.Chart(data).mark_rule(style="fit", strokeWidth=5, opacity=0.45)
         down = alt.Chart(data).mark_rule(style="fit", strokeWidth=1.2)
         return [
-            across.encode(x=layers.on(self.x, "from"), x2="to:Q", y=self.y),
+            across.encode(x=chart_marks.on(self.x, "from"), x2="to:Q", y=self.y),
             down.encode(x=self.x, y=self.y, y2=alt.datum(0), tooltip=tooltip),
         ]
 
@@ -212,15 +221,15 @@ class _Look:
     def means(self, points: Rows) -> list[Any]:
         import altair as alt
 
-        points = layers.cut_at(points, self.unit.scale(self.floor))
+        points = chart_marks.cut_at(points, self.unit.scale(self.floor))
         data, shape = self._role(points, self.mean_name)
-        tooltip = layers.point_tooltip(None, self.spec.error)
+        tooltip = chart_marks.point_tooltip(None, self.spec.error)
         mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)
         # A law's curve leads the eye already.
         joined = [] if self.law else [mean.mark_line(style="joined", strokeWidth=1.3)]
         return [
             *joined,
-            *layers.error_bars(points, self.y, x=self.x),
+            *chart_marks.error_bars(points, self.y, x=self.x),
             mean.mark_point(style="mean", filled=True, size=44).encode(shape=shape),
         ]
 
@@ -232,7 +241,7 @@ class _Look:
             return []
         data, shape = self._role([points[self.found.best]], BEST)
         ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
-        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=layers.point_tooltip(None, self.spec.error))]
+        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=chart_marks.point_tooltip(None, self.spec.error))]
 
     def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
         """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
@@ -241,7 +250,7 @@ class _Look:
         shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
         shapes |= {} if self.found.unseen else {BEST: RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-        return layers.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
+        return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 
     def notes(self) -> list[str]:
         """The band, the law and what it predicts, or where the curve bends, in words."""
@@ -266,11 +275,11 @@ def _law_note(law: Law) -> str:
 
 
 def _bend_note(found: Peak) -> list[str]:
-    from ioassay.analysis import peak_tables
-    from ioassay.analysis.statistics.saturation import Knee
+    from ioassay.analysis.optimum import optimum_tables
+    from ioassay.stats.saturation import Knee
 
     if not isinstance(found.knee, Knee):
         return []
     at, bounds = found.knee.x, found.knee.interval
-    low, high = (peak_tables.place(found, end) for end in (bounds.low, bounds.high))
-    return [f"bends near {peak_tables.place_text(found, at)} ({low} to {high})"]
+    low, high = (optimum_tables.place(found, end) for end in (bounds.low, bounds.high))
+    return [f"bends near {optimum_tables.place_text(found, at)} ({low} to {high})"]

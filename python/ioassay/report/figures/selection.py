@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
-from ioassay.record import OK, RecordSet, Scalar, level_number
+from ioassay.records.record import OK, RecordSet, Scalar, level_number
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ioassay.analysis.cells import Cell
+    from ioassay.analysis.measurements.cells import Cell
 
 _PERCENT = ("rwmixread", "rwmixwrite")
 _SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page", "file_size", "record_size")
@@ -27,9 +27,9 @@ def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Sca
     """The study's trials that went well and match `where`, in the order they ran; NoData when there are none."""
     import polars as pl
 
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    trials = asked.trials_of(records, study)
+    trials = study_view.trials_of(records, study)
     for factor, level in where.items():
         require_factor(study, factor)
         found = trials[factor].to_list() if factor in trials.columns else [None] * trials.height
@@ -52,7 +52,7 @@ def measured(
 
     `split` are the factors that the figure tells apart, which must exist (None is left out).
     """
-    from ioassay.analysis.cells import cells
+    from ioassay.analysis.measurements.cells import cells
 
     trials = select(records, study, where)
     for factor in split:
@@ -77,9 +77,9 @@ def require_factor(study: Mapping[str, Any], factor: str) -> None:
 
 def factors(study: Mapping[str, Any]) -> list[str]:
     """Names of the study's factors, `case` first where it has cases."""
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    return list(asked.factors(study))
+    return list(study_view.factors(study))
 
 
 def main_factor(study: Mapping[str, Any], chosen: str | None, where: Mapping[str, Scalar]) -> str:
@@ -94,10 +94,10 @@ def main_factor(study: Mapping[str, Any], chosen: str | None, where: Mapping[str
 
 def in_order(study: Mapping[str, Any], factor: str, found: Sequence[Scalar | None]) -> list[Scalar]:
     """The levels among `found`, each once, as the study lists them; others behind."""
-    from ioassay.analysis import asked
+    from ioassay.analysis.measurements import study_view
 
-    listed = [asked.level_key(level) for level in asked.factors(study).get(factor, ())]
-    once = {asked.level_key(level): level for level in found if level is not None}
+    listed = [study_view.level_key(level) for level in study_view.factors(study).get(factor, ())]
+    once = {study_view.level_key(level): level for level in found if level is not None}
     ranks = {key: listed.index(key) if key in listed else len(listed) for key in once}
     return [once[key] for key in sorted(once, key=lambda key: ranks[key])]
 
@@ -119,13 +119,14 @@ def is_size(factor: str) -> bool:
 
 def level_label(factor: str, level: Scalar) -> str:
     """A level for an axis: sizes as `4 KiB`, other levels as in sentences, but without what they count."""
-    from ioassay.analysis import asked, wording
+    from ioassay.analysis.measurements import study_view
+    from ioassay.analysis.narrative import phrases
 
-    if factor == asked.CASE:
+    if factor == study_view.CASE:
         return str(level)  # a name that the study chose
     if is_size(factor) and not isinstance(level, bool) and (number := level_number(level)) is not None:
         return kib(number)
-    return wording.level_text(factor, level)
+    return phrases.level_text(factor, level)
 
 
 def kib(size_bytes: float) -> str:
@@ -137,9 +138,9 @@ def kib(size_bytes: float) -> str:
 
 def factor_label(factor: str) -> str:
     """What an axis over the factor is called: `Write share (%)`."""
-    from ioassay.analysis import wording
+    from ioassay.analysis.narrative import phrases
 
-    return wording.capital(plain_factor(factor)) + (" (%)" if is_percent(factor) else "")
+    return phrases.capital(plain_factor(factor)) + (" (%)" if is_percent(factor) else "")
 
 
 def is_percent(factor: str) -> bool:
@@ -149,17 +150,17 @@ def is_percent(factor: str) -> bool:
 
 def plain_factor(factor: str) -> str:
     """The factor in the middle of a sentence: `block size`, `write share`."""
-    from ioassay.analysis import wording
+    from ioassay.analysis.narrative import phrases
 
-    return wording.factor(factor)
+    return phrases.factor(factor)
 
 
 def describe_where(where: Mapping[str, Scalar]) -> str:
     """A restriction in words: `rw = randrw, bs = 4 KiB`, `without cache fence`."""
-    from ioassay.analysis import wording
+    from ioassay.analysis.narrative import phrases
 
     return ", ".join(
-        wording.level_of(factor, level) if isinstance(level, bool) else f"{factor} = {level_label(factor, level)}"
+        phrases.level_of(factor, level) if isinstance(level, bool) else f"{factor} = {level_label(factor, level)}"
         for factor, level in where.items()
     )
 
@@ -198,6 +199,6 @@ def repetitions_text(counts: Sequence[int]) -> str:
 
 def metric_label(name: str) -> str:
     """The metric as the head of a title: `Read bandwidth`, `Mean read total latency`."""
-    from ioassay.analysis import wording
+    from ioassay.analysis.narrative import phrases
 
-    return wording.name(name)
+    return phrases.name(name)

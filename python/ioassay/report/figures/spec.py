@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ioassay.document import error_text
 from ioassay.errors import IoassayError, StudyError
-from ioassay.study import Level
+from ioassay.study.model import Level
+from ioassay.validation import error_text
 
 ErrorBar = Literal["sd", "ci", "none"]
 Direction = Literal["read", "write", "trim"]
@@ -27,7 +27,7 @@ class FigureSpec(BaseModel):
     """Keys of every figure. `where` keeps the trials whose factors have these levels.
 
     `of` says what a mark is made of: the study's trials, each pass that a trial timed
-    (`analysis.passes`), or each load of a database (`analysis.loads`).
+    (`analysis.measurements.passes`), or each load of a database (`analysis.measurements.loads`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

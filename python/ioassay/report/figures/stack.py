@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import axes, layers, selection, titles
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, chart_marks, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
@@ -76,8 +76,12 @@ def bars(
     rows = [row for level in axis.levels for row in _rows(axis.position(level), means[level])]
     tooltip = [alt.Tooltip("x:N", title="level"), alt.Tooltip("line:N", title="state"), alt.Tooltip("share:N")]
     width = alt.RelativeBandSize(0.72)
-    busy = alt.Chart(layers.data([row for row in rows if row["line"] != "idle"])).mark_bar(style="band", width=width)
-    rest = alt.Chart(layers.data([row for row in rows if row["line"] == "idle"])).mark_bar(style="frame", width=width)
+    busy = alt.Chart(chart_marks.data([row for row in rows if row["line"] != "idle"])).mark_bar(
+        style="band", width=width
+    )
+    rest = alt.Chart(chart_marks.data([row for row in rows if row["line"] == "idle"])).mark_bar(
+        style="frame", width=width
+    )
     color = _color(BANDS if every else [row["line"] for row in rows if row["shown"]])
     return [
         rest.encode(x=x, y=y, y2="y2:Q", tooltip=tooltip),
@@ -91,7 +95,7 @@ def level_means(
     """Level -> band -> mean share in per cent, and level -> number of trials."""
     import polars as pl
 
-    from ioassay.analysis import sysstat
+    from ioassay.analysis.measurements import sysstat
 
     found = sysstat.mpstat(records, study, core, whole=True)
     joined = found.join(trials.select("trial", factor), on="trial").drop_nulls(factor)

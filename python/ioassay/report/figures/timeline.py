@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import layers, scales, selection, titles
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import chart_marks, scales, selection, titles
+from ioassay.report.figures.monitor_lines import BANDS, Watched, watched
 from ioassay.report.figures.spec import FigureSpec, NoData
-from ioassay.report.figures.watched import BANDS, Watched, watched
 
 if TYPE_CHECKING:
     import polars as pl
@@ -183,7 +183,7 @@ def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, named:
     legend = alt.Legend(offset=2 + height_px, symbolType="square" if stacked else "stroke")
     color = alt.Color("line:N", title=None, sort=domain, scale=alt.Scale(domain=domain), legend=legend)
     shown = [alt.Tooltip("line:N"), alt.Tooltip("x:Q", title="time (s)"), alt.Tooltip("value:Q", title=unit.name)]
-    base = alt.Chart(layers.data(rows)).encode(x=x, y=y, color=color, detail="trial:N", tooltip=shown)
+    base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, color=color, detail="trial:N", tooltip=shown)
     if stacked:
         marks = base.mark_area(style="band", interpolate="step-before").encode(y2="y2:Q")
     else:
@@ -197,11 +197,13 @@ def _still() -> Any:
     """What stands in a panel whose lines lie on the axis."""
     import altair as alt
 
-    text = alt.Chart(layers.data([{"text": "nothing the whole time"}])).mark_text(style="note", align="right", dy=-7)
+    text = alt.Chart(chart_marks.data([{"text": "nothing the whole time"}])).mark_text(
+        style="note", align="right", dy=-7
+    )
     return text.encode(x=alt.value("width"), y=alt.value("height"), text="text:N")
 
 
-def _from_zero(rows: layers.Rows) -> Any:
+def _from_zero(rows: chart_marks.Rows) -> Any:
     """A scale from zero, upwards also where nothing was to be seen."""
     import altair as alt
 
@@ -260,11 +262,11 @@ def _boundaries(spans: Sequence[_Span], x: Any) -> list[Any]:
     import altair as alt
 
     ends = [(one.end_s + other.begin_s) / 2 for one, other in itertools.pairwise(spans)] or [spans[0].end_s]
-    rule = alt.Chart(layers.data([{"x": end} for end in ends])).mark_rule(style="reference", strokeDash=[3, 3])
+    rule = alt.Chart(chart_marks.data([{"x": end} for end in ends])).mark_rule(style="reference", strokeDash=[3, 3])
     shaded = [{"x": span.begin_s, "x2": span.end_s, "label": span.label} for span in spans[1::2]]
     marks = [rule.encode(x=x)]
     if shaded:
-        frame = alt.Chart(layers.data(shaded)).mark_rect(style="frame")
+        frame = alt.Chart(chart_marks.data(shaded)).mark_rect(style="frame")
         marks.insert(0, frame.encode(x=x, x2="x2:Q", tooltip=[alt.Tooltip("label:N", title="trial")]))
     return marks
 
@@ -280,5 +282,5 @@ def _labels(spans: Sequence[_Span], spec: Spec) -> tuple[list[Any], int]:
     style = (
         {"angle": 270, "align": "left", "baseline": "middle"} if upright else {"align": "center", "baseline": "bottom"}
     )
-    text = alt.Chart(layers.data(rows)).mark_text(style="note", limit=_LABEL_MOST_PX, **style)
+    text = alt.Chart(chart_marks.data(rows)).mark_text(style="note", limit=_LABEL_MOST_PX, **style)
     return [text.encode(x=_time_axis(spans, shown=False), y=alt.value(-4), text="label:N")], height

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.record import level_number
+from ioassay.records.record import level_number
 from ioassay.report.figures import selection
 from ioassay.report.figures.spec import FigureSpec
 

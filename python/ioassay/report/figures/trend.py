@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.record import RecordSet
-from ioassay.report.figures import axes, conditions, layers, regression, scales, selection, summary, titles
-from ioassay.report.figures.layers import Rows
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, chart_marks, conditions, regression_line, scales, selection, statistics, titles
+from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 
 MEDIAN = "median"
@@ -35,18 +35,18 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
     found = conditions.of(cells, study, spec.x, spec.color)
     axis = axes.level_axis(spec.x, conditions.levels_of(found), spec.log_x)
-    look = _Look(spec, axis, found, summary.confidence(study))
+    look = _Look(spec, axis, found, statistics.confidence(study))
     points = conditions.point_rows(found, axis, look.ask, look.unit)
-    fits = regression.fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
+    fits = regression_line.fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
     drawn = [
         *look.repetitions(conditions.repetition_rows(found, axis, look.ask, look.unit)),
-        *look.fits(regression.rows(fits, axis, look.unit, spec.color, look.floor)),
+        *look.fits(regression_line.rows(fits, axis, look.unit, spec.color, look.floor)),
         *look.means(points),
     ]
     title = f"{selection.metric_label(spec.y)} against {selection.plain_factor(spec.x)}"
     notes = [
         selection.repetitions_text([row["n"] for row in points]),
-        regression.text(fits, axis, spec.y),
+        regression_line.text(fits, axis, spec.y),
         axis.note,
         look.note,
         selection.pooled([cell.point for cell in cells], spec.x, spec.color),
@@ -75,13 +75,13 @@ class _Look:
         self.unit = scales.unit_for(spec.y, values)
         self.log = spec.log_y and min(values) > 0
         self.note = "linear metric axis: a value is not positive" if spec.log_y and not self.log else ""
-        self.mean_name = summary.error_text(spec.error, confidence)
+        self.mean_name = statistics.error_text(spec.error, confidence)
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
         self.floor = self.unit.scale(axes.log_floor(values) if self.log else axes.linear_floor(values))
         self.x = axis.encoding(spec.width)
         self.y = (axes.log_metric_axis if self.log else axes.metric_axis)(spec.y, self.unit, values)
-        self.color = layers.group_channel(spec.color, found)
+        self.color = chart_marks.group_channel(spec.color, found)
 
     def repetitions(self, rows: Rows) -> list[Any]:
         import altair as alt
@@ -90,7 +90,7 @@ class _Look:
             return []
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
         drawn = []
-        for part, aside in layers.side_by_side(rows):
+        for part, aside in chart_marks.side_by_side(rows):
             data, shape = self._role(part, REPETITION)
             marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3, **aside)
             drawn.append(marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip, **self.color))
@@ -102,28 +102,28 @@ class _Look:
         if not rows:
             return []
         scale = alt.Scale(domain=[FIT], range=[[6, 4]])
-        legend = alt.Legend(symbolType=layers.DASH, symbolStrokeWidth=1.8, labelOffset=8)
+        legend = alt.Legend(symbolType=chart_marks.DASH, symbolStrokeWidth=1.8, labelOffset=8)
         dash = alt.StrokeDash("role:N", scale=scale, title=None, legend=legend)
-        marks = alt.Chart(layers.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8)
+        marks = alt.Chart(chart_marks.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8)
         return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
 
     def means(self, points: Rows) -> list[Any]:
-        parts = layers.side_by_side(layers.cut_at(points, self.floor))
+        parts = chart_marks.side_by_side(chart_marks.cut_at(points, self.floor))
         return [drawn for part, aside in parts for drawn in self._means(part, aside)]
 
     def _means(self, points: Rows, aside: Mapping[str, float]) -> list[Any]:
         """The means of one line, with its bars and medians, `aside` of those of others."""
         import altair as alt
 
-        channels = {"x": self.x, "tooltip": layers.point_tooltip(self.spec.color, self.spec.error)}
+        channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error)}
         means, mean_shape = self._role(points, self.mean_name)
         medians, median_shape = self._role(points, MEDIAN)
         mean = alt.Chart(means).encode(y=self.y, **channels, **self.color)
-        median = alt.Chart(medians).encode(y=layers.on(self.y, "median"), **channels)
+        median = alt.Chart(medians).encode(y=chart_marks.on(self.y, "median"), **channels)
         line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside)] if self.joined else []
         return [
             *line,
-            *layers.error_bars(points, self.y, aside=aside, x=self.x, **self.color),
+            *chart_marks.error_bars(points, self.y, aside=aside, x=self.x, **self.color),
             mean.mark_point(style="mean", filled=True, size=34, **aside).encode(shape=mean_shape),
             median.mark_point(style="median", filled=False, size=95, **aside).encode(shape=median_shape, **self.color),
         ]
@@ -136,4 +136,4 @@ class _Look:
         if not self.spec.repetitions:
             del shapes[REPETITION]
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-        return layers.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
+        return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)

@@ -1,0 +1,1 @@
+"""What tools claim, set against the kernel's counts and against published results."""

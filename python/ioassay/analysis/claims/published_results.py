@@ -1,0 +1,118 @@
+"""Published numbers that stand beside a study's own: read from the package's data, matched by study and case.
+
+A study that nobody published anything about has none, and its tables no such column.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What one source published: `reductions[case][policy]` in percent against that policy, and how to read them."""
+
+    source: str
+    policy: str
+    reductions: Mapping[str, Mapping[str, float]]
+    notes: Mapping[str, str]
+    reading: tuple[str, ...]
+
+
+def of(study: str) -> Claims | None:
+    """What was published of the study called so; None for nothing."""
+    return next((_claims(table) for table in _tables() if study in table["studies"] and "trace" in table), None)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Published rates of one disk in KiB/s, by test: what the benchmark claimed, what a tracer counted."""
+
+    name: str
+    claimed: Mapping[str, int]
+    traced: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one source published of claims beside counts, and how to read it."""
+
+    source: str
+    tests: tuple[str, ...]
+    disks: tuple[Disk, ...]
+    reading: tuple[str, ...]
+
+
+def rates_of(study: str) -> Rates | None:
+    """Published rates of the study called so; None for none."""
+    table = next((table for table in _tables() if study in table["studies"] and "disk" in table), None)
+    if table is None:
+        return None
+    disks = tuple(Disk(disk["name"], disk["claimed"], disk["traced"]) for disk in table["disk"])
+    return Rates(table["source"], tuple(table["tests"]), disks, tuple(table["reading"]))
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What one source published of a database's loads, operations a second, and how to read it."""
+
+    source: str
+    rates: Mapping[str, float]
+    reading: tuple[str, ...]
+
+
+def loads_of(study: str) -> Loads | None:
+    """Published loads of the study called so; None for none."""
+    table = next((table for table in _tables() if study in table["studies"] and "loads" in table), None)
+    return None if table is None else Loads(table["source"], table["loads"], tuple(table["reading"]))
+
+
+@dataclass(frozen=True)
+class Path:
+    """What was published of one access path: requests a second and mean completion latency under `where`."""
+
+    case: str
+    where: Mapping[str, Any]
+    iops: float
+    clat_mean_ns: float
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What one source published of access paths, and how to read it."""
+
+    source: str
+    paths: tuple[Path, ...]
+    reading: tuple[str, ...]
+
+
+def paths_of(studies: Sequence[str]) -> Paths | None:
+    """What was published of any of the studies; None for nothing."""
+    table = next((table for table in _tables() if "path" in table and set(studies) & set(table["studies"])), None)
+    if table is None:
+        return None
+    paths = (Path(path["case"], path["where"], path["iops"], path["clat_mean_ns"]) for path in table["path"])
+    return Paths(table["source"], tuple(paths), tuple(table["reading"]))
+
+
+def _claims(table: Mapping[str, Any]) -> Claims:
+    cases = {name: trace for trace in table["trace"] for name in trace["of"]}
+    return Claims(
+        source=table["source"],
+        policy=table["policy"],
+        reductions={name: trace["reductions"] for name, trace in cases.items()},
+        notes={name: trace["note"] for name, trace in cases.items() if "note" in trace},
+        reading=tuple(table["reading"]),
+    )
+
+
+@functools.cache
+def _tables() -> tuple[dict[str, Any], ...]:
+    folder = resources.files("ioassay.analysis.claims") / "published"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return tuple(tomllib.loads(file.read_text(encoding="utf-8")) for file in files)

@@ -1,0 +1,120 @@
+"""Does the kernel's first to last call agree with what a benchmark claims, cell by cell, and if not, why?
+
+A cell is one test over one size at one point, with its repetitions; it is judged by the middle repetition, so that a
+single one in which the process lost its processor between a clock and a call decides nothing. What is beyond 1 % is
+explained only by what was recorded: how short the interval was, what the tool says of its clock, what the witness lost.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.passes import SPAN, Pass
+from ioassay.records.record import Scalar
+from ioassay.verify import session_times
+from ioassay.verify.verdict import HELD_UP, INCOMPLETE
+
+WITHIN = 0.01
+"""Of the claim: what 'agrees' means."""
+AGREES, SHORT, RECORD, HELD, CLOCK, LOST = "agrees", "short", "record", "held", "clock", "lost"
+UNSEEN, UNEXPLAINED = "unseen", "unexplained"
+EXPLAINED = {
+    SHORT: "by intervals so short that the clock's step and the few microseconds between clock and call are over 1 %",
+    RECORD: "by work on one large record (filled before its first call, checked after its last) within the interval",
+    HELD: "by a process that lost its processor between a clock and a call: they are longer than their calls in some "
+    "repetitions, and agree in others",
+    CLOCK: "by the benchmark's own clock, which its output says is too coarse for the interval",
+    LOST: "by events that the witness lost",
+}
+_CLOCK_DOUBTS = frozenset({"clock-clamp", "poor-timer", "whole-microseconds"})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One test over one size at one point: its watched passes, in the order in which they ran."""
+
+    point: Mapping[str, Scalar]
+    test: str
+    size: tuple[int, int]
+    passes: Sequence[Pass]
+
+    @property
+    def difference(self) -> float | None:
+        """First to last call against the claim, as a share of it: the middle repetition."""
+        return middle([one.differences().get(SPAN) for one in self.passes])
+
+    @property
+    def gap_s(self) -> float | None:
+        """The claimed interval less first to last call: the middle repetition."""
+        return middle([one.gap_s for one in self.passes])
+
+    @property
+    def status(self) -> str:
+        """AGREES, a key of EXPLAINED, UNSEEN or UNEXPLAINED."""
+        difference = self.difference
+        if difference is None:
+            return UNSEEN
+        return AGREES if abs(difference) <= WITHIN else self._why()
+
+    def _why(self) -> str:
+        if any(_CLOCK_DOUBTS & set(one.claim.doubts) for one in self.passes):
+            return CLOCK
+        gap_s, allowed_s = self.gap_s, middle([_allowed_s(one) for one in self.passes])
+        if gap_s is not None and allowed_s is not None:
+            if abs(gap_s) <= allowed_s:
+                return SHORT
+            if 0 < gap_s <= allowed_s + session_times.record_work_s(self.passes[0].claim):
+                return RECORD
+        if self._is_held():
+            return HELD
+        lost = any(
+            one.verdict is not None and one.verdict.category == INCOMPLETE and one.verdict.reason != HELD_UP
+            for one in self.passes
+        )
+        return LOST if lost else UNEXPLAINED
+
+    def _is_held(self) -> bool:
+        """A wrong clock or a lie would be wrong in every repetition, and could be too short as well."""
+        astray = [one for one in self.passes if _strays(one)]
+        return len(astray) < len(self.passes) and all((one.gap_s or 0.0) > 0 for one in astray)
+
+    def outliers(self) -> int:
+        """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""
+        if self.status in (UNEXPLAINED, UNSEEN):
+            return 0
+        return sum(_strays(one) for one in self.passes)
+
+
+def _allowed_s(one: Pass) -> float | None:
+    return None if one.claimed_s is None else session_times.allowed_s(one.claim, one.claimed_s)
+
+
+def _strays(one: Pass) -> bool:
+    difference, gap_s, allowed_s = one.differences().get(SPAN), one.gap_s, _allowed_s(one)
+    if difference is None or gap_s is None or allowed_s is None:
+        return False
+    return abs(difference) > WITHIN and not -allowed_s <= gap_s <= allowed_s + session_times.record_work_s(one.claim)
+
+
+def middle(values: Sequence[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def cells(passes: Sequence[Pass], study: study_view.Study) -> list[Cell]:
+    """The passes by point, test and size: points in the study's order, tests in that of the tool."""
+    found: dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]] = {}
+    for one in passes:
+        key = tuple(study_view.level_key(level) for level in one.point.values())
+        found.setdefault((key, one.size, one.test), []).append(one)
+    factors = study_view.factors(study).values()
+    ranks = [{study_view.level_key(level): place for place, level in enumerate(levels)} for levels in factors]
+
+    def place(key: tuple[tuple[str, ...], tuple[int, int], str]) -> list[int]:
+        return [rank.get(level, len(rank)) for rank, level in zip(ranks, key[0], strict=True)]
+
+    return [Cell(found[key][0].point, key[2], key[1], found[key]) for key in sorted(found, key=place)]

@@ -1,0 +1,28 @@
+"""Do the factors matter, and how much? Analyses of variance between conditions, over repetitions.
+
+One factor at a time within each combination of the others (`one_factor.py`), all together with their interaction
+(`factors.py`), and the three analyses that are usually done, side by side (`threeways.py`).
+"""
+
+from __future__ import annotations
+
+from ioassay.analysis.effects import anova_variants, factorial_anova, one_factor
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.measurements.log_samples import samples
+from ioassay.records.record import RecordSet
+
+
+def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+    """Findings for each response that has values in two conditions or more."""
+    confidence = study_view.confidence(study)
+    findings: list[Finding] = []
+    for response in study_view.responses(records, study):
+        found = cells(records, study, response)
+        if len(found.cells) < 2:
+            continue
+        findings += one_factor.effects(found, confidence)
+        findings += factorial_anova.effects(found, confidence)
+        findings += anova_variants.side_by_side(found, samples(records, study, response), confidence)
+    return findings

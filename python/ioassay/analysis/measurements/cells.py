@@ -1,0 +1,186 @@
+"""The repetitions of every condition for one response: what almost every analysis starts from.
+
+A failed or skipped trial has no value here, and a condition where the response does not occur (reads at 100 %
+writes) has no cell; both are counted, so that every analysis can say what it left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.narrative import phrases
+from ioassay.records.record import FAILED, OK, SKIPPED, RecordSet, Scalar
+from ioassay.stats.result import Floats
+
+Ints = npt.NDArray[np.int64]
+SMALLEST, LARGEST = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One condition: `values` of its repetitions in the order they ran, in the unit of the response.
+
+    `order` is the position in the whole run, `trials` the trials' ids; all have the shape (n,).
+    """
+
+    point: Mapping[str, Scalar]
+    values: Floats
+    repetition: Ints
+    order: Ints
+    trials: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The condition in words."""
+        return label(self.point)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All conditions of one study with values of one response, in the study's order.
+
+    `factors` holds only levels that have values. `absent`: conditions that ran but have no such response;
+    `failed` and `skipped`: numbers of trials that are left out; `implausible`: of values that are no measurement;
+    `lost`: conditions of which no trial went well.
+    """
+
+    study: str
+    response: str
+    factors: Mapping[str, tuple[Scalar, ...]]
+    cells: tuple[Cell, ...]
+    absent: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    failed: int = 0
+    skipped: int = 0
+    implausible: int = 0
+
+    @property
+    def groups(self) -> list[Floats]:
+        """The values, one array a condition."""
+        return [cell.values for cell in self.cells]
+
+    def varying(self) -> list[str]:
+        """Factors with two levels or more that have values."""
+        return [name for name, levels in self.factors.items() if len(levels) > 1]
+
+    def slices(self, factor: str) -> list[Cells]:
+        """One set for each combination of the other factors' levels, in which only `factor` varies."""
+        others = [name for name in self.factors if name != factor]
+        found: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(tuple(study_view.level_key(cell.point[name]) for name in others), []).append(cell)
+        return [self._restricted(cells) for cells in found.values()]
+
+    def where(self) -> dict[str, Scalar]:
+        """The levels that all conditions share, of factors that the study varies."""
+        return {name: levels[0] for name, levels in self.factors.items() if len(levels) == 1 and len(self.factors) > 1}
+
+    def _restricted(self, cells: Sequence[Cell]) -> Cells:
+        return replace(self, cells=tuple(cells), factors=_present(self.factors, cells))
+
+    def caveats(self) -> list[str]:
+        """What was left out, in sentences."""
+        said = []
+        for number, word in ((self.failed, "failed"), (self.skipped, "skipped")):
+            if number:
+                said.append(f"{number} {word} trial{' is' if number == 1 else 's are'} left out.")
+        if self.implausible:
+            said.append(f"{self.implausible} values are not finite numbers of a plausible size and are left out.")
+        if self.lost:
+            said.append(f"No trial went well at {'; '.join(self.lost)}.")
+        if self.absent:
+            said.append(f"{phrases.name(self.response)} does not occur at {'; '.join(self.absent)}.")
+        return said
+
+
+@remembered
+def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
+    """Collect the values of `response`, of trials that count (`asked.that_count`); a missing column gives no cells."""
+    factors = study_view.factors(study)
+    rows: dict[tuple[str, ...], list[dict[str, object]]] = {}
+    trials = study_view.that_count(study_view.trials_of(records, study))
+    wanted = [name for name in ("trial", "status", "repetition", "order", *factors) if name in trials.columns]
+    performed = f"{response.partition('.')[0]}.ios"
+    extra = [name for name in (response, performed) if name in trials.columns and name not in wanted]
+    for row in trials.select(*wanted, *extra).iter_rows(named=True):
+        rows.setdefault(tuple(study_view.level_key(row.get(name)) for name in factors), []).append(row)
+    known = _study_order(factors, rows)
+    found = {key: _cell(known[key], rows[key], response, performed) for key in known}
+    kept = [cell for cell in found.values() if cell.values.size]
+    status = trials["status"].to_list()
+    return Cells(
+        study=str(study["name"]),
+        response=response,
+        factors=_present(factors, kept),
+        cells=tuple(kept),
+        absent=tuple(label(cell.point) for key, cell in found.items() if not cell.values.size and _ran(rows[key])),
+        lost=tuple(label(known[key]) for key in known if not _ran(rows[key])),
+        failed=status.count(FAILED),
+        skipped=status.count(SKIPPED),
+        implausible=sum(_implausible(row, response) for part in rows.values() for row in part),
+    )
+
+
+def _study_order(
+    factors: Mapping[str, tuple[Scalar, ...]], rows: Mapping[tuple[str, ...], Sequence[Mapping[str, object]]]
+) -> dict[tuple[str, ...], dict[str, Scalar]]:
+    """Key -> point with the study's own spelling, in the study's order; levels it does not list come last."""
+    spelling = {name: {study_view.level_key(level): level for level in levels} for name, levels in factors.items()}
+    rank = {name: {key: number for number, key in enumerate(known)} for name, known in spelling.items()}
+
+    def place(key: tuple[str, ...]) -> list[int]:
+        return [rank[name].get(part, len(rank[name])) for name, part in zip(factors, key, strict=True)]
+
+    return {
+        key: {name: spelling[name].get(part, part) for name, part in zip(factors, key, strict=True)}
+        for key in sorted(rows, key=place)
+    }
+
+
+def _ran(rows: Sequence[Mapping[str, object]]) -> bool:
+    return any(row["status"] == OK for row in rows)
+
+
+def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, object]], response: str, performed: str) -> Cell:
+    # A direction without a single request has no rate, even where a tool says 0.
+    good = [
+        row for row in rows if row["status"] == OK and plausible(row.get(response)) and row.get(performed, 1.0) != 0
+    ]
+    return Cell(
+        point=point,
+        values=np.array([row[response] for row in good], dtype=np.float64),
+        repetition=np.array([row["repetition"] for row in good], dtype=np.int64),
+        order=np.array([row["order"] for row in good], dtype=np.int64),
+        trials=tuple(str(row["trial"]) for row in good),
+    )
+
+
+def plausible(value: object) -> bool:
+    """Whether a value can be a measurement: a finite number whose square is one, too. None is none."""
+    return isinstance(value, int | float) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
+
+
+def _implausible(row: Mapping[str, object], response: str) -> bool:
+    return row["status"] == OK and row.get(response) is not None and not plausible(row.get(response))
+
+
+def _present(factors: Mapping[str, tuple[Scalar, ...]], kept: Sequence[Cell]) -> dict[str, tuple[Scalar, ...]]:
+    present: dict[str, tuple[Scalar, ...]] = {}
+    for name, levels in factors.items():
+        found = {study_view.level_key(cell.point[name]): cell.point[name] for cell in kept}
+        listed = [level for level in levels if study_view.level_key(level) in found]
+        known = {study_view.level_key(level) for level in listed}
+        present[name] = (*listed, *(level for key, level in found.items() if key not in known))
+    return present
+
+
+def label(point: Mapping[str, Scalar]) -> str:
+    """A condition in words: `rw=randrw rwmixwrite=25`; a case by its name; 'all trials' for the only point."""
+    words = [str(level) if name == study_view.CASE else f"{name}={level}" for name, level in point.items()]
+    return " ".join(words) or "all trials"

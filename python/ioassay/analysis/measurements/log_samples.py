@@ -1,0 +1,114 @@
+"""The log samples of every trial for one response. They are many and dependent: never the unit of a conclusion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
+from ioassay.analysis.measurements.memo import remembered
+from ioassay.records.record import RecordSet
+from ioassay.stats.result import Floats
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MERGED = -1
+_SUMMED = ("bw", "iops")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Log samples of one trial, in order of time: `time_s` since its start and `value` in the response's unit."""
+
+    time_s: Floats
+    value: Floats
+
+
+@remembered
+def samples(records: RecordSet, study: study_view.Study, response: str) -> dict[str, Samples]:
+    """Trial id -> its log samples of `response`; trials without such a log are absent.
+
+    Where only the jobs were logged, they are put together window by window: rates are added, latencies averaged.
+    """
+    import polars as pl
+
+    rows = records.series.filter((pl.col("study") == study["name"]) & (pl.col("metric") == response))
+    if rows.is_empty():
+        return {}
+    merged = rows.filter(pl.col("job") == MERGED)
+    apart = rows.filter((pl.col("job") != MERGED) & ~pl.col("trial").is_in(merged["trial"].unique().to_list()))
+    found = {**_by_trial(merged), **_by_trial(_together(apart, response))}
+    return {trial: kept for trial, all_ in found.items() if (kept := _finite(all_)).value.size}
+
+
+def _together(apart: pl.DataFrame, response: str) -> pl.DataFrame:
+    import polars as pl
+
+    if apart.is_empty():
+        return apart
+    # Jobs log on one grid but a millisecond or two beside it: the usual distance is the width of a window.
+    step = pl.col("time_s").sort().diff().median().over("trial", "job")
+    window = (pl.col("time_s") / pl.col("step").median().over("trial")).round()
+    joined = pl.col("value").sum() if response.rpartition(".")[2] in _SUMMED else pl.col("value").mean()
+    return (
+        apart.with_columns(step=step)
+        .with_columns(window=window)
+        .group_by("trial", "window")
+        .agg(pl.col("time_s").mean(), joined, pl.col("job").n_unique().alias("jobs"))
+        # The first and last windows of some jobs may be missing; a sum of fewer jobs would look like a dip.
+        .filter(pl.col("jobs") == pl.col("jobs").max().over("trial"))
+    )
+
+
+def _by_trial(rows: pl.DataFrame) -> dict[str, Samples]:
+    return {
+        str(trial): Samples(part["time_s"].to_numpy(), part["value"].to_numpy())
+        for (trial,), part in rows.sort("trial", "time_s").partition_by("trial", as_dict=True).items()
+    }
+
+
+def _finite(found: Samples) -> Samples:
+    size = np.abs(found.value)
+    kept = ((found.value == 0) | ((size >= SMALLEST) & (size <= LARGEST))) & np.isfinite(found.time_s)
+    return Samples(np.asarray(found.time_s[kept], np.float64), np.asarray(found.value[kept], np.float64))
+
+
+def of_cell(cell: Cell, found: Mapping[str, Samples]) -> list[Floats]:
+    """The samples of each repetition of one condition that was logged."""
+    return [found[trial].value for trial in cell.trials if trial in found]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Averages over equal spans of one trial, in order of time: span i starts at start_s + i round_s. May be empty."""
+
+    values: Floats
+    start_s: float
+    round_s: float
+
+
+def rounds(found: Samples, most: int = 25, least_s: float = 1.0) -> Rounds:
+    """The rounds over which a trial's steady state is judged.
+
+    A round lasts `least_s` seconds or more, and there are at most `most` (SNIA's PTS ends after 25 rounds); a trial
+    shorter than five such rounds is cut into five, where every one of them has a sample. A log's time stamp ends the
+    span that its value averages.
+    """
+    none = Rounds(np.empty(0), 0.0, 0.0)
+    if found.time_s.size < 5 or found.time_s[-1] <= found.time_s[0]:
+        return none
+    start_s = max(float(found.time_s[0] - np.median(np.diff(found.time_s))), 0.0)
+    span_s = float(found.time_s[-1]) - start_s
+    # Stamps are late by a millisecond or two: ten seconds of log end at 10.002.
+    count = min(most, found.value.size, max(5, int(span_s / least_s + 0.1)))
+    edge = np.ceil((found.time_s - start_s) / span_s * count - 0.05).astype(np.int64) - 1
+    edge = np.clip(edge, 0, count - 1)
+    filled = np.bincount(edge, minlength=count)
+    if not filled.all():
+        return none
+    return Rounds(np.bincount(edge, weights=found.value, minlength=count) / filled, start_s, span_s / count)

@@ -1,0 +1,58 @@
+"""Keeps what several analyses of one RecordSet compute alike: its trials, its cells, its log samples, its doubts.
+
+Only for pure functions of (records, study, …) whose results nobody changes. The results of the last two RecordSets
+are kept (a run's, and what an analysis makes of it), and dropped when that set is gone or two others are asked about.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from ioassay.records.record import RecordSet
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+Study = Mapping[str, Any]
+Known = dict[tuple[Any, ...], tuple[Study, Any]]
+_OWNERS = 2
+
+
+class _Memory:
+    """Results by RecordSet. Studies are kept too, so that their identity cannot be taken over by another."""
+
+    def __init__(self) -> None:
+        self._owners: list[tuple[weakref.ref[RecordSet], Known]] = []
+
+    def of(self, records: RecordSet) -> Known:
+        for place, (owner, known) in enumerate(self._owners):
+            if owner() is records:
+                self._owners.append(self._owners.pop(place))
+                return known
+        made: Known = {}
+        self._owners = [*self._owners[1 - _OWNERS :], (weakref.ref(records, lambda _: made.clear()), made)]
+        return made
+
+
+_memory = _Memory()
+
+
+def remembered(
+    function: Callable[Concatenate[RecordSet, Study, P], R],
+) -> Callable[Concatenate[RecordSet, Study, P], R]:
+    """Decorates a function of (records, study, hashable arguments)."""
+
+    @wraps(function)
+    def call(records: RecordSet, study: Study, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        known = _memory.of(records)
+        key = (function, id(study), args, tuple(sorted(kwargs.items())))
+        if key not in known:
+            known[key] = (study, function(records, study, *args, **kwargs))
+        result: R = known[key][1]
+        return result
+
+    return call

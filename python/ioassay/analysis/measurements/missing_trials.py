@@ -1,0 +1,95 @@
+"""Conditions that a study planned and did not get: which, how their trials ended, and why. Reads no metric."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.narrative import phrases
+from ioassay.records.record import OK, SKIPPED, RecordSet, Scalar
+
+_LONGEST = 240
+"""Characters of a reason; the page has all of it among the warnings."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Conditions without a single good trial that ended alike: `points` of `status` for `reason`, `trials` in all."""
+
+    status: str
+    reason: str
+    points: Sequence[Mapping[str, Scalar]]
+    trials: int
+    every: bool
+    """Whether no condition of the study went well."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able, as findings have it."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "points": [dict(point) for point in self.points],
+            "trials": self.trials,
+        }
+
+
+def lost(records: RecordSet, study: study_view.Study) -> list[Lost]:
+    """Grouped by how and why they ended; conditions where any trial went well are not lost."""
+    factors = study_view.factors(study)
+    spelling = {name: {study_view.level_key(level): level for level in levels} for name, levels in factors.items()}
+    ended: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for row in study_view.trials_of(records, study).iter_rows(named=True):
+        key = tuple(study_view.level_key(row.get(name)) for name in factors)
+        ended.setdefault(key, []).append((row["status"], row["reason"] or ""))
+    bad = {key: found for key, found in ended.items() if all(status != OK for status, _ in found)}
+    groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for key, found in bad.items():
+        groups.setdefault(found[0], []).append(key)
+    return [
+        Lost(
+            status=status,
+            reason=reason,
+            points=[
+                {name: spelling[name].get(part, part) for name, part in zip(factors, key, strict=True)} for key in keys
+            ],
+            trials=sum(len(bad[key]) for key in keys),
+            every=len(bad) == len(ended),
+        )
+        for (status, reason), keys in groups.items()
+    ]
+
+
+def told(found: Sequence[Lost], study: study_view.Study) -> list[str]:
+    """A sentence each: `Not measured: under fifo (priority 99), 3 trials skipped: no permission …`."""
+    return [_sentence(one, study) for one in found]
+
+
+def _sentence(one: Lost, study: study_view.Study) -> str:
+    were = "was" if one.trials == 1 else "were"
+    how = f"{were} skipped" if one.status == SKIPPED else "failed"
+    why = " ".join(one.reason.split()) or "no reason was recorded"
+    why = (why if len(why) <= _LONGEST else f"{why[:_LONGEST].rstrip()} …").rstrip(".")
+    count = phrases.count(one.trials, "trial")
+    if one.every and len(one.points) == len(_conditions(study)):
+        every = {1: count, 2: "both trials"}.get(one.trials, f"all {count}")
+        return f"Nothing was measured; {every} {how}: {why}."
+    where = phrases.listed(_places(one, study), 6)
+    return f"Not measured: {where}; {count} {how}: {why}."
+
+
+def _conditions(study: study_view.Study) -> list[tuple[Scalar, ...]]:
+    return list(itertools.product(*study_view.factors(study).values()))
+
+
+def _places(one: Lost, study: study_view.Study) -> list[str]:
+    """The levels of the one factor that was lost altogether, where that says all; the conditions else."""
+    factors = study_view.factors(study)
+    for name in factors:
+        levels = list(dict.fromkeys(point[name] for point in one.points))
+        others = len(_conditions(study)) // max(len(factors[name]), 1)
+        if len(one.points) == len(levels) * others:
+            return [phrases.level_of(name, level) for level in levels]
+    return [phrases.levels(point) for point in one.points]

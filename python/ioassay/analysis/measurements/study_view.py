@@ -1,0 +1,109 @@
+"""What a study asks: its factors and their levels, its responses, its confidence. Reads no measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ioassay import metrics
+from ioassay.analysis.measurements.memo import remembered
+from ioassay.records.record import RecordSet, Scalar, level_numbers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CASE = "case"
+Study = Mapping[str, Any]
+# What is worth answering where a study names no responses, most telling first.
+_USUAL = (
+    *(f"{direction}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for direction in metrics.DIRECTIONS),
+    "bogo_ops_real_rate",
+    "value",
+)
+
+
+def factors(study: Study) -> dict[str, tuple[Scalar, ...]]:
+    """Factor -> its levels as the study wrote them; `case` first where there are cases, as the plan has it."""
+    cases = [case["name"] for case in study.get("case") or ()]
+    return {
+        **({CASE: tuple(cases)} if cases else {}),
+        **{name: tuple(levels) for name, levels in (study.get("factors") or {}).items()},
+    }
+
+
+DETERMINISTIC = ("simulate",)
+"""Drivers whose trials give the same again: no machine was measured, and there is nothing to repeat."""
+
+
+def is_measured(study: Study) -> bool:
+    """Whether its trials measured a machine, so that repetitions differ and the machine may be doubted."""
+    return study.get("driver") not in DETERMINISTIC
+
+
+def confidence(study: Study) -> float:
+    """Confidence of every interval; one minus it is the risk of every test."""
+    return float((study.get("analysis") or {}).get("confidence", 0.95))
+
+
+def has_target(study: Study) -> bool:
+    """Whether it loads storage; studies of processors and of other subsystems have no target."""
+    return bool((study.get("target") or {}).get("kind", "null") != "null")
+
+
+def is_about_peaks(study: Study) -> bool:
+    """Whether the study is about where the best lies, so that its summary begins with that."""
+    return bool((study.get("analysis") or {}).get("lead") == "peak")
+
+
+def is_about_choice(study: Study) -> bool:
+    """Whether the study is about which of its cases to choose, so that its summary begins with that."""
+    return bool((study.get("analysis") or {}).get("lead") == "choice")
+
+
+def responses(records: RecordSet, study: Study) -> list[str]:
+    """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
+    listed = (study.get("analysis") or {}).get("responses") or ()
+    trials = trials_of(records, study)
+    wanted = listed or [name for name in _USUAL if name in trials.columns]
+    return [name for name in wanted if name in trials.columns and trials[name].null_count() < trials.height]
+
+
+@remembered
+def trials_of(records: RecordSet, study: Study) -> pl.DataFrame:
+    """All recorded trials of the study, failed ones too, in the order they ran."""
+    import polars as pl
+
+    return records.trials.filter(pl.col("study") == study["name"]).sort("order")
+
+
+def that_count(trials: pl.DataFrame) -> pl.DataFrame:
+    """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
+    import polars as pl
+
+    return trials.filter(pl.col("search") == "confirm") if "search" in trials.columns else trials
+
+
+def settings(study: Study, point: Mapping[str, Scalar]) -> dict[str, Any]:
+    """The driver's parameters at one point: fixed ones, the case's own, then factors."""
+    cases: dict[Any, Mapping[str, Any]] = {case["name"]: case for case in study.get("case") or ()}
+    own = {key: value for key, value in cases.get(point.get(CASE), {}).items() if key != "name"}
+    merged = {**(study.get("params") or {}), **own}
+    return {**merged, **{name: level for name, level in point.items() if name != CASE and "." not in name}}
+
+
+def numbers(levels: tuple[Scalar, ...]) -> list[float] | None:
+    """The numbers behind the levels; None when one is a word, they are of different kinds, or two mean the same."""
+    known = level_numbers(levels)
+    return known if known is not None and len(set(known)) == len(known) else None
+
+
+def level_key(level: Scalar | None) -> str:
+    """One spelling for one level: 12, 12.0 and '12' are the same; frames may turn numbers into text."""
+    if isinstance(level, bool):
+        return str(level).lower()
+    if isinstance(level, int | float):
+        return f"{float(level):.17g}"
+    try:
+        return f"{float(str(level)):.17g}"
+    except ValueError:
+        return str(level).lower() if str(level) in ("True", "False") else str(level)

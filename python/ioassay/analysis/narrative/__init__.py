@@ -1,0 +1,1 @@
+"""Findings in sentences: phrases, summaries, the conclusion of a study."""

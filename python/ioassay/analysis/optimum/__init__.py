@@ -1,0 +1,1 @@
+"""Which level, alternative or point is best, and how sure that is."""

@@ -1,0 +1,295 @@
+"""Which level of a factor is best, how sure is that, from where on is nothing gained, and does it scale by a law?
+
+Each factor alone, where all others are fixed. Numbers with an order get a plateau and a knee; counts of workers also
+scaling efficiency, Amdahl's law and the universal scalability law. Words get the best and those that may be as good.
+How it is told: `peak_told.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ioassay import metrics
+from ioassay.analysis.effects.level_contrasts import lower_is_better
+from ioassay.analysis.effects.response_shape import MARGIN, ascending
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import Cell, Cells, cells
+from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.optimum.plateau import WORDS, plateau
+from ioassay.records.record import RecordSet
+from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
+from ioassay.stats.power import repetitions_needed
+from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
+from ioassay.stats.result import Floats, Interval, Undefined, mean_of
+from ioassay.stats.sample import t_interval
+from ioassay.stats.saturation import Knee, knee
+from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
+
+SEPARATE_SLICES = 4
+"""Up to so many combinations of the other factors get a finding each; more share one."""
+LARGEST_MISS = 0.1
+"""A law that a level's mean leaves by more than this share is not what the curve follows."""
+WORKERS = frozenset({"numjobs", "jobs", "iodepth", "workers", "threads", "processes", "clients", "instances"})
+"""Factors that count what works at the same time: only over these does a law of scaling mean anything."""
+IN_FLIGHT = frozenset({"iodepth"})
+"""Those of which none takes a processor."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """How it is measured: `seed` of the bootstrap; `exact` where results have no chance in them (a simulation).
+
+    `workers` says that the factor counts workers, whatever its name is; `processors`: the machine's hardware threads.
+    """
+
+    confidence: float
+    seed: int = 1
+    exact: bool = False
+    workers: bool = False
+    processors: int | None = None
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Throughput over that of the first level (`speedup`), and that over the ratio of the levels (`efficiency`)."""
+
+    speedup: float
+    efficiency: float
+    interval: Interval | None
+    """Of the efficiency."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """One factor where all others are fixed; indices count `cells`, which ascend where the levels are `numbers`.
+
+    `plateau` are the first and last index of the levels around the best that are as good (`plateau.py`); else
+    `no_plateau` says why not. `needed`: repetitions that would show a difference of MARGIN, None of exact results.
+    `nearly`: the first index from which on all levels up to the best are within MARGIN of it, None for words.
+    `growth` is a law that levels up to the plateau's first follow, where all of them follow none. `processors`: the
+    machine's hardware threads where the factor counts what takes one each.
+    """
+
+    factor: str
+    part: Cells
+    exact: bool
+    cells: tuple[Cell, ...]
+    numbers: tuple[float, ...] | None
+    best: int
+    mean: float
+    interval: Interval | Undefined
+    likely: BestLevel | Undefined
+    near: NotWorse | Undefined
+    plateau: tuple[int, int] | None
+    no_plateau: str
+    needed: int | Undefined | None
+    nearly: int | None
+    knee: Knee | Undefined | None
+    scaling: tuple[Scaling, ...] | None
+    usl: Law | Undefined | None
+    amdahl: Law | Undefined | None
+    growth: Law | None = None
+    processors: int | None = None
+
+    @property
+    def law(self) -> Law | None:
+        """The law to show: one that the level means follow."""
+        found = preferred(self.usl, self.amdahl)
+        return None if found is None or _missed(found) else found
+
+    @property
+    def fewest(self) -> int:
+        """The repetitions of the level that has the fewest."""
+        return min(cell.values.size for cell in self.cells)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether no level can be told from another."""
+        return isinstance(self.near, NotWorse) and len(self.near.members) == len(self.cells)
+
+    def level(self, index: int) -> object:
+        """A level as the study wrote it."""
+        return self.cells[index].point[self.factor]
+
+
+def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+    """Findings for each response and each factor with two levels or more."""
+    from ioassay.analysis.measurements import missing_trials
+    from ioassay.analysis.optimum import optimum_text
+
+    how, missing = ask_of(study, records), missing_trials.lost(records, study)
+    findings: list[Finding] = []
+    for response in judged(records, study):
+        for peaks in measured(records, study, response).values():
+            if len(peaks) <= SEPARATE_SLICES:
+                findings += [optimum_text.single(one, how, missing) for one in peaks]
+            else:
+                findings.append(optimum_text.shared(cells(records, study, response), peaks, how, missing))
+    return findings
+
+
+def judged(records: RecordSet, study: study_view.Study) -> list[str]:
+    """The responses that have a best: the study's own, most telling first."""
+    return list(filter(_has_better, study_view.responses(records, study)))
+
+
+@remembered
+def measured(records: RecordSet, study: study_view.Study, response: str) -> dict[str, list[Peak]]:
+    """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
+    how, found = ask_of(study, records), cells(records, study, response)
+    peaks = {
+        factor: [measure(part, factor, how) for part in found.slices(factor) if len(part.cells) > 1]
+        for factor in found.varying()
+    }
+    return {factor: found for factor, found in peaks.items() if found}
+
+
+def swept(study: study_view.Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
+    """The factors that a study is about: those with three numbers or more, else those of which it lists most.
+
+    Cases, which differ in more than one thing, only where no factor has as many levels.
+    """
+    listed = {factor: len(study_view.factors(study).get(factor, ())) for factor in peaks}
+    numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
+    most = [factor for factor in listed if listed[factor] == max(listed.values())]
+    return numeric or [factor for factor in most if factor != study_view.CASE] or most
+
+
+def _has_better(response: str) -> bool:
+    """Of context switches neither many nor few are best; a name that nobody registered is a measure of good."""
+    return not metrics.known(response) or metrics.metric(response).better != "none"
+
+
+def ask_of(study: study_view.Study, records: RecordSet | None = None) -> Ask:
+    """What the study itself says: its confidence, its seed, whether it measures; and the machine of the records."""
+    processors = (records.host.get("cpu") or {}).get("cpus") if records is not None else None
+    return Ask(
+        confidence=study_view.confidence(study),
+        seed=int(study.get("seed") or 1),
+        exact=not study_view.is_measured(study),
+        processors=processors if isinstance(processors, int) else None,
+    )
+
+
+def measure(part: Cells, factor: str, how: Ask) -> Peak:
+    """One factor; `part` varies in nothing else and has two levels or more."""
+    ordered = ascending(part.cells, factor)
+    numbers = study_view.numbers(tuple(cell.point[factor] for cell in ordered))
+    lower = lower_is_better(part.response)
+    groups = [cell.values for cell in ordered]
+    best = best_index(groups, lower)
+    near = exactly_best(groups, lower=lower) if how.exact else not_worse(groups, how.confidence, lower=lower)
+    found = Peak(
+        factor=factor,
+        part=part,
+        exact=how.exact,
+        cells=ordered,
+        numbers=tuple(numbers) if numbers else None,
+        best=best,
+        mean=mean_of(groups[best]),
+        interval=t_interval(groups[best], how.confidence),
+        likely=bootstrap_best(groups, how.confidence, how.seed, lower=lower),
+        near=near,
+        plateau=None,
+        no_plateau=WORDS,
+        needed=None if how.exact else _needed(groups, best, how.confidence),
+        nearly=None,
+        knee=None,
+        scaling=None,
+        usl=None,
+        amdahl=None,
+    )
+    return _over_numbers(found, groups, how) if numbers else found
+
+
+def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
+    lower = lower_is_better(found.part.response)
+    x = np.repeat(np.array(found.numbers), [group.size for group in groups])
+    y = np.concatenate(groups)
+    flat = plateau(groups, found.numbers or (), found.best, found.near, exact=how.exact, lower=lower)
+    found = replace(
+        found,
+        plateau=None if isinstance(flat, Undefined) else flat,
+        no_plateau=flat.reason if isinstance(flat, Undefined) else "",
+        nearly=_nearly(groups, found.best, lower),
+        knee=_unseen(found) or knee(x, y, how.confidence, lower=lower),
+    )
+    if not counts_workers(found, how):
+        return found
+    found = replace(
+        found,
+        scaling=_scaling(found, groups, how),
+        usl=_unseen(found) or usl(x, y, how.confidence),
+        amdahl=_unseen(found) or amdahl(x, y, how.confidence),
+        processors=how.processors if found.factor.rpartition(".")[2] in WORKERS - IN_FLIGHT else None,
+    )
+    return replace(found, growth=_growth(found, x, y, how.confidence))
+
+
+def _growth(found: Peak, x: Floats, y: Floats, confidence: float) -> Law | None:
+    """A law for the levels up to where the plateau begins, where all together follow none."""
+    if found.law is not None or found.plateau is None or found.numbers is None or found.plateau[0] + 1 < FEWEST_LEVELS:
+        return None
+    before = x <= found.numbers[found.plateau[0]]
+    law = preferred(usl(x[before], y[before], confidence), amdahl(x[before], y[before], confidence))
+    return None if law is None or _missed(law) else law
+
+
+def _needed(groups: Sequence[Floats], best: int, confidence: float) -> int | Undefined:
+    pairs = len(groups) * (len(groups) - 1) // 2
+    return repetitions_needed(groups, MARGIN * abs(mean_of(groups[best])), confidence, pairs)
+
+
+def counts_workers(found: Peak, how: Ask) -> bool:
+    """Whether laws of scaling apply: a count of workers from 1 up, and a rate of what they do all together.
+
+    What one worker does, shares and times follow none. A metric that nobody registered is taken at the user's word.
+    """
+    response = found.part.response
+    named = how.workers or found.factor.rpartition(".")[2] in WORKERS
+    rate = metrics.metric(response).kind == metrics.RATE or (how.workers and not metrics.known(response))
+    return named and rate and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
+
+
+def positive(found: Peak) -> bool:
+    """Whether every repetition is above 0."""
+    return all(float(cell.values.min()) > 0 for cell in found.cells)
+
+
+def _missed(found: Law) -> bool:
+    """Whether the law is not what happens: contention below 0, or level means away from it, and not by chance alone."""
+    risk = 1 - found.alpha_interval.confidence
+    if found.alpha_interval.high < 0:
+        return True
+    return found.worst > LARGEST_MISS and (found.lack_p is None or found.lack_p < risk)
+
+
+def _unseen(found: Peak) -> Undefined | None:
+    """No curve is fitted to levels that cannot be told apart: it would follow chance."""
+    return Undefined("no level can be told from another") if found.unseen else None
+
+
+def _nearly(groups: Sequence[Floats], best: int, lower: bool) -> int | None:
+    """The first of the levels before the best that already gives it to within MARGIN, with all between."""
+    means = [mean_of(group) for group in groups]
+    if min(means) <= 0:
+        return None
+    first = best
+    while first and (means[first - 1] / means[best] if lower else means[best] / means[first - 1]) <= 1 + MARGIN:
+        first -= 1
+    return first
+
+
+def _scaling(found: Peak, groups: Sequence[Floats], how: Ask) -> tuple[Scaling, ...]:
+    numbers = found.numbers or ()
+    told = []
+    for number, group in zip(numbers, groups, strict=True):
+        speedup, share = mean_of(group) / mean_of(groups[0]), numbers[0] / number
+        ratio = ratio_of_means(group, groups[0], how.confidence) if group is not groups[0] else None
+        bounds = ratio.interval.scaled(share) if isinstance(ratio, Ratio) else None
+        told.append(Scaling(speedup, speedup * share, bounds))
+    return tuple(told)

@@ -1,0 +1,163 @@
+"""The tables and the named numbers of the question where the best level lies, and how levels are called in both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ioassay import units
+from ioassay.analysis.finding import Table
+from ioassay.analysis.narrative import phrases
+from ioassay.analysis.optimum.optimum import Peak
+from ioassay.records.record import level_kind
+from ioassay.stats.best_level import BestLevel, NotWorse
+from ioassay.stats.result import Interval, mean_of, plain
+from ioassay.stats.saturation import Knee
+from ioassay.stats.scalability import USL, Law
+
+
+def numbers(one: Peak) -> dict[str, Any]:
+    """The statistics of one place under stable names."""
+    near = one.near.members if isinstance(one.near, NotWorse) else None
+    likely = one.likely if isinstance(one.likely, BestLevel) else None
+    levels = [one.level(index) for index in range(len(one.cells))]
+    return {
+        "factor": one.factor,
+        "best": one.level(one.best),
+        "best_can_be_told": near is not None and not one.unseen,
+        "confidence": likely.probability[one.best] if likely else None,
+        "mean": one.mean,
+        "interval": plain(one.interval),
+        "levels": levels,
+        "means": [mean_of(cell.values) for cell in one.cells],
+        "repetitions": [int(cell.values.size) for cell in one.cells],
+        "probability_of_being_best": list(likely.probability) if likely else None,
+        "best_interval": _bounds(one, likely) if likely and one.numbers else None,
+        "not_worse": None if near is None else [levels[index] for index in near],
+        "not_worse_p": list(one.near.p) if isinstance(one.near, NotWorse) else None,
+        "plateau": None if one.plateau is None else [levels[end] for end in one.plateau],
+        "plateau_reason": one.no_plateau,
+        "plateau_at_processors": None if one.plateau is None else at_processors(one, one.plateau[0]),
+        "processors": one.processors,
+        "repetitions_needed": plain(one.needed),
+        "nearly_best_from": None if one.nearly is None else levels[one.nearly],
+        "knee": plain(one.knee),
+        "scaling": plain(one.scaling),
+        "usl": plain(one.usl),
+        "amdahl": plain(one.amdahl),
+        "law": one.law.kind if one.law else None,
+        "growth": plain(one.growth),
+    }
+
+
+def _bounds(one: Peak, likely: BestLevel) -> dict[str, Any]:
+    return {"low": one.level(likely.low), "high": one.level(likely.high), "confidence": likely.confidence}
+
+
+def at_processors(one: Peak, index: int) -> bool:
+    """Whether a level is the number of the machine's processors."""
+    return one.numbers is not None and one.processors is not None and one.numbers[index] == one.processors
+
+
+def level_text(one: Peak, index: int) -> str:
+    """A level with what it counts: `4 workers`."""
+    return phrases.level_of(one.factor, one.level(index))
+
+
+def short(one: Peak, index: int) -> str:
+    """A level without what it counts: `4`, `64 KiB`."""
+    return phrases.level_text(one.factor, one.level(index))
+
+
+def span(one: Peak, first: int, last: int) -> str:
+    """`3 to 6 workers`, `queue depth 4 to 16`."""
+    head, text, tail = level_text(one, last).partition(short(one, last))
+    return f"{head}{short(one, first)} to {text}{tail}"
+
+
+def place_text(one: Peak, number: float) -> str:
+    """A place between levels with what it counts: `4.7 workers`."""
+    text = place(one, number)
+    return text if " " in text else phrases.level_of(one.factor, text)
+
+
+def place(one: Peak, number: float) -> str:
+    """A place between levels: sizes as sizes, times as times, other numbers with three digits."""
+    kind = level_kind([cell.point[one.factor] for cell in one.cells])
+    shown = {"size": lambda: units.format_size(round(number)), "duration": lambda: units.format_duration(number)}
+    shown |= {"percent": lambda: f"{phrases.plain_number(number)} %", "rate": lambda: units.format_rate(number)}
+    if one.factor in phrases.NANOSECONDS:
+        return units.format_ns(number)
+    return shown.get(kind or "", lambda: phrases.plain_number(number))()
+
+
+def levels(one: Peak) -> Table:
+    """A row a level."""
+    likely = one.likely.probability if isinstance(one.likely, BestLevel) else [None] * len(one.cells)
+    p = one.near.p if isinstance(one.near, NotWorse) else [None] * len(one.cells)
+    response = one.part.response
+    rows: list[list[Any]] = []
+    for index, cell in enumerate(one.cells):
+        rows.append(
+            [
+                phrases.level_text(one.factor, one.level(index)),
+                cell.values.size,
+                mean_of(cell.values),
+                likely[index],
+                p[index],
+            ]
+        )
+        if one.scaling is not None:
+            scaled = one.scaling[index]
+            bounds = scaled.interval
+            rows[-1] += [scaled.speedup, scaled.efficiency]
+            rows[-1] += [bounds.low if bounds else None, bounds.high if bounds else None]
+    columns = [
+        phrases.factor(one.factor),
+        "n",
+        "mean",
+        "share of resamples in which it is best",
+        "p that none is better",
+    ]
+    named = ["", "", response, "", ""]
+    if one.scaling is not None:
+        columns += ["speedup", "efficiency", "low", "high"]
+        named += [""] * 4
+    return Table(columns, rows, named)
+
+
+def fits(one: Peak) -> list[Table]:
+    """A row a law that could be fitted."""
+    laws = [found for found in (one.usl, one.amdahl) if isinstance(found, Law)]
+    if not laws:
+        return []
+    unit = one.part.response
+    columns = ["law", "one worker", "contention", "low", "high", "coherency", "low", "high", "peak at", "low", "high"]
+    rows = [[_name(found), found.gamma, found.alpha, *_ends(found.alpha_interval)] for found in laws]
+    for line, found in zip(rows, laws, strict=True):
+        line += [found.beta if found.kind == USL else None, *_ends(found.beta_interval)]
+        line += [found.peak, *_ends(found.peak_interval), found.r2, found.lack_p, phrases.in_percent(found.worst)]
+    columns += ["R²", "lack of fit p", "largest deviation of a mean (%)"]
+    return [Table(columns, rows, ["", unit, *[""] * (len(columns) - 2)])]
+
+
+def _name(found: Law) -> str:
+    return "universal scalability" if found.kind == USL else "Amdahl"
+
+
+def _ends(bounds: Interval | None) -> list[float | None]:
+    return [bounds.low, bounds.high] if bounds else [None, None]
+
+
+def row(one: Peak) -> list[Any]:
+    likely = one.likely if isinstance(one.likely, BestLevel) else None
+    if likely is None:
+        may = ""
+    elif one.numbers is None:
+        may = phrases.percent(likely.probability[one.best])
+    else:
+        may = short(one, likely.low)
+        may += f" to {short(one, likely.high)}" if likely.high > likely.low else ""
+    members = one.near.members if isinstance(one.near, NotWorse) else ()
+    near = phrases.listed([short(one, index) for index in members], 9) if members else ""
+    flat = span(one, *one.plateau) if one.plateau else ""
+    return [short(one, one.best), may, one.mean, near, flat, one.knee.x if isinstance(one.knee, Knee) else None]

@@ -1,0 +1,263 @@
+"""Did the search find something better than the default, and is that so when both are measured anew?
+
+The winner was chosen for its values, so these are lucky ones; it is judged by the trials of the confirmation alone,
+with the statistics of `compare`: ratio of means with its interval, equality by two one-sided tests against the margin.
+Constraints hold where the whole interval of the winner's mean does. Which point is tried is decided elsewhere; how it
+is told: `tuned_told.py`. Nothing to say of a run that is no search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis import run_comparison
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import Cell, cells, plausible
+from ioassay.records.record import OK, RecordSet, Scalar
+from ioassay.stats.result import Interval, as_floats, mean_of
+from ioassay.stats.sample import t_interval
+
+IMPROVED, WORSE, SAME, UNDECIDED = "improved", "worse", "no difference", "undecided"
+KEPT, BROKEN = "kept", "broken"
+WHOLE = ("default", "explore", "refine", "repeat")
+"""Trials of the search that ran for their whole time."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One point of a search: what its trials gave. `fresh`: those of the confirmation, else of the search itself."""
+
+    point: Mapping[str, Scalar]
+    mean: float
+    n: int
+    interval: Interval | None
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One constraint at one point. `verdict`: KEPT, BROKEN (its mean is beyond) or UNDECIDED; in the metric's unit.
+
+    `surely`: whether its whole interval is on the side of its mean.
+    """
+
+    metric: str
+    text: str
+    mean: float
+    interval: Interval | None
+    verdict: str
+    surely: bool
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search came to. `winner` is the nearest point where none is `feasible`; `row` is the comparison.
+
+    `counts`: trials by what they were for, with those that failed apart; `tried` of `points` had at least one.
+    """
+
+    metric: str
+    maximize: bool
+    ended: str | None
+    points: int
+    tried: int
+    counts: Mapping[str, int]
+    default: Side | None
+    winner: Side | None
+    feasible: bool
+    row: run_comparison.Row | None
+    verdict: str | None
+    bounds: Sequence[Bound]
+    """The constraints at the winner."""
+    default_bounds: Sequence[Bound]
+    history: Sequence[Mapping[str, Any]]
+    exact: bool
+    confidence: float
+    margin: float
+
+    @property
+    def stayed(self) -> bool:
+        """Whether the default itself was the best."""
+        return self.winner is not None and self.default is not None and self.winner.point == self.default.point
+
+    @property
+    def default_out(self) -> bool:
+        """Whether the default is proved to break a constraint, so that it is no choice whatever it gives."""
+        return any(bound.verdict == BROKEN and bound.surely for bound in self.default_bounds)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the winner is proved to keep every constraint, and to be better than a default that may keep them."""
+        better = self.verdict == IMPROVED or (self.row is not None and self.default_out)
+        return better and all(bound.verdict == KEPT for bound in self.bounds)
+
+
+def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+    """One finding for a search, none for other runs."""
+    from ioassay.analysis.optimum import tuning_text
+
+    return [] if records.tuning is None else [tuning_text.finding(study, measure(records, study, records.tuning))]
+
+
+def measure(records: RecordSet, study: study_view.Study, tuning: Mapping[str, Any]) -> Tuned:
+    """What a search came to, as far as it has."""
+    rows = list(study_view.trials_of(records, study).iter_rows(named=True))
+    metric, confidence = str(tuning["metric"]), study_view.confidence(study)
+    searched = [row for row in rows if row.get("search") in WHOLE]
+    fresh = {_key(study, cell.point): cell for cell in cells(records, study, metric).cells}
+    found = tuning.get("found")
+    default = _whole(study, tuning["default"])
+    winner = found["winner"] if found else None if (best := _leading(study, searched, tuning)) is None else best
+    sides = [_side(study, point, fresh, searched, metric, confidence) for point in (default, winner)]
+    row = _compared(study, metric, [fresh.get(_key(study, point)) for point in (default, winner)], tuning)
+    return Tuned(
+        metric=metric,
+        maximize=bool(tuning["maximize"]),
+        ended=found["ended"] if found else None,
+        points=int(tuning["points"]),
+        tried=len({_key(study, _point(study, one)) for one in rows if one.get("search")}),
+        counts=_counts(rows),
+        default=sides[0],
+        winner=sides[1],
+        feasible=bool(found["feasible"]) if found else True,
+        row=row,
+        verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
+        bounds=_bounds(study, rows, winner, tuning, confidence),
+        default_bounds=_bounds(study, rows, default, tuning, confidence),
+        history=_history(study, rows, metric),
+        exact=not study_view.is_measured(study) and not _spread(sides),
+        confidence=confidence,
+        margin=float(tuning["margin"]),
+    )
+
+
+def _whole(study: study_view.Study, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """A point along the axes with the factors that have one level only."""
+    return {name: point.get(name, levels[0]) for name, levels in study_view.factors(study).items()}
+
+
+def _point(study: study_view.Study, row: Row) -> dict[str, Scalar]:
+    """A trial's point in the study's own spelling: frames may have turned numbers into text."""
+    found: dict[str, Scalar] = {}
+    for name, levels in study_view.factors(study).items():
+        spelling = {study_view.level_key(level): level for level in levels}
+        found[name] = spelling.get(study_view.level_key(row[name]), str(row[name]))
+    return found
+
+
+def _key(study: study_view.Study, point: Mapping[str, Scalar] | None) -> tuple[str, ...]:
+    return tuple(study_view.level_key((point or {}).get(name)) for name in study_view.factors(study))
+
+
+def _values(
+    study: study_view.Study, rows: Sequence[Row], point: Mapping[str, Scalar] | None, metric: str
+) -> list[float]:
+    own = [row for row in rows if _key(study, row) == _key(study, point) and row["status"] == OK]
+    return [row[metric] for row in own if plausible(row.get(metric))]
+
+
+def _leading(study: study_view.Study, searched: Sequence[Row], tuning: Mapping[str, Any]) -> dict[str, Scalar] | None:
+    """The best point by its mean so far, of a search that has not ended; constraints are not looked at yet."""
+    means: dict[tuple[str, ...], tuple[float, dict[str, Scalar]]] = {}
+    for row in searched:
+        point = _point(study, row)
+        if values := _values(study, searched, point, str(tuning["metric"])):
+            means[_key(study, point)] = (sum(values) / len(values), point)
+    sign = 1 if tuning["maximize"] else -1
+    return max(means.values(), key=lambda one: sign * one[0])[1] if means else None
+
+
+def _side(
+    study: study_view.Study,
+    point: Mapping[str, Scalar] | None,
+    fresh: Mapping[tuple[str, ...], Cell],
+    searched: Sequence[Row],
+    metric: str,
+    confidence: float,
+) -> Side | None:
+    """A point by its fresh repetitions where it has any, else by what the search measured of it."""
+    cell = fresh.get(_key(study, point))
+    values = list(cell.values) if cell is not None else _values(study, searched, point, metric)
+    if point is None or not values:
+        return None
+    return Side(point, mean_of(as_floats(values)), len(values), _interval(values, confidence), cell is not None)
+
+
+def _spread(sides: Sequence[Side | None]) -> bool:
+    """Whether repetitions differ: those of a simulation may, where its trace is made anew for each."""
+    return any(side.interval.low < side.interval.high for side in sides if side is not None and side.interval)
+
+
+def _interval(values: Sequence[float], confidence: float) -> Interval | None:
+    found = t_interval(values, confidence)
+    return found if isinstance(found, Interval) else None
+
+
+def _compared(
+    study: study_view.Study, metric: str, pair: Sequence[Cell | None], tuning: Mapping[str, Any]
+) -> run_comparison.Row | None:
+    default, winner = pair
+    if default is None or winner is None or default is winner:
+        return None
+    return run_comparison.against(study, metric, default, winner, float(tuning["margin"]), study_view.confidence(study))
+
+
+def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
+    """By what the search was to do: more is an improvement where it maximizes, whatever the metric usually means."""
+    if row.verdict in (run_comparison.SAME, run_comparison.UNDECIDED):
+        return SAME if row.verdict == run_comparison.SAME else UNDECIDED
+    return IMPROVED if (row.mean_b > row.mean_a) == maximize else WORSE
+
+
+def _bounds(
+    study: study_view.Study,
+    rows: Sequence[Row],
+    point: Mapping[str, Scalar] | None,
+    tuning: Mapping[str, Any],
+    confidence: float,
+) -> list[Bound]:
+    """Each constraint at a point, by its fresh repetitions where it has any."""
+    fresh = [row for row in rows if row.get("search") == "confirm"]
+    found = []
+    for constraint in tuning["constraints"]:
+        own = _values(study, fresh, point, constraint["metric"])
+        values = own or _values(study, rows, point, constraint["metric"])
+        if point is None or not values:
+            continue
+        mean, interval = mean_of(as_floats(values)), _interval(values, confidence)
+        kept = holds(constraint, mean)
+        surely = interval is not None and all(holds(constraint, end) == kept for end in (interval.low, interval.high))
+        verdict = (KEPT if surely else UNDECIDED) if kept else BROKEN
+        found.append(Bound(constraint["metric"], constraint["text"], mean, interval, verdict, surely))
+    return found
+
+
+def holds(constraint: Mapping[str, Any], value: float) -> bool:
+    """Whether `value` keeps the constraint, in the unit of its metric."""
+    sense, bound = constraint["sense"], constraint["bound"]
+    if value == bound:
+        return "=" in sense
+    return bool((value < bound) == sense.startswith("<"))
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, int]:
+    kinds = ("default", "explore", "refine", "repeat", "short", "pruned", "failed", "confirm")
+    found = ["failed" if row["status"] != OK else row.get("search") for row in rows]
+    return {kind: found.count(kind) for kind in kinds}
+
+
+def _history(study: study_view.Study, rows: Sequence[Row], metric: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "order": row["order"],
+            "search": row.get("search"),
+            "point": _point(study, row),
+            "value": row.get(metric),
+            "status": row["status"],
+        }
+        for row in rows
+    ]

@@ -1,0 +1,61 @@
+"""All findings of a run: every study, every question that it asks, in report order.
+
+A question that has nothing to say of a study returns no findings. An error in an analysis is an error: nothing is
+caught here, because analyses answer degenerate data in words.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.analysis import ANALYSES, OVERALL
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import study_view
+from ioassay.errors import StudyError
+from ioassay.records.record import RecordSet
+
+ALWAYS = "verdict"
+
+
+def analyse_all(records: RecordSet) -> list[Finding]:
+    """Those of each study in their order, between what all come to together; StudyError for an unknown question.
+
+    A table of all studies stands before them, a sentence about all behind.
+    """
+    each = [finding for study in records.studies for finding in analyse_study(records, study)]
+    overall = analyse_overall(records, each)
+    return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
+
+
+def analyse_overall(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+    """Findings about the run as a whole, from those of its studies."""
+    return [
+        finding for path in OVERALL.values() for finding in importlib.import_module(path).together(records, findings)
+    ]
+
+
+def analyse_study(records: RecordSet, study: study_view.Study) -> list[Finding]:
+    """Findings of one study."""
+    return [finding for question in questions(study) for finding in _module(question).analyse(records, study)]
+
+
+def questions(study: study_view.Study) -> Sequence[str]:
+    """The questions of a study in report order; all where it names none.
+
+    Whether the tool told the truth is asked always: all other answers rest on it.
+    """
+    listed = (study.get("analysis") or {}).get("questions") or list(ANALYSES)
+    for question in listed:
+        if question not in ANALYSES:
+            raise StudyError(
+                f"no question is called '{question}'; known: {', '.join(ANALYSES)}",
+                source=str(study["name"]),
+                key="analysis.questions",
+            )
+    return [question for question in ANALYSES if question in listed or question == ALWAYS]
+
+
+def _module(question: str) -> Any:
+    return importlib.import_module(ANALYSES[question])

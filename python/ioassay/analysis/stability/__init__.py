@@ -1,0 +1,1 @@
+"""How stable the numbers are: variation between repetitions, drift, steady state."""

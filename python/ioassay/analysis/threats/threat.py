@@ -1,0 +1,80 @@
+"""A doubt about a study's results, and what the checks that raise them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.cells import Cells, cells
+from ioassay.analysis.measurements.log_samples import Samples, samples
+from ioassay.records.record import OK, RecordSet
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """`code` is stable; `text` names what was seen and where; `remedy` is the next step; `evidence` the numbers."""
+
+    code: str
+    title: str
+    text: str
+    remedy: str = ""
+    response: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    severity: str = "warning"
+
+
+@dataclass(frozen=True)
+class Context:
+    """One study and its records, with what several checks need computed once."""
+
+    records: RecordSet
+    study: study_view.Study
+
+    @cached_property
+    def confidence(self) -> float:
+        """The study's confidence."""
+        return study_view.confidence(self.study)
+
+    @cached_property
+    def responses(self) -> dict[str, Cells]:
+        """Response -> its cells, for responses that have values."""
+        found = {name: cells(self.records, self.study, name) for name in study_view.responses(self.records, self.study)}
+        return {name: part for name, part in found.items() if part.cells}
+
+    @cached_property
+    def logs(self) -> dict[str, dict[str, Samples]]:
+        """Response -> trial -> log samples."""
+        return {name: samples(self.records, self.study, name) for name in self.responses}
+
+    @cached_property
+    def trials(self) -> pl.DataFrame:
+        """All trials of the study, in run order."""
+        return study_view.trials_of(self.records, self.study)
+
+    @cached_property
+    def good(self) -> pl.DataFrame:
+        """The trials that went well."""
+        import polars as pl
+
+        return self.trials.filter(pl.col("status") == OK)
+
+    def points(self) -> dict[str, dict[str, Any]]:
+        """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
+        factors = study_view.factors(self.study)
+        known = {
+            name: {study_view.level_key(level): level for level in levels}
+            for name, levels in factors.items()
+            if name in self.good.columns
+        }
+        return {
+            row["trial"]: {
+                name: levels.get(study_view.level_key(row[name]), row[name]) for name, levels in known.items()
+            }
+            for row in self.good.iter_rows(named=True)
+        }

@@ -1,0 +1,68 @@
+"""What speaks against the results: every doubt that the records themselves raise, each with its evidence.
+
+The checks are in three files: about the numbers (`doubts_data.py`), about the machine (`doubts_machine.py`) and about
+what trials ran under (`doubts_conditions.py`). Doubts that a driver or the host check raised when they ran are warnings
+of the records, and repeated here only where they decide what may be compared.
+"""
+
+from __future__ import annotations
+
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import study_view
+from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.threats import data_threats, machine_threats, run_condition_threats
+from ioassay.analysis.threats.threat import Context, Doubt
+from ioassay.records.record import RecordSet
+from ioassay.stats.result import plain
+
+CHECKS = (
+    data_threats.failed,
+    data_threats.incomplete,
+    data_threats.few_repetitions,
+    machine_threats.buffered,
+    machine_threats.cached,
+    data_threats.unstable,
+    data_threats.drifting,
+    data_threats.unsteady,
+    data_threats.short,
+    data_threats.saturated,
+    run_condition_threats.narrowed,
+    run_condition_threats.other_work,
+    machine_threats.busy_device,
+    machine_threats.stolen,
+    machine_threats.contended,
+    machine_threats.virtual,
+    machine_threats.governor,
+    machine_threats.clock,
+    machine_threats.interrupted,
+    data_threats.stopped_early,
+)
+"""In the order of the report."""
+OF_COMPUTED = (data_threats.failed, data_threats.incomplete, data_threats.stopped_early)
+"""Where nothing was measured. What a simulation doubts itself is among the warnings of its records."""
+
+
+def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+    """One finding for each doubt."""
+    return [_finding(study, doubt) for doubt in doubts(records, study)]
+
+
+@remembered
+def doubts(records: RecordSet, study: study_view.Study) -> list[Doubt]:
+    """All doubts about one study."""
+    context = Context(records, study)
+    checks = CHECKS if study_view.is_measured(study) else OF_COMPUTED
+    return [doubt for check in checks for doubt in check(context)]
+
+
+def _finding(study: study_view.Study, doubt: Doubt) -> Finding:
+    return Finding(
+        study=str(study["name"]),
+        question="caveats",
+        response=doubt.response,
+        title=doubt.title,
+        statement=doubt.text,
+        statistics={"code": doubt.code, **plain(doubt.evidence)},
+        caveats=[f"Next step: {doubt.remedy}"] if doubt.remedy else [],
+        severity=doubt.severity,
+    )

@@ -1,0 +1,183 @@
+"""What a study wants of db_bench: its parameters read and checked against the offer, and the arguments made of them.
+
+Parameters are db_bench's own flags without their dashes. `benchmarks` are measured, `prepare` are run before them on
+the same database and not measured. Flags that would take the place or the output out of the lab's hands are refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay import units
+from ioassay.drivers.db_bench.capabilities import UNLISTED, Offer
+from ioassay.errors import StudyError
+
+LONGEST_S = 24 * 3600.0
+"""db_bench ends after its operations, however long they take; this only ends what hangs."""
+_DEFAULTS = {"num": 1_000_000, "key_size": 16, "value_size": 100, "duration": 0, "threads": 1}
+_SLOWEST_US = 20.0
+"""Of an operation, as a forecast: compaction of a large database included."""
+_COPIES = 4
+"""How often a value is written: to the log, to a table, and by compactions."""
+_META = frozenset(
+    (
+        *("compact", "compactall", "compact0", "compact1", "waitforcompaction", "flush", "stats", "resetstats"),
+        *("levelstats", "memstats", "sstables", "heapprofile", "cachestats", "cleanup"),
+    )
+)
+"""Benchmarks that have no line of results."""
+_NEW_DATABASE = frozenset(
+    (
+        *("fillseq", "fillrandom", "filluniquerandom", "fillbatch", "fillsync", "fill100K", "fillseqdeterministic"),
+        *("filluniquerandomdeterministic", "fillseekseq", "timeseries"),
+    )
+)
+"""Benchmarks that begin with an empty database of their own."""
+_OUTPUT = "the lab reads db_bench's output and asks for what it needs"
+_PLACE = "the database lies in the study's target: use [target] kind = 'folder'"
+_REFUSED = {
+    **dict.fromkeys(("db", "wal_dir", "secondary_path", "backup_dir", "restore_dir", "fs_uri", "env_uri"), _PLACE),
+    **dict.fromkeys(("histogram", "help", "version", "progress_reports", "stats_interval", "report_file"), _OUTPUT),
+    **dict.fromkeys(("flagfile", "fromenv", "tryfromenv", "undefok"), "the study says all that holds for a trial"),
+    **dict.fromkeys(
+        (
+            *("trace_file", "block_cache_trace_file", "block_cache_trace_path", "human_readable_trace_file_path"),
+            *("block_cache_analysis_result_dir", "block_cache_sim_config_path", "persistent_cache_path"),
+        ),
+        "writes outside of the study's target",
+    ),
+    "use_existing_db": "each trial has a database of its own: name what fills it in prepare",
+}
+_SUFFIX = re.compile(r"^(?P<name>\w+?)(?:\[(?:[XW]\d+-?)+\])?$")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One point as db_bench will see it."""
+
+    benchmarks: Sequence[str]
+    prepare: Sequence[str]
+    flags: Mapping[str, str]
+
+    def number(self, flag: str) -> int:
+        """A flag's value, or db_bench's own default."""
+        return int(float(self.flags.get(flag, _DEFAULTS[flag])))
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of those that have a line of results, in their order, without suffixes such as `[X3]`."""
+        return tuple(dict.fromkeys(name for name in map(plain, self.benchmarks) if name not in _META))
+
+    @property
+    def expected_s(self) -> float:
+        """A forecast."""
+        per_run_s = self.number("duration") or self.number("num") * _SLOWEST_US / 1e6
+        return max(per_run_s * (len(self.benchmarks) + len(self.prepare)), 1.0)
+
+    @property
+    def written_bytes(self) -> int:
+        """A forecast of what is written to the target."""
+        return self.occupied_bytes * _COPIES
+
+    @property
+    def occupied_bytes(self) -> int:
+        """A forecast of what the database takes: all that is put into it, before compactions make it smaller."""
+        filling = sum(plain(name) not in _META and "read" not in name for name in (*self.prepare, *self.benchmarks))
+        filling *= self.number("threads")
+        return filling * self.number("num") * (self.number("key_size") + self.number("value_size"))
+
+    def argv(self) -> list[str]:
+        """The arguments of the load."""
+        named = ",".join((*self.prepare, *self.benchmarks))
+        return [f"--benchmarks={named}", *(f"--{name}={value}" for name, value in self.flags.items())]
+
+
+def plain(benchmark: str) -> str:
+    """The name without its repetitions and warm-ups: `readrandom` of `readrandom[X3-W1]`."""
+    found = _SUFFIX.match(benchmark)
+    return found["name"] if found else benchmark
+
+
+def read(params: Mapping[str, Any], offer: Offer) -> Settings:
+    """The settings in `params`; StudyError names the key that is wrong. An offer that was not asked checks less."""
+    benchmarks = _benchmarks(params, "benchmarks", offer)
+    if not benchmarks:
+        raise _wrong("benchmarks", "is missing; wanted db_bench's names, such as 'fillseq,readseq'")
+    prepare = _benchmarks(params, "prepare", offer)
+    flags = {key: _flag(key, value, offer) for key, value in params.items() if key not in ("benchmarks", "prepare")}
+    found = Settings(benchmarks, prepare, flags)
+    _in_order(found)
+    return found
+
+
+def _wrong(key: str, message: str) -> StudyError:
+    return StudyError(message, key=f"params.{key}")
+
+
+def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean '{close[0]}'?" if close else otherwise
+
+
+def _benchmarks(params: Mapping[str, Any], key: str, offer: Offer) -> tuple[str, ...]:
+    value = params.get(key, ())
+    words = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
+    if words is None or not all(isinstance(word, str) for word in words):
+        raise _wrong(key, f"is {value!r}; wanted names of benchmarks, such as 'fillseq,readseq'")
+    names = tuple(word.strip() for word in words if word.strip())
+    for name in names:
+        if not _SUFFIX.match(name):
+            raise _wrong(key, f"has '{name}'; wanted a name, with repetitions if you like: 'readrandom[X3]'")
+        known = {*offer.benchmarks, *UNLISTED, *_META, *_NEW_DATABASE}
+        if offer.benchmarks and plain(name) not in known:
+            hint = _nearest(plain(name), sorted(known), "'db_bench --help' lists most of them")
+            raise _wrong(key, f"this db_bench knows no benchmark '{plain(name)}'; {hint}")
+    return names
+
+
+def _in_order(found: Settings) -> None:
+    """A benchmark that fills begins with an empty database, so nothing that was prepared may come before it."""
+    late = [name for name in found.benchmarks if plain(name) in _NEW_DATABASE]
+    if found.prepare and late:
+        what = f"'{late[0]}' empties the database, and with it what '{found.prepare[-1]}' prepared"
+        raise _wrong("prepare", f"{what}; wanted one without the other")
+
+
+def _flag(name: str, value: Any, offer: Offer) -> str:
+    if name in _REFUSED:
+        raise _wrong(name, f"cannot be set: {_REFUSED[name]}")
+    if offer.flags and name not in offer.flags:
+        hint = _nearest(name, offer.flags, "'db_bench --help' lists them")
+        raise _wrong(name, f"this db_bench has no flag '{name}'; {hint}")
+    kind = offer.flags.get(name, "")
+    if not isinstance(value, bool | int | float | str):
+        raise _wrong(name, f"is {value!r}; wanted a number, a word, true or false")
+    if kind == "bool":
+        if str(value).lower() not in ("true", "false", "0", "1"):
+            raise _wrong(name, f"is {value!r}; wanted true or false")
+        return str(value).lower()
+    if isinstance(value, bool):
+        if kind:
+            raise _wrong(name, f"is {str(value).lower()}; db_bench wants a value of type {kind}")
+        return str(value).lower()
+    return _number(name, value, kind) if kind.startswith(("int", "uint")) or kind == "double" else str(value)
+
+
+def _number(name: str, value: float | str, kind: str) -> str:
+    """Sizes such as '64MiB' become bytes: db_bench itself knows no units."""
+    if isinstance(value, int | float):
+        number = value
+    else:
+        try:
+            number = float(value) if kind == "double" else units.parse_size(value)
+        except ValueError:
+            raise _wrong(name, f"is '{value}'; db_bench wants a number of type {kind}") from None
+    if kind != "double" and number != int(number):
+        raise _wrong(name, f"is {value}; db_bench wants a whole number")
+    if kind.startswith("uint") and number < 0:
+        raise _wrong(name, f"is {value}; db_bench wants no number below 0")
+    return str(number if kind == "double" else int(number))

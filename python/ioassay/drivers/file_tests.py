@@ -1,0 +1,256 @@
+"""The parameters that the drivers `filesuite` and `iozone` share: which file tests, on which sizes, how timed.
+
+Both get the same options on their command lines, because filesuite's letters are IOzone's. What only one of them knows
+is read by that one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import StudyError
+from ioassay.records.record import Claim
+from ioassay.roles import WRITE, Confinement, Driver, Estimate, Touch
+
+_PASSES = (
+    "write rewrite",
+    "read reread",
+    "random random_read random_write",
+    "backward backward_read",
+    "record_rewrite",
+    "stride stride_read",
+    "fwrite frewrite",
+    "fread freread",
+    "mix random_mix",
+    "pwrite repwrite",
+    "pread repread",
+    "pwritev repwritev",
+    "preadv repreadv",
+)
+TESTS = {name: number for number, names in enumerate(_PASSES) for name in names.split()}
+"""A test by the name of any of its passes."""
+_LAST = 12
+_AUTO_TESTS = range(8)
+_STUDIED = ("write", "read", "random", "backward")
+FLAGS = {"direct": "-I", "fsync": "-e", "close": "-c", "sync": "-o"}
+SHARED = ("tests", "size", "record", "auto", "min_size", "max_size", "threads", *FLAGS)
+AUTO_LARGEST_BYTES = 512 << 20
+_DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+_ALONE_BYTES = 512 << 10
+"""The file where neither sizes nor the automatic matrix are asked for."""
+_SLOW_BYTES_PER_S, _USUAL_BYTES_PER_S, _CELLS_OF_AUTO = 5e6, 2e8, 126
+_DATA_CELLS_OF_AUTO_BYTES = 9 * 992 * (1 << 20) + 11 * (32 << 20)
+"""About what all files of the automatic matrix hold: nine records for each of 32 to 512 MiB, some eleven below."""
+
+
+class FileTests(Driver):
+    """What the two drivers are alike in."""
+
+    measures = True
+
+    def access(self, params: Mapping[str, Any]) -> str:
+        """A file is always made."""
+        return WRITE
+
+    def touches(self, params: Mapping[str, Any]) -> Sequence[Touch]:
+        """Nothing beside the target."""
+        return ()
+
+    def confinement(self, params: Mapping[str, Any]) -> Confinement:
+        """The page cache, where it is dropped."""
+        dropped = [_DROP_CACHES] if params.get("cache") == "drop-all" else []
+        return Confinement(host=dropped)
+
+    def shortened(self, params: Mapping[str, Any], share: float) -> Mapping[str, Any] | None:
+        """None: it lasts as long as its files take."""
+        return None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a point asks for; sizes in bytes."""
+
+    tests: Sequence[int]
+    sizes: Sequence[int]
+    records: Sequence[int]
+    auto: bool
+    min_size: int | None
+    max_size: int | None
+    threads: int
+    flags: Sequence[str]
+    """Letters, with their dash."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether O_DIRECT is asked for."""
+        return "-I" in self.flags
+
+    def options(self) -> list[str]:
+        """The command line that both programs take. Sizes are in kB, as IOzone has them."""
+        words = ["-a"] if self.auto else []
+        words += [word for number in self.tests for word in ("-i", str(number))]
+        words += [word for size in self.sizes for word in ("-s", f"{size // 1024}k")]
+        words += [word for size in self.records for word in ("-r", f"{size // 1024}k")]
+        for letter, size in (("-n", self.min_size), ("-g", self.max_size)):
+            words += [letter, f"{size // 1024}k"] if size is not None else []
+        return [*words, *self.flags]
+
+    def data_bytes(self) -> int:
+        """What all files of one pass hold together."""
+        workers = max(self.threads, 1)
+        if self.sizes:
+            return sum(self.sizes) * max(len(self.records), 1) * workers
+        if not self.auto:
+            return _ALONE_BYTES * workers
+        share = (self.max_size or AUTO_LARGEST_BYTES) / AUTO_LARGEST_BYTES
+        return int(_DATA_CELLS_OF_AUTO_BYTES * share) * workers
+
+    def estimate(self) -> Estimate:
+        """Two passes a test, at the speed of a common disk."""
+        moved = self.data_bytes() * 2 * len(self.tests)
+        seconds = moved / _USUAL_BYTES_PER_S + 0.3 + (0.1 * _CELLS_OF_AUTO if self.auto else 0.0)
+        written = sum(self.data_bytes() for number in self.tests if number in (0, 2, 4, 6, 9, 11)) * 2
+        return Estimate(seconds, written, occupied_bytes=self.occupied_bytes())
+
+    def occupied_bytes(self) -> int:
+        """What the files of one cell take: each worker's is removed before the next cell."""
+        largest = (self.max_size or AUTO_LARGEST_BYTES) if self.auto else _ALONE_BYTES
+        return max(self.sizes, default=largest) * max(self.threads, 1)
+
+    def timeout_s(self) -> float:
+        """Far more than a slow disk needs."""
+        return 120.0 + self.data_bytes() * 2 * len(self.tests) / _SLOW_BYTES_PER_S
+
+
+def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
+    """What a point asks for; StudyError names the parameter. `own` are names that the driver reads itself."""
+    for name in params:
+        if name not in SHARED and name not in own:
+            hint = _near(name, [*SHARED, *own])
+            raise StudyError(f"no parameter of file tests; {hint}", key=f"params.{name}")
+    auto = flag(params, "auto")
+    bounds = [_size(name, params[name]) if name in params else None for name in ("min_size", "max_size")]
+    if any(bounds) and (not auto or "size" in params):
+        raise StudyError("bounds the sizes of auto = true, which are not used here", key="params.max_size")
+    sizes, records = _sizes(params, "size"), _sizes(params, "record")
+    if sizes and records and min(records) > max(sizes):
+        raise StudyError(f"is {min(records)} bytes; wanted at most the file's {max(sizes)}", key="params.record")
+    return Wanted(
+        tests=_tests(params.get("tests", list(_AUTO_TESTS) if auto else list(_STUDIED))),
+        sizes=sizes,
+        records=records,
+        auto=auto,
+        min_size=bounds[0],
+        max_size=bounds[1],
+        threads=whole(params, "threads", 0),
+        flags=[letter for name, letter in FLAGS.items() if flag(params, name)],
+    )
+
+
+def need_folder(target: Mapping[str, Any]) -> None:
+    """StudyError unless the target is a folder: these tests make, truncate and remove their own file."""
+    if target.get("kind") != "folder":
+        seen = target.get("kind", "nothing")
+        raise StudyError(f"is '{seen}'; wanted 'folder': the tests make and remove their own file", key="target.kind")
+
+
+def flag(params: Mapping[str, Any], name: str) -> bool:
+    """A parameter that is true or false."""
+    value = params.get(name, False)
+    if not isinstance(value, bool):
+        raise StudyError(f"wanted true or false; found {value!r}", key=f"params.{name}")
+    return value
+
+
+def whole(params: Mapping[str, Any], name: str, usual: int) -> int:
+    """A parameter that counts, from 0 on."""
+    value = params.get(name, usual)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise StudyError(f"wanted a whole number; found {value!r}", key=f"params.{name}")
+    return value
+
+
+def choice(params: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
+    """A parameter that is one of some words; the first without it."""
+    value = params.get(name, known[0])
+    if value not in known:
+        raise StudyError(f"wanted {', '.join(known)}; found {value!r}", key=f"params.{name}")
+    return str(value)
+
+
+def _tests(value: Any) -> list[int]:
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    found = {_test(str(part).strip()) for part in parts}
+    if not found:
+        raise StudyError("no test is named", key="params.tests")
+    return sorted(found)
+
+
+def _test(name: str) -> int:
+    name = name.replace("-", "_").replace(" ", "_")
+    if name in TESTS:
+        return TESTS[name]
+    if name.isdecimal() and int(name) <= _LAST:
+        return int(name)
+    raise StudyError(f"no test is called '{name}'; {_near(name, TESTS)}, or 0 to 12", key="params.tests")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+
+
+def _sizes(params: Mapping[str, Any], name: str) -> list[int]:
+    value = params.get(name, [])
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    return [_size(name, part) for part in parts]
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        size = units.parse_size(value)
+    except (ValueError, TypeError) as error:
+        raise StudyError(str(error), key=f"params.{name}") from None
+    if size == 0 or size % 1024:
+        raise StudyError(f"is {size} bytes; wanted a multiple of 1024, in which IOzone counts", key=f"params.{name}")
+    return size
+
+
+def metrics(claims: Sequence[Claim]) -> dict[str, float]:
+    """Speed and operations of each pass by its name, over all cells and workers: all that was moved in all the time."""
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(claim.test for claim in claims):
+        own = [claim for claim in claims if claim.test == name and claim.seconds]
+        seconds = sum(claim.seconds or 0.0 for claim in own)
+        if not seconds:
+            continue
+        key = name.replace("-", "_")
+        found[f"{key}.bw"] = sum(claim.bytes or 0 for claim in own) / seconds
+        found[f"{key}.iops"] = sum(claim.operations or 0 for claim in own) / seconds
+    return found
+
+
+def parts(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    """The same by cell, named `file/record` in bytes."""
+    cells = dict.fromkeys((claim.file_bytes, claim.record_bytes) for claim in claims)
+    return [
+        {
+            "name": f"{units.format_size(file or 0)} / {units.format_size(record or 0)}",
+            "file_bytes": file,
+            "record_bytes": record,
+            "metrics": metrics([one for one in claims if (one.file_bytes, one.record_bytes) == (file, record)]),
+        }
+        for file, record in cells
+    ]
+
+
+def own_file(folder: Path | None, tool: str) -> Path:
+    """The file to be made; StudyError where the target yields no folder."""
+    if folder is None:
+        raise StudyError("yields no path; wanted kind 'folder'", key="target")
+    return folder / f"{tool}.tmp"

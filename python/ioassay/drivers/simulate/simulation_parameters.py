@@ -1,0 +1,197 @@
+"""The parameters of a simulated trial: what they are, what follows from them, and what a trial with them costs.
+
+Beside the options of `ioassay.simulator` a trial has a trace: a file that is named (`trace`), or a recipe (`make`).
+Only names and kinds are looked at here; whether it can all be, `checked.py` asks.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ioassay import simulator, traces
+from ioassay.drivers.simulate.trace_lookup import NotFound, find
+from ioassay.errors import StudyError, UsageError
+from ioassay.roles import Estimate
+from ioassay.simulator.simulation_options import NAMES
+
+PADDED = "bplru-padded"
+"""A policy of this driver: BPLRU as its authors have it, so that it can be a level beside the one without padding."""
+_VARIANTS: dict[str, dict[str, Any]] = {
+    PADDED: {"policy": "bplru", "padding": True, "compensation": True, "block_requests": True}
+}
+_OF_DRIVE = "drive"
+"""`prepare.shrink = "drive"`: to the size of the drive that is simulated."""
+_TRACE_KEYS = ("trace", "make", "format", "read", "prepare", "first", "get")
+_TEXTS = ("arrivals", "addresses")
+"""Of a recipe, what must be text."""
+_REQUEST_S, _PADDED_REQUEST_S = 3.5e-7, 1e-5
+"""What a request takes a processor of today; one that brings a whole block with it."""
+_RECORD_BYTES, _PACKED_RECORD_BYTES = 30, 10
+"""Of a trace file, for each request: a line of text, and one that is compressed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of one point, read."""
+
+    options: Mapping[str, Any]
+    traces: Sequence[str] = ()
+    make: Mapping[str, Any] | None = None
+    format: str | None = None
+    read: Mapping[str, Any] | None = None
+    prepare: Mapping[str, Any] = field(default_factory=dict)
+    first: int | None = None
+    """No more than so many requests, of what the preparation leaves."""
+    get: str = ""
+    """How to get a trace that may be absent; '' for one that must be here."""
+
+
+def read(params: Mapping[str, Any]) -> Settings:
+    """The parameters apart: options of the simulation, and the trace. StudyError for names and kinds that are wrong."""
+    known = [*NAMES, *_TRACE_KEYS]
+    for name in params:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+            raise StudyError(f"no such parameter; {hint}", key=f"params.{name}")
+    for name in ("make", "read", "prepare"):
+        if not isinstance(params.get(name, {}), Mapping):
+            raise StudyError(f"is {params[name]!r}; wanted a table", key=f"params.{name}")
+    for name in ("format", "get"):
+        if not isinstance(params.get(name, ""), str):
+            raise StudyError(f"is {params[name]!r}; wanted text", key=f"params.{name}")
+    if ("trace" in params) == ("make" in params):
+        raise StudyError("wanted one of trace (a file) and make (a recipe)", key="params.trace")
+    return Settings(
+        _options(params),
+        _traces(params.get("trace")),
+        make=params.get("make"),
+        format=params.get("format"),
+        read=params.get("read"),
+        prepare=params.get("prepare", {}),
+        first=_first(params.get("first")),
+        get=params.get("get", ""),
+    )
+
+
+def _traces(value: Any) -> Sequence[str]:
+    names = [value] if isinstance(value, str) else [] if value is None else value
+    named = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not named or (value is not None and not names):
+        raise StudyError(f"is {value!r}; wanted a file, or a list of file names", key="params.trace")
+    return names
+
+
+def _first(value: Any) -> int | None:
+    return None if value is None else _whole("params.first", value)
+
+
+def _whole(key: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise StudyError(f"is {value!r}; wanted a whole number of requests, at least 1", key=key)
+    return value
+
+
+def _options(params: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in params.items() if name in NAMES}
+    variant = _VARIANTS.get(str(given.get("policy")), {})
+    for name in variant.keys() & given.keys() - {"policy"}:
+        if given[name] != variant[name]:
+            raise StudyError(
+                f"is {given[name]!r}, but '{given['policy']}' has {variant[name]!r}; wanted policy = 'bplru'",
+                key=f"params.{name}",
+            )
+    return {**given, **variant}
+
+
+def trace(wanted: Settings, repetition: int) -> traces.Trace:
+    """The file or the recipe; NotFound for an absent trace that may be absent, StudyError for one that may not.
+
+    A recipe without a seed of its own takes one from the repetition, the same at every point of a study: all policies
+    meet the same requests, and repetitions are other traces of the same law.
+    """
+    if wanted.make is not None:
+        recipe = made(wanted.make, repetition)
+        return {**recipe, "requests": min(recipe["requests"], wanted.first or recipe["requests"])}
+    try:
+        return find(wanted.traces)
+    except NotFound as error:
+        if wanted.get:
+            raise
+        raise StudyError(str(error), key="params.trace") from None
+
+
+def made(make: Mapping[str, Any], repetition: int) -> dict[str, Any]:
+    """The recipe as `traces.recipes` makes it. StudyError for keys and kinds that are wrong."""
+    _known_keys("make", make, traces.recipe)
+    for name in _TEXTS:
+        if not isinstance(make.get(name, ""), str):
+            raise StudyError(f"is {make[name]!r}; wanted text such as 'poisson:20000'", key=f"params.make.{name}")
+    if "requests" in make:
+        _whole("params.make.requests", make["requests"])
+    try:
+        return traces.recipe(**{"seed": repetition + 1, **make})
+    except (UsageError, TypeError, AttributeError, ValueError) as error:
+        raise StudyError(str(error), key="params.make") from None
+
+
+def prepared(wanted: Settings) -> dict[str, Any] | None:
+    """What is done to the trace. Pages are those of the drive unless told otherwise; a drive may be shrunk to."""
+    keys = {**wanted.prepare}
+    if wanted.first is not None and wanted.make is None:
+        keys["first"] = min(wanted.first, _whole("params.prepare.first", keys.get("first", wanted.first)))
+    if not keys:
+        return None
+    _known_keys("prepare", keys, traces.preparation)
+    keys = {"page": wanted.options.get("page", NAMES["page"].default), **keys}
+    if keys.get("shrink") == _OF_DRIVE:
+        keys["shrink"] = drive(wanted)["capacity_bytes"]
+    try:
+        return traces.preparation(**keys)
+    except (TypeError, AttributeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+
+
+def _known_keys(table: str, given: Mapping[str, Any], taker: Any) -> None:
+    known = list(inspect.signature(taker).parameters)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+            raise StudyError(f"no such key; {hint}", key=f"params.{table}.{name}")
+
+
+def cost(wanted: Settings) -> Estimate:
+    """Seconds from the number of requests (of a file from its size), memory from the drive."""
+    seconds = _requests(wanted) * (_PADDED_REQUEST_S if wanted.options.get("padding") else _REQUEST_S)
+    return Estimate(seconds + 0.05, written_bytes=0, memory_bytes=drive(wanted)["memory_bytes"])
+
+
+def _requests(wanted: Settings) -> float:
+    most = wanted.first or float("inf")
+    if wanted.make is not None:
+        return min(most, float(wanted.make.get("requests", traces.recipe()["requests"])))
+    try:
+        found = find(wanted.traces)
+    except NotFound:
+        return 0
+    path = found if isinstance(found, Path) else traces.shipped()[found]
+    record_bytes = _PACKED_RECORD_BYTES if path.suffix in (".gz", ".zst") else _RECORD_BYTES
+    return min(most, path.stat().st_size / record_bytes, float(wanted.prepare.get("first", float("inf"))))
+
+
+def drive(wanted: Settings) -> Mapping[str, Any]:
+    """What the drive is, as `simulation.check` says it: pages, bytes, and the memory that it takes."""
+    return _checked(json.dumps(dict(wanted.options), sort_keys=True, default=str))
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked(options: str) -> Mapping[str, Any]:
+    return simulator.check(json.loads(options))

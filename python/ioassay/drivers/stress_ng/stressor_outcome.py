@@ -1,0 +1,104 @@
+"""Was this a measurement? stress-ng exits with 0 where it skipped the stressor, and where it did nothing at all.
+
+Exit statuses are those of stress-ng(1). `skipped` is what this machine, kernel or user cannot do, in stress-ng's words;
+everything else that is no measurement is `failed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ioassay import units
+from ioassay.drivers.stress_ng.stressor_parameters import Settings
+from ioassay.drivers.stress_ng.stressors import PREFIX, about, hopeless, said
+from ioassay.drivers.stress_ng.yaml_results import Measured
+from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
+from ioassay.roles import Outcome
+
+_EXITS = {
+    1: "refused its options or could not set itself up",
+    2: "says that the stressor failed",
+    3: "could not start the stressor for want of resources",
+    4: "has not implemented the stressor for this machine",
+    5: "says that a signal ended a worker",
+    6: "says that a worker ended in an unexpected way",
+    7: "says that its own counts cannot be trusted",
+}
+_NOT_HERE = (0, 1, 3, 4)
+"""Statuses behind which may be something that cannot be had here; the words tell."""
+_GAVE_UP = (3, 4)
+_GRACE_S = 0.5
+"""Starting many workers takes a moment of a run."""
+_LONGEST_QUOTE = 300
+_WORKER_KILLED = re.compile(r"\[\d+\] (?:\(\S+\) )?terminated on signal:? (?P<number>\d+)")
+"""`process [7] (cpu) terminated on signal: 9 (Killed)` of 0.15, `cpu: [7] terminated on signal 9 'SIGKILL'` of 0.19,
+which counts such a worker as passed (presumably the OOM killer's, which some stressors provoke) and ends with 0."""
+
+
+def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
+    """The status of a trial and the reason, '' where it is ok."""
+    if outcome.timed_out:
+        took = units.format_duration(outcome.duration_s)
+        return FAILED, f"stress-ng did not end within {took} and was ended; raise run.timeout, or lower params.timeout"
+    if outcome.signal is not None:
+        return FAILED, f"stress-ng was ended by signal {outcome.signal}{_quoted(log)}"
+    code, worked = outcome.exit_code or 0, measured is not None and measured.number("bogo_ops") > 0
+    if not worked and code in _NOT_HERE and (why := _cannot(wanted.stressor, log)):
+        return SKIPPED, f"stress-ng cannot do this here: {why}"
+    if code in _GAVE_UP and (why := about(wanted.stressor, said(log, "info"))) and "skipping stressor" in why:
+        return SKIPPED, f"stress-ng cannot do this here: {why}"  # though some of its workers had begun
+    if code == 4:
+        return SKIPPED, f"stress-ng {_EXITS[4]}{_quoted(log)}"
+    if code:
+        meaning = _EXITS.get(code, "failed")
+        return FAILED, f"stress-ng {meaning} (exit status {code}){_quoted(log, last=True)}"
+    return _worked(wanted, measured, outcome, log)
+
+
+def _worked(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
+    if measured is None:
+        return FAILED, f"stress-ng wrote no results of '{wanted.stressor}'{_quoted(log)}"
+    if killed := next(filter(None, map(_WORKER_KILLED.search, said(log, "debug"))), None):
+        return FAILED, f"signal {killed['number']} ended a worker of '{wanted.stressor}': its counts are not whole"
+    if measured.number("bogo_ops") <= 0:
+        return FAILED, f"'{wanted.stressor}' did no operation (0 bogo ops){_quoted(log)}"
+    ran_s = measured.number("real_time") or outcome.duration_s
+    if wanted.timeout_s and not wanted.counted and ran_s < 0.9 * wanted.timeout_s - _GRACE_S:
+        took = units.format_duration(ran_s)
+        return FAILED, f"'{wanted.stressor}' ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
+    return OK, ""
+
+
+def suspicions(wanted: Settings, measured: Measured, workers: int, log: str) -> list[Warning_]:
+    """What is odd about a good result."""
+    found = []
+    if wanted.workers and workers and workers < wanted.workers:
+        text = f"{workers} of {wanted.workers} workers were started"
+        found.append(Warning_("fewer-workers-started", text, "lower params.workers"))
+    ran_s = measured.number("real_time")
+    if wanted.timeout_s and ran_s > 1.2 * wanted.timeout_s + 1:
+        text = f"the workers ran for {units.format_duration(ran_s)} instead of {wanted.timeout_s} s"
+        found.append(Warning_("over-run", text, "rates are over the time that they took"))
+    found += [Warning_("stress-ng-note", line[:_LONGEST_QUOTE]) for line in said(log, "warn", "error", "fail")[:5]]
+    return found
+
+
+def _cannot(stressor: str, log: str) -> str:
+    """What it says on level `info` is a fact of the machine; on `fail` and `error` it is about this very run."""
+    lines = said(log, "info")
+    return hopeless([about(stressor, lines)]) or hopeless(lines)
+
+
+def _quoted(log: str, last: bool = False) -> str:
+    """The first lines of its complaints; options that it does not take are named without a prefix.
+
+    `last`: where it complains of nothing, what it said last.
+    """
+    lines: Sequence[str] = list(dict.fromkeys(said(log, "fail", "error", "warn")))  # workers complain alike
+    if not lines:
+        plain = (line.strip() for line in log.split("\n") if not PREFIX.match(line))
+        lines = [line for line in plain if line and not line.startswith("Try '")]
+    if not lines and last:
+        lines = said(log)[-1:]
+    return f": {'; '.join(lines[:2])[:_LONGEST_QUOTE]}" if lines else ""

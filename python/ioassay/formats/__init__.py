@@ -1,0 +1,102 @@
+"""What a benchmark's own output claims, as `record.Claim`s: one parser a tool, one literal list.
+
+A parser is a module with `NAME`, `STREAM` (where its results go), `matches(program)`, `looks_like(text)` and
+`read(text, argv)`. It knows the tool's format and its pitfalls (docs/claims.md); whether a claim is true is the
+business of `ioassay.verify`. Nothing is started and no file is read here: `outputs` says which files a tool writes its
+results to, and the caller brings their texts. Claims that a user states are read by `generic`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, cast
+
+from ioassay.errors import InputError
+from ioassay.formats import command_line
+from ioassay.records.record import Claim
+
+PARSERS: dict[str, str] = {
+    "fio": "ioassay.formats.fio_claims",
+    "iozone": "ioassay.formats.iozone_claims",
+    "filesuite": "ioassay.formats.filesuite_json",
+    "dd": "ioassay.formats.dd",
+    "db_bench": "ioassay.formats.db_bench_output",
+}
+
+_HEAD_CHARS, _TAIL_CHARS = 2**16, 2**20
+"""How much of each end of an output is looked at to recognise an unknown program."""
+
+
+class Parser(Protocol):
+    """What a module of `PARSERS` has."""
+
+    NAME: str
+    STREAM: str
+
+    def matches(self, program: str) -> bool:
+        """Whether a program of this name is the tool."""
+
+    def looks_like(self, text: str) -> bool:
+        """Whether an output is the tool's."""
+
+    def read(self, text: str, argv: Sequence[str] = ()) -> list[Claim]:
+        """The claims; InputError for output that is the tool's and cannot be understood."""
+
+
+def parser(name: str) -> Parser:
+    """The parser of a name of `PARSERS`."""
+    return cast(Parser, importlib.import_module(PARSERS[name]))
+
+
+def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | None:
+    """Which tool it is, a name of `PARSERS`: by a program that `argv` starts, else by the look of its output."""
+    programs = [command_line.program(one) for one in command_line.plain(argv)]
+    parsers = {name: parser(name) for name in PARSERS}
+    for program in programs:
+        for name, found in parsers.items():
+            if found.matches(program):
+                return name
+    glances = [_glance(text) for text in (stdout, stderr)]
+    return next((name for name, found in parsers.items() if any(map(found.looks_like, glances))), None)
+
+
+def _glance(text: str) -> str:
+    return text if len(text) <= _HEAD_CHARS + _TAIL_CHARS else f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
+
+
+def outputs(argv: Sequence[str]) -> list[str]:
+    """The files, as named, that the tool writes its results to: bring their texts as `files` to `read`."""
+    name = recognise(argv)
+    found = getattr(parser(name), "outputs", None) if name else None
+    return list(found(argv)) if found else []
+
+
+def read(argv: Sequence[str], stdout: str, stderr: str = "", files: Mapping[str, str] | None = None) -> list[Claim]:
+    """The claims of the tool that `argv` starts or that the output looks like; none where no tool is recognised.
+
+    `files` are the texts of what `outputs` named, by name. InputError when the output is of the tool but cannot be
+    understood; a tool that was told to say nothing (dd's status=none) claims nothing.
+    """
+    name = recognise(argv, stdout, stderr)
+    if name is None:
+        return []
+    found = parser(name)
+    own, other = (stdout, stderr) if found.STREAM == "stdout" else (stderr, stdout)
+    texts = [own]
+    for file in outputs(argv):
+        if file not in (files or {}):
+            raise InputError(f"{name} wrote its results to '{file}', which cannot be read; leave that option out")
+        texts.append((files or {})[file])
+    text = "\n".join(part for part in texts if part)
+    if found.looks_like(other) and not found.looks_like(text):
+        text = other  # 2>&1, or a wrapper that prints elsewhere
+    claims = found.read(text, argv)
+    return claims if _alone(found, argv) else [replace(one, doubts=(*one.doubts, "among-others")) for one in claims]
+
+
+def _alone(found: Parser, argv: Sequence[str]) -> bool:
+    """Whether nothing but the tool is started: what a script does beside it is seen as well, and not claimed."""
+    programs = command_line.plain(argv)
+    return len(programs) == 1 and found.matches(command_line.program(programs[0]))

@@ -1,0 +1,180 @@
+"""What IOzone claims: one claim a pass and cell, in the order in which IOzone ran them.
+
+Its clock runs from before the first call of a pass to after the last; open, the fsync of the fresh file, and (without
+-e and -c) fsync and close at the end are outside. Reads of test 1 are primed by one record; of the backward read two
+passes run and the first is reported. The table is read by `iozone_table`, -R and -t by `iozone_reports`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ioassay.errors import InputError
+from ioassay.formats import command_line
+from ioassay.formats.iozone_command import Asked, asked
+from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
+from ioassay.formats.iozone_table import PASSES, Row, rows
+from ioassay.formats.number_parsing import lines_with, real, whole
+from ioassay.records.record import Claim
+
+NAME = "iozone"
+STREAM = "stdout"
+_PREAMBLE_CHARS = 20_000
+"""What stands before a table: contributors, options, the command line."""
+_KB, _OPS, _MICROSECONDS = "kB", "ops", "us"
+_POOR = re.compile(r"Timer resolution is poor.{0,200}?Sizes (\d{1,15}) kBytes", re.S)
+_PRIMED_TEST, _BACKWARD_TEST = 1, 3
+
+
+def matches(program: str) -> bool:
+    """Whether this is IOzone; Debian's package calls it iozone, other builds iozone3 or iozone_*."""
+    return re.fullmatch(r"iozone[\w.-]*", program, re.I) is not None
+
+
+def looks_like(text: str) -> bool:
+    """Whether it has IOzone's banner, table or matrices."""
+    return any(mark in text for mark in ("Performance Test of File I/O", "  reclen ", '"Writer report"'))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What stands before a table, as far as it changes the meaning of the numbers."""
+
+    asked: Asked
+    unit: str
+    clock_step_s: float
+    direct: bool
+    includes: Sequence[str]
+    poor_up_to_kib: int = 0
+
+
+def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
+    """The claims in an output; InputError when it has no numbers, or a row that does not fit its columns.
+
+    The command line that IOzone echoes decides; `argv` stands in for it where it is missing.
+    """
+    claims, end = [], 0
+    for start, header in lines_with(text, "  reclen "):
+        run = _run(text[max(end, start - _PREAMBLE_CHARS) : start], text, start, argv)
+        for row in rows(text, start, header, run.asked):
+            claims += _of_row(row, run)
+        end = start
+    if not claims:
+        place = max(0, text.find("Throughput test with"))
+        run = _run(text[max(0, place - _PREAMBLE_CHARS) : place], text, 0, argv)
+        claims = [_of_processes(one, run) for one in throughputs(text)]
+        claims = claims or [claim for row in _matrix_rows(text) for claim in _of_row(row, run)]
+    if not claims:
+        raise InputError(_nothing(text))
+    return claims
+
+
+def _nothing(text: str) -> str:
+    if not text.strip():
+        return "IOzone's output is empty: it ended before its first number; run it with a terminal or a file as output"
+    return "IOzone's output has no numbers: it was ended before its first test did, or refused; its last line is " + (
+        repr(text.strip()[-100:].splitlines()[-1])
+    )
+
+
+def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
+    echoed = re.search(r"Command line used: \S+ ?(.{0,10000})", preamble)
+    words = echoed[1].split() if echoed else next((one[1:] for one in _own(argv)), [])
+    found = asked(words)
+    said = [name for mark, name in (("Include fsync", "fsync"), ("Include close", "close")) if mark in preamble]
+    unit = _OPS if "OPS Mode" in preamble else _MICROSECONDS if "Microseconds/op Mode" in preamble else _KB
+    step = re.search(r"Time Resolution = +([\d.]{1,20}) seconds", preamble)
+    poor = _POOR.search(text, text.find("Timer resolution is poor", start)) if "resolution is poor" in text else None
+    return _Run(
+        asked=found,
+        unit=unit,
+        clock_step_s=real(step[1], "Time Resolution") if step else 0.0,
+        direct="I" in found.flags or "O_DIRECT feature" in preamble,
+        includes=tuple(dict.fromkeys([*found.includes, *said])),
+        poor_up_to_kib=whole(poor[1], "poor timer") if poor else 0,
+    )
+
+
+def _own(argv: Sequence[str]) -> Iterator[list[str]]:
+    return (one for one in command_line.plain(argv) if matches(command_line.program(one)))
+
+
+def _matrix_rows(text: str) -> list[Row]:
+    """The cells of the matrices as rows, where the table itself is missing."""
+    found = matrices(text)
+    cells = sorted({cell for values in found.values() for cell in values})
+    return [Row(*cell, {name: values[cell] for name, values in found.items() if cell in values}) for cell in cells]
+
+
+def _of_row(row: Row, run: _Run) -> list[Claim]:
+    """Zeros are passes that did not run (-+n, the crossover)."""
+    return [_claim(name, row, value, run) for name, value in row.values.items() if value]
+
+
+def _claim(name: str, row: Row, value: int, run: _Run) -> Claim:
+    one = PASSES[name]
+    record_bytes = row.record_kib * 1024
+    operations = row.file_kib // row.record_kib
+    claim = Claim(
+        source=NAME,
+        kind=one.kind,
+        test=name,
+        operations=operations,
+        bytes=operations * record_bytes,
+        clock_step_s=run.clock_step_s,
+        engine="mmap" if "B" in run.asked.flags and one.engine == "sync" else one.engine,
+        direct=run.direct and one.engine != "stdio",  # tests 6 and 7 ignore -I
+        paths=tuple(run.asked.files),
+        file_bytes=row.file_kib * 1024,
+        record_bytes=record_bytes,
+        includes=run.includes,
+        primed=one.test == _PRIMED_TEST,
+        silent_passes=int(one.test == _BACKWARD_TEST and not run.asked.no_retest),
+    )
+    return _timed(claim, value, run, record_bytes)
+
+
+def _timed(claim: Claim, value: int, run: _Run, record_bytes: int) -> Claim:
+    """The number in its unit. Rates are rounded down to whole ones, also those in operations a second."""
+    doubts = ["poor-timer"] if (claim.file_bytes or 0) <= run.poor_up_to_kib * 1024 else []
+    if run.unit == _MICROSECONDS:
+        doubts.append("whole-microseconds")
+        return replace(claim, latency_ns={"mean": value * 1e3}, doubts=tuple(doubts))
+    step = float(record_bytes) if run.unit == _OPS else 1024.0
+    rate = value * step
+    seconds = (claim.bytes or 0) / rate
+    if seconds <= run.clock_step_s * (1 + 1e-9):
+        doubts.append("clock-clamp")
+    return replace(
+        claim,
+        rate_bytes_per_s=rate,
+        rate_unit_bytes=step,
+        seconds=None if run.unit == _OPS else seconds,
+        doubts=tuple(doubts),
+    )
+
+
+def _of_processes(one: Throughput, run: _Run) -> Claim:
+    """All processes of one test. The first to end stops the others, unless -x: what they moved is not told then."""
+    record_bytes = one.record_kib * 1024 if one.record_kib else None
+    whole_files = "x" in run.asked.flags and one.file_kib and one.record_kib
+    operations = one.file_kib // one.record_kib * one.processes if whole_files else None  # type: ignore[operator]
+    unit_bytes = 1024 if one.unit == "kB/sec" else record_bytes
+    return Claim(
+        source=NAME,
+        kind=one.kind,
+        test=one.test,
+        operations=operations,
+        bytes=operations * record_bytes if operations and record_bytes else None,
+        rate_bytes_per_s=one.rate * unit_bytes if unit_bytes else None,
+        rate_unit_bytes=0.01 * unit_bytes if unit_bytes else 1.0,
+        clock_step_s=run.clock_step_s,
+        direct=run.direct,
+        paths=tuple(run.asked.files),
+        file_bytes=one.file_kib * 1024 if one.file_kib else None,
+        record_bytes=record_bytes,
+        includes=run.includes,
+        unreported=() if "x" in run.asked.flags else ("stonewalled",),
+    )

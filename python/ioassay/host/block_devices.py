@@ -1,0 +1,361 @@
+"""What a block device is, and which other block devices share its bytes: reads /sys and /dev below an injected root.
+
+A device is its number (`st_rdev`), never its name: symbolic links, by-id names and nodes made by mknod all lead there.
+Writes nothing and starts no process. Deliberately not here: who mounts it (`host.mounts`), what it holds
+(`targets.content_signatures`) and whether it may be written (`targets.safety`).
+Sources: Linux Documentation/ABI/{stable,testing}/sysfs-block, loop(4).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from ioassay.errors import ToolError
+
+ROOT = Path("/")
+SECTOR_BYTES = 512
+"""Unit of /sys/block/*/size, whatever the device's own sector is (sysfs-block)."""
+
+_LOOP_GET_STATUS64 = 0x4C05  # linux/loop.h
+_LOOP_INFO64_BYTES = 232  # sizeof(struct loop_info64): device, inode and rdevice are its first three fields
+_UNIQUE_WWID = ("naa.", "eui.", "uuid.")
+"""World-wide names that their standards make unique; `t10.` is built from vendor text, which repeats."""
+
+
+class Number(NamedTuple):
+    """A device number."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}:{self.minor}"
+
+    @classmethod
+    def parse(cls, text: str) -> Number:
+        """`8:1` -> Number(8, 1); ValueError for anything else."""
+        if not (found := re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", text.strip())):
+            raise ValueError(f"'{text.strip()[:40]}' is no device number; wanted major:minor")
+        return cls(int(found[1]), int(found[2]))
+
+
+class FileId(NamedTuple):
+    """What a file is, whatever names and hard links lead to it."""
+
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class Device:
+    """One block device as the kernel knows it now."""
+
+    number: Number
+    name: str
+    """The kernel's name: sda1, nvme0n1, dm-0."""
+    folder: Path
+    """Its folder in sysfs."""
+    partition: int
+    """Number of the partition, 0 for a whole device."""
+    size_bytes: int
+    read_only: bool
+    diskseq: int | None
+    """Sequence number of the medium (Linux 5.15): another disk under the same number has another one."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop device in use. Either `file` or `block` says what lies under it, where that could be found out."""
+
+    device: Device
+    backing: str
+    """Path of the backing file as the kernel shows it; ` (deleted)` behind it when it has no name any more."""
+    file: FileId | None
+    block: Number | None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A device of the family: what it is to `via`, the member that led to it."""
+
+    device: Device
+    role: str
+    """SELF, PARTITION, HOLDER, LOOP, DISK, UNDER, BACKING or TWIN."""
+    via: str
+    overlaps: bool
+    """True: writing the target can change bytes that belong to it. False: it lies beside the target."""
+
+    @property
+    def relation(self) -> str:
+        """For people: `a partition of sda`; empty for the target itself."""
+        return _RELATIONS[self.role].format(via=self.via)
+
+
+SELF = "self"
+PARTITION = "partition"
+HOLDER = "holder"
+LOOP = "loop"
+DISK = "disk"
+UNDER = "under"
+BACKING = "backing"
+TWIN = "twin"
+_RELATIONS = {
+    SELF: "",
+    PARTITION: "a partition of {via}",
+    HOLDER: "built on {via}",
+    LOOP: "a loop device over {via}",
+    DISK: "the disk of {via}",
+    UNDER: "what {via} is built on",
+    BACKING: "the device under {via}",
+    TWIN: "another way to the data of {via}",
+}
+
+
+def number_of(path: Path) -> Number | None:
+    """The device number behind a path, all links followed; None when it is no block device."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return Number(os.major(status.st_rdev), os.minor(status.st_rdev)) if stat.S_ISBLK(status.st_mode) else None
+
+
+def file_id(path: Path) -> FileId | None:
+    """The identity of a regular file, all links followed; None when there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return FileId(status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def device(number: Number, root: Path = ROOT) -> Device | None:
+    """What sysfs says of a number; None when it knows no such device."""
+    link = root / "sys/dev/block" / str(number)
+    return _read_device(link.resolve()) if link.exists() else None
+
+
+def named(name: str, root: Path = ROOT) -> Device | None:
+    """What sysfs says of a kernel name such as sda1."""
+    link = root / "sys/class/block" / name.replace("/", "!")
+    return _read_device(link.resolve()) if link.exists() else None
+
+
+def disks(root: Path = ROOT) -> Iterator[Device]:
+    """All whole block devices."""
+    for link in _entries(root / "sys/block"):
+        if (found := _read_device(link.resolve())) is not None:
+            yield found
+
+
+def disk_of(part: Device) -> Device:
+    """The disk of a partition; a whole device itself."""
+    return (_read_device(part.folder.parent) if part.partition else None) or part
+
+
+def partitions(disk: Device) -> list[Device]:
+    """The partitions that the kernel knows of a disk, in their order."""
+    found = [_read_device(entry) for entry in _entries(disk.folder) if (entry / "partition").exists()]
+    return sorted((part for part in found if part is not None), key=lambda part: part.partition)
+
+
+def holders(of: Device) -> list[Device]:
+    """The devices built on this one: md, dm (LVM, crypt, multipath), bcache."""
+    return _linked(of.folder / "holders")
+
+
+def slaves(of: Device) -> list[Device]:
+    """The devices that this one is built on."""
+    return _linked(of.folder / "slaves")
+
+
+def loops(root: Path = ROOT) -> list[Loop]:
+    """All loop devices in use, with what lies under them."""
+    found = []
+    for link in _entries(root / "sys/block"):
+        folder = link.resolve()
+        if (backing := _text(folder / "loop/backing_file")) and (here := _read_device(folder)) is not None:
+            found.append(_read_loop(here, backing, root))
+    return found
+
+
+def node_of(found: Device, root: Path = ROOT) -> Path | None:
+    """The device's node /dev/<name>, where one exists and really is this device."""
+    node = root / "dev" / found.name
+    return node if number_of(node) == found.number else None
+
+
+def wwid(found: Device) -> str:
+    """The world-wide name of a disk, empty where it has none that is unique by its standard."""
+    names = (_text(found.folder / "wwid"), _text(found.folder / "device/wwid"))
+    return next((name for name in names if name.startswith(_UNIQUE_WWID)), "")
+
+
+def family(target: Device, root: Path = ROOT) -> list[Member]:
+    """The target first, then every device that shares bytes with it, then those beside it on the same disk.
+
+    Upwards: partitions, holders and loop devices over it, recursively. Downwards: its disk, what it is built on,
+    the device under a loop device. Sideways: loop devices over the same file, other paths to the same drive.
+    """
+    walk = _Walk(root)
+    walk.up(target, SELF, target.name, True)
+    walk.down(target)
+    return sorted(walk.found.values(), key=lambda member: not member.overlaps)
+
+
+class _Walk:
+    """Collects a family. What overlaps is always walked before what lies beside, so that the first answer stays."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.found: dict[Number, Member] = {}
+        self._loops = loops(root)
+
+    def up(self, here: Device, role: str, via: str, overlaps: bool) -> None:
+        """This device and all that is built on it."""
+        if not self._add(here, role, via, overlaps):
+            return
+        for part in () if here.partition else partitions(here):
+            self.up(part, PARTITION, here.name, overlaps)
+        self._users(here, overlaps)
+        for twin in self._twins(here):
+            self.up(twin, TWIN, here.name, overlaps)
+
+    def down(self, here: Device) -> None:
+        """What this device lies on: its bytes overlap; what else lies there is beside it."""
+        if here.partition:
+            self._down_to_disk(here)
+        if (backing := self._backing(here)) is not None:
+            self.up(backing, BACKING, here.name, True)
+            self.down(backing)
+        for slave in slaves(here):
+            self._add(slave, UNDER, here.name, True)
+            for user in self._over(slave):
+                self.up(user, LOOP, slave.name, True)
+            self.down(slave)
+        for slave in slaves(here):
+            for part in partitions(slave):
+                self.up(part, PARTITION, slave.name, False)
+            for holder in holders(slave):
+                self.up(holder, HOLDER, slave.name, False)
+
+    def _down_to_disk(self, part: Device) -> None:
+        disk = disk_of(part)
+        self._add(disk, DISK, part.name, True)
+        self._users(disk, True)
+        for twin in self._twins(disk):
+            self.up(twin, TWIN, disk.name, True)
+        for sibling in partitions(disk):
+            self.up(sibling, PARTITION, disk.name, False)
+
+    def _users(self, here: Device, overlaps: bool) -> None:
+        for holder in holders(here):
+            self.up(holder, HOLDER, here.name, overlaps)
+        for user in self._over(here):
+            self.up(user, LOOP, here.name, overlaps)
+
+    def _add(self, here: Device, role: str, via: str, overlaps: bool) -> bool:
+        if here.number in self.found:
+            return False
+        self.found[here.number] = Member(here, role, via, overlaps)
+        return True
+
+    def _backing(self, here: Device) -> Device | None:
+        loop = self._loop(here)
+        return device(loop.block, self.root) if loop is not None and loop.block is not None else None
+
+    def _loop(self, here: Device) -> Loop | None:
+        return next((loop for loop in self._loops if loop.device.number == here.number), None)
+
+    def _over(self, here: Device) -> list[Device]:
+        return [loop.device for loop in self._loops if loop.block == here.number]
+
+    def _twins(self, here: Device) -> Sequence[Device]:
+        """Other devices that hold the very same data: loops over one file, paths to one drive."""
+        if (mine := self._loop(here)) is not None:
+            return [loop.device for loop in self._loops if same_backing(loop, mine)]
+        name = "" if here.partition else wwid(here)
+        return [disk for disk in disks(self.root) if wwid(disk) == name] if name else ()
+
+
+def same_backing(one: Loop, other: Loop) -> bool:
+    """True when two loop devices lie over the same file; by its path where its identity cannot be read."""
+    if one.file is None or other.file is None:
+        return one.backing == other.backing
+    return one.file == other.file
+
+
+def _read_device(folder: Path) -> Device | None:
+    try:
+        number = Number.parse((folder / "dev").read_text())
+    except (OSError, ValueError):
+        return None
+    sequence = _whole(folder / "diskseq")
+    return Device(
+        number=number,
+        name=folder.name.replace("!", "/"),
+        folder=folder,
+        partition=_whole(folder / "partition") or 0,
+        size_bytes=(_whole(folder / "size") or 0) * SECTOR_BYTES,
+        read_only=_text(folder / "ro") == "1",
+        diskseq=_whole(folder.parent / "diskseq") if sequence is None else sequence,
+    )
+
+
+def _read_loop(here: Device, backing: str, root: Path) -> Loop:
+    """The driver knows which file it really has; the path in sysfs may mean another one here, or nothing."""
+    node = node_of(here, root)
+    if node is not None:
+        with suppress(OSError):
+            handle = os.open(node, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                answer = fcntl.ioctl(handle, _LOOP_GET_STATUS64, bytes(_LOOP_INFO64_BYTES))
+            finally:
+                os.close(handle)
+            lies_on, inode, raw_device = struct.unpack_from("=3Q", answer)
+            # For a regular file the kernel gives its file system's device twice (drivers/block/loop.c).
+            if raw_device not in (0, lies_on):
+                return Loop(here, backing, None, Number(os.major(raw_device), os.minor(raw_device)))
+            return Loop(here, backing, FileId(lies_on, inode), None)
+    path = root / backing.lstrip("/")
+    return Loop(here, backing, file_id(path), number_of(path))
+
+
+def _linked(folder: Path) -> list[Device]:
+    found = (_read_device(entry.resolve()) for entry in _entries(folder))
+    return [here for here in found if here is not None]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _whole(path: Path) -> int | None:
+    """The whole number in a sysfs file, None where there is none; ToolError for anything else.
+
+    What a device is must be known before anything is decided about it: no fallback is safe.
+    """
+    text = _text(path)
+    if text and not re.fullmatch(r"[0-9]{1,20}", text):
+        raise ToolError(f"{path}: is {text[:40]!r}; wanted a whole number")
+    return int(text) if text else None
+
+
+def _text(path: Path) -> str:
+    """The stripped content of a sysfs file, empty where there is none."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""

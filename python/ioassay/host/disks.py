@@ -1,0 +1,192 @@
+"""The disk under a path: its mount, and the chain of block devices from there down to the drive.
+
+Devices are resolved by `ioassay.host.block_devices`, mounts by `ioassay.host.mounts`; here is only what describes them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ioassay.host import block_devices, drive_health, mounts
+from ioassay.host.block_devices import Device, Number
+from ioassay.host.machine import Machine, choices, known, selected, whole
+from ioassay.host.mounts import Mount
+
+_QUEUE_NUMBERS = (
+    "nr_requests", "read_ahead_kb", "wbt_lat_usec", "logical_block_size", "physical_block_size", "minimum_io_size",
+    "optimal_io_size", "max_sectors_kb", "max_hw_sectors_kb", "discard_granularity", "discard_max_bytes", "nomerges",
+    "rq_affinity", "io_poll", "fua", "dax",
+)  # fmt: skip
+"""Files of /sys/block/<disk>/queue, kept under their names (ABI/stable/sysfs-block)."""
+
+_VPD_HEADER_BYTES = 4  # SPC-5, 7.7.9: unit serial number page
+
+
+def facts(machine: Machine, path: Path) -> dict[str, Any]:
+    """Section `disk`; `path` need not exist yet, and may be a block device itself."""
+    existing = _nearest(machine, path)
+    number = block_devices.number_of(machine.path(existing))
+    mount = None if number is not None else mounts.mount_of(existing, machine.root)
+    found = list(chain(machine, existing))
+    return known(
+        path=str(path),
+        mount=_mount(mount) if mount is not None else None,
+        **(_space(machine, existing) if mount is not None else {}),
+        devices=[_device(machine, device) for device in found],
+    )
+
+
+def chain(machine: Machine, path: Path) -> Iterator[Device]:
+    """The block devices under a path, from the one that is mounted down to the drives, each once."""
+    seen: set[Number] = set()
+    for number in _starts(machine, _nearest(machine, path)):
+        yield from _down(machine, number, seen)
+
+
+def _starts(machine: Machine, path: Path) -> list[Number]:
+    number = block_devices.number_of(machine.path(path))
+    if number is not None:
+        return [number]
+    mount = mounts.mount_of(path, machine.root)
+    if mount is None:
+        return []
+    first = sorted(mount.devices)
+    return first + [number for number in _pool(machine, first) if number not in first]
+
+
+def _pool(machine: Machine, first: list[Number]) -> list[Number]:
+    """All devices of a btrfs that spans several: the mount names one of them only."""
+    for folder in machine.paths("sys/fs/btrfs/*/devices"):
+        numbers = [Number.parse(text) for text in map(machine.text, sorted(folder.glob("*/dev"))) if text]
+        if any(number in numbers for number in first):
+            return numbers
+    return []
+
+
+def _down(machine: Machine, number: Number, seen: set[Number]) -> Iterator[Device]:
+    device = block_devices.device(number, machine.root)
+    if device is None or number in seen:
+        return
+    seen.add(number)
+    yield device
+    below = [block_devices.disk_of(device).number] if device.partition else []
+    below += [slave.number for slave in block_devices.slaves(device)]
+    for under in (*below, *_under_loop(machine, device)):
+        yield from _down(machine, under, seen)
+
+
+def _under_loop(machine: Machine, device: Device) -> list[Number]:
+    """The device under a loop device, or the one that its backing file's file system lies on."""
+    for loop in block_devices.loops(machine.root):
+        if loop.device.number != device.number:
+            continue
+        if loop.block is not None:
+            return [loop.block]
+        return _starts(machine, Path(loop.backing))
+    return []
+
+
+def _nearest(machine: Machine, path: Path) -> Path:
+    """The nearest folder that exists, links followed: a target file is often made later."""
+    here = path.resolve() if machine.root == Path("/") else path
+    while not machine.path(here).exists() and here != here.parent:
+        here = here.parent
+    return here
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    return known(
+        point=mount.point,
+        source=mount.source,
+        filesystem=mount.kind,
+        options=sorted(mount.options),
+        number=str(mount.number),
+    )
+
+
+def _space(machine: Machine, path: Path) -> dict[str, Any]:
+    """Bytes of the file system, and those that an ordinary user can still have (statvfs(3))."""
+    try:
+        said = os.statvfs(machine.path(path))
+    except OSError:
+        return {}
+    return {"size_bytes": said.f_blocks * said.f_frsize, "free_bytes": said.f_bavail * said.f_frsize}
+
+
+def _device(machine: Machine, device: Device) -> dict[str, Any]:
+    folder = device.folder
+    whole_disk = not device.partition
+    return known(
+        name=device.name,
+        number=str(device.number),
+        kind=_kind(machine, device),
+        size_bytes=device.size_bytes,
+        read_only=device.read_only or None,
+        start_bytes=_start_bytes(machine, device),
+        alignment_offset_bytes=machine.number(folder / "alignment_offset"),
+        backing_file=machine.text(folder / "loop/backing_file"),
+        built_on=[slave.name for slave in block_devices.slaves(device)],
+        sync_action=machine.text(folder / "md/sync_action"),
+        **(_model(machine, device) if whole_disk else {}),
+        queue=_queue(machine, folder) if whole_disk else None,
+        **(drive_health.facts(machine, device) if whole_disk else {}),
+    )
+
+
+def _kind(machine: Machine, device: Device) -> str:
+    """What the device is: partition, loop, raid1, crypt, lvm, zram, or disk."""
+    if device.partition:
+        return "partition"
+    if level := machine.text(device.folder / "md/level"):
+        return level
+    if identity := machine.text(device.folder / "dm/uuid"):
+        return identity.partition("-")[0].lower()
+    virtual = re.match(r"(loop|zram|ram|nbd|dm|md)-?\d", device.name)
+    return virtual[1] if virtual else "disk"
+
+
+def _start_bytes(machine: Machine, device: Device) -> int | None:
+    sectors = machine.number(device.folder / "start")
+    return sectors * block_devices.SECTOR_BYTES if sectors is not None else None
+
+
+def _model(machine: Machine, device: Device) -> dict[str, Any]:
+    folder = device.folder
+    return known(
+        model=machine.text(folder / "device/model"),
+        vendor=_vendor(machine.text(folder / "device/vendor")),
+        firmware=machine.text(folder / "device/firmware_rev") or machine.text(folder / "device/rev"),
+        serial=machine.text(folder / "serial") or machine.text(folder / "device/serial") or _scsi_serial(folder),
+        wwid=machine.text(folder / "wwid") or machine.text(folder / "device/wwid"),
+    )
+
+
+def _vendor(text: str | None) -> str | None:
+    """Virtio and PCI devices have a number there."""
+    return None if text is None or text.startswith("0x") else text
+
+
+def _scsi_serial(folder: Path) -> str | None:
+    try:
+        page = (folder / "device/vpd_pg80").read_bytes()
+    except OSError:
+        return None
+    return page[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ") or None
+
+
+def _queue(machine: Machine, folder: Path) -> dict[str, Any]:
+    queue = folder / "queue"
+    scheduler = machine.text(queue / "scheduler")
+    rotational = machine.number(queue / "rotational")
+    return known(
+        rotational=None if rotational is None else rotational == 1,
+        scheduler=selected(scheduler),
+        schedulers=choices(scheduler),
+        write_cache=machine.text(queue / "write_cache"),
+        zoned=machine.text(queue / "zoned"),
+        **{name: whole(machine.text(queue / name)) for name in _QUEUE_NUMBERS},
+    )

@@ -1,0 +1,242 @@
+"""Checks of the machine as a whole: who else uses it, what limits us, what is missing."""
+
+from __future__ import annotations
+
+import re
+
+from ioassay import units
+from ioassay.host.doctor.fact_lookup import Facts, Said, look
+from ioassay.host.settings import RESTORE_COMMAND
+
+OLDEST_KERNEL = (5, 10)
+"""Flush counters in /proc/diskstats came with 5.5, a mature io_uring with 5.10 (which Debian 11 has)."""
+
+_LOAD_PER_CPU = 0.25
+_BUSY_CORES = 0.25
+_STEAL_SHARE = 0.01
+_SWAP_BYTES = 16 << 20
+_FREE_MEMORY_SHARE = 0.05
+_SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "xen", "refined-jiffies")
+"""Clock sources that cannot be read without a system call or a slow device: each time stamp costs microseconds."""
+
+_STOPS = {
+    "fstrim": "fstrim.service",
+    "updatedb": "updatedb.service mlocate.service plocate-updatedb.service",
+    "mandb": "man-db.service",
+    "apt": "apt-daily.service apt-daily-upgrade.service",
+    "apt-get": "apt-daily.service apt-daily-upgrade.service",
+    "apt.systemd.dai": "apt-daily.service apt-daily-upgrade.service",
+    "unattended-upgr": "unattended-upgrades.service apt-daily-upgrade.service",
+    "e2scrub": "e2scrub_all.service",
+    "xfs_scrub": "xfs_scrub_all.service",
+    "checkarray": "mdcheck_start.service",
+}
+"""Program -> units of systemd that start it."""
+
+
+def high_load(facts: Facts) -> Said:
+    """Load average against the number of processors (proc_loadavg(5)); it also counts tasks that wait for disks."""
+    load, cpus = look(facts, "activity", "load"), look(facts, "cpu", "cpus")
+    if not load or not cpus or load[0] <= max(1.0, _LOAD_PER_CPU * cpus):
+        return None
+    return (
+        f"the load was {load[0]:.2f} over the last minute, on {cpus} processors; wanted less than "
+        f"{max(1.0, _LOAD_PER_CPU * cpus):.2g}",
+        "ps -eo pid,user,pcpu,stat,args --sort=-pcpu | head",
+    )
+
+
+def busy_processes(facts: Facts) -> Said:
+    """Who uses the processors right now."""
+    busy = look(facts, "activity", "busy") or ()
+    if sum(process["share"] for process in busy) < _BUSY_CORES:
+        return None
+    seen = ", ".join(f"{process['name']} ({process['pid']}, {process['share']:.0%} of a core)" for process in busy)
+    pids = ",".join(str(process["pid"]) for process in busy)
+    return f"other processes are busy: {seen}", f"ps -o pid,user,pcpu,args --pid {pids} shows them: stop them or wait"
+
+
+def background(facts: Facts) -> Said:
+    """Programs that use disks by themselves."""
+    found = look(facts, "activity", "background") or ()
+    if not found:
+        return None
+    units_of_them = (_STOPS.get(name) or _STOPS.get(name.partition(".")[0]) for name in found)
+    services = " ".join(dict.fromkeys(filter(None, units_of_them)))
+    remedy = f"sudo systemctl stop {services}, or wait" if services else "wait until they have ended"
+    return f"programs that use disks are running: {', '.join(found)}", remedy
+
+
+def virtual_machine(facts: Facts) -> Said:
+    """The disk and the processors of a virtual machine are shared with others."""
+    vm = look(facts, "virtualisation", "vm")
+    if not vm:
+        return None
+    product = look(facts, "virtualisation", "product")
+    return (
+        f"this is a virtual machine ({vm}{f', {product}' if product else ''}): others may share its processors and its "
+        "disk, whose cache on the host answers before the drive does",
+        "repeat the run at another time and compare: ioassay compare RUN RUN",
+    )
+
+
+def steal_time(facts: Facts) -> Said:
+    """Processor time that the hypervisor gave to others."""
+    share = look(facts, "activity", "steal_share")
+    if share is None or share < _STEAL_SHARE:
+        return None
+    return (
+        f"the hypervisor withheld {share:.1%} of the processor time that this machine wanted since it started",
+        "use a machine with dedicated processors, or repeat at another time",
+    )
+
+
+def swap_in_use(facts: Facts) -> Said:
+    """Pages in swap come back during the run."""
+    total, free = look(facts, "memory", "swap_total_bytes"), look(facts, "memory", "swap_free_bytes")
+    if not total or free is None or total - free < _SWAP_BYTES:
+        return None
+    used = units.format_size(total - free)
+    return f"{used} of swap are in use and may be read back meanwhile", "sudo swapoff --all && sudo swapon --all"
+
+
+def low_memory(facts: Facts) -> Said:
+    """A machine short of memory pages and drops caches meanwhile."""
+    total, available = look(facts, "memory", "total_bytes"), look(facts, "memory", "available_bytes")
+    if not total or available is None or available >= _FREE_MEMORY_SHARE * total:
+        return None
+    seen = f"{units.format_size(available)} of {units.format_size(total)}"
+    return f"only {seen} of memory are available", "ps -eo pid,user,rss,args --sort=-rss | head"
+
+
+def huge_pages(facts: Facts) -> Said:
+    """Transparent huge pages everywhere: the kernel compacts memory at its own times (admin-guide/mm/transhuge.rst)."""
+    if look(facts, "memory", "huge_pages") != "always":
+        return None
+    return (
+        "transparent huge pages are 'always': the kernel moves memory about while a benchmark runs; wanted madvise",
+        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+    )
+
+
+def cpu_limit(facts: Facts) -> Said:
+    """A control group's quota stops all its processes for the rest of each period."""
+    limit, cpus = look(facts, "limits", "cpus"), look(facts, "cpu", "cpus")
+    if limit is None or (cpus is not None and limit >= cpus):
+        return None
+    of = f" of {cpus}" if cpus is not None else ""
+    return (
+        f"this control group may use {limit:g}{of} processors, and is stopped for a while when it used them up",
+        "run outside of it, or raise its limit (docker update --cpus, systemctl set-property … CPUQuota=)",
+    )
+
+
+def cpu_affinity(facts: Facts) -> Said:
+    """This process, and what it starts, may use some of the processors only."""
+    allowed, cpus = look(facts, "limits", "affinity"), look(facts, "cpu", "cpus")
+    if not allowed or not cpus or _count(allowed) >= cpus:
+        return None
+    return f"this process may use processors {allowed} only, of {cpus}", f"taskset --cpu-list 0-{cpus - 1} ioassay …"
+
+
+def _count(listed: str) -> int:
+    """`0-3,8` -> 5."""
+    spans = [part.split("-") for part in listed.split(",") if re.fullmatch(r"\d+(-\d+)?", part)]
+    return sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+
+
+def memory_limit(facts: Facts) -> Said:
+    """The page cache counts against a control group's memory."""
+    limit, total = look(facts, "limits", "memory_bytes"), look(facts, "memory", "total_bytes")
+    if limit is None or (total is not None and limit >= total):
+        return None
+    return (
+        f"this control group may use {units.format_size(limit)} of memory, page cache included",
+        "run outside of it, or raise its limit (docker update --memory, systemctl set-property … MemoryMax=)",
+    )
+
+
+def io_limit(facts: Facts) -> Said:
+    """With a limit on I/O, the limit is what is measured."""
+    limits = look(facts, "limits", "io") or ()
+    if not limits:
+        return None
+    return (
+        f"a control group limits I/O: {'; '.join(limits)}: the limit would be measured, not the disk",
+        "run outside of the container or the slice, or lift its limit (io.max)",
+    )
+
+
+def slow_clock(facts: Facts) -> Said:
+    """Every request is timed: an expensive clock adds to each."""
+    source = look(facts, "clock", "source")
+    if source not in _SLOW_CLOCKS:
+        return None
+    better = [name for name in look(facts, "clock", "available") or () if name not in _SLOW_CLOCKS]
+    folder = "/sys/devices/system/clocksource/clocksource0"
+    return (
+        f"the clock source is {source}: each reading of the time costs about a microsecond, in every latency",
+        f"echo {better[0]} | sudo tee {folder}/current_clocksource" if better else "boot with tsc=reliable where it is",
+    )
+
+
+def old_kernel(facts: Facts) -> Said:
+    """Kernels before OLDEST_KERNEL are not tested with."""
+    release = str(look(facts, "kernel", "release") or "")
+    found = re.match(r"(\d+)\.(\d+)", release)
+    if found is None or (int(found[1]), int(found[2])) >= OLDEST_KERNEL:
+        return None
+    wanted = ".".join(map(str, OLDEST_KERNEL))
+    return f"the kernel is {release}; wanted {wanted} or newer (io_uring, flush counters)", "boot a newer kernel"
+
+
+def missing_tool(facts: Facts) -> Said:
+    """fio makes the load of most studies."""
+    if "kernel" not in facts or look(facts, "tools", "fio") is not None:
+        return None
+    return "fio is not installed, and makes the load of most studies", "sudo apt-get install fio"
+
+
+def not_root(facts: Facts) -> Said:
+    """What an ordinary user cannot have."""
+    if look(facts, "user", "root") is not False:
+        return None
+    return (
+        "this user is not root: the governor cannot be set, caches cannot be dropped, and drives do not tell their "
+        "health",
+        "sudo ioassay …",
+    )
+
+
+def no_witness(facts: Facts) -> Said:
+    """Claims can be set against totals only."""
+    reason = look(facts, "witness", "unusable")
+    if not reason:
+        return None
+    return (
+        f"what tools claim can only be set against the kernel's totals, since BPF programs cannot watch: {reason}",
+        "sudo ioassay …, or see docs/backends.md",
+    )
+
+
+def no_confinement(facts: Facts) -> Said:
+    """Only the checks before a run stand between a tool and other files."""
+    reason = look(facts, "confinement", "unusable")
+    if not reason:
+        return None
+    text = "the kernel cannot hold a trial's processes to what they may write, so only the checks before a run do"
+    return f"{text}: {reason}", "see docs/safety.md"
+
+
+def leftover_restore_file(facts: Facts) -> Said:
+    """A run was killed and left host settings changed, or control groups."""
+    files = look(facts, "leftovers") or ()
+    if not files:
+        return None
+    by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and look(facts, "user", "root") is False
+    remedy = f"sudo {RESTORE_COMMAND}" if by_root else RESTORE_COMMAND
+    groups = [file for file in files if file.startswith("/sys/fs/cgroup/")]
+    settings = [file for file in files if file not in groups]
+    parts = [f"host settings changed: {', '.join(settings)}"] if settings else []
+    parts += [f"control groups behind, which the next run removes: {', '.join(groups)}"] if groups else []
+    return f"a run that was killed left {', and '.join(parts)}", remedy

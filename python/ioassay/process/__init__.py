@@ -1,0 +1,1 @@
+"""Processes: how they are started, supervised, confined and ended, and which there are."""

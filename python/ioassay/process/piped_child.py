@@ -1,0 +1,95 @@
+"""A child that is talked to while it runs: it computes the trials that measure nothing (`pool`, `worker`).
+
+What starts a tool and waits for its end is `process`. What is said is the business of the two that talk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO
+
+from ioassay.errors import ToolError
+from ioassay.process.supervisor import EXEC_FAILED, PR_SET_PDEATHSIG, TRIAL_VARIABLE
+
+
+class Partner:
+    """A child that answers on its standard output what it is asked on its standard input, in a session of its own.
+
+    Ctrl-C of the terminal does not reach it. It carries `tag`, so that `watched` ends it with this process.
+    ToolError when it cannot be started.
+    """
+
+    def __init__(self, argv: Sequence[str], tag: str) -> None:
+        self._said = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)  # so that `forget` moves the child's place too
+        try:
+            self._child = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                start_new_session=True,
+                env={**os.environ, TRIAL_VARIABLE: tag},
+            )
+        except OSError as error:
+            os.close(self._said)
+            raise ToolError(f"cannot start '{argv[0]}': {error.strerror}") from None
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self.questions: IO[bytes] = self._child.stdin
+        self.answers: IO[bytes] = self._child.stdout
+
+    def forget(self) -> None:
+        """Drop what it has said on its standard error so far."""
+        os.ftruncate(self._said, 0)
+
+    def said(self, most_bytes: int = 4096) -> str:
+        """The beginning of what it said on its standard error since `forget`."""
+        return os.pread(self._said, most_bytes, 0).decode(errors="replace")
+
+    def kill(self) -> None:
+        """End it at once, in the middle of whatever it does; from any thread."""
+        self._child.kill()
+
+    def ended(self) -> int | None:
+        """How it ended, negative for a signal; None while it lives."""
+        return self._child.poll()
+
+    def end(self, grace_s: float = 0.0) -> int:
+        """How it ended, negative for a signal; one that does not end by itself within `grace_s` is killed."""
+        if self._child.poll() is None and grace_s:
+            self._await(grace_s)
+        self._child.kill()
+        status = self._child.wait()
+        for pipe in (self.questions, self.answers):
+            with suppress(OSError):
+                pipe.close()
+        return status
+
+    def _await(self, patience_s: float) -> None:
+        """Its end is known at once, where Popen.wait looks for it every 50 ms."""
+        watch = os.pidfd_open(self._child.pid)
+        try:
+            ends = select.poll()
+            ends.register(watch, select.POLLIN)
+            ends.poll(patience_s * 1e3)
+        finally:
+            os.close(watch)
+
+    def close(self) -> None:
+        """Give back what `said` reads; after `end`."""
+        os.close(self._said)
+
+
+def end_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when the thread that started it, one of process `parent`, is gone."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(EXEC_FAILED)  # it went before the kernel was asked

@@ -1,0 +1,274 @@
+"""What the witness saw of one trial: raw counts of the kernel's own account, and how sure they are.
+
+Nothing is judged here, and nothing that can be computed from the counts is stored: verdicts are made from these by
+`ioassay.verify`, so that better tolerances improve old records. Gathering is `ioassay.verify.witness`.
+Times are CLOCK_MONOTONIC nanoseconds of one machine; bytes are bytes; a count of 0 calls has no times (0).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+COMPAT = "compat"
+"""What calls by the numbers of 32-bit programs are called in `Observation.calls`, all together."""
+
+OFF, COUNTERS, BLOCK, SYSCALLS, RECORD = "off", "counters", "block", "syscalls", "record"
+LEVELS = (OFF, COUNTERS, BLOCK, SYSCALLS, RECORD)
+"""What a study or a user asks for. `record` is `block` with every request of the block layer written down."""
+
+BPF, STRACE = "bpf", "strace"
+BACKENDS = (BPF, COUNTERS, STRACE)
+
+READ, WRITE, SYNC, DISCARD, FLUSH, OTHER = "read", "write", "sync", "discard", "flush", "other"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """One class of calls, or of block requests: how many, how much, when and how long."""
+
+    calls: int = 0
+    """Issued (entered)."""
+    completed: int = 0
+    """Whose end was seen; times are of these. Less than `calls` where the kernel skipped a probe."""
+    errors: int = 0
+    short: int = 0
+    """Moved fewer bytes than asked for, without an error (end of file included)."""
+    requested_bytes: int = 0
+    bytes: int = 0
+    """Moved: results of calls; of block requests, the size at the issue."""
+    first_ns: int = 0
+    """Entry of the first call."""
+    last_ns: int = 0
+    """Exit of the last call that ended."""
+    sum_ns: int = 0
+    min_ns: int = 0
+    max_ns: int = 0
+
+    def plus(self, other: Calls) -> Calls:
+        """Both classes as one."""
+        if not self.calls:
+            return other
+        if not other.calls:
+            return self
+        added = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        ended = [part for part in (self, other) if part.completed]
+        return Calls(
+            **added,
+            first_ns=min(self.first_ns, other.first_ns),
+            last_ns=max(self.last_ns, other.last_ns),
+            min_ns=min((part.min_ns for part in ended), default=0),
+            max_ns=max(self.max_ns, other.max_ns),
+        )
+
+
+_PARTS = ("read", "write", "sync", "first")
+"""The classes of a Session."""
+_SUMS = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Latencies: `counts[i]` of them were about `values_ns[i]` (middle of a log-linear bucket, at most 3.2 % off)."""
+
+    values_ns: Sequence[int] = ()
+    counts: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """All calls of one kind by one way into the kernel, on all files of the process tree together."""
+
+    entry: str
+    """Name of the system call ('pread64'), or 'aio' and 'uring' for what was submitted through these."""
+    kind: str
+    """READ, WRITE, SYNC, or OTHER."""
+    calls: Calls
+    latency: Histogram = Histogram()
+
+
+@dataclass(frozen=True)
+class File:
+    """One file (device and inode) that the process tree used."""
+
+    id: int
+    dev: str
+    """'major:minor' of the file's filesystem; of a block device, its own number."""
+    inode: int
+    path: str
+    """As it was opened, '' when it was open before."""
+    kind: str
+    """'regular', 'block', 'directory', 'char', 'pipe', 'socket' or 'other'."""
+    filesystem: str = ""
+    """'ext4', 'tmpfs', …; '' where it is not known."""
+    page_cache_bytes: int | None = None
+    """Read into the page cache or written there for the first time; None when not observed."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """One open file from its open to its close: what was done through it."""
+
+    file: int
+    """`File.id`."""
+    opened_ns: int
+    """0 when it was open before."""
+    closed_ns: int
+    """0 when its close was not seen (the process ended)."""
+    flags: Sequence[str] = ()
+    """Of 'read', 'write', 'direct', 'sync', 'dsync', 'append', 'create', 'truncate'."""
+    read: Calls = Calls()
+    write: Calls = Calls()
+    sync: Calls = Calls()
+    first: Calls = Calls()
+    """The very first read or write alone: a benchmark may prime with it outside of its interval."""
+    second_ns: int = 0
+    """Entry of the second read or write."""
+    ended_ns: int = 0
+    """Exit of the last call on it before its close, whichever it was."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests of one kind to one block device."""
+
+    dev: str
+    name: str
+    """The kernel's name ('nvme0n1')."""
+    own: bool
+    """Issued in the context of the process tree; else by anyone else, the kernel's write-back included."""
+    kind: str
+    """READ, WRITE, DISCARD, FLUSH or OTHER."""
+    calls: Calls
+    merges: int = 0
+    latency: Histogram = Histogram()
+    """From dispatch to completion (D2C)."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything the witness saw of one trial."""
+
+    backend: str
+    """BPF, COUNTERS or STRACE."""
+    asked: str
+    """The level asked for, one of LEVELS."""
+    layers: Sequence[str]
+    """What was really watched: of 'counters', 'block', 'bios', 'uring', 'aio', 'syscalls', 'record', 'page-cache'.
+    'bios' beside 'block': who issued a request was told by its first bio, and it was counted when it was dispatched, as
+    kernels before 6.5 want it."""
+    why: str = ""
+    """Why less was watched than asked for, with the remedy; '' when nothing is missing."""
+    kernel: str = ""
+    held_ns: int = 0
+    """When everything was attached and the command was let go."""
+    ended_ns: int = 0
+    """When its main process had ended."""
+    processes: int = 0
+    """Tasks followed, threads included; 0 when they were not counted."""
+    threads: int | None = None
+    """Of these, threads of a process that was there already (those that the kernel makes for io_uring are such);
+    None when they were not told apart."""
+    most_alive: int | None = None
+    """Most tasks that were alive at once; None when that was not seen."""
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Every system call of the process tree: name -> how often it was entered. Empty when they were not counted
+    (level SYSCALLS counts them). `syscall_9999` is one that has no name here, `syscall_others` are more such numbers
+    than were kept apart, `compat` all calls of 32-bit programs. A call that a signal interrupted and that is entered
+    again counts twice."""
+    call_errors: Mapping[str, int] = field(default_factory=dict)
+    """Of these, those that returned an error: name -> how often."""
+    operations: Sequence[Operation] = ()
+    files: Sequence[File] = ()
+    sessions: Sequence[Session] = ()
+    block: Sequence[Requests] = ()
+    health: Mapping[str, int] = field(default_factory=dict)
+    """What went wrong in watching, each 0 when nothing did: `lost` (events that found no room), `missed` (block
+    requests whose completion was not seen), `unmatched` (completions without a start), `in_flight` (not ended when
+    watching stopped), `dropped` (records that found no room in the ring), `untracked_files`, `untracked_sessions`."""
+    counters: Mapping[str, float] = field(default_factory=dict)
+    """The process tree's own account: rchar, wchar, syscr, syscw, read_bytes, write_bytes, cancelled_write_bytes
+    (proc(5), /proc/pid/io); major_faults, minor_faults, user_s, system_s, in_blocks, out_blocks (getrusage(2))."""
+    disks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Whole devices over the trial, whoever used them: name -> reads, read_merges, read_bytes, writes, write_merges,
+    write_bytes, discards, flushes (Documentation/block/stat.rst)."""
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """attach_s: from the call to everything attached; cpu_s: processor time of the watching process."""
+    schema: int = SCHEMA
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON-able form; `from_dict` reads it back."""
+        return dataclasses.asdict(self)
+
+    def as_stored(self) -> dict[str, Any]:
+        """The same without what is 0 in a class of calls: most of the many files that a program opens are hardly
+        used. `from_dict` reads this back as well."""
+        table = self.as_dict()
+        for session in table["sessions"]:
+            for part in _PARTS:
+                session[part] = _without_zeros(session[part])
+                if not session[part]:
+                    del session[part]
+        for item in (*table["operations"], *table["block"]):
+            item["calls"] = _without_zeros(item["calls"])
+        return table
+
+
+def from_dict(table: Mapping[str, Any]) -> Observation:
+    """The Observation behind its JSON form; ValueError when it is none, unknown keys of a newer one are left out."""
+    require_schema(table)
+    try:
+        return _observation(table)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"not an observation: {error}") from None
+
+
+def require_schema(table: Mapping[str, Any]) -> None:
+    """ValueError for the JSON form of a later version's observation."""
+    schema = table.get("schema", SCHEMA)
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise ValueError(f"schema {schema!r} of an observation is not known; wanted {SCHEMA} or less: update ioassay")
+
+
+def _observation(table: Mapping[str, Any]) -> Observation:
+    fields = _known(Observation, table)
+    fields["operations"] = [_operation(item) for item in table.get("operations", ())]
+    fields["files"] = [File(**_known(File, item)) for item in table.get("files", ())]
+    fields["sessions"] = [_session(item) for item in table.get("sessions", ())]
+    fields["block"] = [_requests(item) for item in table.get("block", ())]
+    return Observation(**fields)
+
+
+def _operation(item: Mapping[str, Any]) -> Operation:
+    fields = _known(Operation, item)
+    return Operation(**{**fields, "calls": _calls(item["calls"]), "latency": _histogram(item.get("latency"))})
+
+
+def _requests(item: Mapping[str, Any]) -> Requests:
+    fields = _known(Requests, item)
+    return Requests(**{**fields, "calls": _calls(item["calls"]), "latency": _histogram(item.get("latency"))})
+
+
+def _session(item: Mapping[str, Any]) -> Session:
+    parts = {name: _calls(item.get(name) or {}) for name in _PARTS}
+    return Session(**{**_known(Session, item), **parts})
+
+
+def _calls(item: Mapping[str, Any]) -> Calls:
+    return Calls(**_known(Calls, item))
+
+
+def _without_zeros(item: Mapping[str, int]) -> dict[str, int]:
+    return {key: value for key, value in item.items() if value}
+
+
+def _histogram(item: Mapping[str, Any] | None) -> Histogram:
+    return Histogram(**_known(Histogram, item)) if item else Histogram()
+
+
+def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
+    names = {entry.name for entry in dataclasses.fields(kind)}
+    return {key: value for key, value in item.items() if key in names}

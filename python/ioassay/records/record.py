@@ -1,0 +1,267 @@
+"""What one trial left behind, and the set of records that an analysis reads.
+
+A record stores what was seen; whatever can be computed from records is not stored in one.
+Deliberately not here: reading and writing files (`ioassay.store.run_folder`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay import units
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ioassay.records.observation import Observation
+
+SCHEMA = 2
+
+Scalar = str | int | float | bool
+
+OK = "ok"
+FAILED = "failed"
+SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """A suspicion, stored with the record. `code` is stable; `remedy` is the next step, ready to be typed."""
+
+    code: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """One latency distribution of one trial: `counts[i]` requests took about `values_ns[i]`."""
+
+    direction: str
+    kind: str
+    values_ns: Sequence[int]
+    counts: Sequence[int]
+    job: int = -1
+    """Number of the job inside the trial, -1 for all jobs merged."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One time series of one trial, in the unit of its metric (`read.bw`: bytes/s; `read.lat.mean`: ns)."""
+
+    metric: str
+    time_s: Sequence[float]
+    value: Sequence[float]
+    job: int = -1
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw readings of one monitor during one trial, time relative to the start of the load.
+
+    `counter` fields only ever grow (rates are derived); gauges are levels. Rows are long: one value each.
+    """
+
+    monitor: str
+    time_s: Sequence[float]
+    name: Sequence[str]
+    value: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a tool says it did in one interval that it timed; None for what it did not say."""
+
+    source: str
+    """Whose claim: 'fio', 'iozone', 'filesuite', 'dd', 'db_bench', 'user'."""
+    kind: str
+    """'read', 'write', 'trim', 'mixed' (a tool that does not tell them apart), or 'keys' for operations of a
+    database, which are not I/O."""
+    test: str = ""
+    """The tool's own name of it ('reread', 'fillseq'), where its output has several."""
+    operations: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    """Length of the interval behind the rate."""
+    rate_bytes_per_s: float | None = None
+    """As printed, in bytes a second."""
+    rate_unit_bytes: float = 1.0
+    """Step of the printed rate: 1024 for whole KiB/s."""
+    clock_step_s: float = 0.0
+    """Step of the tool's clock, where it is known."""
+    latency_ns: Mapping[str, float] = field(default_factory=dict)
+    """Of one operation: 'mean', 'p50', 'p99', …; 'clat.mean' where submission and completion are told apart."""
+    syncs: int | None = None
+    errors: int | None = None
+    engine: str = ""
+    """How it says it did it: 'psync', 'io_uring', 'null'."""
+    direct: bool | None = None
+    paths: Sequence[str] = ()
+    """Files that it names; none: not said."""
+    file_bytes: int | None = None
+    record_bytes: int | None = None
+    includes: Sequence[str] = ()
+    """What its interval includes beside the calls: 'fsync', 'close'."""
+    primed: bool = False
+    """It reads one record before its clock starts."""
+    silent_passes: int = 0
+    """Passes over the file after it that are not reported."""
+    unreported: Sequence[str] = ()
+    """What it did and leaves out of its numbers: 'ramp', 'layout', 'pre-read', 'end-fsync' (not counted as a sync),
+    'end-of-file' (the read that finds it), 'stonewalled' (processes that the first to end stopped), 'own-files' (a
+    database's files beside its tables, and the headers within its log)."""
+    doubts: Sequence[str] = ()
+    """What its own output gives against its numbers: 'clock-clamp', 'poor-timer', 'whole-microseconds', 'sparse' (zeros
+    counted, not written), 'sides-unknown' (dd without its arguments), 'no-operations' (bytes of nothing),
+    'several-clocks' (processes that each began when they could, of whose times the longest is claimed),
+    'among-others' (a script started it, or it starts others: these may use the same files), 'log-not-synced' (a part of
+    what a database wrote)."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial's result as stored in `record.json`; distributions and series lie in Parquet files beside it."""
+
+    trial: Mapping[str, Any]
+    """id, study, driver, point (factor -> level), repetition (from 0), seed, order (from 0), twin; of a search also
+    search, what the trial was for."""
+    status: str
+    reason: str = ""
+    started_unix_s: float = 0.0
+    duration_s: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    parts: Sequence[Mapping[str, Any]] = ()
+    """Per-job results: {"name": …, "metrics": {…}}."""
+    claims: Sequence[Claim] = ()
+    warnings: Sequence[Warning_] = ()
+    command: Sequence[str] = ()
+    exit_code: int | None = None
+    monitor_cost: Mapping[str, float] = field(default_factory=dict)
+    """cpu_s: processor time the monitors used; samples: readings taken; interval_s: asked interval."""
+    raw: Sequence[str] = ()
+    """Names of the files in the trial's raw folder."""
+    schema: int = SCHEMA
+
+
+def _no_calls() -> pl.DataFrame:
+    import polars as pl
+
+    text, number = pl.String(), pl.Int64()
+    kinds = {"study": text, "trial": text, "name": text, "count": number, "errors": number, "per_second": pl.Float64()}
+    return pl.DataFrame(schema={**kinds, "by": text})
+
+
+@dataclass(frozen=True)
+class RecordSet:
+    """All records of one run, as frames; what every analysis and figure reads.
+
+    trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
+        one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
+        Of a search also `search`, what the trial was for (`tune.campaign` has the words).
+    hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
+    series: study, trial, metric, job, time_s, value.
+    samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
+    warnings: study, trial, code, text, remedy.
+    Frames without rows keep these columns. `studies` are the resolved studies as plain dictionaries (TOML shape),
+    in order, each with `name`; `host` is host.json; `root` the run's folder.
+    """
+
+    root: Path
+    studies: Sequence[Mapping[str, Any]]
+    host: Mapping[str, Any]
+    trials: pl.DataFrame
+    hist: pl.DataFrame
+    series: pl.DataFrame
+    samples: pl.DataFrame
+    warnings: pl.DataFrame
+    planned: Mapping[str, int]
+    """Number of planned trials by study name."""
+    figures: Sequence[Mapping[str, Any]] = ()
+    """The `[[figures]]` tables of the suite, whose figures show several studies; those of one are in `studies`."""
+    traced: pl.DataFrame | None = None
+    """Where trials have twins: the trials that the witness watched, in the columns of `trials`, which are then those
+    that it did not watch. None where no study has twins."""
+    observations: Mapping[str, Observation] = field(default_factory=dict)
+    """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
+    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
+    """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
+    calls: pl.DataFrame = field(default_factory=_no_calls)
+    """System calls by name: one row a trial and name, most frequent first: study, trial, one column a factor (as in
+    `trials`), name, count and errors (Int64: entered, and of these failed), per_second (Float64: count over the time
+    from the command's first instruction to its end), by (who counted: 'bpf' or 'strace'). Of studies with
+    `watch.calls` these are the trials of `counting`, of others those that the witness watched at level syscalls. A
+    factor that is called like one of these columns has none here. No rows: nothing was counted."""
+    counting: pl.DataFrame | None = None
+    """Where trials were run once more to count their system calls (`watch.calls`): these, in the columns of `trials`,
+    which are without them. Speeds of these are not to be used. None where no study has such."""
+    tuning: Mapping[str, Any] | None = None
+    """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
+    `found` (found.json: ended, asked, winner, feasible). None for every other run."""
+
+
+def level_number(level: Scalar | None) -> float | None:
+    """The number behind a factor's level: 4096.0 for '4KiB', 0.5 for '500ms', 50.0 for '50%', None for a word.
+
+    Sizes come first: '4m' is 4 MiB, not four minutes. Levels of one factor: `level_numbers`, which sees the others.
+    """
+    known = level_numbers((level,))
+    return known[0] if known else None
+
+
+def level_numbers(levels: Sequence[Scalar | None]) -> list[float] | None:
+    """The numbers behind the levels of one factor, all read alike; None where that is not possible."""
+    kind = level_kind(levels)
+    return None if kind is None else [number for level in levels if (number := _read(kind, level)) is not None]
+
+
+def level_kind(levels: Sequence[Scalar | None]) -> str | None:
+    """What all levels of a factor are: a key of `_KINDS`, the first that fits all; None for words and for a mixture.
+
+    ('1s', '2m') are durations, though '2m' alone is a size; ('1s', '50%') are words.
+    """
+    fits = (kind for kind in _KINDS if levels and all(_read(kind, level) is not None for level in levels))
+    return next(fits, None)
+
+
+def _read(kind: str, level: Scalar | None) -> float | None:
+    if level is None or isinstance(level, bool):
+        return None
+    try:
+        return float(level if isinstance(level, int | float) else _KINDS[kind](level))
+    except ValueError:
+        return None
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"'{text}' is not a finite number")
+    return number
+
+
+def _percent(text: str) -> float:
+    """`50%`, `12.5 %`: in percent."""
+    if not text.rstrip().endswith("%"):
+        raise ValueError(f"'{text}' is not a percentage")
+    return _number(text.rstrip()[:-1])
+
+
+def _rate(text: str) -> float:
+    """`10MB/s`, `1GiB/s`, `500/s`: a second."""
+    if not (bare := text.rstrip()).endswith("/s"):
+        raise ValueError(f"'{text}' is not a rate")
+    return float(units.parse_size(bare.removesuffix("/s")))
+
+
+_KINDS: dict[str, Callable[[str], float]] = {
+    "number": _number,
+    "size": units.parse_size,
+    "duration": units.parse_duration_s,
+    "percent": _percent,
+    "rate": _rate,
+}
+"""How levels are read; numbers without a unit are of every kind."""

@@ -1,0 +1,178 @@
+"""Marks that several kinds of figure share. Colours come from the theme's styles, or from a colour factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ioassay.records.record import Scalar
+from ioassay.report.figures import selection
+from ioassay.report.figures.conditions import Condition
+from ioassay.report.figures.spec import ErrorBar
+
+DASH = "M-2,0L2,0"
+"""A legend symbol for lines, wide enough to show dashes."""
+
+_ASIDE_PX = 6.0
+"""Between the marks of two groups at one level."""
+_ASIDE_ROOM_PX = 30.0
+"""What those of all groups take at most."""
+
+Rows = Sequence[dict[str, Any]]
+
+
+class Carried(str):
+    """Rows on their way through altair, which copies data again and again, but takes text as it is: see `data`."""
+
+    rows: list[dict[str, Any]]
+
+
+def data(rows: Rows) -> Any:
+    """Rows as the inline data of a layer; `with_rows` puts them into the finished declaration."""
+    import altair as alt
+
+    carried = Carried(f"{len(rows)} rows")
+    carried.rows = list(rows)
+    return alt.Data(values=carried)
+
+
+def with_rows(declared: Any) -> Any:
+    """A declaration with the rows that its layers carried."""
+    if isinstance(declared, dict):
+        return {key: with_rows(part) for key, part in declared.items()}
+    if isinstance(declared, list):
+        return [with_rows(part) for part in declared]
+    return declared.rows if isinstance(declared, Carried) else declared
+
+
+def with_role(rows: Rows, role: str) -> Any:
+    """Rows whose field `role` says what they are, for a legend of symbols."""
+    return data([{**row, "role": role} for row in rows])
+
+
+def on(channel: Any, field: str) -> Any:
+    """The same channel (axis, scale, title) over another quantitative field."""
+    other = channel.copy()
+    other.shorthand = f"{field}:Q"
+    return other
+
+
+def group_channel(factor: str | None, conditions: Sequence[Condition]) -> dict[str, Any]:
+    """The colour channel of the conditions' groups; empty without a colour factor, to be passed on as keywords."""
+    if factor is None:
+        return {}
+    levels = list(dict.fromkeys(found.group for found in conditions if found.group is not None))
+    return level_channel(factor, levels)
+
+
+def level_channel(factor: str, levels: Sequence[Scalar]) -> dict[str, Any]:
+    """The colour channel over the field `group`: ordered colours for many numbers, distinct ones otherwise."""
+    import altair as alt
+
+    from ioassay.analysis.measurements import study_view
+
+    labels = [selection.level_label(factor, level) for level in levels]
+    ordered = len(levels) > 8 or (len(levels) > 4 and study_view.numbers(tuple(levels)) is not None)
+    title = selection.factor_label(factor)
+    return {
+        "color": alt.Color(f"group:{'O' if ordered else 'N'}", title=title, sort=labels, legend=level_legend(labels))
+    }
+
+
+def level_legend(labels: Sequence[str]) -> Any:
+    """The legend of a factor's levels, in as many columns as fit."""
+    import altair as alt
+
+    return alt.Legend(columns=_columns(labels), labelLimit=560)
+
+
+def _columns(labels: Sequence[str], width_px: int = 600) -> int:
+    longest = max((len(label) for label in labels), default=1)
+    return max(1, min(len(labels), int(width_px / (longest * 6.2 + 36))))
+
+
+def group_offset(color: Any) -> Any:
+    """The channel that puts the levels of a colour channel side by side, in its order."""
+    import altair as alt
+
+    return alt.XOffset("group:N", sort=color.to_dict()["sort"])
+
+
+def side_by_side(rows: Rows) -> Iterator[tuple[Rows, dict[str, float]]]:
+    """The rows of each `group`, and what its marks are given so that they do not hide those of others at one level."""
+    groups = list(dict.fromkeys(row.get("group") for row in rows))
+    step_px = min(_ASIDE_PX, _ASIDE_ROOM_PX / max(len(groups), 1))
+    for place, group in enumerate(groups):
+        offset = round((place - (len(groups) - 1) / 2) * step_px, 2)
+        yield [row for row in rows if row.get("group") == group], {"xOffset": offset} if offset else {}
+
+
+def error_bars(
+    rows: Rows, y: Any, cap_px: float = 9, aside: Mapping[str, float] | None = None, **places: Any
+) -> list[Any]:
+    """A vertical rule from `low` to `high` with caps, for the rows that have them; `places` are the other channels.
+
+    A bar that is `cut` at the axis has no cap there. `aside` is of `side_by_side`.
+    """
+    import altair as alt
+
+    style: dict[str, Any] = {"style": "deviation", **(aside or {})}
+    bars = [row for row in rows if "low" in row]
+    if not bars:
+        return []
+    whole = [row for row in bars if not row.get("cut")]
+    rule = alt.Chart(data(bars)).mark_rule(strokeWidth=1.4, **style)
+    drawn = [rule.encode(y=on(y, "low"), y2="high:Q", **places)]
+    for end, ends in (("low", whole), ("high", bars)):
+        if not ends:
+            continue  # an empty layer has no extent, which Vega warns of
+        cap = alt.Chart(data(ends)).mark_tick(orient="horizontal", size=cap_px, thickness=1.4, **style)
+        drawn.append(cap.encode(y=on(y, end), **places))
+    return drawn
+
+
+def cut_at(rows: Rows, floor: float) -> list[dict[str, Any]]:
+    """Rows whose error bars end at the axis where they would reach below it (marked `cut`)."""
+    return [
+        {**row, "low": floor, "high": max(row["high"], floor), "cut": True} if row.get("low", floor) < floor else row
+        for row in rows
+    ]
+
+
+def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:
+    """What hovering over a mean tells."""
+    import altair as alt
+
+    shown = [alt.Tooltip("level:N", title="level")]
+    if color is not None:
+        shown.append(alt.Tooltip("group:N", title=selection.plain_factor(color)))
+    shown += [alt.Tooltip("mean_text:N", title="mean"), alt.Tooltip("median_text:N", title="median")]
+    if error != "none":
+        shown.append(alt.Tooltip("error_text:N", title="mean ± deviation" if error == "sd" else "interval"))
+    return [*shown, alt.Tooltip("n:Q", title="repetitions")]
+
+
+def beside(width_px: int, conditions: Sequence[Condition], share: float) -> float:
+    """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
+    levels = len({condition.level for condition in conditions})
+    groups = len({condition.group for condition in conditions})
+    return round(width_px / max(levels * groups, 1) * share, 1)
+
+
+def highlight() -> Any:
+    """Clicking a legend entry brings its level to the front."""
+    import altair as alt
+
+    return alt.selection_point(fields=["group"], bind="legend", name="highlighted")
+
+
+def zoom() -> Any:
+    """Shift and wheel zooms, shift and drag moves, so that the page still scrolls."""
+    import altair as alt
+
+    return alt.selection_interval(
+        bind="scales",
+        name="zoomed",
+        zoom="wheel![event.shiftKey]",
+        translate="[pointerdown[event.shiftKey], window:pointerup] > window:pointermove!",
+    )

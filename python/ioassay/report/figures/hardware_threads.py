@@ -1,0 +1,42 @@
+"""The number of hardware threads as a rule over an axis that counts workers: from there on they share processors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.report.figures import chart_marks
+
+_WORKERS = ("numjobs", "jobs", "workers", "threads", "processes", "instances")
+"""Factors that count what takes a processor each. Requests in flight (`iodepth`) do not."""
+
+
+def threads(host: Mapping[str, Any], factor: str, numbers: Sequence[float] | None) -> int | None:
+    """The host's hardware threads, where `factor` counts workers, its levels are not all below, and the host is known.
+
+    Neither a rule at the left edge nor one beyond the levels would say anything.
+    """
+    known = (host.get("cpu") or {}).get("cpus")
+    if not isinstance(known, int) or factor.rpartition(".")[2] not in _WORKERS or not numbers:
+        return None
+    return known if min(numbers) < known <= max(numbers) else None
+
+
+def rule(number: int, x: Any, label: bool = True) -> list[Any]:
+    """A vertical line at `number`, with its name at the lower end where there is room for one (`label`)."""
+    import altair as alt
+
+    data = chart_marks.data([{"x": number, "text": text(number)}])
+    tooltip = [alt.Tooltip("text:N", title="the machine has")]
+    line = alt.Chart(data).mark_rule(style="reference", strokeWidth=1.2, strokeDash=[1, 3])
+    drawn = [line.encode(x=x, tooltip=tooltip)]
+    if label:
+        # Upright from the axis on: a curve that has grown up to there is far above.
+        name = alt.Chart(data).mark_text(style="note", angle=270, align="left", baseline="bottom", dx=6, dy=-3)
+        drawn.append(name.encode(x=x, y=alt.value("height"), text="text:N"))
+    return drawn
+
+
+def text(number: int) -> str:
+    """What the rule stands for."""
+    return f"{number} hardware thread{'' if number == 1 else 's'}"

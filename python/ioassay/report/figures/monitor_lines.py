@@ -1,0 +1,162 @@
+"""What a monitor saw, as named lines over time in one unit; rates come from `analysis.measurements.monitor_rates`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioassay.records.record import RecordSet
+from ioassay.report.figures.spec import NoData
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_STATES = {
+    "user": "user",
+    "nice": "user",
+    "system": "kernel",
+    "iowait": "waiting for I/O",
+    "irq": "interrupts",
+    "softirq": "interrupts",
+    "steal": "stolen by the hypervisor",
+}
+"""CPU state -> band of the chart; idle is what is left to 100 %."""
+BANDS = tuple(dict.fromkeys(_STATES.values()))
+_DISK = {
+    "read_bw": "read",
+    "write_bw": "written",
+    "read_iops": "reads",
+    "write_iops": "writes",
+    "read_await": "time of a read",
+    "write_await": "time of a write",
+}
+_DEFAULTS = {
+    "disk": ("read_bw", "write_bw"),
+    "memory": ("free_bytes", "cached_bytes", "dirty_bytes"),
+    "net": ("rx_bytes", "tx_bytes"),
+    "pressure": ("some_total", "full_total"),
+}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Long frame of one monitor: trial, time_s, line, value (all in `unit`). `lines` in order; `label` for the axis."""
+
+    frame: pl.DataFrame
+    lines: Sequence[str]
+    unit: str
+    label: str
+    note: str = ""
+
+
+def watched(records: RecordSet, study: Mapping[str, Any], monitor: str, fields: Sequence[str]) -> Watched:
+    """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
+    from ioassay.analysis.measurements import monitor_rates
+
+    found = _READERS[monitor](records, study, fields or _DEFAULTS.get(monitor, ()))
+    frame = monitor_rates.during_load(found.frame)
+    if frame.is_empty():
+        listed = f'watch.monitors = ["{monitor}"]'
+        raise NoData(
+            f"the monitor '{monitor}' recorded nothing of that for the study '{study['name']}'; it needs {listed}"
+        )
+    lines = [line for line in found.lines if line in set(frame["line"].unique().to_list())]
+    return Watched(frame, lines, found.unit, found.label, found.note)
+
+
+def _cpu(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+    import polars as pl
+
+    from ioassay.analysis.measurements import monitor_rates
+
+    found = monitor_rates.cpu(records, study).filter((pl.col("core") == "all") & pl.col("state").is_in(list(_STATES)))
+    banded = found.with_columns(line=pl.col("state").replace_strict(_STATES, return_dtype=pl.String))
+    frame = banded.group_by("trial", "time_s", "line").agg(value=pl.col("percent").sum()).sort("trial", "time_s")
+    return Watched(frame, BANDS, "%", "CPU time of all cores")
+
+
+def _disk(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+    import polars as pl
+
+    from ioassay.analysis.measurements import monitor_rates
+
+    unit = _one_unit("disk", fields, monitor_rates.DISK_QUANTITIES)
+    found = monitor_rates.disk(records, study)
+    volume = found.filter(pl.col("quantity").is_in(["read_bw", "write_bw"]))
+    device = _busiest(volume, "device")
+    frame = found.filter((pl.col("device") == device) & pl.col("quantity").is_in(list(fields)))
+    names = {field: _DISK.get(field, field) for field in fields}
+    lines = frame.select("trial", "time_s", line=pl.col("quantity").replace(names), value="value")
+    label = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}.get(unit, "Disk")
+    return Watched(lines, list(names.values()), unit, label, f"device {device}")
+
+
+def _memory(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+    import polars as pl
+
+    from ioassay.analysis.measurements import monitor_rates
+
+    known = {name: "bytes" if name.endswith("_bytes") else "per second" for name in fields}
+    unit = _one_unit("memory", fields, known)
+    found = monitor_rates.per_second(records, study, "memory").filter(pl.col("name").is_in(list(fields)))
+    names = {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}
+    lines = found.select("trial", "time_s", line=pl.col("name").replace(names), value="value")
+    return Watched(lines, list(names.values()), unit, "Memory")
+
+
+def _net(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+    import polars as pl
+
+    from ioassay.analysis.measurements import monitor_rates
+
+    known = {name: "bytes/s" if name.endswith("_bytes") else "packets/s" for name in fields}
+    unit = _one_unit("net", fields, known)
+    found = monitor_rates.per_second(records, study, "net").with_columns(
+        # The last dot: the name of a VLAN's interface has one itself.
+        device=pl.col("name").str.replace(r"\.[^.]*$", ""),
+        field=pl.col("name").str.extract(r"\.([^.]*)$"),
+    )
+    device = _busiest(found.filter(pl.col("field").is_in(["rx_bytes", "tx_bytes"])), "device")
+    frame = found.filter((pl.col("device") == device) & pl.col("field").is_in(list(fields)))
+    names = {field: {"rx_bytes": "received", "tx_bytes": "sent"}.get(field, field) for field in fields}
+    lines = frame.select("trial", "time_s", line=pl.col("field").replace(names), value="value")
+    return Watched(lines, list(names.values()), unit, "Network", f"interface {device}")
+
+
+def _pressure(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+    import polars as pl
+
+    from ioassay.analysis.measurements import monitor_rates
+
+    found = monitor_rates.per_second(records, study, "pressure").with_columns(
+        resource=pl.col("name").str.split(".").list.first(), field=pl.col("name").str.split(".").list.last()
+    )
+    frame = found.filter(pl.col("field").is_in([field for field in fields if field.endswith("_total")]))
+    scopes = pl.when(pl.col("field") == "some_total").then(pl.lit(", some tasks")).otherwise(pl.lit(", all tasks"))
+    # The counters are µs of waiting, so µs a second is a share of the time.
+    lines = frame.select("trial", "time_s", line=pl.col("resource") + scopes, value=pl.col("value") / 1e4)
+    names = [f"{resource}, {scope} tasks" for resource in ("cpu", "memory", "io", "irq") for scope in ("some", "all")]
+    return Watched(lines, names, "%", "Time spent waiting")
+
+
+_READERS = {"cpu": _cpu, "disk": _disk, "memory": _memory, "net": _net, "pressure": _pressure}
+
+
+def _one_unit(monitor: str, fields: Sequence[str], units: Mapping[str, str]) -> str:
+    """The unit that all fields share; NoData otherwise: one axis has one unit."""
+    unknown = [field for field in fields if field not in units]
+    if unknown:
+        raise NoData(f"the monitor '{monitor}' has no field '{unknown[0]}'; known: {', '.join(units)}")
+    shared = sorted({units[field] for field in fields})
+    if len(shared) != 1:
+        raise NoData(f"the fields {', '.join(fields)} have the units {', '.join(shared)}; wanted one unit a figure")
+    return shared[0]
+
+
+def _busiest(found: pl.DataFrame, key: str) -> str:
+    """The device that moved most, so that a disk and its partitions are not counted twice."""
+    import polars as pl
+
+    totals = found.group_by(key).agg(pl.col("value").sum()).sort("value", key, descending=[True, False])
+    return str(totals[key][0]) if totals.height else ""

@@ -1,0 +1,104 @@
+"""A metric over run order: whether the machine drifted while the study ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ioassay.metrics import format_metric
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
+from ioassay.report.figures.chart_marks import Rows
+from ioassay.report.figures.spec import FigureSpec
+
+if TYPE_CHECKING:
+    from ioassay.analysis.measurements.cells import Cell
+    from ioassay.stats.least_squares import Line
+
+
+class Spec(FigureSpec):
+    """Keys of a chart over run order."""
+
+    y: str
+    color: str | None = None
+    relative: bool = True
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+    """Every trial as a point, and a line fitted to all."""
+    import altair as alt
+
+    cells = selection.measured(records, study, spec.where, spec.y, spec.color)
+    values = [float(value) for cell in cells for value in cell.values]
+    unit = scales.Unit(1.0, "%") if spec.relative else scales.unit_for(spec.y, values)
+    rows = _rows(cells, spec, unit)
+    color = {}
+    if spec.color is not None:
+        levels = [cell.point[spec.color] for cell in cells]
+        color = chart_marks.level_channel(spec.color, selection.in_order(study, spec.color, levels))
+    line = _fitted(rows, study) if spec.relative else None
+    title = f"{selection.metric_label(spec.y)} over run order"
+    notes = [
+        f"{len(rows)} trials",
+        "each as a share of the mean of its own condition" if spec.relative else "",
+        _line_text(line, rows),
+    ]
+    return alt.layer(*_layers(rows, line, unit, spec, color)).properties(
+        width=spec.width,
+        height=spec.height,
+        title=titles.head(spec, study, title, notes),
+        description=f"{titles.text(spec, title)}. {'. '.join(note for note in notes if note)}.",
+    )
+
+
+def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[dict[str, Any]]:
+    """One row a trial, in run order."""
+    rows = []
+    for cell in cells:
+        mean = statistics.summarise(cell.values.tolist(), "none", 0.95).mean
+        if spec.relative and mean == 0:
+            continue
+        group = {} if spec.color is None else {"group": selection.level_label(spec.color, cell.point[spec.color])}
+        for order, repetition, value in zip(cell.order, cell.repetition, cell.values, strict=True):
+            row: dict[str, Any] = {
+                "x": int(order),
+                "y": unit.scale(float(value) * (100 / mean if spec.relative else 1.0)),
+            }
+            row |= {"condition": cell.label, "value": format_metric(spec.y, float(value))}
+            rows.append({**row, "repetition": int(repetition) + 1, **group})
+    return sorted(rows, key=lambda row: row["x"])
+
+
+def _fitted(rows: Rows, study: Mapping[str, Any]) -> Line | None:
+    """The line through relative values; through different conditions' own values it would mean nothing."""
+    return statistics.fit_line([row["x"] for row in rows], [row["y"] for row in rows], statistics.confidence(study))
+
+
+def _line_text(line: Line | None, rows: Rows) -> str:
+    if line is None:
+        return ""
+    change = line.slope * (rows[-1]["x"] - rows[0]["x"])
+    return f"line: {change:+.2g} % from first to last"
+
+
+def _layers(rows: Rows, line: Line | None, unit: scales.Unit, spec: Spec, color: Mapping[str, Any]) -> list[Any]:
+    import altair as alt
+
+    title = f"{selection.metric_label(spec.y)} (% of its condition's mean)" if spec.relative else None
+    x = alt.X(
+        "x:Q", title="Run order", scale=alt.Scale(zero=False, nice=False, padding=12), axis=alt.Axis(tickMinStep=1)
+    )
+    y = axes.metric_axis(spec.y, unit, [], zero=False)
+    y = y.title(title) if title else y
+    shown = ("condition", "value", "repetition")
+    tooltip = [alt.Tooltip(f"{name}:N") for name in shown]
+    dots = alt.Chart(chart_marks.data(rows)).mark_point(style="mark", filled=True, size=30, fillOpacity=0.75)
+    drawn = [dots.encode(x=x, y=y, tooltip=tooltip, **color)]
+    if spec.relative:
+        rule = alt.Chart(chart_marks.data([{"y": 100}])).mark_rule(style="reference", strokeWidth=1)
+        drawn.insert(0, rule.encode(y=y))
+    if line is not None:
+        ends = [{"x": at, "y": unit.scale(line.at(at))} for at in (rows[0]["x"], rows[-1]["x"])]
+        fit = alt.Chart(chart_marks.data(ends)).mark_line(style="fit", strokeWidth=1.8, strokeDash=[6, 4])
+        drawn.append(fit.encode(x=x, y=y))
+    return drawn

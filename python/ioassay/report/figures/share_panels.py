@@ -1,0 +1,30 @@
+"""A study in one small panel: where the processors' time went at each level of what it sweeps (as figure `stack`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ioassay.records.record import RecordSet
+from ioassay.report.figures import axes, panels, selection, stack
+
+
+def draw(records: RecordSet, study: Mapping[str, Any], ask: panels.Ask) -> panels.Panel:
+    """The panel; NoData where nothing went well, nothing is swept or nothing watched."""
+    import altair as alt
+
+    from ioassay.analysis.narrative import phrases
+
+    trials = selection.select(records, study, ask.where)
+    points = selection.points_of(study, trials)
+    factor, _ = panels.swept(study, points)
+    means, counts = stack.level_means(records, study, trials, factor)
+    levels = selection.in_order(study, factor, list(counts))
+    axis = axes.category_axis(factor, levels)
+    y = alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, 100], nice=False), axis=alt.Axis(values=[0, 50, 100]))
+    chart = alt.layer(*stack.bars(means, axis, axis.encoding(ask.width), y, every=True))
+    busiest = max(levels, key=lambda level: 100 - means[level].get("idle", 0.0))
+    share = 100 - means[busiest].get("idle", 0.0)
+    told = f"busiest: {share:.0f} % at {phrases.level_of(factor, busiest)}"
+    notes = [told, selection.pooled(points, factor)]
+    return panels.Panel(chart.properties(width=ask.width, height=ask.height), notes)

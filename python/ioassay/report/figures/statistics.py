@@ -1,0 +1,67 @@
+"""The statistics that figures show, all taken from `stats`: this module defines none of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioassay.report.figures.spec import ErrorBar
+
+if TYPE_CHECKING:
+    from ioassay.stats.least_squares import Line
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Repetitions of one condition. `low` and `high` end its error bar; None where there is none (one repetition)."""
+
+    n: int
+    mean: float
+    median: float
+    low: float | None
+    high: float | None
+
+
+def summarise(values: Sequence[float], error: ErrorBar, confidence: float) -> Summary:
+    """Mean, median and error bar of the repetitions of one condition."""
+    from ioassay.stats import sample
+
+    found = sample.moments(values)
+    ends = _error_bar(values, found, error, confidence)
+    low, high = ends if ends is not None else (None, None)
+    return Summary(found.n, found.mean, found.median, low, high)
+
+
+def _error_bar(values: Sequence[float], found: Any, error: ErrorBar, confidence: float) -> tuple[float, float] | None:
+    from ioassay.stats import sample
+    from ioassay.stats.result import Undefined
+
+    if error == "sd" and found.stddev is not None:
+        return found.mean - found.stddev, found.mean + found.stddev
+    if error == "ci":
+        interval = sample.t_interval(values, confidence)
+        return None if isinstance(interval, Undefined) else (interval.low, interval.high)
+    return None
+
+
+def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line | None:
+    """Least squares over all points; None where a line cannot be fitted."""
+    import numpy as np
+
+    from ioassay.stats import least_squares
+    from ioassay.stats.result import Undefined
+
+    line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
+    return None if isinstance(line, Undefined) else line
+
+
+def confidence(study: Mapping[str, Any]) -> float:
+    """The confidence level that the study asks for."""
+    return float((study.get("analysis") or {}).get("confidence", 0.95))
+
+
+def error_text(error: ErrorBar, confidence: float) -> str:
+    """What the error bars are, for a legend: `mean ± standard deviation`."""
+    shown = {"sd": " ± standard deviation", "ci": f" with {confidence * 100:g} % interval", "none": ""}
+    return "mean" + shown[error]

@@ -1,0 +1,250 @@
+"""What the page tells of each study: the findings in the order of a report, and its means in one table.
+
+Only arranges: every sentence is an analysis's, every number a finding's or the headline's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis.finding import Finding
+from ioassay.analysis.measurements import study_view
+from ioassay.metrics import format_metric
+from ioassay.records.record import RecordSet
+from ioassay.report import anova_comparison, tables
+from ioassay.report.tables import Cell, Shown
+
+CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
+_QUESTIONS = {
+    "tuned": "What did the search find? Winner, default and confirmation",
+    "choice": "Which case is best, when, and is that real?",
+    VERDICT: "Is it true? Claims and what the kernel saw",
+    "describe": "Every condition described",
+    "stability": "Is it stable? Repetitions, drift, steady state",
+    "effect": "Do the factors matter? Analyses of variance",
+    "peak": "Where is the peak? Best levels, plateaus, scaling",
+    "regression": "Does it follow a line? Regressions",
+    "latency": "How long do requests take? Latency distributions",
+    "drive": "What did the drive itself count?",
+    "database": "What do the loads come to, and what of them reached the drive?",
+    "accountings": "Which accounting is right? Claims and the kernel's calls",
+}
+_FEW_CONDITIONS = 12
+"""Up to so many are shown whole in the summary; beyond, its lowest and highest."""
+_HEADLINE_METRICS = 2
+_MOST_COLUMNS = 6
+_RATES = (".bw", ".iops", "_rate")
+
+
+@dataclass(frozen=True)
+class Told:
+    """One finding as shown."""
+
+    title: str
+    statement: str
+    tables: Sequence[Shown]
+    caveats: Sequence[str]
+    warns: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """The findings of one question."""
+
+    title: str
+    findings: Sequence[Told]
+    warns: bool
+
+
+@dataclass(frozen=True)
+class StudyStory:
+    """One study's section."""
+
+    name: str
+    anchor: str
+    title: str
+    description: str
+    observation: Sequence[str]
+    """Sentences, as `comparisons`, `conclusion` and `summary`."""
+    tests: Sequence[Shown]
+    comparisons: Sequence[str]
+    counted: Shown | None
+    """The naive analyses of variance beside the one that counts."""
+    conclusion: Sequence[str]
+    summary: Sequence[str]
+    """The conclusion in brief, or the means where the study asks for none."""
+    doubts: Sequence[Told]
+    means: Shown | None
+    groups: Sequence[Group]
+
+
+def studies(records: RecordSet, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> list[StudyStory]:
+    """The section of each study; `rows` are the headline's."""
+    return [_study(study, findings, rows) for study in records.studies]
+
+
+def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> StudyStory:
+    name = str(study["name"])
+    own = [finding for finding in findings if finding.study == name]
+    measured = [row for row in rows if row["study"] == name]
+    concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
+    paragraphs: Mapping[str, Any] = concluded.statistics if concluded else {}
+    return StudyStory(
+        name=name,
+        anchor=anchor(name),
+        title=str(study.get("title") or name),
+        description=str(study.get("description") or ""),
+        observation=list(paragraphs.get("observation") or ()),
+        tests=[tables.shown(table) for table in concluded.tables] if concluded else [],
+        comparisons=list(paragraphs.get("comparisons") or ()),
+        counted=anova_comparison.table(own),
+        conclusion=list(paragraphs.get("conclusion") or ()),
+        summary=[*_answers(paragraphs, own, measured), *_verdicts(own)],
+        doubts=[told(finding) for finding in own if finding.question == CAVEATS],
+        means=means(measured, exact=not study_view.is_measured(study)),
+        groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
+    )
+
+
+def _answers(
+    concluded: Mapping[str, Any], own: Sequence[Finding], measured: Sequence[Mapping[str, Any]]
+) -> Sequence[str]:
+    return list(concluded.get("summary") or ()) or _told_in_brief(own) or _first_means(measured)
+
+
+def _verdicts(own: Sequence[Finding]) -> list[str]:
+    """Whether the tool told the truth stands beside what it told; where it claims nothing, the run says so once."""
+    return [
+        finding.statement for finding in own if finding.question == VERDICT and finding.statistics.get("claims") != 0
+    ]
+
+
+def anchor(name: str) -> str:
+    """A name as the target of a link."""
+    return "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+
+
+def told(finding: Finding) -> Told:
+    """One finding as shown."""
+    shown = [tables.shown(table) for table in finding.tables]
+    return Told(finding.title, finding.statement, shown, finding.caveats, finding.severity == "warning")
+
+
+def _groups(findings: Sequence[Finding]) -> list[Group]:
+    questions = dict.fromkeys(finding.question for finding in findings)
+    grouped = []
+    for question in questions:
+        members = [told(finding) for finding in findings if finding.question == question]
+        title = _QUESTIONS.get(question, question.replace("_", " ").capitalize())
+        grouped.append(Group(title, members, any(one.warns for one in members)))
+    return grouped
+
+
+def _told_in_brief(own: Sequence[Finding]) -> list[str]:
+    """What findings say of themselves in brief, where nothing draws a conclusion from all."""
+    return [sentence for finding in own for sentence in finding.statistics.get("summary") or ()]
+
+
+def means(rows: Sequence[Mapping[str, Any]], *, exact: bool = False) -> Shown | None:
+    """Conditions below each other, metrics side by side: means with their intervals; None for no rows.
+
+    What is `exact` has no interval, and nothing is said of it.
+    """
+    if not rows:
+        return None
+    from ioassay.analysis.narrative import phrases
+
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    by_condition: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        by_condition.setdefault(row["workload"], {})[row["metric"]] = row
+    present = sum(metric in found for found in by_condition.values() for metric in metrics)
+    if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
+        return _long(rows, exact)
+    head = [Cell("Condition", False), Cell("n", True), *(Cell(phrases.name(metric), True) for metric in metrics)]
+    body = []
+    for workload, found in by_condition.items():
+        counts = sorted({row["repetitions"] for row in found.values()})
+        n = Cell("–".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]), True)
+        body.append([Cell(workload, False), n, *(_mean(found.get(metric), exact) for metric in metrics)])
+    return Shown(head, body)
+
+
+def _long(rows: Sequence[Mapping[str, Any]], exact: bool) -> Shown:
+    """One mean below the other: for many metrics, or such that occur in few conditions."""
+    from ioassay.analysis.narrative import phrases
+
+    names = ("Condition", "Metric", "n", "Mean", "Median")
+    body = []
+    for row in rows:
+        texts = [Cell(row["workload"], False), Cell(phrases.name(row["metric"]), False)]
+        numbers = [
+            Cell(str(row["repetitions"]), True),
+            _mean(row, exact),
+            Cell(format_metric(row["metric"], row["median"]), True),
+        ]
+        body.append([*texts, *numbers])
+    return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body)
+
+
+def _first_means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each of the first conditions: its rates, or its first metric where it has none."""
+    from ioassay.analysis.narrative import phrases
+
+    conditions = list(dict.fromkeys(row["workload"] for row in rows))[:_FEW_CONDITIONS]
+    told = []
+    for condition in conditions:
+        own = [row for row in rows if row["workload"] == condition]
+        rates = [row for row in own if row["metric"].endswith(_RATES)] or own[:1]
+        parts = [
+            f"{phrases.inside(row['metric'])} {format_metric(row['metric'], row['mean'])} ({_known(row)})"
+            for row in rates
+        ]
+        told.append(f"{phrases.capital(condition)}: {', '.join(parts)}.")
+    return told
+
+
+def _mean(row: Mapping[str, Any] | None, exact: bool) -> Cell:
+    if row is None:
+        return Cell(tables.NOTHING, True)
+    if exact:
+        return Cell(format_metric(row["metric"], row["mean"]), True)
+    return Cell(format_metric(row["metric"], row["mean"]), True, _interval(row))
+
+
+def _known(row: Mapping[str, Any]) -> str:
+    return f"95 % interval {_interval(row)}" if row["ci95"] else "one repetition, no interval"
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    if row["ci95"] is None:
+        return "no interval"
+    from ioassay.analysis.narrative import phrases
+
+    return phrases.span(row["metric"], row["ci95"][0], row["ci95"][1], format_metric)
+
+
+def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | None:
+    """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
+    if len({(row["study"], row["workload"]) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
+        return means(rows)
+    from ioassay.analysis.narrative import phrases
+
+    body = []
+    for study in records.studies:
+        own = [row for row in rows if row["study"] == study["name"]]
+        for metric in list(dict.fromkeys(row["metric"] for row in own))[:_HEADLINE_METRICS]:
+            found = sorted((row for row in own if row["metric"] == metric), key=lambda row: row["mean"])
+            ends = [_end(found[0]), _end(found[-1])]
+            title = Cell(str(study.get("title") or study["name"]), False)
+            body.append([title, Cell(phrases.name(metric), False), Cell(str(len(found)), True), *ends])
+    names = ("Study", "Metric", "Conditions", "Lowest mean", "Highest mean")
+    return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body) if body else None
+
+
+def _end(row: Mapping[str, Any]) -> Cell:
+    interval = f"{_interval(row)}\n" if row["ci95"] else ""
+    return Cell(format_metric(row["metric"], row["mean"]), True, f"{interval}at {row['workload']}")

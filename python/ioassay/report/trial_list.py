@@ -1,0 +1,115 @@
+"""The page's account of every trial: how it ended, what was run, where its raw output is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioassay import units
+from ioassay.records.record import FAILED, OK, SKIPPED, RecordSet
+from ioassay.report import raw_files
+from ioassay.report.host_facts import utc
+from ioassay.report.raw_files import Evidence
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trial as shown."""
+
+    study: str
+    trial: str
+    point: str
+    repetition: int
+    order: int
+    status: str
+    reason: str
+    started: str
+    duration: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class Count:
+    """How the trials of one study ended. `absent`: planned, but without a record."""
+
+    study: str
+    planned: int
+    ok: int
+    failed: int
+    skipped: int
+    absent: int
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All trials in the order they ran. `commands`: command line with `RAW` for the raw folder -> number of trials."""
+
+    rows: Sequence[Row]
+    counts: Sequence[Count]
+    commands: Mapping[str, int]
+
+    @property
+    def lost(self) -> list[Row]:
+        """Trials that did not go well."""
+        return [row for row in self.rows if row.status != OK]
+
+    def total(self, status: str) -> int:
+        """Number of trials that ended so."""
+        return sum(row.status == status for row in self.rows)
+
+
+def recorded(records: RecordSet) -> pl.DataFrame:
+    """Every recorded trial, those too that speeds are not taken from; `apart` says why they are not, else ''."""
+    import polars as pl
+
+    parts = {"": records.trials, ", under the witness": records.traced, ", counting system calls": records.counting}
+    frames = [part.with_columns(apart=pl.lit(why)) for why, part in parts.items() if part is not None]
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def trials(records: RecordSet, out: Path) -> Trials:
+    """Every recorded trial; links are relative to `out`."""
+    by_study = {str(study["name"]): study for study in records.studies}
+    rows = [_row(records, by_study, row, out) for row in recorded(records).sort("order").iter_rows(named=True)]
+    commands: dict[str, int] = {}
+    for row in rows:
+        if row.evidence.template:
+            commands[row.evidence.template] = commands.get(row.evidence.template, 0) + 1
+    return Trials(rows, [_count(records, name, rows) for name in by_study], commands)
+
+
+def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any], out: Path) -> Row:
+    from ioassay.analysis.measurements import study_view
+    from ioassay.analysis.measurements.cells import label
+
+    study = studies.get(row["study"], {"name": row["study"]})
+    point = {name: row[name] for name in study_view.factors(study) if row.get(name) is not None}
+    return Row(
+        study=row["study"],
+        trial=row["trial"],
+        point=label(point) + row["apart"] + _purpose(row),
+        repetition=row["repetition"] + 1,
+        order=row["order"],
+        status=row["status"],
+        reason=row["reason"] or "",
+        started=utc(row["started_unix_s"]) if row["started_unix_s"] else "",
+        duration=units.format_duration(row["duration_s"] or 0.0),
+        evidence=raw_files.read(records.root, row["trial"], out),
+    )
+
+
+def _purpose(row: Mapping[str, Any]) -> str:
+    """What a trial of a search was for."""
+    return f", {row['search']}" if row.get("search") else ""
+
+
+def _count(records: RecordSet, study: str, rows: Sequence[Row]) -> Count:
+    own = [row.status for row in rows if row.study == study]
+    planned = max(records.planned.get(study, 0), len(own))
+    ok, failed, skipped = (own.count(status) for status in (OK, FAILED, SKIPPED))
+    return Count(study, planned, ok, failed, skipped, absent=planned - len(own))

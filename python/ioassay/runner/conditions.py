@@ -1,0 +1,188 @@
+"""The conditions that a trial's processes run under: policy, processors, niceness, limits of time and memory.
+
+    with Hold(wanted, tag=…, timeout_s=…) as hold:
+        process.run(…, on_held=hold.apply, on_ended=hold.ended)
+    hold.warnings, hold.took_effect, hold.account
+
+They are set on the child while it is held before its first instruction, so that all it starts inherits them, and read
+back. What the host does not allow is a ConditionError: nothing ever runs under other conditions than were asked for.
+Under a real-time policy a processor is left to the lab, and a watchdog on it ends the trial where the runner cannot.
+Deliberately not here: settings of the whole host (`settings`), and what a trial becomes that cannot run (`trial`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ioassay.errors import StudyError, ToolError
+from ioassay.host import cgroup, oom_killer
+from ioassay.host.settings import restore_file
+from ioassay.process import supervisor
+from ioassay.records.record import Warning_
+from ioassay.runner import scheduling_policy
+from ioassay.study.run_conditions import Conditions, listed
+
+__all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left", "remover"]
+
+_WATCHDOG_MARGIN_S = 4 * supervisor.GRACE_S
+"""How long after a trial's timeout the runner may take to end it by itself."""
+_LIKE = 0.01
+"""Limits are rounded by the kernel, to pages and microseconds."""
+
+left, remove_left = cgroup.left, cgroup.remove_left
+
+
+def remover() -> Callable[[], None]:
+    """What removes the control groups of this process, to be called in another one when this one was killed."""
+    owner = restore_file.this_process()
+    return lambda: cgroup.remove_of(owner)
+
+
+class Hold:
+    """A context for one trial: what its conditions need is made on entry and gone on exit, however that comes.
+
+    `tag` marks the trial's processes, `timeout_s` is the trial's, `program` the name of what it runs. `warnings` says
+    what is not quite as asked, `took_effect` what was read back, `account` what the limits did.
+    """
+
+    def __init__(
+        self,
+        wanted: Conditions,
+        *,
+        tag: str,
+        timeout_s: float,
+        program: str = "",
+        margin_s: float = _WATCHDOG_MARGIN_S,
+    ) -> None:
+        self.warnings: list[Warning_] = []
+        self.took_effect: dict[str, str | int | float] = {}
+        self.account: dict[str, int] = {}
+        self._wanted, self._tag, self._after_s = wanted, tag, timeout_s + margin_s
+        self._program = program
+        self._stack = ExitStack()
+        self._share = scheduling_policy.Share(None)
+        self._group: cgroup.Group | None = None
+        self._watchdog: supervisor.Watchdog | None = None
+        self._memory: oom_killer.Watch | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            if self._wanted:
+                self._share = scheduling_policy.share(self._wanted)
+                self.warnings += [self._share.warning] if self._share.warning else []
+            if self._share.lab is not None:
+                stack.enter_context(scheduling_policy.lab_on(self._share.lab))
+            if self._wanted.limits:
+                self._group = cgroup.make(self._wanted)
+                stack.callback(self._remove, self._group)
+            self._memory = oom_killer.Watch(self._program)
+            stack.callback(self._memory.close)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        if self._watchdog is not None and self._watchdog.fired:
+            text = (
+                f"its processes were ended by the watchdog {self._after_s:g} s after they began: the runner could not"
+            )
+            self.warnings.append(Warning_("watchdog-ended", text, "leave it more processors with run.affinity"))
+
+    def apply(self, pid: int) -> None:
+        """Set the conditions of a held child, and read them back. ConditionError: this host does not allow one."""
+        if not self._wanted:
+            return
+        if self._group is not None:
+            self._group.admit(pid)
+        if self._share.lab is not None:
+            watchdog = supervisor.watchdog(pid, self._tag, after_s=self._after_s, processors=self._share.lab)
+            self._watchdog = self._stack.enter_context(watchdog)
+        scheduling_policy.put(pid, self._wanted, self._share.load)
+        try:
+            self._verify(pid)
+        except (ProcessLookupError, FileNotFoundError):
+            raise ToolError(f"{self._wanted.text}: the process was ended before it began") from None
+
+    def ended(self, pid: int) -> None:
+        """Take the account of the limits, when the trial's processes have ended."""
+        if self._group is not None:
+            self.account = self._group.account()
+        if self._memory is None or self.account.get("oom_kill"):
+            return  # those of the trial's group are counted for the host as well
+        self._memory.ended(pid)
+        if self._memory.of_others:
+            text = self._memory.of_others
+            self.warnings.append(Warning_("host-out-of-memory", text, "free memory, and run the trial again"))
+
+    @property
+    def over_memory(self) -> str:
+        """That the kernel ended processes of the trial for want of memory, for a record's reason; else empty."""
+        if not (killed := self.account.get("oom_kill", 0)):
+            return self._memory.of_trial if self._memory is not None else ""
+        count = "a process" if killed == 1 else f"{killed} processes"
+        return f"run.memory_limit = {self._wanted.memory_limit} bytes was reached, and the kernel ended {count}"
+
+    def _verify(self, pid: int) -> None:
+        self.took_effect |= scheduling_policy.found(pid)
+        if self._group is not None:
+            self.took_effect |= self._group.found()
+            if pid not in self._group.members():
+                text = f"{self._wanted.text}: the process is not in the group that was made for it"
+                self.warnings.append(Warning_("condition-differs", text))
+        load = listed(self._share.load) if self._share.load is not None else None
+        for key, wanted in {**vars(self._wanted), "affinity": load}.items():
+            if wanted is not None and not _alike(wanted, self.took_effect.get(key)):
+                text = f"run.{key} = {wanted}: was set, and the kernel says {self.took_effect.get(key)}"
+                self.warnings.append(Warning_("condition-differs", text))
+
+    def _remove(self, group: cgroup.Group) -> None:
+        if strays := group.members():
+            were = f"{len(strays)} processes were" if len(strays) > 1 else "a process was"
+            text = f"{were} still in the trial's control group at its end, and ended by the lab"
+            self.warnings.append(Warning_("processes-left-behind", text))
+        try:
+            group.remove()
+        except OSError as error:
+            self.warnings.append(Warning_("group-left", str(error), "ioassay doctor --restore"))
+
+
+def _alike(wanted: str | float, seen: str | float | None) -> bool:
+    if isinstance(wanted, str) or not isinstance(seen, int | float):
+        return wanted == seen
+    return abs(wanted - seen) <= _LIKE * abs(wanted)
+
+
+def check(wanted: Conditions) -> list[Warning_]:
+    """What no host can do is a StudyError; what has no effect is a warning."""
+    if wanted.real_time and wanted.cpu_limit is not None:
+        # Documentation/scheduler/sched-bwc.rst: the quota is of the fair scheduler.
+        why = f"limits normal policies only, and has no effect under run.scheduler = {wanted.scheduler}"
+        raise StudyError(f"is {wanted.cpu_limit:g}; {why}: remove one of them", key="run.cpu_limit")
+    found = []
+    if wanted.nice is not None and (wanted.real_time or wanted.scheduler == "idle"):
+        text = f"run.nice = {wanted.nice} has no effect under run.scheduler = {wanted.scheduler} (sched(7))"
+        found.append(Warning_("nice-unused", text, "remove it from the study"))
+    processors = os.cpu_count() or 1
+    if wanted.cpu_limit is not None and wanted.cpu_limit >= processors:
+        text = f"run.cpu_limit = {wanted.cpu_limit:g} processors limits nothing: this host has {processors}"
+        found.append(Warning_("limit-unused", text))
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted.memory_limit is not None and wanted.memory_limit >= memory_bytes:
+        text = f"run.memory_limit = {wanted.memory_limit} bytes limits nothing: this host has {memory_bytes}"
+        found.append(Warning_("limit-unused", text))
+    return found
+
+
+def rehearse(wanted: Conditions) -> list[Warning_]:
+    """Put a program that does nothing under the conditions: its warnings; ConditionError where the host refuses."""
+    with Hold(wanted, tag="", timeout_s=10) as hold:
+        nothing = Path(os.devnull)
+        supervisor.run(["true"], stdout=nothing, stderr=nothing, timeout_s=10, on_held=hold.apply)
+    return hold.warnings

@@ -1,0 +1,483 @@
+"""Everything that can be said before the first trial: tools, points, targets, space, safety. Loads nothing.
+
+Assembles a study's roles into a Bench. A problem is an error here, and not a failed trial an hour later.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ioassay import metrics
+from ioassay.analysis import ANALYSES
+from ioassay.drivers import driver as make_driver
+from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
+from ioassay.monitors import MONITORS
+from ioassay.process import supervisor
+from ioassay.records.observation import STRACE
+from ioassay.records.record import Warning_
+from ioassay.roles import (
+    NOTHING,
+    READ,
+    WRITE,
+    Command,
+    Confinement,
+    Consent,
+    Driver,
+    Footprint,
+    Load,
+    Target,
+    Tool,
+    Touch,
+    Trial,
+)
+from ioassay.runner import conditions, confinement, demand, worker_pool
+from ioassay.study import plan
+from ioassay.study.model import Run, Study, Suite, Watch
+from ioassay.targets import ownership_mark, safety
+from ioassay.targets import target as make_target
+from ioassay.verify import witness
+
+_NO_LOAD = Load("null", None, 0, read_only=True)
+_STRENGTH = {NOTHING: 0, READ: 1, WRITE: 2}
+
+
+@dataclass
+class Bench:
+    """One study's roles, assembled. Targets are made once for each distinct setting of the points."""
+
+    study: Study
+    driver: Driver
+    consent: Consent
+    folder: Path = Path()
+    """Where relative paths of the study start from."""
+    version: str = ""
+    targets: dict[str, Target] = field(default_factory=dict)
+    rehearsed: set[str] = field(default_factory=set)
+    """Readings of parameters that the tool itself has confirmed."""
+    cannot: dict[str, str] = field(default_factory=dict)
+    """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
+
+    def target(self, trial: Trial) -> Target:
+        """The target of a trial; the same settings give the same object."""
+        key = json.dumps(trial.target, sort_keys=True)
+        if key not in self.targets:
+            self.targets[key] = make_target(trial.target, self.consent, study_folder=self.folder)
+        return self.targets[key]
+
+    def points(self) -> Iterable[Trial]:
+        """The first repetition of each point."""
+        return (plan.make_trial(self.study, point, 0, 0) for point in plan.points(self.study))
+
+    def access(self) -> str:
+        """The strongest thing that any point does to the target."""
+        found = (self.driver.access(trial.params) for trial in self.points())
+        return max(found, key=_STRENGTH.__getitem__, default=NOTHING)
+
+    def touches(self) -> list[Touch]:
+        """Every path that the points' own parameters name, each once for each access."""
+        return list(dict.fromkeys(touch for trial in self.points() for touch in self.driver.touches(trial.params)))
+
+    def footprints(self) -> list[Footprint]:
+        """Room that the points take in file systems; asked when their targets were inspected."""
+        found = [Footprint(touch.path, touch.size_bytes) for touch in self.touches() if touch.access == WRITE]
+        if self.access() == NOTHING:
+            return found
+        own_bytes: dict[int, int] = {}  # target -> the most that the tool's own files take there
+        for trial in self.points():
+            least = self.driver.estimate(trial.params, trial.target).occupied_bytes
+            key = id(self.target(trial))
+            own_bytes[key] = max(own_bytes.get(key, 0), least)
+        for target in self.targets.values():
+            least = own_bytes.get(id(target), 0)
+            found += [
+                footprint if footprint.lasting else replace(footprint, size_bytes=max(footprint.size_bytes or 0, least))
+                for footprint in target.footprints()
+            ]
+        return found
+
+    def kept(self) -> list[Path]:
+        """Files that ioassay, or a job of the study, made and that are still there."""
+        targets = {str(trial.target["path"]): None for trial in self.points() if trial.target.get("path")}
+        named = [self.folder / Path(path).expanduser() for path in targets]
+        named += [self.folder / touch.path for touch in self.touches()]
+        return [path for path in dict.fromkeys(map(safety.resolve, named)) if ownership_mark.read(path) is not None]
+
+    def close(self) -> None:
+        """Give back what the targets took."""
+        for target in self.targets.values():
+            target.close()
+
+    def abandon(self) -> None:
+        """Remove what a killed runner would have removed. For another process; nothing is thrown there."""
+        for target in self.targets.values():
+            with suppress(IoassayError, OSError):
+                target.abandon()
+
+
+def assemble(suite: Suite, consent: Consent, folder: Path | None = None) -> list[Bench]:
+    """The benches of a suite's studies; StudyError names an unknown driver or monitor.
+
+    Relative paths start from `folder`, by default the working directory.
+    """
+    return [_assemble(study, consent, (folder or Path()).absolute()) for study in suite.studies]
+
+
+def _assemble(study: Study, consent: Consent, folder: Path) -> Bench:
+    for name in study.watch.monitors:
+        if name not in MONITORS:
+            known = ", ".join(MONITORS)
+            raise StudyError(f"no monitor called '{name}'; known: {known}", source=study.name, key="watch.monitors")
+    for question in study.analysis.questions:
+        if question not in ANALYSES:
+            known = ", ".join(ANALYSES)
+            raise StudyError(f"no analysis '{question}'; known: {known}", source=study.name, key="analysis.questions")
+    with _placed(study.name):
+        return Bench(study, make_driver(study.driver), consent, folder)
+
+
+def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
+    """Find each driver's tool and tell the driver its version; tool -> version line. ToolError when one is missing."""
+    versions: dict[str, str] = {}
+    answers: dict[str, dict[str, str]] = {}
+    for bench in benches:
+        tool = bench.driver.tool()
+        if tool is None:
+            continue
+        if tool.executable not in versions:
+            versions[tool.executable] = tool_version(tool)
+            answers[tool.executable] = {name: _all_said(argv) for name, argv in tool.probes.items()}
+        bench.version = versions[tool.executable]
+        bench.driver.configure(bench.version, answers[tool.executable])
+    return versions
+
+
+def tool_version(tool: Tool) -> str:
+    """The tool's version line; ToolError with the remedy when it is not here."""
+    if shutil.which(tool.executable) is None:
+        raise ToolError(f"{tool.executable}: not found; install it, on Debian with: apt-get install {tool.package}")
+    return _answer(tool.version_argv).strip()
+
+
+def _answer(argv: Sequence[str]) -> str:
+    captured = _captured(argv)
+    return captured.stdout or captured.stderr
+
+
+def _all_said(argv: Sequence[str]) -> str:
+    """Both streams: what a probe is after may be a complaint, with a hint beside it on the other stream."""
+    captured = _captured(argv)
+    return captured.stdout + captured.stderr
+
+
+def _captured(argv: Sequence[str]) -> supervisor.Captured:
+    captured = supervisor.capture(argv, timeout_s=30)
+    if captured.timed_out:
+        raise ToolError(f"'{' '.join(argv)}' did not answer within 30 s")
+    return captured
+
+
+def examine(benches: Sequence[Bench]) -> list[Warning_]:
+    """Check each point, each path and each target of all studies, before anything is touched.
+
+    StudyError (impossible or too large), SafetyRefusal (would destroy something). Returns what is suspicious.
+    """
+    found: dict[Warning_, None] = {}
+    for bench in benches:
+        looks = (_examine_points, _examine_conditions, _examine_externals, _rehearse, _examine_paths, _examine_targets)
+        for warning in (warning for look in looks for warning in look(bench)):
+            found.setdefault(warning)
+    _require_room(benches)
+    return [*found, *_examine_counting(benches)]
+
+
+def _examine_counting(benches: Sequence[Bench]) -> list[Warning_]:
+    """Whether system calls can be counted here; trials that are for nothing else will be skipped.
+
+    Asked once for all studies, since the answer takes a try in the kernel.
+    """
+    names = [bench.study.name for bench in benches if bench.driver.measures and bench.study.watch.calls]
+    if not names:
+        return []
+    studies = names[0] if len(names) == 1 else f"{len(names)} studies"
+    try:
+        who, why = witness.counter()
+    except ToolError as error:
+        text = f"{studies}: {error}; trials that count them will be skipped"
+        return [Warning_("calls-uncounted", text, "apt-get install strace")]
+    if who == STRACE:
+        text = f"{studies}: system calls are counted by strace, in trials that it slows down, not by BPF: {why}"
+        return [Warning_("calls-by-strace", text, "docs/backends.md says what BPF needs")]
+    return []
+
+
+def _examine_points(bench: Bench) -> list[Warning_]:
+    warnings: list[Warning_] = []
+    for trial in bench.points():
+        with _placed(f"{bench.study.name} at {plan.describe(trial.point)}" if trial.point else bench.study.name):
+            warnings += bench.driver.validate(trial.params, trial.target)
+            warnings += _examine_demand(bench, trial)
+            if not bench.driver.measures:
+                warnings += _examine_computed(bench.study, trial)
+    return warnings + _examine_metrics(bench.study)
+
+
+def _examine_demand(bench: Bench, trial: Trial) -> list[Warning_]:
+    """Whether the host has what one trial takes. A drive that is made for it is nobody else's to fill."""
+    wanted = bench.driver.estimate(trial.params, trial.target).demand
+    places = {"null": bench.folder, "folder": bench.folder / Path(str(trial.target.get("path", ""))).expanduser()}
+    folder = places.get(trial.target.get("kind", "null"))
+    return demand.check(wanted, conditions.Conditions.of(trial.run).memory_limit, folder)
+
+
+def _examine_computed(study: Study, trial: Trial) -> list[Warning_]:
+    """A pure driver measures nothing: it takes no target, and what serves measuring is not used."""
+    if (kind := trial.target.get("kind", "null")) != "null":
+        why = f"the driver '{study.driver}' computes and loads nothing"
+        raise StudyError(f"is '{kind}'; wanted 'null': {why}", key="target.kind")
+    if study.watch.twins:
+        why = f"the driver '{study.driver}' computes, and the witness has no effect on it"
+        raise StudyError(f"is true; wanted false: {why}", key="watch.twins")
+    if study.watch.calls:
+        why = f"the driver '{study.driver}' computes, in a process that is not its own"
+        raise StudyError(f"asks for system calls; wanted false: {why}", key="watch.calls")
+    conditions = Run().model_dump()
+    named = [f"run.{key}" for key, value in trial.run.items() if key != "governor" and value != conditions.get(key)]
+    if study.watch.monitors and study.watch.monitors != Watch().monitors:
+        named.append("watch.monitors")
+    text = (
+        f"{study.name}: {', '.join(named)}: not used, since the driver '{study.driver}' computes and measures nothing"
+    )
+    return [Warning_("not-measured", text, "remove it from the study")] if named else []
+
+
+def _examine_conditions(bench: Bench) -> list[Warning_]:
+    """Each set of conditions is tried on a program that does nothing; trials under what is refused will be skipped."""
+    if not bench.driver.measures:
+        return []
+    warnings: list[Warning_] = []
+    for wanted in dict.fromkeys(conditions.Conditions.of(trial.run) for trial in bench.points()):
+        with _placed(bench.study.name):
+            warnings += conditions.check(wanted)
+        try:
+            warnings += conditions.rehearse(wanted) if wanted else []
+        except ConditionError as error:
+            text = f"{bench.study.name}: {error}; trials that ask for it will be skipped"
+            warnings.append(Warning_("condition-unavailable", text))
+    return warnings
+
+
+@contextmanager
+def _placed(place: str) -> Iterator[None]:
+    """An error that does not say where it is gets its place."""
+    try:
+        yield
+    except StudyError as error:
+        if error.source:
+            raise
+        raise StudyError(str(error), source=place) from None
+
+
+def _examine_metrics(study: Study) -> list[Warning_]:
+    """Names that are perhaps misspelt; a driver may make metrics of its own, so they are no errors."""
+    until, remedy = study.until, "use a metric such as read.bw or write.lat.p99"
+    warnings = []
+    if until is not None and not metrics.known(until.metric):
+        text = f"{study.name}: until.metric '{until.metric}' is in no registry, so points may run to the cap"
+        warnings.append(Warning_("until-metric-unknown", text, remedy))
+    for name in study.analysis.responses:
+        if not metrics.known(name):
+            text = f"{study.name}: analysis.responses: '{name}' is in no registry, so there may be nothing to analyse"
+            warnings.append(Warning_("response-unknown", text, remedy))
+    return warnings
+
+
+def _examine_externals(bench: Bench) -> list[Warning_]:
+    """SafetyRefusal for what no check can see, unless the user consented to it."""
+    externals = dict.fromkeys(each for trial in bench.points() for each in bench.driver.externals(trial.params))
+    if externals and not bench.consent.exec:
+        lines = "\n".join(f"  - {each.option} {each.effect}" for each in externals)
+        raise SafetyRefusal(
+            f"{bench.study.name}: refused, nothing was run: no check can see what these options do:\n{lines}\n"
+            "If you trust them, go on with --allow-exec"
+        )
+    return []
+
+
+def _rehearse(bench: Bench) -> list[Warning_]:
+    """Have the tool say how it reads each point; nothing is said where the tool is not here (`ioassay plan`)."""
+    if not bench.version:
+        return []
+    warnings: list[Warning_] = []
+    for trial in bench.points():
+        with _placed(bench.study.name):
+            warnings += rehearse(bench, trial.params)
+    return warnings
+
+
+def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
+    """Hold the driver's reading of the parameters against the tool's, once for each reading.
+
+    The tool may write nothing meanwhile, where the kernel can confine it: its parameters are not trusted yet.
+    Asked again before each trial: a file that a job file includes may have changed.
+    """
+    folder = Path(tempfile.gettempdir(), f"ioassay-{secrets.token_hex(8)}")
+    rehearsal = bench.driver.rehearsal(params, folder)
+    if rehearsal is None or rehearsal.reading in bench.rehearsed:
+        return ()
+    folder.mkdir(mode=0o700)
+    try:
+        warnings = rehearsal.confirm(*_spoken(rehearsal.command, folder))
+    finally:
+        shutil.rmtree(folder)
+    bench.rehearsed.add(rehearsal.reading)
+    return warnings
+
+
+def _spoken(command: Command, folder: Path) -> tuple[str, str]:
+    """What a rehearsal writes to stdout and stderr; it may change nothing but `folder`."""
+    for name, text in command.files.items():
+        (folder / name).write_bytes(text.encode())
+    output, messages = folder / "stdout", folder / "stderr"
+    with confinement.spread(_NO_LOAD, (), folder, Confinement(), [command.argv[0]]) as net:
+        outcome = supervisor.run(
+            command.argv,
+            stdout=output,
+            stderr=messages,
+            timeout_s=command.timeout_s,
+            cwd=command.cwd,
+            confine=net.ruleset,
+        )
+    if outcome.timed_out:
+        raise StudyError(f"{command.argv[0]} did not say within {command.timeout_s:g} s how it reads the parameters")
+    return output.read_text(errors="replace"), messages.read_text(errors="replace")
+
+
+def _examine_paths(bench: Bench) -> list[Warning_]:
+    found = (safety.inspect_path(touch.path, touch.access, bench.consent) for touch in bench.touches())
+    return [warning for warnings in found for warning in warnings]
+
+
+def _require_room(benches: Sequence[Bench]) -> None:
+    """StudyError unless all files of all studies fit at once: those of targets and those that jobs name."""
+    from ioassay.targets import filesystem, safety
+
+    files: dict[Path, Footprint] = {}
+    for bench in benches:
+        for footprint in bench.footprints():
+            path = safety.resolve(footprint.path)
+            if path.exists() and not path.is_file():
+                continue  # a device, or /dev/null
+            known = files.get(path, footprint).size_bytes
+            size_bytes = None if known is None or footprint.size_bytes is None else max(known, footprint.size_bytes)
+            files[path] = Footprint(path, size_bytes, footprint.lasting)
+    filesystem.require_total_room(list(files.values()))
+
+
+def require_record_room(benches: Sequence[Bench], folder: Path) -> None:
+    """StudyError unless the logs that the tools leave in the run's folder fit there, as far as they can be known."""
+    from ioassay.targets import filesystem
+
+    filesystem.require_record_room(folder, sum(forecast(bench).recorded_bytes for bench in benches))
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A block device that a suite loads, for people to compare with what they meant."""
+
+    path: str
+    name: str
+    """The name that --destroy-data takes."""
+    model: str
+    serial: str
+    size_bytes: int
+    access: str
+    """READ or WRITE."""
+    content: Sequence[str]
+    """What was found on it."""
+
+
+def devices(benches: Sequence[Bench]) -> list[Storage]:
+    """The block devices that the studies load, each once; after `examine`, which looks at them."""
+    from ioassay.targets import safety
+
+    strongest: dict[Path, str] = {}
+    for bench in benches:
+        for path, access in _loaded(bench):
+            resolved = safety.resolve(path)
+            if resolved.is_block_device() and _STRENGTH[access] > _STRENGTH[strongest.get(resolved, NOTHING)]:
+                strongest[resolved] = access
+    return [_storage(path, access) for path, access in strongest.items()]
+
+
+def _loaded(bench: Bench) -> Iterator[tuple[Path, str]]:
+    """Paths that may be devices: the targets' and those that jobs name."""
+    access = bench.access()
+    for trial in bench.points():
+        if trial.target.get("kind") == "device":
+            yield bench.folder / Path(str(trial.target.get("path"))).expanduser(), access
+    yield from ((touch.path, touch.access) for touch in bench.touches())
+
+
+def _storage(path: Path, access: str) -> Storage:
+    from ioassay.targets import device_identity, safety
+
+    device = safety.require_device(path)
+    seen = device_identity.label(path, device)
+    return Storage(
+        path=str(path),
+        name=seen.name,
+        model=seen.model,
+        serial=seen.serial,
+        size_bytes=device.size_bytes,
+        access=access,
+        content=safety.content(path, device),
+    )
+
+
+def _examine_targets(bench: Bench) -> list[Warning_]:
+    access = bench.access()
+    with _placed(bench.study.name):
+        targets = {id(target): target for target in map(bench.target, bench.points())}
+        return [warning for target in targets.values() for warning in target.inspect(access)]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a suite is expected to cost."""
+
+    trials: int
+    seconds: float
+    written_bytes: int
+    unknown_writes: bool
+    """True when some trials write for a time rather than a size, so that the volume is a lower bound."""
+    recorded_bytes: int = 0
+    """What the tools leave in the run's folder, where that is much."""
+
+
+def forecast(bench: Bench, workers: int | None = None) -> Forecast:
+    """Cost of one study, from its driver's estimates at each point (adaptive repetition: at the cap).
+
+    Trials of a pure driver run in so many `workers` at once, by default one for each processor.
+    """
+    repetitions = bench.study.max_repetitions * bench.study.runs_per_trial
+    points = list(bench.points())
+    times = [repetitions + plan.counts_calls(bench.study, trial.point) for trial in points]
+    estimates = [bench.driver.estimate(trial.params, trial.target) for trial in points]
+    each = list(zip(estimates, times, strict=True))
+    at_once = 1 if bench.driver.measures else min(workers or worker_pool.processors(), sum(times))
+    cooldown_s = bench.study.run.cooldown if bench.driver.measures else 0.0
+    return Forecast(
+        trials=sum(times),
+        seconds=sum((estimate.seconds + cooldown_s) * number for estimate, number in each) / at_once,
+        written_bytes=sum((estimate.written_bytes or 0) * number for estimate, number in each),
+        recorded_bytes=sum(estimate.recorded_bytes * number for estimate, number in each),
+        unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
+    )

@@ -1,0 +1,380 @@
+"""Runs the trials of a run that have no record yet, and makes each durable.
+
+Trials that measure run one after the other, alone on the machine. Those of pure drivers run several at once, in the
+order of the plan, in an Executor (`pool`); this process alone writes their records, as they end.
+Gets the three roles as objects. Prints nothing: what happens is told to a Progress.
+A failed trial is a record, not an exception; what ends a run is safety, a full disk, or the user.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from ioassay.errors import RunError
+from ioassay.host.settings import KEEP, HostSettings
+from ioassay.process import supervisor
+from ioassay.records.record import FAILED, OK, Record, Warning_
+from ioassay.roles import Parsed, Trial
+from ioassay.runner import conditions, worker, worker_pool
+from ioassay.runner import trial as one
+from ioassay.runner.preflight import Bench, rehearse
+from ioassay.store.run_folder import RunStore
+from ioassay.targets.free_space_guard import Reserve
+from ioassay.targets.job_guard import Guard, guarded
+
+if TYPE_CHECKING:
+    from ioassay.study.model import Until
+
+
+class Progress(Protocol):
+    """Is told what happens."""
+
+    def preparing(self, text: str, share: float) -> None:
+        """A target is being made; `share` from 0 to 1."""
+
+    def started(self, trial: Trial) -> None:
+        """A trial begins; of pure drivers several at once."""
+
+    def ended(self, trial: Trial, status: str) -> None:
+        """A trial ended: ok, failed, skipped, `unneeded` (its point is precise enough) or `kept` (has a record)."""
+
+
+class Source(Protocol):
+    """Where the trials of a run come from: its plan, or a search that decides by what was recorded."""
+
+    def trials(self) -> Iterator[Trial | None]:
+        """One trial after another; None where all before must have their records before it can say more."""
+
+    def told(self, trial: Trial, record: Record) -> None:
+        """A trial has its record, from now or from before."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The trials of a run's plan, as they stand there."""
+
+    store: RunStore
+
+    def trials(self) -> Iterator[Trial | None]:
+        """See Source."""
+        return iter(self.store.trials())
+
+    def told(self, trial: Trial, record: Record) -> None:
+        """See Source; nothing depends on it."""
+
+
+@dataclass
+class Tally:
+    """How the trials of a run ended. `unneeded`: left out, because adaptive repetition was satisfied."""
+
+    planned: int = 0
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0
+    unneeded: int = 0
+
+    def add(self, status: str) -> None:
+        """Count one trial."""
+        self.planned += 1
+        setattr(self, status, getattr(self, status) + 1)
+
+
+@dataclass
+class _Patience:
+    """Adaptive repetition of one study: which points have been measured precisely enough.
+
+    A decision about a repetition uses only earlier ones, so a resumed run and one with any number of workers decide
+    alike.
+    """
+
+    until: Until | None
+    twins: bool = False
+    """Whether the trials that count are those without the witness."""
+    values: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Point -> repetition -> value."""
+
+    def note(self, record: Record) -> None:
+        if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
+            return
+        if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
+            return
+        self.values.setdefault(_key(record.trial["point"]), {})[record.trial["repetition"]] = value
+
+    def decides(self, trial: Trial) -> bool:
+        """Whether earlier repetitions decide about this one, so that they must have been recorded."""
+        return self.until is not None and trial.repetition >= self.until.min
+
+    def enough(self, trial: Trial) -> bool:
+        if self.until is None or not self.decides(trial):
+            return False
+        from ioassay.analysis.effects.descriptive import relative_half_width
+
+        known = self.values.get(_key(trial.point), {})
+        values = [known[repetition] for repetition in sorted(known) if repetition < trial.repetition]
+        return len(values) >= 2 and relative_half_width(values) <= self.until.ci
+
+
+def _key(point: object) -> str:
+    return json.dumps(point, sort_keys=True)
+
+
+def execute(
+    store: RunStore,
+    benches: Sequence[Bench],
+    progress: Progress,
+    workers: int | None = None,
+    source: Source | None = None,
+) -> Tally:
+    """Run what has no record yet; the tally counts every planned trial, earlier records included.
+
+    The trials are those of the plan, unless another `source` gives them.
+
+    `workers` trials of pure drivers run at once, by default as many as there are processors for this process; with 1
+    they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so.
+    """
+    guards: dict[str, Guard] = {}
+    with ExitStack() as stack:
+        stack.enter_context(store.locked())
+        supervisor.end_orphans(one.tag(store))
+        stack.enter_context(supervisor.watched(one.tag(store), _abandon(benches)))
+        of_groups = _remove_groups()
+        for bench in benches:
+            stack.callback(bench.close)
+            guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
+        settings = stack.enter_context(HostSettings(_governor(benches)))
+        number, of_pool = _workers(benches, workers or worker_pool.processors())
+        flight = stack.enter_context(_Flight(lambda: worker_pool.executor(number, one.tag(store)), number, progress))
+        by_name = {bench.study.name: bench for bench in benches}
+        given = source or Planned(store)
+        of_host = [*settings.warnings, *of_groups]
+        return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool).run()
+
+
+def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
+    """What is done in the process that outlives a killed runner: its groups and files that were not to stay go."""
+    remove_groups = conditions.remover()
+
+    def undo() -> None:
+        remove_groups()
+        for bench in benches:
+            bench.abandon()
+
+    return undo
+
+
+def _remove_groups() -> list[Warning_]:
+    """Remove the control groups of killed runs, whether or not this one needs any; a warning for each that stays."""
+    conditions.remove_left()
+    text = "{}: the control group of a run that was killed stays, as there are processes in it"
+    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in conditions.left()]
+
+
+def _governor(benches: Sequence[Bench]) -> str:
+    """The governor for the whole run: changing it between studies would change the machine between them."""
+    tools = (bench for bench in benches if bench.driver.measures and bench.driver.tool() is not None)
+    return "performance" if any(bench.study.run.governor == "performance" for bench in tools) else KEEP
+
+
+def _workers(benches: Sequence[Bench], wanted: int) -> tuple[int, list[Warning_]]:
+    pure = (bench for bench in benches if not bench.driver.measures)
+    points = ((bench, trial) for bench in pure for trial in bench.points())
+    needs = [bench.driver.estimate(trial.params, trial.target).memory_bytes for bench, trial in points]
+    return worker_pool.fitted(wanted, needs)
+
+
+@dataclass
+class _Flight:
+    """Trials that are being computed: as many as workers, and as many again that wait for one.
+
+    They run in the order in which they were submitted. On an exception all are given up, those that run as well.
+    """
+
+    make: Callable[[], Executor]
+    workers: int
+    progress: Progress
+    _executor: Executor | None = None
+    _trials: dict[Future[worker.Computed], Trial] = field(default_factory=dict)
+    _begun: set[str] = field(default_factory=set)
+    """Ids of those that the progress has been told of."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(cancel=kind is not None)
+
+    @property
+    def full(self) -> bool:
+        return len(self._trials) >= 2 * self.workers
+
+    def submit(self, store: RunStore, trial: Trial) -> None:
+        raw = store.begin(trial.id)
+        self._executor = self._executor or self.make()
+        if len(self._trials) < self.workers:
+            self._begin(trial)
+        self._trials[self._executor.submit(worker.compute, trial.driver, trial, raw)] = trial
+
+    def holds(self, trial: Trial) -> bool:
+        """Whether another repetition of the trial's point is in flight."""
+        return any((held.study, held.point) == (trial.study, trial.point) for held in self._trials.values())
+
+    def ended(self, *, block: bool) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """Those that have ended, of which there is at least one when `block` and any are in flight."""
+        done, _ = wait(self._trials, None if block else 0, FIRST_COMPLETED)
+        for future in [future for future in self._trials if future in done]:
+            trial = self._trials.pop(future)
+            self._begin(trial)
+            self._begun.remove(trial.id)
+            yield trial, future
+            for oldest in islice(self._trials.values(), self.workers):
+                self._begin(oldest)
+
+    def rest(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """All that are left, as they end; the workers stay."""
+        while self._trials:
+            yield from self.ended(block=True)
+
+    def land(self) -> Iterator[tuple[Trial, Future[worker.Computed]]]:
+        """The rest; afterwards no worker is left."""
+        yield from self.rest()
+        self._close(cancel=False)
+
+    def _begin(self, trial: Trial) -> None:
+        if trial.id not in self._begun:
+            self._begun.add(trial.id)
+            self.progress.started(trial)
+
+    def _close(self, *, cancel: bool) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=cancel)
+            self._executor = None
+
+
+@dataclass
+class _Round:
+    """One pass over the trials."""
+
+    store: RunStore
+    source: Source
+    benches: dict[str, Bench]
+    guards: dict[str, Guard]
+    progress: Progress
+    flight: _Flight
+    of_host: Sequence[Warning_]
+    of_pool: Sequence[Warning_]
+    tally: Tally = field(default_factory=Tally)
+    patience: dict[str, _Patience] = field(default_factory=dict)
+    reserve: Reserve = field(default_factory=Reserve)
+    places: dict[str, list[Path]] = field(default_factory=dict)
+    """Study -> the paths whose file systems its trials may fill."""
+    prepared: dict[str, Sequence[Warning_]] = field(default_factory=dict)
+    """Study -> the warnings that each of its trials bears; there once its targets are."""
+
+    def run(self) -> Tally:
+        self.patience = {
+            name: _Patience(bench.study.until, bench.study.watch.twins) for name, bench in self.benches.items()
+        }
+        for trial in self.source.trials():
+            if trial is None:
+                self._record(self.flight.rest())
+            else:
+                self._take(trial)
+        self._record(self.flight.land())
+        return self.tally
+
+    def _take(self, trial: Trial) -> None:
+        """Count a trial that has its record, leave out what is known well enough, run the others."""
+        patience = self.patience[trial.study]
+        while patience.decides(trial) and self.flight.holds(trial):
+            self._record(self.flight.ended(block=True))
+        if self.store.has(trial.id):
+            self._count(trial, self.store.record(trial.id), "kept")
+        elif patience.enough(trial):
+            self.progress.ended(trial, "unneeded")
+            self.tally.add("unneeded")
+        elif self.benches[trial.study].driver.measures:
+            self._measure(trial)
+        else:
+            self._compute(trial)
+
+    def _measure(self, trial: Trial) -> None:
+        """Alone: nothing that is computed runs beside it."""
+        self._record(self.flight.land())
+        warnings = self._ready(trial, self.of_host)
+        must_end = self._watch_room(self.benches[trial.study])
+        self.progress.started(trial)
+        try:
+            record = one.measure(self.store, self.benches[trial.study], trial, warnings, must_end)
+        except OSError as error:
+            raise self.store.stopped(self.store.folder(trial.id), error) from error
+        self._count(trial, record, record.status)
+
+    def _watch_room(self, bench: Bench) -> Callable[[], str]:
+        """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""
+        name = bench.study.name
+        if name not in self.places:
+            named = [footprint.path for footprint in bench.footprints()]
+            self.places[name] = [path for path in dict.fromkeys(named) if not path.is_block_device()]
+        lack = self.reserve.watch([self.store.root / "trials", *self.places[name]])
+        if bench.driver.tool() is not None and (why := lack()):
+            kept = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
+            raise RunError(f"no trial is begun: {why}; {kept}")
+        return lack
+
+    def _compute(self, trial: Trial) -> None:
+        """Hand a trial to the workers, once there is room."""
+        while self.flight.full:
+            self._record(self.flight.ended(block=True))
+        self._ready(trial, self.of_pool)
+        self.flight.submit(self.store, trial)
+        self._record(self.flight.ended(block=False))
+
+    def _ready(self, trial: Trial, known: Sequence[Warning_]) -> Sequence[Warning_]:
+        bench = self.benches[trial.study]
+        if trial.study not in self.prepared:
+            self.prepared[trial.study] = [*known, *_prepare(bench, self.progress)]
+        self.guards[trial.study].require_same(bench.driver.touches(trial.params))
+        rehearse(bench, trial.params)
+        return self.prepared[trial.study]
+
+    def _record(self, ended: Iterator[tuple[Trial, Future[worker.Computed]]]) -> None:
+        for trial, future in ended:
+            try:
+                record = one.keep(self.store, trial, _computed(future), self.prepared[trial.study])
+            except worker_pool.NoWorker as error:
+                go_on = f"everything recorded before is kept. Go on with: {self.store.resume_command}"
+                raise RunError(f"{error}; {go_on}") from None
+            except OSError as error:
+                raise self.store.stopped(self.store.folder(trial.id), error) from error
+            self._count(trial, record, record.status)
+
+    def _count(self, trial: Trial, record: Record, told: str) -> None:
+        self.progress.ended(trial, told)
+        self.patience[trial.study].note(record)
+        self.source.told(trial, record)
+        self.tally.add(record.status)
+
+
+def _computed(future: Future[worker.Computed]) -> worker.Computed:
+    """What a worker answered; one that ended instead is a failure of its trial alone."""
+    try:
+        return future.result()
+    except worker_pool.WorkerLost as error:
+        return worker.Computed(Parsed(FAILED, str(error)), error.began_unix_s, error.lasted_s)
+
+
+def _prepare(bench: Bench, progress: Progress) -> list[Warning_]:
+    """Make and fill the study's targets, right before its first trial."""
+    access = bench.access()
+    targets = {id(target): target for target in map(bench.target, bench.points())}
+    return [warning for target in targets.values() for warning in target.prepare(access, progress.preparing)]

@@ -1,0 +1,87 @@
+"""How much independent information a series of log samples holds, and what an ANOVA over them is worth.
+
+Samples of one run resemble their neighbours. An analysis that counts each as an observation believes in far more
+degrees of freedom than there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ioassay.stats import distributions
+from ioassay.stats.anova import OneWay
+from ioassay.stats.result import Floats, Undefined, as_floats
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Dependence inside runs, pooled over them. `lag1` is the correlation of neighbours.
+
+    `time` is the integrated autocorrelation time in samples (1: independent), `effective` = samples / time.
+    """
+
+    samples: int
+    lag1: float
+    time: float
+    effective: float
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """An ANOVA over dependent samples, with its F deflated and its degrees of freedom reduced to what is there."""
+
+    f: float
+    df_between: int
+    df_within: float
+    p: float
+
+
+def dependence(runs: Sequence[Floats]) -> Dependence | Undefined:
+    """Lag-1 autocorrelation and effective sample size of runs of one condition, each about its own mean.
+
+    The sum of autocorrelations stops where a pair of neighbouring lags first sums to less than zero: the initial
+    positive sequence of Geyer, "Practical Markov chain Monte Carlo" (Statistical Science 7, 1992). Times below 1
+    (negative correlation) are set to 1, which errs on the side of fewer samples. Series of fewer than about 50
+    samples underestimate the dependence, because each run's own mean is taken out.
+    """
+    arrays = [array for array in map(as_floats, runs) if array.size >= 4]
+    if not arrays:
+        return Undefined("no run has 4 log samples")
+    lags = min(array.size for array in arrays) // 2
+    covariance = np.sum([_autocovariance(array, lags) for array in arrays], axis=0)
+    if covariance[0] <= 0:
+        return Undefined("the log samples of every run are identical")
+    rho = covariance / covariance[0]
+    samples, time = sum(array.size for array in arrays), _integrated_time(rho)
+    return Dependence(samples, float(rho[1]), time, samples / time)
+
+
+def _autocovariance(values: Floats, lags: int) -> Floats:
+    """Sums of products of deviations at lags 0 to `lags`, shape (lags + 1,), by the Wiener-Khinchin theorem."""
+    deviations = values - values.mean()
+    size = 1 << (2 * values.size - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(deviations, size)) ** 2
+    return np.asarray(np.fft.irfft(spectrum, size)[: lags + 1])
+
+
+def _integrated_time(rho: Floats) -> float:
+    pairs = rho[: rho.size // 2 * 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs <= 0)
+    kept = pairs[: negative[0]] if negative.size else pairs
+    # The pairs count lag 0 once; every other lag occurs on both sides.
+    return max(1.0, float(2 * kept.sum() - 1))
+
+
+def corrected(anova: OneWay, found: Dependence) -> Corrected:
+    """The one-way ANOVA as if only `found.effective` samples had been taken: F / time, with as many degrees of freedom.
+
+    The variance of a run's mean is `time` times what independent samples would give: Zwiers and von Storch,
+    "Taking serial correlation into account in tests of the mean" (Journal of Climate 8, 1995). Approximate.
+    """
+    groups = anova.df_between + 1
+    df_within = max(found.effective - groups, 1.0)
+    f = anova.f / found.time
+    return Corrected(f, anova.df_between, df_within, float(distributions.f_sf(f, anova.df_between, df_within)))

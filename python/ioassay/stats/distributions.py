@@ -1,0 +1,246 @@
+"""Probabilities and quantiles of the distributions that tests and intervals need: normal, t, F, chi-squared.
+
+They are those of scipy to 1e-10 or better (tests/analysis/test_distributions.py), which takes longer to import than
+all analyses of a run take. `sf` is the probability above a value, `ppf` the value below which a probability lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from ioassay.stats.result import Floats
+
+_TINY, _PRECISE = 1e-300, 1e-15
+_MOST_STEPS = 100_000
+_SETTLED = 1e-13
+"""A step of Newton's this small leaves an error of its square."""
+_NODES = 128
+_STANDARD = NormalDist()
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def normal_cdf(z: float) -> float:
+    """P(Z <= z)."""
+    return 0.5 * math.erfc(-z / math.sqrt(2))
+
+
+def normal_cdfs(z: Floats) -> Floats:
+    """The same of an array, of its shape."""
+    return np.asarray(0.5 * np.asarray(_erfc(-z / math.sqrt(2)), dtype=np.float64))
+
+
+def normal_sf(z: float) -> float:
+    """P(Z > z)."""
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def normal_ppf(probability: float) -> float:
+    """M. J. Wichura, algorithm AS 241 (Applied Statistics 37, 1988), as the standard library has it."""
+    if 0 < probability < 1:
+        return _STANDARD.inv_cdf(probability)
+    return math.nan if not 0 <= probability <= 1 else math.copysign(math.inf, probability - 0.5)
+
+
+@lru_cache(maxsize=4096)
+def t_sf(t: float, df: float) -> float:
+    """P(T > t) of Student's distribution."""
+    if math.isnan(t) or not df > 0:
+        return math.nan
+    square = t * t
+    tail = 0.5 * _beta(df / 2, 0.5, df / (df + square), square / (df + square) if math.isfinite(square) else 1.0)
+    return tail if t >= 0 else 1 - tail
+
+
+def t_sfs(t: Floats, df: Floats) -> Floats:
+    """The same of arrays of one shape."""
+    return np.array([t_sf(float(one), float(two)) for one, two in zip(t.flat, df.flat, strict=True)]).reshape(t.shape)
+
+
+@lru_cache(maxsize=4096)
+def t_ppf(probability: float, df: float) -> float:
+    """The value that Student's variable stays below with this probability."""
+    if not (0 < probability < 1 and df > 0):
+        return math.nan
+    if probability == 0.5:
+        return 0.0
+    if probability < 0.5:
+        return -t_ppf(1 - probability, df)
+    scale = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
+
+    def density(t: float) -> float:
+        return scale * math.exp(-(df + 1) / 2 * math.log1p(t * t / df))
+
+    return _inverse(lambda t: t_sf(t, df), density, 1 - probability, max(normal_ppf(probability), 1e-8))
+
+
+@lru_cache(maxsize=4096)
+def f_sf(f: float, df_one: float, df_two: float) -> float:
+    """P(F > f) of Fisher's and Snedecor's distribution."""
+    if math.isnan(f) or not (df_one > 0 and df_two > 0):
+        return math.nan
+    if f <= 0 or math.isinf(f):
+        return 1.0 if f <= 0 else 0.0
+    whole = df_two + df_one * f
+    return _beta(df_two / 2, df_one / 2, df_two / whole, df_one * f / whole)
+
+
+@lru_cache(maxsize=4096)
+def f_ppf(probability: float, df_one: float, df_two: float) -> float:
+    """The value that F stays below with this probability."""
+    if not (0 < probability < 1 and df_one > 0 and df_two > 0):
+        return math.nan
+    one, two = df_one / 2, df_two / 2
+    constant = math.lgamma(one + two) - math.lgamma(one) - math.lgamma(two) + one * math.log(df_one / df_two)
+
+    def density(f: float) -> float:
+        return math.exp(constant + (one - 1) * math.log(f) - (one + two) * math.log1p(df_one * f / df_two))
+
+    return _inverse(lambda f: f_sf(f, df_one, df_two), density, 1 - probability, 1.0)
+
+
+@lru_cache(maxsize=4096)
+def chi2_sf(x: float, df: float) -> float:
+    """P(X > x) of the chi-squared distribution."""
+    return 1.0 if x <= 0 else _gamma_tails(df / 2, x / 2)[1]
+
+
+def noncentral_t_sf(t: float, df: float, shift: float) -> float:
+    """P((Z + shift) / S > t): the normal probability for each estimated deviation S, weighted with that of S."""
+    deviation, mass = deviation_nodes(np.array([float(df)]))
+    return float(np.sum(mass * normal_cdfs(shift - t * deviation)))
+
+
+def deviation_nodes(df: Floats) -> tuple[Floats, Floats]:
+    """Nodes over the estimated deviation chi(df) / sqrt(df) and the probability at each, shape (n, nodes) both.
+
+    The bounds leave out less than 2e-15 of the distribution.
+    """
+    nodes, weights = gauss()
+    ends = np.array([_deviation_bounds(float(one)) for one in df])
+    low, high, df = ends[:, :1], ends[:, 1:], df[:, None]
+    deviation = low + (high - low) * (nodes + 1) / 2
+    constant = np.array([[math.lgamma(float(one) / 2)] for one in df[:, 0]])
+    x = df * deviation**2
+    density = np.exp((df / 2 - 1) * np.log(x) - x / 2 - df / 2 * math.log(2) - constant)
+    return deviation, weights * density * 2 * df * deviation * (high - low) / 2
+
+
+@lru_cache(maxsize=1)
+def gauss() -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss and Legendre's quadrature on -1 to 1."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
+
+
+@lru_cache(maxsize=4096)
+def _deviation_bounds(df: float) -> tuple[float, float]:
+    """The quantiles of the estimated deviation at 1e-15 and 1 - 1e-15."""
+    half, wanted = df / 2, math.log(_PRECISE)
+    ends = []
+    # Of the lower tail the first term, x^a / gamma(a + 1), is nearly all; the upper one begins above the mean.
+    first = (wanted + math.lgamma(half + 1)) / half
+    for side, (low, high) in enumerate(((first - 2, first + 8), (math.log(half) - 1, math.log(half + 1) + 5))):
+        for _ in range(12):  # of a width of 10: the bounds need few digits
+            middle = (low + high) / 2
+            tail = _gamma_tails(half, math.exp(middle))[side]
+            above = (math.log(tail) if tail > 0 else -math.inf) > wanted
+            low, high = (low, middle) if above == (side == 0) else (middle, high)
+        ends.append(math.sqrt(math.exp(high if side else low) / half))
+    return ends[0], ends[1]
+
+
+def _inverse(tail: Callable[[float], float], density: Callable[[float], float], wanted: float, start: float) -> float:
+    """The x > 0 whose upper tail is `wanted`: Newton's steps on the logarithms of both, kept within a bracket."""
+    low, high, x = 0.0, math.inf, start
+    for _ in range(200):
+        above = tail(x)
+        if above > wanted:
+            low = x
+        else:
+            high = x
+        slope = x * density(x)
+        step = above * math.log(above / wanted) / slope if above > 0 and slope > 0 else math.inf
+        following = x * math.exp(step) if abs(step) < 3 else math.nan
+        if not low < following < high:
+            following = 2 * x if math.isinf(high) else (low + high) / 2 if low > 0 else high / 4
+        if abs(following - x) <= _SETTLED * x:
+            return following
+        x = following
+    return x
+
+
+def _beta(a: float, b: float, x: float, y: float) -> float:
+    """The regularised incomplete beta function at x, where y = 1 - x is known better than by subtraction.
+
+    Continued fraction by Lentz's method: W. H. Press et al., "Numerical Recipes", 3rd edition, 2007, 6.4.
+    """
+    if x <= 0 or y <= 0:
+        return 0.0 if x <= 0 else 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta_fraction(b, a, y, x)
+    return _beta_fraction(a, b, x, y)
+
+
+def _beta_fraction(a: float, b: float, x: float, y: float) -> float:
+    powers = a * (math.log1p(-y) if y < 0.5 else math.log(x)) + b * (math.log1p(-x) if x < 0.5 else math.log(y))
+    front = math.exp(powers - _log_beta(a, b)) / a
+    if front == 0:
+        return 0.0
+    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, _MOST_STEPS):
+        for factor in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d, c = 1 / _away(1 + factor * d), _away(1 + factor / c)
+            value *= c * d
+        if abs(c * d - 1) < _PRECISE:
+            break
+    return front * value
+
+
+def _log_beta(a: float, b: float) -> float:
+    """Logarithm of the beta function; for large arguments by Stirling's series, because lgamma's digits cancel."""
+    a, b = max(a, b), min(a, b)
+    if a < 1000:
+        return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    difference = b * math.log(a) + (a + b - 0.5) * math.log1p(b / a) - b + _stirling(a + b) - _stirling(a)
+    return math.lgamma(b) - difference
+
+
+def _stirling(z: float) -> float:
+    return 1 / (12 * z) - 1 / (360 * z**3)
+
+
+def _gamma_tails(a: float, x: float) -> tuple[float, float]:
+    """The regularised incomplete gamma functions, below and above x: series or continued fraction (ibid., 6.2)."""
+    front = math.exp(a * math.log(x) - x - math.lgamma(a)) if x > 0 else 0.0
+    if x < a + 1:
+        term = total = 1 / a
+        for step in range(1, _MOST_STEPS):
+            term *= x / (a + step)
+            total += term
+            if term < total * _PRECISE:
+                break
+        return front * total, 1 - front * total
+    b = x + 1 - a
+    c, d = 1 / _TINY, 1 / b
+    value = d
+    for step in range(1, _MOST_STEPS):
+        factor = -step * (step - a)
+        b += 2
+        d, c = 1 / _away(factor * d + b), _away(b + factor / c)
+        value *= c * d
+        if abs(c * d - 1) < _PRECISE:
+            break
+    return 1 - front * value, front * value
+
+
+def _away(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY

@@ -1,0 +1,169 @@
+"""Linear least squares of any design, and of a straight line with its lack of fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ioassay.stats import distributions
+from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
+
+# Residuals smaller than this share of the data's spread are rounding: the fit is exact.
+_EXACT = 1e-24
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A least squares fit: `coefficients` and their `standard_errors` in the order of the design's columns.
+
+    `r2` is about the mean of y, and so supposes that the design holds a constant.
+    """
+
+    coefficients: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    df_residual: int
+    ss_residual: float
+    residual_stddev: float
+    r2: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = intercept + slope x. `slope_interval` is Student's; `aic` compares lines over the same y (None: exact fit).
+
+    `x_mean` and `sxx` (sum of squared deviations of x) are what `mean_interval` needs.
+    """
+
+    n: int
+    slope: float
+    intercept: float
+    slope_se: float
+    intercept_se: float
+    slope_interval: Interval
+    df_residual: int
+    ss_residual: float
+    residual_stddev: float
+    r2: float
+    f: float | None
+    p: float
+    aic: float | None
+    x_mean: float
+    sxx: float
+
+    def at(self, x: float) -> float:
+        """The line's value at `x`."""
+        return self.intercept + self.slope * x
+
+    def mean_interval(self, x: float, confidence: float) -> Interval:
+        """Interval of the mean of y at one `x` (not of a single new value)."""
+        quantile = float(distributions.t_ppf((1 + confidence) / 2, self.df_residual))
+        half = quantile * self.residual_stddev * float(np.sqrt(1 / self.n + (x - self.x_mean) ** 2 / self.sxx))
+        return Interval(self.at(x) - half, self.at(x) + half, confidence, "t")
+
+
+@dataclass(frozen=True)
+class LackOfFit:
+    """Does the line miss the level means by more than repetitions scatter? A small `p` says that it does."""
+
+    f: float
+    df_lack: int
+    df_pure: int
+    p: float
+
+
+def least_squares(design: Floats, y: Floats) -> Fit | Undefined:
+    """Coefficients by Householder QR of the column-scaled `design`, shape (n, columns), n > columns."""
+    design, y = np.asarray(design, dtype=np.float64), as_floats(y)
+    n, columns = design.shape
+    if n <= columns:
+        return Undefined(f"{n} values for {columns} coefficients; wanted more values")
+    scale = np.linalg.norm(design, axis=0)
+    if not scale.all():
+        return Undefined("a column of the design is zero")
+    q, r = np.linalg.qr(design / scale)
+    if np.abs(np.diag(r)).min() < n * np.finfo(np.float64).eps:
+        return Undefined("the columns of the design depend on each other")
+    coefficients = np.linalg.solve(r, q.T @ y) / scale
+    ss_residual = float(np.sum((y - design @ coefficients) ** 2))
+    inverse = np.linalg.solve(r, np.eye(columns))
+    variance = ss_residual / (n - columns)
+    errors = np.sqrt(variance * np.sum(inverse**2, axis=1)) / scale
+    total = sum_of_squares(y)
+    return Fit(
+        coefficients=tuple(map(float, coefficients)),
+        standard_errors=tuple(map(float, errors)),
+        df_residual=n - columns,
+        ss_residual=ss_residual,
+        residual_stddev=float(np.sqrt(variance)),
+        r2=1 - ss_residual / total if total > 0 else 1.0,
+        rank=columns,
+    )
+
+
+def residual_ss(design: Floats, y: Floats) -> tuple[float, int]:
+    """Sum of squared residuals and rank of `design`, which may be deficient (empty cells)."""
+    coefficients, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
+    return float(np.sum((y - design @ coefficients) ** 2)), int(rank)
+
+
+def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
+    """Ordinary least squares of y on x, about their means (which keeps the digits of a large offset)."""
+    x, y = as_floats(x), as_floats(y)
+    if x.size < 3:
+        return Undefined(f"{x.size} values; a line with an interval needs at least 3")
+    sxx, syy = sum_of_squares(x), sum_of_squares(y)
+    if sxx == 0:
+        return Undefined("all values are at one level")
+    x_mean, y_mean = mean_of(x), mean_of(y)
+    slope = float(np.sum((x - x_mean) * (y - y_mean))) / sxx
+    ss_residual = float(np.sum((y - y_mean - slope * (x - x_mean)) ** 2))
+    exact = ss_residual <= _EXACT * syy
+    ss_residual = 0.0 if exact else ss_residual
+    n, df = int(x.size), int(x.size) - 2
+    variance = ss_residual / df
+    slope_se = float(np.sqrt(variance / sxx))
+    half = float(distributions.t_ppf((1 + confidence) / 2, df)) * slope_se
+    f = (syy - ss_residual) / variance if variance > 0 else None
+    return Line(
+        n=n,
+        slope=slope,
+        intercept=y_mean - slope * x_mean,
+        slope_se=slope_se,
+        intercept_se=float(np.sqrt(variance * (1 / n + x_mean**2 / sxx))),
+        slope_interval=Interval(slope - half, slope + half, confidence, "t"),
+        df_residual=df,
+        ss_residual=ss_residual,
+        residual_stddev=float(np.sqrt(variance)),
+        r2=1 - ss_residual / syy if syy > 0 else 0.0,
+        f=f,
+        p=float(distributions.f_sf(f, 1, df)) if f is not None else (0.0 if slope != 0 else 1.0),
+        aic=None if exact else aic(ss_residual, n, 3),
+        x_mean=x_mean,
+        sxx=sxx,
+    )
+
+
+def aic(ss_residual: float, n: int, parameters: int) -> float:
+    """Akaike's criterion of a normal model, n ln(RSS / n) + 2 k; the variance counts as a parameter.
+
+    Akaike, "A new look at the statistical model identification" (IEEE Transactions on Automatic Control 19, 1974).
+    """
+    return float(n * np.log(ss_residual / n) + 2 * parameters)
+
+
+def lack_of_fit(x: Floats, y: Floats, line: Line) -> LackOfFit | Undefined:
+    """F test of the line against the level means: Draper and Smith, "Applied Regression Analysis" (1998), chapter 2."""
+    x, y = as_floats(x), as_floats(y)
+    levels = np.unique(x)
+    df_lack, df_pure = levels.size - 2, x.size - levels.size
+    if df_lack < 1:
+        return Undefined("two levels only: a line always passes through both means")
+    if df_pure < 1:
+        return Undefined("no level was repeated")
+    pure = float(sum(sum_of_squares(y[x == level]) for level in levels))
+    if pure == 0:
+        return Undefined("the repetitions of every level are identical")
+    f = max(line.ss_residual - pure, 0.0) / df_lack / (pure / df_pure)
+    return LackOfFit(f, int(df_lack), int(df_pure), float(distributions.f_sf(f, df_lack, df_pure)))

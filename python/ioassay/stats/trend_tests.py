@@ -1,0 +1,125 @@
+"""Does something drift with time? Rank tests that suppose no shape, and Theil and Sen's slope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ioassay.stats import distributions, ranks
+from ioassay.stats.result import Floats, Undefined, as_floats
+
+
+@dataclass(frozen=True)
+class Kendall:
+    """The test of Mann and Kendall: `s` counts rising minus falling pairs, `z` is normal where nothing drifts.
+
+    `tau` = s / number of pairs. `strata` is the number of sequences that were summed.
+    """
+
+    s: float
+    variance: float
+    z: float
+    p: float
+    tau: float
+    strata: int
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation `r` from -1 to 1 over `n` pairs, and the `p` of there being none."""
+
+    r: float
+    p: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Number of runs above and below the median: too few say that neighbours resemble each other."""
+
+    runs: int
+    expected: float
+    z: float
+    p: float
+
+
+def mann_kendall(sequences: Sequence[Floats]) -> Kendall | Undefined:
+    """Trend over the order of values, summed over `sequences` that must not be compared with each other.
+
+    Mann, Econometrica 13 (1945); Kendall, "Rank Correlation Methods" (1975), with ties and continuity correction;
+    the sum over strata is the seasonal Kendall test of Hirsch, Slack and Smith (Water Resources Research 18, 1982).
+    """
+    arrays = [array for array in map(as_floats, sequences) if array.size >= 3]
+    if not arrays:
+        return Undefined("no condition has 3 repetitions")
+    s = float(sum(_rising_minus_falling(array) for array in arrays))
+    variance = float(sum(_variance(array) for array in arrays))
+    if variance == 0:
+        return Undefined("all repetitions are equal")
+    z = (s - np.sign(s)) / np.sqrt(variance)
+    pairs = sum(array.size * (array.size - 1) / 2 for array in arrays)
+    return Kendall(s, variance, float(z), float(2 * distributions.normal_sf(abs(z))), s / pairs, len(arrays))
+
+
+def _rising_minus_falling(array: Floats) -> float:
+    return float(np.sum(np.triu(np.sign(array[None, :] - array[:, None]), 1)))
+
+
+def _variance(array: Floats) -> float:
+    n = array.size
+    _, ties = np.unique(array, return_counts=True)
+    return float((n * (n - 1) * (2 * n + 5) - np.sum(ties * (ties - 1) * (2 * ties + 5))) / 18)
+
+
+def spearman(x: Floats, y: Floats) -> Correlation | Undefined:
+    """Rank correlation: Spearman, American Journal of Psychology 15 (1904)."""
+    x, y = as_floats(x), as_floats(y)
+    if x.size < 3:
+        return Undefined(f"{x.size} values; a correlation needs at least 3")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Undefined("all values are equal")
+    return Correlation(*ranks.spearman(x, y), int(x.size))
+
+
+def kendall_tau(x: Floats, y: Floats) -> Correlation | Undefined:
+    """Kendall's tau-b of y over x with ties: over levels with repetitions it is the test of an ordered alternative.
+
+    Jonckheere, "A distribution-free k-sample test against ordered alternatives" (Biometrika 41, 1954), counts the
+    same pairs.
+    """
+    x, y = as_floats(x), as_floats(y)
+    if x.size < 3:
+        return Undefined(f"{x.size} values; a correlation needs at least 3")
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Undefined("all values are equal")
+    return Correlation(*ranks.kendall(x, y), int(x.size))
+
+
+def theil_sen(x: Floats, y: Floats) -> float | Undefined:
+    """The median slope over all pairs, in y per x: Sen, JASA 63 (1968). One wild value does not move it."""
+    x, y = as_floats(x), as_floats(y)
+    first, second = np.triu_indices(x.size, 1)
+    distance = x[second] - x[first]
+    apart = distance != 0
+    if not apart.any():
+        return Undefined("all values are at one place")
+    return float(np.median((y[second] - y[first])[apart] / distance[apart]))
+
+
+def runs_test(values: Floats) -> Runs | Undefined:
+    """Wald and Wolfowitz, "On a test whether two samples are from the same population" (1940), about the median."""
+    array = as_floats(values)
+    above = array[array != np.median(array)] > np.median(array)
+    many, few = int(above.sum()), int((~above).sum())
+    if many < 2 or few < 2:
+        return Undefined("fewer than two values on a side of the median")
+    n = many + few
+    runs = 1 + int(np.count_nonzero(above[1:] != above[:-1]))
+    expected = 2 * many * few / n + 1
+    variance = (expected - 1) * (expected - 2) / (n - 1)
+    if variance <= 0:
+        return Undefined("too few values")
+    z = (runs - expected) / float(np.sqrt(variance))
+    return Runs(runs, expected, z, float(2 * distributions.normal_sf(abs(z))))

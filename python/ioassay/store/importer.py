@@ -1,0 +1,262 @@
+"""Results of fio made elsewhere become a run: JSON, JSON+, terse output, logs of any kind.
+
+One group of jobs is one trial; options that differ between the files become factors; the same point again is a
+repetition. The files are copied into the run verbatim. Deliberately not here: reading the formats (drivers/fio).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ioassay.drivers.fio import logfiles, merging
+from ioassay.drivers.fio.fio_results import Job, Results, parse_json
+from ioassay.drivers.fio.terse import parse_terse
+from ioassay.errors import InputError
+from ioassay.records.record import FAILED, OK, Buckets, Record, Scalar, Series, Warning_
+from ioassay.roles import Trial
+from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Study, Suite, make_study
+from ioassay.study.plan import make_trial
+
+_DIFFERENCES_THAT_ARE_NO_CONDITIONS = re.compile(
+    r"^(name|description|filename|directory|randseed|output|write_\w+_log|log_\w+|\w*percentile\w*|group_reporting)$"
+)
+_ABSENT = "default"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One load that was measured: a group of jobs, or the logs of one prefix."""
+
+    label: str
+    files: Sequence[Path]
+    options: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    buckets: Sequence[Buckets] = ()
+    series: Sequence[Series] = ()
+    parts: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[Warning_] = ()
+    problem: str = ""
+    started_unix_s: float = 0.0
+
+
+def take_in(files: Sequence[Path], root: Path, title: str | None = None) -> RunStore:
+    """Make a run at `root` from the files; InputError names the first that is none of the known formats."""
+    entries = sorted(read(files), key=lambda entry: entry.started_unix_s)
+    if not entries:
+        raise InputError(
+            f"{', '.join(map(str, files))}: no job's results are in there; wanted what fio wrote at its end"
+        )
+    study = _study(entries, title or f"fio results from {len(files)} file{'s' if len(files) > 1 else ''}")
+    trials = _trials(study, entries)
+    suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
+    store = RunStore.create(root, suite, {"imported": [str(path) for path in files]}, trials)
+    for trial, entry in zip(trials, entries, strict=True):
+        _keep(store, trial, entry)
+    return store
+
+
+def read(files: Sequence[Path]) -> list[Entry]:
+    """The loads that the files tell of, in their order."""
+    for path in files:
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
+            raise InputError(f"{path}: {what}; wanted files of fio results")
+    log_files = [path for path in files if logfiles.is_log(path)]
+    entries = [entry for path in files if path not in log_files for entry in _read_results(path)]
+    for logs in logfiles.grouped(log_files):
+        found = _read_logs(logs)
+        owners = [number for number, entry in enumerate(entries) if _is_of(entry, logs)]
+        if len(owners) == 1:
+            entries[owners[0]] = _joined(entries[owners[0]], found)
+        else:
+            entries.append(found)
+    return entries
+
+
+def _is_of(entry: Entry, logs: logfiles.Logs) -> bool:
+    """Whether logs belong to a result: they lie beside it and are named after its job or its file."""
+    (path, *_) = entry.files
+    return path.parent == logs.paths[0].parent and logs.prefix in (entry.label, path.stem)
+
+
+def _joined(entry: Entry, logs: Entry) -> Entry:
+    """A result with its logs: the result's numbers win, the logs add series and the distributions it has not."""
+    has = {(item.direction, item.kind) for item in entry.buckets}
+    added = [item for item in logs.buckets if (item.direction, item.kind) not in has]
+    return replace(
+        entry,
+        files=[*entry.files, *logs.files],
+        metrics={**logs.metrics, **entry.metrics},
+        buckets=[*entry.buckets, *added],
+        series=[*entry.series, *logs.series],
+        warnings=[*entry.warnings, *logs.warnings],
+    )
+
+
+def _read_results(path: Path) -> Iterator[Entry]:
+    results = _parse(path)
+    groups: dict[tuple[str, int], list[Job]] = {}
+    for job in results.jobs:
+        key = ("", job.group) if job.options else (job.name, job.group)
+        groups.setdefault(key, []).append(job)
+    for jobs in groups.values():
+        yield _entry(path, results, jobs)
+
+
+def _parse(path: Path) -> Results:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is binary; wanted fio's JSON, JSON+ or terse output, or a log *_bw.log, …") from None
+    if re.search(r"^\d+;fio-", text, re.M):
+        return parse_terse(text, str(path))
+    return parse_json(text, str(path))
+
+
+def _entry(path: Path, results: Results, jobs: Sequence[Job]) -> Entry:
+    errors = [f"{job.name}: fio's error {job.error}" for job in jobs if job.error]
+    problem = "; ".join(errors) or ("" if any(job.ios for job in jobs) else "no request was done")
+    return Entry(
+        label=jobs[0].name,
+        files=[path],
+        options=_shared_options(jobs),
+        metrics=merging.metrics(jobs),
+        buckets=merging.buckets(jobs),
+        parts=merging.parts(replace(results, jobs=jobs)),
+        problem=problem,
+        started_unix_s=results.started_unix_s,
+    )
+
+
+def _shared_options(jobs: Sequence[Job]) -> dict[str, str]:
+    """The options that all jobs of a group have in common; a job without a value for a flag has it set."""
+    common = dict(jobs[0].options)
+    for job in jobs[1:]:
+        common = {key: value for key, value in common.items() if job.options.get(key) == value}
+    return {key: value for key, value in common.items() if not _DIFFERENCES_THAT_ARE_NO_CONDITIONS.match(key)}
+
+
+def _read_logs(logs: logfiles.Logs) -> Entry:
+    found = logs.read()
+    return Entry(
+        label=logs.prefix,
+        files=logs.paths,
+        metrics=found.metrics,
+        buckets=found.buckets,
+        series=found.series,
+        warnings=found.warnings,
+        problem="" if found.metrics else "the logs hold no request",
+        started_unix_s=min(path.stat().st_mtime for path in logs.paths),
+    )
+
+
+def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
+    """What distinguishes the entries: options that differ, and the label where these do not tell them apart."""
+    keys = dict.fromkeys(key for entry in entries for key in entry.options)
+    differing = [key for key in keys if len({entry.options.get(key) for entry in entries}) > 1]
+    points: list[dict[str, Scalar]] = [
+        {key: _level(entry.options.get(key, _ABSENT)) for key in differing} for entry in entries
+    ]
+    labels: dict[str, set[str]] = {}
+    for point, entry in zip(points, entries, strict=True):
+        labels.setdefault(repr(point), set()).add(entry.label)
+    if any(len(found) > 1 for found in labels.values()):
+        points = [{"job": entry.label, **point} for point, entry in zip(points, entries, strict=True)]
+    return points
+
+
+def _level(text: str) -> Scalar:
+    return int(text) if re.fullmatch(r"\d{1,18}", text) else text
+
+
+def _study(entries: Sequence[Entry], title: str) -> Study:
+    points = _points(entries)
+    factors = {name: list(dict.fromkeys(point[name] for point in points)) for name in points[0]}
+    if any(isinstance(level, str) for levels in factors.values() for level in levels):
+        factors = {
+            name: [str(level) for level in levels] if any(isinstance(level, str) for level in levels) else levels
+            for name, levels in factors.items()
+        }
+    directions = [name for name in ("read", "write", "trim") if any(f"{name}.ios" in e.metrics for e in entries)]
+    return make_study(
+        {
+            "name": "import",
+            "title": title,
+            "driver": "fio",
+            "factors": factors,
+            "watch": {"monitors": []},
+            "analysis": {"responses": _responses(entries, directions)},
+            "figures": [figure for name in directions for figure in _figures(name, list(factors), entries)],
+        },
+        "import",
+    )
+
+
+def _responses(entries: Sequence[Entry], directions: Sequence[str]) -> list[str]:
+    wanted = [f"{name}.{quantity}" for name in directions for quantity in ("bw", "iops", "lat.mean", "lat.p99")]
+    return [name for name in wanted if any(name in entry.metrics for entry in entries)]
+
+
+def _figures(direction: str, factors: Sequence[str], entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    kinds = {item.kind for entry in entries for item in entry.buckets if item.direction == direction}
+    if factors and any(f"{direction}.bw" in entry.metrics for entry in entries):
+        made.append({"kind": "bar", "name": f"{direction}_bw", "x": factors[0], "y": f"{direction}.bw"})
+    colour = {"color": factors[0]} if factors else {}
+    made += [
+        {"kind": "cdf", "name": f"{direction}_{kind}_cdf", "direction": direction, "latency": kind, **colour}
+        for kind in ("lat", "clat", "slat")
+        if kind in kinds
+    ]
+    logged = {item.metric for entry in entries for item in entry.series if item.metric.startswith(f"{direction}.")}
+    made += [{"kind": "series", "name": metric.replace(".", "_"), "y": metric} for metric in sorted(logged)]
+    return made
+
+
+def _trials(study: Study, entries: Sequence[Entry]) -> list[Trial]:
+    """One trial an entry; the same point again is the next repetition."""
+    seen: dict[str, int] = {}
+    trials = []
+    for order, point in enumerate(_points(entries)):
+        shown = {
+            name: str(level) if isinstance(study.factors[name][0], str) else level for name, level in point.items()
+        }
+        repetition = seen.get(repr(shown), 0)
+        seen[repr(shown)] = repetition + 1
+        trials.append(make_trial(study, shown, repetition, order))
+    return trials
+
+
+def _keep(store: RunStore, trial: Trial, entry: Entry) -> None:
+    raw = store.begin(trial.id)
+    for path in entry.files:
+        shutil.copy2(path, raw / path.name)
+    record = Record(
+        trial={
+            "id": trial.id,
+            "study": trial.study,
+            "driver": trial.driver,
+            "point": dict(trial.point),
+            "repetition": trial.repetition,
+            "seed": trial.seed,
+            "order": trial.order,
+        },
+        status=FAILED if entry.problem else OK,
+        reason=entry.problem,
+        started_unix_s=entry.started_unix_s or time.time(),
+        duration_s=max((entry.metrics.get(f"{name}.runtime", 0.0) for name in ("read", "write", "trim")), default=0.0),
+        metrics=dict(entry.metrics),
+        parts=list(entry.parts),
+        warnings=tuple(entry.warnings),
+        raw=sorted(path.name for path in raw.iterdir()),
+    )
+    store.write(record, entry.buckets, entry.series)

@@ -1,0 +1,393 @@
+"""A run on disk: its plan, its records, and the frames that analyses read.
+
+    <run>/study.toml  plan.jsonl  host.json  run.lock
+    <run>/place.json                  where relative paths of the study start from; not for others' eyes
+    <run>/trials/<id>/record.json     written last: temporary file, fsync, rename, fsync of the folder
+    <run>/trials/<id>/raw/…           tool output verbatim
+    <run>/trials/<id>/{hist,series,samples}.parquet  witness.json
+    <run>/tune.json  found.json       of a search: what was asked, what was found; its plan grows
+
+A trial without `record.json` never happened: it is run again. Old records load for ever (`migrate`).
+Deliberately not here: running trials, computing anything from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import json
+import shlex
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ioassay import atomic_file, validation
+from ioassay.errors import InputError, RunError, StudyError, UsageError
+from ioassay.host import privacy
+from ioassay.records import observation
+from ioassay.records.observation import Observation
+from ioassay.records.record import FAILED, OK, SCHEMA, SKIPPED, Buckets, Claim, Record, Samples, Series
+from ioassay.roles import Trial
+from ioassay.store import schema
+from ioassay.study import catalog, plan
+from ioassay.study.model import Suite
+
+RECORD = "record.json"
+PLAN = "plan.jsonl"
+STUDY = "study.toml"
+HOST = "host.json"
+PLACE = "place.json"
+FOLDER = "working_directory"
+"""Key of place.json, and of the facts that `create` takes: where relative paths of the run's studies start from."""
+WITNESS = "witness.json"
+TUNE = "tune.json"
+FOUND = "found.json"
+
+
+class RunStore:
+    """One run's folder. Made by `create`, found again by `open`."""
+
+    def __init__(self, root: Path) -> None:
+        try:
+            str(root).encode()
+        except UnicodeEncodeError:
+            raise UsageError(
+                f"{root}: is not UTF-8, and Parquet files cannot be read there; rename the folder"
+            ) from None
+        self.root = root
+
+    @classmethod
+    def create(
+        cls,
+        root: Path,
+        suite: Suite,
+        host: Mapping[str, Any],
+        trials: Iterable[Trial] | None = None,
+        tuning: Mapping[str, Any] | None = None,
+    ) -> RunStore:
+        """A new run folder with study, host facts and plan; the plan is written last and makes the run exist.
+
+        `trials` are those of the suite, unless others are given (results that were made elsewhere, a search's first).
+        `tuning` is what a search was asked. Of `host` nothing is kept that identifies this machine.
+        """
+        made = cls(root)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            if any(root.iterdir()):
+                go_on = f"; to go on with it: {made.resume_command}" if (root / PLAN).exists() else ""
+                raise UsageError(f"{root}: exists already; wanted a new or an empty folder{go_on}")
+            (root / "trials").mkdir()
+        except FileExistsError:
+            what = "another ioassay has begun a run there just now" if root.is_dir() else "is a file"
+            raise UsageError(f"{root}: {what}; wanted a new folder") from None
+        except OSError as error:
+            raise RunError(f"{root}: cannot be created: {error.strerror}; --output names another place") from None
+        try:
+            _write_plan(root, suite, host, trials, tuning)
+        except BaseException:
+            shutil.rmtree(root, ignore_errors=True)  # it was empty a moment ago, and is no run yet
+            raise
+        return made
+
+    @classmethod
+    def open(cls, root: Path) -> RunStore:
+        """An existing run; InputError when `root` is none."""
+        try:
+            if (root / PLAN).is_file():
+                return cls(root)
+            what = "has no plan.jsonl" if root.is_dir() else "is a file" if root.exists() else "no such folder"
+        except OSError as error:
+            what = error.strerror or "cannot be read"
+        raise InputError(f"{root}: {what}; wanted the folder of a run, such as runs/<time>-<study>")
+
+    @property
+    def resume_command(self) -> str:
+        """What the user types to go on with this run."""
+        command = "tune" if self.is_search else "run"
+        return f"ioassay {command} --resume {shlex.quote(str(self.root))}"
+
+    @property
+    def is_search(self) -> bool:
+        """Whether this is the run of a search, whose plan grows."""
+        return (self.root / TUNE).is_file()
+
+    def suite(self) -> Suite:
+        """The resolved suite of this run."""
+        path = self.root / STUDY
+        try:
+            table = validation.toml(path.read_bytes())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
+        return catalog.from_table(table, path)
+
+    def host(self) -> dict[str, Any]:
+        """Facts about the machine, as gathered when the run began; of old runs, too, nothing that identifies it."""
+        return privacy.published(self.raw_host())
+
+    def raw_host(self) -> dict[str, Any]:
+        """The same as they lie on disk; old runs have host name, serial numbers and the kernel's command line there."""
+        path, remedy = self.root / HOST, "it holds the host's facts; restore it from a copy of the run"
+        found = _read_json(path, remedy)
+        validation.typed(schema.Host, found, str(path), remedy)
+        return found
+
+    def working_directory(self) -> Path | None:
+        """Where relative paths of the run's studies start from; None for results that were made elsewhere."""
+        path = self.root / PLACE
+        remedy = "it holds the folder that the run began in; restore it from a copy of the run"
+        folder = (_read_json(path, remedy) if path.exists() else self.raw_host()).get(FOLDER)
+        return Path(folder) if isinstance(folder, str) else None
+
+    def trials(self) -> Iterator[Trial]:
+        """The plan, streamed."""
+        path, number = self.root / PLAN, 0
+        try:
+            with path.open("rb") as lines:
+                for line in lines:
+                    number += 1
+                    yield _trial(line)
+        except InputError as error:
+            raise InputError(
+                f"{path}: line {number} is corrupted: {error}; restore it from a copy of the run"
+            ) from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        if not number:
+            raise InputError(f"{path}: is empty; wanted a trial on each line: restore it from a copy of the run")
+
+    def extend(self, trials: Iterable[Trial]) -> None:
+        """Add trials to the plan. The plan is replaced as a whole, so that no kill leaves half of a line."""
+        path = self.root / PLAN
+        try:
+            atomic_file.write_pieces(path, (path.read_text(encoding="utf-8"), *map(_line, trials)))
+        except OSError as error:
+            raise self.stopped(path, error) from error
+
+    def tuning(self) -> dict[str, Any] | None:
+        """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
+        if not self.is_search:
+            return None
+        remedy = "restore it from a copy of the run"
+        tune, found = self.root / TUNE, self.root / FOUND
+        asked = validation.typed(schema.Tuning, _read_json(tune, remedy), str(tune), remedy)
+        if not found.exists():
+            return {**asked, "found": None}
+        return {**asked, "found": validation.typed(schema.Outcome, _read_json(found, remedy), str(found), remedy)}
+
+    def write_found(self, found: Mapping[str, Any]) -> None:
+        """Make durable what a search came to."""
+        try:
+            atomic_file.write(self.root / FOUND, json.dumps(found, indent=1))
+        except OSError as error:
+            raise self.stopped(self.root / FOUND, error) from error
+
+    def planned(self) -> dict[str, int]:
+        """Number of planned trials by study name."""
+        numbers: dict[str, int] = {}
+        for trial in self.trials():
+            numbers[trial.study] = numbers.get(trial.study, 0) + 1
+        return numbers
+
+    def folder(self, trial_id: str) -> Path:
+        """Where a trial's files are."""
+        return self.root / "trials" / trial_id
+
+    def begin(self, trial_id: str) -> Path:
+        """An empty raw folder for a trial that is about to run; what an interrupted attempt left is removed."""
+        folder = self.folder(trial_id)
+        raw = folder / "raw"
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+            raw.mkdir(parents=True)
+        except OSError as error:
+            raise self.stopped(folder, error) from error
+        return raw
+
+    def stopped(self, path: Path, error: OSError) -> RunError:
+        """The error for a run that cannot be written any more: nothing is lost, and it says how to go on."""
+        found = f"{error.strerror or error}" + (f" ({error.filename})" if _is_elsewhere(error, path) else "")
+        return RunError(
+            f"{path}: cannot be written: {found}; everything recorded before is kept. "
+            f"Mend that and go on with: {self.resume_command}"
+        )
+
+    def has(self, trial_id: str) -> bool:
+        """Whether the trial has its record."""
+        return (self.folder(trial_id) / RECORD).exists()
+
+    def write(
+        self,
+        record: Record,
+        buckets: Sequence[Buckets] = (),
+        series: Sequence[Series] = (),
+        samples: Sequence[Samples] = (),
+        seen: Observation | None = None,
+    ) -> None:
+        """Make a trial's result durable; once this returns, no power cut loses it."""
+        folder = self.folder(record.trial["id"])
+        key = {"study": record.trial["study"], "trial": record.trial["id"]}
+        try:
+            if buckets or series or samples:
+                from ioassay.store import parquet
+
+                parquet.write(folder, key, buckets, series, samples)
+            if seen is not None:
+                atomic_file.write(folder / WITNESS, json.dumps(seen.as_stored(), separators=(",", ":")))
+            for path in (folder / "raw").iterdir():
+                atomic_file.sync(path)
+            atomic_file.sync(folder / "raw")
+            text = json.dumps(dataclasses.asdict(record), indent=1)
+            atomic_file.write(folder / RECORD, text)
+            atomic_file.sync(folder.parent)
+        except OSError as error:
+            raise self.stopped(folder, error) from error
+
+    def records(self) -> Iterator[Record]:
+        """The records that exist, in the order of the plan."""
+        for trial in self.trials():
+            if self.has(trial.id):
+                yield self.record(trial.id)
+
+    def record(self, trial_id: str) -> Record:
+        """One trial's record, migrated to the present schema."""
+        path = self.folder(trial_id) / RECORD
+        remedy = f"remove it and measure that trial again with: {self.resume_command}"
+        return read_record(_read_json(path, remedy), path, remedy)
+
+    def observation(self, trial_id: str) -> Observation:
+        """What the witness saw of one trial, which `was_witnessed`."""
+        path = self.folder(trial_id) / WITNESS
+        remedy = f"remove its trial's folder and measure it again with: {self.resume_command}"
+        table = _read_json(path, remedy)
+        try:
+            observation.require_schema(table)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}; {remedy}") from None
+        return validation.typed(Observation, table, str(path), remedy)
+
+    def was_witnessed(self, trial_id: str) -> bool:
+        """Whether there is an observation of the trial."""
+        return (self.folder(trial_id) / WITNESS).exists()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for one process; RunError when another one has it."""
+        try:
+            lock_file = (self.root / "run.lock").open("w")
+        except OSError as error:
+            raise self.stopped(self.root, error) from error
+        with lock_file as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(f"{self.root}: another ioassay is running this run; wait for it or end it") from None
+            yield
+
+
+def _is_elsewhere(error: OSError, folder: Path) -> bool:
+    """Whether the error is about another file than those of `folder`."""
+    return isinstance(error.filename, str) and not Path(error.filename).is_relative_to(folder)
+
+
+def new_folder(parent: Path, name: str, now: float | None = None) -> Path:
+    """A path for a new run that does not exist yet: `<parent>/<time>-<name>`."""
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    path = parent / f"{stamp}-{name}"
+    number = 1
+    while path.exists():
+        number += 1
+        path = parent / f"{stamp}-{name}-{number}"
+    return path
+
+
+def _line(trial: Trial) -> str:
+    return f"{json.dumps(dataclasses.asdict(trial))}\n"
+
+
+def _write_plan(
+    root: Path,
+    suite: Suite,
+    host: Mapping[str, Any],
+    trials: Iterable[Trial] | None,
+    tuning: Mapping[str, Any] | None,
+) -> None:
+    import tomli_w
+
+    try:
+        if tuning is not None:
+            atomic_file.write(root / TUNE, json.dumps(tuning, indent=1))
+        atomic_file.write(root / STUDY, tomli_w.dumps(catalog.to_table(suite)))
+        if FOLDER in host:
+            atomic_file.write(root / PLACE, json.dumps({FOLDER: host[FOLDER]}, indent=1))
+        kept = {name: value for name, value in host.items() if name != FOLDER}
+        atomic_file.write(root / HOST, json.dumps(privacy.published(kept), indent=1))
+        atomic_file.write_pieces(root / PLAN, map(_line, trials or plan.trials(suite)))
+        with suppress(PermissionError):  # a folder that may be entered and not read
+            atomic_file.sync(root.absolute().parent)
+    except OSError as error:
+        raise RunError(f"{root}: cannot be written: {error.strerror}; --output names another place") from error
+    except UnicodeEncodeError as error:
+        odd = error.object[max(error.start - 30, 0) : error.end].encode(errors="backslashreplace").decode()
+        raise StudyError(f"'…{odd}' is not UTF-8, and a study cannot hold it: rename the folder or file") from None
+
+
+def _trial(line: bytes) -> Trial:
+    return Trial(**validation.read(schema.Planned, line, "the trial"))
+
+
+def read_record(table: Mapping[str, Any], path: Path, remedy: str = "restore it from a copy of the run") -> Record:
+    """The Record behind parsed `record.json`; InputError when it is none."""
+    try:
+        fields = migrate(table)
+    except ValueError as error:
+        raise InputError(f"{path}: is not a record ({error}); {remedy}") from None
+    if unknown := sorted(fields.keys() - {entry.name for entry in dataclasses.fields(Record)}):
+        raise InputError(f"{path}: is not a record ({unknown[0]}: unknown key); {remedy}")
+    record = validation.typed(Record, fields, str(path), remedy)
+    validation.typed(schema.Identity, record.trial, f"{path}: trial", remedy)
+    if record.status not in (OK, FAILED, SKIPPED):
+        raise InputError(f"{path}: status is '{record.status}'; wanted {OK}, {FAILED} or {SKIPPED}; {remedy}")
+    return dataclasses.replace(record, warnings=tuple(record.warnings), claims=tuple(map(_as_written, record.claims)))
+
+
+def _as_written(claim: Claim) -> Claim:
+    """Equal to the claim before it was stored: JSON knows no tuples."""
+    lists: dict[str, Any] = {key: tuple(value) for key, value in vars(claim).items() if isinstance(value, list)}
+    return dataclasses.replace(claim, **lists)
+
+
+def migrate(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A record's table brought from its own schema to the present one."""
+    schema = table.get("schema")
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
+        raise ValueError(f"schema is {schema!r}; wanted a number from 1 to {SCHEMA}")
+    if schema > SCHEMA:
+        raise ValueError(f"schema {schema} is newer than this ioassay's {SCHEMA}; update ioassay")
+    fields = dict(table)
+    for step in range(schema, SCHEMA):
+        fields = MIGRATIONS[step](fields)
+    return {**fields, "schema": SCHEMA}
+
+
+def _with_claims(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Schema 2 knows what tools claim, and twins."""
+    trial = table.get("trial")
+    return {**table, "trial": {"twin": False, **trial} if isinstance(trial, dict) else trial, "claims": []}
+
+
+MIGRATIONS: dict[int, Any] = {1: _with_claims}
+"""schema n -> function that turns a table of schema n into one of n + 1."""
+
+
+def _read_json(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    return validation.table(text, str(path), remedy)

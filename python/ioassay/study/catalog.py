@@ -1,0 +1,178 @@
+"""Finds studies and reads their files: built-in ones by name, TOML files, suites, plain fio job files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ioassay import validation
+from ioassay.errors import StudyError
+from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
+from ioassay.validation import shown
+
+Change = Callable[[Mapping[str, Any]], dict[str, Any]]
+ChangeAll = Callable[[Sequence[Mapping[str, Any]]], Sequence[dict[str, Any]]]
+_SUITE_KEYS = ("name", "title", "description", "suite", "study", "figures")
+_PARTS = ("params", "target", "run", "watch", "analysis", "factors")
+
+
+def builtin() -> dict[str, Path]:
+    """Name -> file of the built-in studies and suites, sorted by name."""
+    folder = Path(str(resources.files("ioassay") / "studies"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load(name: str, change: Change = dict) -> Suite:
+    """The suite behind a built-in name, a `.toml` or a `.fio` file; `change` adjusts each study's table first."""
+    return load_all(name, lambda tables: list(map(change, tables)))
+
+
+def load_all(name: str, change: ChangeAll) -> Suite:
+    """As `load`; `change` sees the tables of all studies of the suite at once."""
+    path = _find(name)
+    return _suite(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
+
+
+def from_table(table: Mapping[str, Any], path: Path, change: Change = dict) -> Suite:
+    """The suite of a parsed TOML document; `path` gives its name and the place that relative names start from."""
+    return _suite(table, path, lambda tables: list(map(change, tables)))
+
+
+def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll) -> Suite:
+    name = table.get("name", _name_from(path))
+    if "suite" not in table and "study" not in table:
+        (study,) = _studies([_named(table, name, path)], change)
+        return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
+    if unknown := sorted(set(table) - set(_SUITE_KEYS)):
+        message = f"unknown key in a suite; it has {', '.join(_SUITE_KEYS)}"
+        raise StudyError(message, source=str(path), key=unknown[0])
+    members = [_member(member, path) for member in _list(table, "suite", str, path)]
+    members += [_named(inline, None, path) for inline in _list(table, "study", dict, path)]
+    studies = _studies(members, change)
+    try:
+        return Suite(
+            name=name,
+            title=table.get("title", name),
+            description=table.get("description", ""),
+            studies=studies,
+            figures=_list(table, "figures", dict, path),
+        )
+    except ValidationError as error:
+        raise study_error(error, str(path)) from None
+
+
+def to_table(suite: Suite) -> dict[str, Any]:
+    """The resolved suite as a TOML document that `from_table` reads back to an equal suite."""
+    studies = [_plain(study) for study in suite.studies]
+    figures = {"figures": [figure.model_dump() for figure in suite.figures]} if suite.figures else {}
+    return {"name": suite.name, "title": suite.title, "description": suite.description, "study": studies, **figures}
+
+
+def _plain(study: Study) -> dict[str, Any]:
+    return study.model_dump(exclude_none=True, exclude={"scale"})
+
+
+def _name_from(path: Path) -> str:
+    """A file's name as the name of its study: `my disk.toml` is called my-disk."""
+    return re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "study"
+
+
+def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict[str, Any], Path]:
+    """One study's table under its name, and the file that it is of."""
+    named = {**({"name": name} if name else {}), **table}
+    for key in _PARTS:
+        if not isinstance(named.get(key, {}), Mapping):
+            raise StudyError(f"wanted a table; found {shown(named[key])}", source=str(path), key=key)
+    check_scales(named.get("scale", {}), str(path))
+    return named, path
+
+
+def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll) -> list[Study]:
+    changed = change([table for table, _ in members])
+    return [make_study(table, str(path)) for table, (_, path) in zip(changed, members, strict=True)]
+
+
+def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
+    beside = suite_path.parent / name
+    try:
+        path = beside if os.path.isfile(beside) else _find(name)  # noqa: PTH113
+        table = _read_job(path) if path.suffix == ".fio" else _read(path)
+    except StudyError as error:
+        raise StudyError(str(error), source=str(suite_path), key="suite") from None
+    if "suite" in table or "study" in table:
+        raise StudyError(f"'{name}' is a suite; wanted studies", source=str(suite_path), key="suite")
+    return _named(table, table.get("name", _name_from(path)), path)
+
+
+def _list(table: Mapping[str, Any], key: str, kind: type, path: Path) -> list[Any]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
+        wanted = "a list of names" if kind is str else f"[[{key}]] tables"
+        raise StudyError(f"is {shown(found)}; wanted {wanted}", source=str(path), key=key)
+    return found
+
+
+def _find(name: str) -> Path:
+    known = builtin()
+    path = Path(name)
+    if path.suffix in (".toml", ".fio") or "/" in name:
+        if os.path.isdir(name):  # noqa: PTH112 (pathlib raises where the system will not take the name)
+            raise StudyError(f"'{name}' is a folder; wanted a .toml study or a .fio job file")
+        if not os.path.exists(name):  # noqa: PTH110
+            raise StudyError(f"'{name}': no such study file; {_beside(path)}")
+        if path.suffix not in (".toml", ".fio"):
+            raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
+        return path
+    if name in known:
+        return known[name]
+    if os.path.isfile(path):  # noqa: PTH113
+        raise StudyError(f"'{name}' is neither a .toml study nor a .fio job file by its name")
+    raise StudyError(f"no study called '{name}'; {_suggestion(name, list(known))}")
+
+
+def _beside(missing: Path) -> str:
+    """What the folder of a missing file has instead."""
+    import difflib
+
+    if not os.path.isdir(missing.parent):  # noqa: PTH112
+        return f"there is no folder {missing.parent}"
+    there = sorted(path.name for path in missing.parent.iterdir() if path.suffix in (".toml", ".fio"))
+    close = difflib.get_close_matches(missing.name, there, 1)
+    return f"did you mean '{missing.parent / close[0]}'?" if close else "'ioassay studies' lists the built-in ones"
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}, or a .toml or .fio file"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return validation.toml(path.read_bytes())
+    except OSError as error:
+        raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
+    except ValueError as error:
+        raise StudyError(f"is not TOML: {error}", source=str(path)) from None
+
+
+def _read_job(path: Path) -> dict[str, Any]:
+    from ioassay.drivers.fio.jobfile import job_study, read_text
+
+    try:
+        text = read_text(path)
+    except OSError as error:
+        raise StudyError(f"cannot be read: {error.strerror}", source=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"is not a text in UTF-8: {error}", source=str(path)) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise StudyError(f"line {line} holds a NUL byte; wanted a text", source=str(path))
+    return job_study(text, path)

@@ -1,0 +1,408 @@
+"""What a study is: the model of its TOML file, validated, with messages that name file, key and value.
+
+Expanding a study into trials is `study.plan`; finding built-in studies and reading files is `study.catalog`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from ioassay import metrics, units
+from ioassay.errors import StudyError
+from ioassay.study import run_conditions
+from ioassay.validation import error_text, shown, suggestion
+
+MAX_TRIALS = 1_000_000
+"""More than this is a slip of the pen: a null trial takes ten milliseconds, a real one seconds."""
+_FACTOR_NAME = re.compile(r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)?$")
+_TRIAL_PARTS = ("target", "run")
+_COLUMNS = {
+    *("run", "study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s"),
+    "search",
+}
+"""Columns of the frame of trials, beside which each factor is a column of its own."""
+_NAME = r"^\w[\w.-]*$"
+
+
+def _level(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("wanted a number, text, true or false")
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value that a plan can hold: text, true, false, numbers, lists and tables of these."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("wanted a finite number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("wanted a number that fits into 64 bits")
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("wanted a text without a NUL, which no name or option can hold")
+    if isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            _plain(part)
+    elif not isinstance(value, bool | int | float | str):
+        raise ValueError(f"wanted text, a number, true, false, a list or a table of these; found {shown(value)}")
+    return value
+
+
+def _plain_table(table: dict[str, Any]) -> dict[str, Any]:
+    for key, value in table.items():
+        try:
+            _plain(value)
+        except ValueError as error:
+            raise ValueError(f"{key} = {shown(value)}: {error}") from None
+    return table
+
+
+Level = Annotated[bool | int | float | str, BeforeValidator(_level)]
+Table = Annotated[dict[str, Any], AfterValidator(_plain_table)]
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("not a size; wanted for example '1GiB' or a number of bytes")
+    return units.parse_size(value)
+
+
+def _duration_s(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("not a duration; wanted for example '10s' or a number of seconds")
+    return units.parse_duration_s(value)
+
+
+def _share(value: Any) -> float:
+    text = str(value).strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise ValueError("not a share; wanted for example '5%' or 0.05") from None
+    return number / 100 if text.endswith("%") else number
+
+
+Size = Annotated[int, BeforeValidator(_size)]
+DurationS = Annotated[float, BeforeValidator(_duration_s)]
+Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
+Affinity = Annotated[str, BeforeValidator(run_conditions.affinity), WithJsonSchema({"type": ["string", "integer"]})]
+Cores = Annotated[float, BeforeValidator(run_conditions.cores), WithJsonSchema({"type": ["number", "string"]})]
+MemoryLimit = Annotated[
+    int, BeforeValidator(run_conditions.memory_bytes), WithJsonSchema({"type": ["integer", "string"]})
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Until(_Strict):
+    """Adaptive repetition: repeat a point until the interval of its mean is narrow enough, never past `max`."""
+
+    metric: str
+    ci: Share = 0.05
+    """Wanted half-width of the confidence interval, as a share of the mean ('5%' or 0.05)."""
+    min: Annotated[int, Field(ge=2)] = 3
+    max: Annotated[int, Field(ge=2)] = 30
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Until:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min}, which is more than max = {self.max}")
+        return self
+
+
+class TargetSpec(BaseModel):
+    """What is loaded. `kind` is an entry of `ioassay.targets.TARGETS`; other keys are that target's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str = "null"
+
+    @model_validator(mode="after")
+    def _plain(self) -> TargetSpec:
+        _plain_table(self.model_extra or {})
+        return self
+
+
+class Run(_Strict):
+    """Conditions of each trial."""
+
+    timeout: DurationS | None = None
+    """Ends a trial that hangs; by default the driver's estimate plus a generous margin."""
+    cooldown: DurationS = 0.0
+    """Pause before each trial, so that a drive can settle."""
+    governor: Literal["performance", "keep"] = "performance"
+    """CPU frequency governor during the run; put back afterwards."""
+    drop_caches: bool = False
+    """Drop the page cache before each trial (needs root)."""
+    scheduler: Annotated[str, BeforeValidator(run_conditions.scheduler)] | None = None
+    """Policy of the tool's processes: `fifo:<1 to 99>`, `rr:<1 to 99>`, `other`, `batch` or `idle`."""
+    affinity: Affinity | None = None
+    """Processors that they may run on, such as `0-2,5`."""
+    nice: Annotated[int, BeforeValidator(run_conditions.nice)] | None = None
+    cpu_limit: Cores | None = None
+    """Processor time they may take together, as a share of one processor (`150%`) or a number of them (1.5)."""
+    memory_limit: MemoryLimit | None = None
+    """Memory they may hold together, page cache included; what needs more is ended by the kernel."""
+
+
+class Watch(_Strict):
+    """What watches the trials."""
+
+    monitors: list[str] = Field(default_factory=lambda: ["cpu", "disk"])
+    interval: DurationS = 0.25
+    witness: Literal["off", "counters", "block", "syscalls", "record"] = "block"
+    """What the kernel's own account of each trial is taken from (`records.observation`); `block` costs nothing that
+    could be measured, `syscalls` about half a microsecond a call."""
+    twins: bool = False
+    """Run each trial twice, side by side in random order: once with the witness and once without it, so that its
+    effect is known. What is analysed is then the trial without it; the verdict is that of its twin."""
+    calls: bool | dict[str, list[Level]] = False
+    """Run each point once more, right after its first repetition, with every system call counted by name. Its speeds
+    are not used, so that nothing is paid for it where speeds are measured. A table names levels of factors, and only
+    points that have one of them for each factor named are run once more: `calls = { workers = [1, 4] }`."""
+
+    @model_validator(mode="after")
+    def _needs_witness(self) -> Watch:
+        if self.twins and self.witness == "off":
+            raise ValueError("twins = true compares with the witness and without it; wanted a witness other than 'off'")
+        return self
+
+
+class Analysis(_Strict):
+    """What is to be answered: `responses` are metric names, `questions` keys of ANALYSES (empty: all that apply)."""
+
+    responses: list[str] = Field(default_factory=list)
+    questions: list[str] = Field(default_factory=list)
+    lead: Literal["shape", "peak", "choice"] = "shape"
+    """What the summary begins with: what the responses do over the factors, where the best of the first lies, or which
+    case is best and whether that is real."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+
+
+class Figure(BaseModel):
+    """One figure: `kind` is an entry of `ioassay.report.figures.FIGURES`; other keys are that figure's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+
+
+class Scale(_Strict):
+    """What a named scale (`--scale quick`) changes."""
+
+    repetitions: PositiveInt | None = None
+    until: Until | None = None
+    params: Table = Field(default_factory=dict)
+    target: Table = Field(default_factory=dict)
+    factors: dict[str, list[Level]] = Field(default_factory=dict)
+    run: Table = Field(default_factory=dict)
+    watch: Table = Field(default_factory=dict)
+
+
+class Study(_Strict):
+    """One study: one driver, one target, fixed parameters, factors with their levels, repetitions."""
+
+    name: Annotated[str, Field(pattern=_NAME)]
+    title: str
+    description: str = ""
+    driver: str
+    repetitions: PositiveInt | None = None
+    until: Until | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    target: TargetSpec = Field(default_factory=TargetSpec)
+    params: Table = Field(default_factory=dict)
+    factors: dict[str, list[Level]] = Field(default_factory=dict)
+    case: list[Table] = Field(default_factory=list)
+    run: Run = Field(default_factory=Run)
+    watch: Watch = Field(default_factory=Watch)
+    analysis: Analysis = Field(default_factory=Analysis)
+    figures: list[Figure] = Field(default_factory=list)
+    scale: dict[str, Scale] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Study:
+        if self.repetitions is not None and self.until is not None:
+            raise ValueError("has both 'repetitions' and 'until'; wanted one of them")
+        _check_factors(self.factors)
+        _check_cases(self.case, self.factors)
+        _check_run(self)
+        _check_calls(self)
+        _check_figures(self.figures)
+        points = math.prod(map(len, self.factors.values())) * max(len(self.case), 1)
+        trials = points * (self.max_repetitions * self.runs_per_trial + bool(self.watch.calls))
+        if trials > MAX_TRIALS:
+            raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
+        return self
+
+    @property
+    def max_repetitions(self) -> int:
+        """Repetitions of each point at most."""
+        if self.until is not None:
+            return self.until.max
+        return self.repetitions or 1
+
+    @property
+    def runs_per_trial(self) -> int:
+        """2 where each trial has a twin without the witness, else 1."""
+        return 2 if self.watch.twins else 1
+
+
+def _check_factors(factors: Mapping[str, list[Level]]) -> None:
+    for name, levels in factors.items():
+        place = f"factors.{name}"
+        _check_name(place, name)
+        if name == "case":
+            raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; wanted another name")
+        if name in _COLUMNS:
+            raise ValueError(f"{place}: '{name}' is a column of every table of trials; wanted another name")
+        if metrics.known(name):
+            raise ValueError(f"{place}: '{name}' is a metric, which is measured; wanted another name")
+        if not levels:
+            raise ValueError(f"{place}: has no levels; wanted at least one, or remove the factor")
+        seen = [_same(level) for level in levels]
+        if doubled := [level for level, key in zip(levels, seen, strict=True) if seen.count(key) > 1]:
+            raise ValueError(f"{place}: level {shown(doubled[0])} is listed twice")
+
+
+def _check_name(place: str, name: str) -> None:
+    if not _FACTOR_NAME.match(name):
+        raise ValueError(f"{place}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
+    if "." in name and name.split(".")[0] not in _TRIAL_PARTS:
+        raise ValueError(f"{place}: a dotted factor starts with {' or '.join(_TRIAL_PARTS)}")
+
+
+def _same(level: Level) -> float | str:
+    """Equal for levels that tables and figures cannot tell apart."""
+    return str(level).lower() if isinstance(level, bool | str) else float(level)
+
+
+def _check_cases(cases: list[dict[str, Any]], factors: Mapping[str, list[Level]]) -> None:
+    names: list[str] = []
+    for number, case in enumerate(cases, start=1):
+        name = case.get("name")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"case {number}: has no 'name'; wanted a short label for tables and figures")
+        if name in names:
+            raise ValueError(f"case {number}: name '{name}' is used twice")
+        names.append(name)
+        for key in case:
+            _check_name(f"case '{name}': '{key}'", key)
+            if key in factors:
+                raise ValueError(f"case '{name}': '{key}' is also a factor; wanted it in one of the two places")
+
+
+def _check_run(study: Study) -> None:
+    """Conditions that vary between points are as they would have to be in [run]."""
+    varied = [(f"factors.{name}", name, level) for name, levels in study.factors.items() for level in levels]
+    varied += [(f"case '{case['name']}': {name}", name, level) for case in study.case for name, level in case.items()]
+    for place, name, level in varied:
+        part, _, key = name.partition(".")
+        if part != "run":
+            continue
+        if key == "governor":
+            raise ValueError(f"{place}: the governor holds for a whole run; wanted a study for each, and a comparison")
+        try:
+            Run.model_validate({key: level})
+        except ValidationError as error:
+            first = error.errors()[0]
+            unknown = first["type"] == "extra_forbidden"
+            raise ValueError(
+                f"{place}: {suggestion(key, Run.model_fields) if unknown else error_text(first)}"
+            ) from None
+
+
+def _check_calls(study: Study) -> None:
+    """That levels are named of factors that there are. Levels that a factor has lost (`--factor`) are no error."""
+    named = study.watch.calls if isinstance(study.watch.calls, dict) else {}
+    known = [*study.factors, *(["case"] if study.case else [])]
+    if unknown := [name for name in named if name not in known]:
+        wanted = f"wanted one of {', '.join(known)}" if known else "wanted true: the study has no factors"
+        raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}")
+
+
+def _check_figures(figures: list[Figure]) -> None:
+    names = [figure.name for figure in figures]
+    if doubled := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"figures: name '{sorted(doubled)[0]}' is used twice")
+
+
+class Suite(_Strict):
+    """Several studies that make one run and one report. A single study is a suite of one."""
+
+    name: Annotated[str, Field(pattern=_NAME)]
+    title: str
+    description: str = ""
+    studies: list[Study]
+    figures: list[Figure] = Field(default_factory=list)
+    """Figures of several studies at once; those of one study are its own."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Suite:
+        _check_figures(self.figures)
+        if not self.studies:
+            raise ValueError("has no studies")
+        names = [study.name for study in self.studies]
+        if doubled := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"study '{sorted(doubled)[0]}' is listed twice")
+        return self
+
+
+def make_study(table: Mapping[str, Any], source: str) -> Study:
+    """Validate one study given as a table; StudyError names `source`, the key and the value."""
+    try:
+        return Study.model_validate(dict(table))
+    except ValidationError as error:
+        raise study_error(error, source) from None
+
+
+def check_scales(scales: Any, source: str) -> None:
+    """Validate the `[scale.<name>]` tables, those too that nobody asked for; StudyError as in `make_study`."""
+    try:
+        _SCALES.validate_python(scales)
+    except ValidationError as error:
+        raise study_error(error, source, "scale") from None
+
+
+def study_error(error: ValidationError, source: str, below: str = "") -> StudyError:
+    """The first thing that pydantic found, as an error that names file, key, value and what was wanted."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in ((below,) if below else ()) + first["loc"])
+    if first["type"] == "extra_forbidden":
+        message = f"unknown key; {suggestion(key.split('.')[-1], _known_beside(key))}"
+    elif first["type"] == "missing":
+        message = "is missing"
+    else:
+        message = error_text(first)
+    more = len(error.errors()) - 1
+    return StudyError(message + (f" (and {more} more)" if more else ""), source=source, key=key)
+
+
+def _known_beside(key: str) -> Iterable[str]:
+    """The keys of the table that `key` is in."""
+    parts = key.split(".")
+    return (_MODELS.get(parts[0], Study) if len(parts) > 1 else Study).model_fields
+
+
+_SCALES = TypeAdapter(dict[str, Scale])
+_MODELS: dict[str, type[BaseModel]] = {
+    "until": Until,
+    "run": Run,
+    "watch": Watch,
+    "analysis": Analysis,
+    "scale": Scale,
+}

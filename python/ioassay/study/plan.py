@@ -1,0 +1,169 @@
+"""From a study to its trials: points, order, seeds and ids. Runs nothing and reads nothing.
+
+Order is shuffled in blocks: each repetition runs every point once, in an order of its own, so that drift of the
+machine hits all levels alike (randomised complete block design; Montgomery, Design and Analysis of Experiments).
+Twins, with the witness and without it, run one right after the other, in an order that is drawn as well. A trial that
+counts system calls runs right after those of its point's first repetition, so that the machine is as it was for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ioassay.records.record import Scalar
+from ioassay.roles import Trial
+from ioassay.study.model import Run, Study, Suite
+from ioassay.study.run_conditions import KEYS
+
+CASE = "case"
+PLAIN, TWIN, CALLS = "plain", "twin", "calls"
+"""Kinds of trials of a point."""
+Point = Mapping[str, Scalar]
+
+
+def points(study: Study) -> list[dict[str, Scalar]]:
+    """Every combination of the cases and the factors' levels, in the order that the study lists them."""
+    axes: list[tuple[str, list[Scalar]]] = []
+    if study.case:
+        axes.append((CASE, [case["name"] for case in study.case]))
+    axes += [(name, list(levels)) for name, levels in study.factors.items()]
+    names = [name for name, _ in axes]
+    return [dict(zip(names, levels, strict=True)) for levels in itertools.product(*(levels for _, levels in axes))]
+
+
+def trials(suite: Suite) -> Iterator[Trial]:
+    """All trials of a suite in the order to run them; a generator, since there may be very many."""
+    order = 0
+    for study in suite.studies:
+        for repetition in range(study.max_repetitions):
+            for point, kind in _block(study, repetition):
+                yield make_trial(study, point, repetition, order, twin=kind == TWIN, calls=kind == CALLS)
+                order += 1
+
+
+def count(suite: Suite) -> dict[str, int]:
+    """Number of trials by study name; the cap where repetition is adaptive."""
+    return {study.name: _count(study) for study in suite.studies}
+
+
+def _count(study: Study) -> int:
+    return len(points(study)) * study.max_repetitions * study.runs_per_trial + len(points_called(study))
+
+
+def points_called(study: Study) -> list[dict[str, Scalar]]:
+    """The points that run once more to have their system calls counted."""
+    return [point for point in points(study) if counts_calls(study, point)]
+
+
+def counts_calls(study: Study, point: Point) -> bool:
+    """Whether a point runs once more to have its system calls counted."""
+    wanted = study.watch.calls
+    return all(point[name] in levels for name, levels in wanted.items()) if isinstance(wanted, Mapping) else wanted
+
+
+def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]:
+    """The points of one repetition in the order to run them, each with its kind: PLAIN, TWIN or CALLS."""
+    block = points(study)
+    drawn = random.Random(f"{study.seed}/{study.name}/{repetition}")
+    drawn.shuffle(block)
+    kinds: list[tuple[dict[str, Scalar], str]] = []
+    for point in block:
+        order = drawn.sample([PLAIN, TWIN], 2) if study.watch.twins else [PLAIN]
+        last = [CALLS] if repetition == 0 and counts_calls(study, point) else []
+        kinds += [(point, kind) for kind in (*order, *last)]
+    return kinds
+
+
+def make_trial(
+    study: Study,
+    point: Point,
+    repetition: int,
+    order: int,
+    *,
+    twin: bool = False,
+    calls: bool = False,
+    search: str = "",
+) -> Trial:
+    """One frozen trial; its id depends on its content only, and so does its seed, which a twin shares.
+
+    `search` is what a search wants it for, which is no content.
+    """
+    parts: dict[str, dict[str, Any]] = {
+        "params": dict(study.params),
+        "target": study.target.model_dump(),
+        "run": _run(study.run),
+    }
+    for key, value in _settings(study, point).items():
+        part, _, name = key.partition(".")
+        if name:
+            parts[part][name] = value
+        else:
+            parts["params"][key] = value
+    if any(key.startswith("run.") for key in _settings(study, point)):
+        parts["run"] = _run(Run.model_validate(parts["run"]))
+    seed = _digest([study.seed, study.name, dict(point), repetition])
+    content: dict[str, Any] = {
+        "study": study.name,
+        "driver": study.driver,
+        "point": dict(point),
+        "repetition": repetition,
+        **parts,
+    }
+    if twin:
+        content["twin"] = True
+    if calls:
+        content["calls"] = True
+    return Trial(
+        id=_digest({**content, "seed": study.seed})[:16],
+        study=study.name,
+        driver=study.driver,
+        point=dict(point),
+        params=parts["params"],
+        target=parts["target"],
+        run=parts["run"],
+        repetition=repetition,
+        seed=int(seed[:12], 16),
+        order=order,
+        twin=twin,
+        calls=calls,
+        search=search,
+    )
+
+
+def with_params(trial: Trial, params: Mapping[str, Any], search: str) -> Trial:
+    """The trial with other parameters of its driver than those of its point, and an id of its own."""
+    identity = _digest({"of": trial.id, "params": dict(params)})[:16]
+    return replace(trial, id=identity, params=dict(params), search=search)
+
+
+def _run(run: Run) -> dict[str, Any]:
+    """What holds for a trial; conditions that are not asked for are not in it, so that they do not change its id."""
+    return {key: value for key, value in run.model_dump().items() if value is not None or key not in KEYS}
+
+
+def _settings(study: Study, point: Point) -> dict[str, Any]:
+    """What a point sets: the case's own keys, then the factors."""
+    settings: dict[str, Any] = {}
+    for name, level in point.items():
+        if name == CASE:
+            case = next(case for case in study.case if case["name"] == level)
+            settings.update({key: value for key, value in case.items() if key != "name"})
+        else:
+            settings[name] = level
+    return settings
+
+
+def _digest(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def describe(point: Point) -> str:
+    """A point in words for people: `bs=4KiB rw=randread`."""
+    return " ".join(f"{name}={level}" for name, level in point.items()) or "(one point)"

@@ -1,0 +1,111 @@
+"""By which names a user may consent to the loss of a device's data, and what stands on the drive's label.
+
+Consent takes by-id names and serial numbers. Kernel names change from one start to the next, so /dev/sdb is accepted
+only for a device that has nothing better (loop, RAM disk). Reads /dev and /sys below an injected root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioassay import units
+from ioassay.host import block_devices
+from ioassay.host.block_devices import ROOT, Device
+
+_BY_ID = "dev/disk/by-id"
+_HARD_TO_READ = ("wwn-", "nvme-eui.", "nvme-nvme.", "nvme-uuid.", "scsi-3", "dm-uuid-", "md-uuid-", "lvm-pv-uuid-")
+_SERIAL_FILES = ("serial", "device/serial", "wwid", "device/wwid", "dm/uuid")
+_SCSI_SERIAL = "device/vpd_pg80"
+_VPD_HEADER_BYTES = 4  # SPC-5, 7.7.9: unit serial number page
+_NO_VENDOR = ("ATA", "Generic", "NVMe")
+"""What stands for the maker where none is given: libata's own word, and those of bridges."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a person can compare with the drive in the machine."""
+
+    path: Path
+    """As the user named it, links followed."""
+    device: Device
+    name: str
+    """The name to give to --destroy-data."""
+    model: str
+    serial: str
+
+    def __str__(self) -> str:
+        said = [units.format_size(self.device.size_bytes), self.model, f"serial {self.serial}" if self.serial else ""]
+        about = ", ".join(filter(None, said))
+        return f"{self.path} (block device {self.device.number}, {self.device.name}, {about})"
+
+
+def label(path: Path, device: Device, root: Path = ROOT) -> Label:
+    """The label of the device that `path` leads to; a partition has its disk's model and serial number."""
+    disk = block_devices.disk_of(device)
+    serial = next(iter(_read_serials(disk)), "")
+    return Label(path, device, consent_names(device, root)[0], model(disk), serial)
+
+
+def model(disk: Device) -> str:
+    """Maker and model as the drive gives them; of a loop device what lies under it. Empty where nothing does."""
+    if backing := _line(disk.folder / "loop/backing_file"):
+        return f"loop device over {backing}"
+    maker = _line(disk.folder / "device/vendor")
+    known = _line(disk.folder / "device/model") or _line(disk.folder / "device/name") or _line(disk.folder / "dm/name")
+    # The vendor of a virtio disk is a number of PCI.
+    return known if maker in _NO_VENDOR or maker.startswith("0x") else f"{maker} {known}".strip()
+
+
+def consent_names(device: Device, root: Path = ROOT) -> list[str]:
+    """Names that mean exactly this device, the one to propose first. Never empty.
+
+    A serial number counts only where one device of this machine bears it (NVMe namespaces share theirs).
+    """
+    return [*_by_id(device, root), *_serials(device, root)] or _kernel_names(device, root)
+
+
+def consents(names: list[str], given: str) -> bool:
+    """True when the text after --destroy-data is one of the names; by-id names also with their folder."""
+    return given in names or given.removeprefix(f"/{_BY_ID}/") in names
+
+
+def _by_id(device: Device, root: Path) -> list[str]:
+    folder = root / _BY_ID
+    links = sorted(folder.iterdir()) if folder.is_dir() else []
+    names = [link.name for link in links if block_devices.number_of(link) == device.number]
+    return sorted(names, key=lambda name: (name.startswith(_HARD_TO_READ), name))
+
+
+def _serials(device: Device, root: Path) -> list[str]:
+    """The serial numbers of a disk; those of a partition are its disk's with -part<N>, as udev writes them."""
+    disk = block_devices.disk_of(device)
+    others = [other for other in block_devices.disks(root) if other.number != disk.number]
+    taken = {name for other in others for name in _read_serials(other)}
+    suffix = f"-part{device.partition}" if device.partition else ""
+    return [name + suffix for name in _read_serials(disk) if name not in taken]
+
+
+def _read_serials(disk: Device) -> list[str]:
+    found = [_scsi_serial(disk.folder / _SCSI_SERIAL), *(_line(disk.folder / name) for name in _SERIAL_FILES)]
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def _scsi_serial(path: Path) -> str:
+    try:
+        return path.read_bytes()[_VPD_HEADER_BYTES:].decode("ascii", "replace").strip("\0 ")
+    except OSError:
+        return ""
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _kernel_names(device: Device, root: Path) -> list[str]:
+    names = [f"/dev/{device.name}", device.name]
+    backing = [loop.backing for loop in block_devices.loops(root) if loop.device.number == device.number]
+    return names + backing

@@ -1,0 +1,222 @@
+"""Who uses a device or its family now: mounts in any namespace, swap, md, dm, bcache, loop devices, programs.
+
+Finds and describes; `safety` decides. Reads /proc, /sys and /dev below an injected root, and opens devices for
+reading only: an exclusive open that fails (EBUSY, open(2)) is the kernel's own word that a device is claimed, also
+from where nothing else can be seen.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ioassay.errors import ToolError
+from ioassay.host import block_devices, mounts
+from ioassay.host.block_devices import BACKING, HOLDER, LOOP, PARTITION, SELF, TWIN, Device, Member, Number
+from ioassay.host.mounts import Mount
+from ioassay.targets import content_signatures
+from ioassay.targets.refusal import Finding
+
+_MOUNTS_SHOWN = 4
+_SYSTEM_POINTS = ("/", "/usr", "/boot", "/boot/efi", "/var", "/home")
+_ACCESS_MODE = 0o3  # O_ACCMODE of fdinfo's octal flags, proc_pid_fdinfo(5)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A target with everything that shares its bytes or lies beside it."""
+
+    members: Sequence[Member]
+    path: Path
+    """The node by which the target was named."""
+    root: Path
+    _known: dict[Number, str] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Device:
+        """The target itself."""
+        return self.members[0].device
+
+    def node(self, device: Device) -> Path | None:
+        """A node that leads to a member."""
+        return self.path if device.number == self.target.number else block_devices.node_of(device, self.root)
+
+    def title(self, member: Member) -> str:
+        """A member for people: `/dev/sda1 (ext4, label data), a partition of sda,`."""
+        number = member.device.number
+        if number not in self._known:
+            self._known[number] = self._formats(member.device)
+        name = f"/dev/{member.device.name}{self._known[number]}"
+        return f"{name}, {member.relation}," if member.relation else name
+
+    def _formats(self, device: Device) -> str:
+        node = self.node(device)
+        try:
+            found = content_signatures.signatures(node) if node is not None else []
+        except ToolError:
+            return ""  # only the name suffers; the target's own formats are asked for by `safety`, which refuses
+        return f" ({'; '.join(map(str, found))})" if found else ""
+
+
+def family(target: Device, path: Path, root: Path) -> Family:
+    """The family of a device that was named by `path`."""
+    return Family(block_devices.family(target, root), path, root)
+
+
+def uses(of: Family) -> list[Finding]:
+    """All uses that can be seen. What lies beside the target is a finding that consent covers."""
+    return [*_mounted(of), *_swapped(of), *_built_on(of), *_programs(of), *_exported(of)]
+
+
+def _mounted(of: Family) -> Iterator[Finding]:
+    table, pools = mounts.mounts(of.root), mounts.pooled(of.root)
+    for member in of.members:
+        number = member.device.number
+        here = list({mount.point: mount for mount in reversed(table) if number in mount.devices}.values())[::-1]
+        for mount in here[:_MOUNTS_SHOWN]:
+            yield _use(of, member, f"is mounted on {mount.point} in {mount.namespace}", _unmount(mount))
+        if number in pools and not here:
+            yield _use(of, member, f"belongs to a {pools[number]} file system that is mounted", "unmount it")
+
+
+def _unmount(mount: Mount) -> str:
+    if mount.point in _SYSTEM_POINTS:
+        return f"choose another device (the system runs from {mount.point})"
+    command = f"umount {shlex.quote(mount.point)}"
+    return command if mount.namespace == mounts.HERE else f"{command} (in {mount.namespace})"
+
+
+def _swapped(of: Family) -> Iterator[Finding]:
+    active = {swap.number: swap for swap in mounts.swaps(of.root) if swap.number is not None}
+    for member in of.members:
+        if (swap := active.get(member.device.number)) is not None:
+            yield _use(of, member, "is active swap", f"swapoff {shlex.quote(swap.path)}")
+
+
+def _built_on(of: Family) -> Iterator[Finding]:
+    for member in of.members:
+        device = member.device
+        if member.role == HOLDER:
+            text = f"/dev/{device.name} ({_kind(device)}) is built on {member.via}"
+            yield _beside_or_in_use(member, text, _stop(device))
+        elif member.role == LOOP:
+            text = f"the loop device /dev/{device.name} lies over {member.via}"
+            yield _beside_or_in_use(member, text, f"losetup -d /dev/{device.name}")
+        elif member.role == TWIN:
+            yield Finding(f"/dev/{device.name} is another way to the data of {member.via}", False)
+        elif member.role == PARTITION and member.overlaps:
+            yield Finding(f"{of.title(member).rstrip(',')}, would be overwritten", False)
+
+
+def _kind(holder: Device) -> str:
+    """`dm LVM vg-home`, `md raid1`, `bcache`: what sysfs says of a holder."""
+    folder = holder.folder
+    if (folder / "dm").is_dir():
+        uuid, name = (_said(folder / "dm" / file) for file in ("uuid", "name"))
+        return f"device mapper {uuid.partition('-')[0]} {name}".replace("  ", " ")
+    if (folder / "md").is_dir():
+        return f"md {_said(folder / 'md/level')}"
+    return "bcache" if (folder / "bcache").is_dir() else "a block device"
+
+
+def _said(path: Path) -> str:
+    """What a file of /proc or /sys says; empty where it has gone with its device or process."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _stop(holder: Device) -> str:
+    if (holder.folder / "dm").is_dir():
+        return f"dmsetup remove {shlex.quote(_said(holder.folder / 'dm/name'))}"
+    if (holder.folder / "md").is_dir():
+        return f"mdadm --stop /dev/{holder.name}"
+    return f"stop /dev/{holder.name}"
+
+
+def _programs(of: Family) -> Iterator[Finding]:
+    """Other programs that have the device open for writing: a virtual machine, a database on a raw device."""
+    members = {member.device.number: member for member in of.members if member.overlaps}
+    seen = set()
+    for pid, number in _writers(of.root):
+        if number in members and (pid, number) not in seen:
+            seen.add((pid, number))
+            process = of.root / "proc" / str(pid)
+            name = _said(process / "comm")
+            if not name and not process.exists():
+                continue  # it has ended meanwhile
+            what = f"is open for writing in process {pid} ({name})"
+            yield _use(of, members[number], what, f"end process {pid}")
+
+
+def _exported(of: Family) -> Iterator[Finding]:
+    """Devices that this machine serves to others by NVMe over Fabrics: the kernel's target claims none of them."""
+    for space in sorted((of.root / "sys/kernel/config/nvmet/subsystems").glob("*/namespaces/*")):
+        path = _said(space / "device_path")
+        number = block_devices.number_of(of.root / path.lstrip("/")) if path else None
+        for member in of.members:
+            if member.device.number == number and _said(space / "enable") == "1":
+                what = f"is served to other machines as {space.parent.parent.name} (NVMe over Fabrics)"
+                yield _use(of, member, what, f"echo 0 > {space}/enable")
+
+
+def _writers(root: Path) -> Iterator[tuple[int, Number]]:
+    for process in (root / "proc").iterdir():
+        if process.name.isdecimal() and int(process.name) != os.getpid():
+            for number in _open_for_writing(process):
+                yield int(process.name), number
+
+
+def _open_for_writing(process: Path) -> Iterator[Number]:
+    try:
+        entries = list((process / "fd").iterdir())
+    except OSError:
+        return  # gone, or not ours to see
+    for entry in entries:
+        try:
+            # Only names below /dev are followed: looking at a file of a dead network server hangs.
+            if str(entry.readlink()).startswith("/dev/") and (number := block_devices.number_of(entry)) is not None:
+                flags = (process / "fdinfo" / entry.name).read_text().partition("flags:")[2].split()[0]
+                if int(flags, 8) & _ACCESS_MODE != os.O_RDONLY:
+                    yield number
+        except OSError:
+            continue  # closed meanwhile
+
+
+def claimed(of: Family, ours: Sequence[Number] = ()) -> list[Finding]:
+    """Devices of the family that the kernel holds exclusively. `ours` are those that this process claims itself."""
+    found = []
+    for member in of.members:
+        node = of.node(member.device)
+        if member.role not in (SELF, TWIN, BACKING) or node is None or member.device.number in ours:
+            continue
+        try:
+            os.close(os.open(node, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        except OSError as error:
+            found.append(_claim(of, member, error))
+    return found
+
+
+def _claim(of: Family, member: Member, error: OSError) -> Finding:
+    if error.errno == errno.EBUSY:
+        what = (
+            "is held by the kernel or another program: mounted out of sight, part of a RAID or a pool, or being tested"
+        )
+        return _use(of, member, what, "end that use")
+    what = f"cannot be opened to see whether something holds it: {error.strerror}"
+    return _use(of, member, what, "run as root" if error.errno in (errno.EPERM, errno.EACCES) else "")
+
+
+def _use(of: Family, member: Member, what: str, remedy: str) -> Finding:
+    return _beside_or_in_use(member, f"{of.title(member)} {what}", remedy)
+
+
+def _beside_or_in_use(member: Member, text: str, remedy: str) -> Finding:
+    if member.overlaps:
+        return Finding(text, True, (remedy,) if remedy else ())
+    return Finding(f"{text} (beside the target, on the same disk)", False, beside=True)

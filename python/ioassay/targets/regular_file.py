@@ -1,0 +1,227 @@
+"""The target that is a file: made by ioassay, fully written with incompressible data before it is loaded.
+
+A file that ioassay did not make may be read, never written without consent. Fills are idempotent: a complete file of
+ours that is large enough is used as it is, an interrupted fill is started again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ioassay import units
+from ioassay.errors import RunError, SafetyRefusal, StudyError
+from ioassay.host.block_devices import ROOT, FileId, file_id
+from ioassay.records.record import Warning_
+from ioassay.roles import NOTHING, READ, WRITE, Consent, Footprint, Load, Trial
+from ioassay.targets import filesystem, fill, ownership_mark, safety
+from ioassay.targets.ownership_mark import Mark
+from ioassay.targets.target_table import FileSettings, read_settings
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class FileTarget:
+    """A file, by its path and size."""
+
+    kind = "file"
+
+    def __init__(self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT) -> None:
+        self._settings = read_settings(FileSettings, spec)
+        self._path = safety.resolve(self._settings.path)
+        self._consent = consent
+        self._root = root
+        self._writes = False
+        self._identity: FileId | None = None
+        self._is_own = False
+
+    def inspect(self, access: str) -> Sequence[Warning_]:
+        """What can be said before it is touched. SafetyRefusal: not ours to load. StudyError: cannot be made."""
+        if access == NOTHING:
+            return ()
+        self._writes = self._writes or access == WRITE
+        self._refuse_other_kinds()
+        filesystem.require_real(self._path, self._root)
+        making = self._must_make()
+        self._require_folder(making)
+        if self._path.exists() and (self._writes or making):
+            found = safety.inspect_file(self._path, WRITE, self._consent, self._root)
+        elif self._path.exists():
+            found = self._inspect_for_reading()
+        else:
+            found = filesystem.warnings(self._path, self._root)
+        if making:
+            filesystem.require_room(self._path, self._size_bytes(), self._root)
+        if making and not self._writes and self._settings.prepare == "none":
+            found.append(safety.unwritten_warning(self._path, "prepare = 'none' leaves it unwritten"))
+        return found
+
+    def prepare(self, access: str, progress: Callable[[str, float], None]) -> Sequence[Warning_]:
+        """Make and fill the file, if that is still to do. RunError when the disk fills up on the way."""
+        if access == NOTHING:
+            return ()
+        inspected = file_id(self._path)
+        warnings = self.inspect(access)
+        if self._must_make():
+            self._make(inspected, lambda share: progress(f"filling {self._path}", share))
+        self._identity, self._is_own = file_id(self._path), self._ours()
+        return warnings
+
+    def footprints(self) -> Sequence[Footprint]:
+        """The file, as large as it is to be; nothing more where it is there."""
+        return (Footprint(self._path, self._size_bytes() if self._must_make() else 0),)
+
+    @contextmanager
+    def load(self, trial: Trial) -> Iterator[Load]:
+        """The file, after a look whether it is still the one that was prepared and nobody else has changed it."""
+        size_bytes = self._size_bytes()
+        if self._identity is not None:
+            self._require_same(size_bytes)
+        mark = ownership_mark.read(self._path) if self._writes else None
+        if mark is not None:
+            ownership_mark.write(self._path, mark)
+        try:
+            yield Load(kind=self.kind, path=self._path, size_bytes=size_bytes, read_only=not self._writes)
+        finally:
+            if mark is not None:
+                ownership_mark.settle(self._path)
+
+    def _require_same(self, size_bytes: int) -> None:
+        same = file_id(self._path) == self._identity and self._path.stat().st_size >= size_bytes
+        # The number of an inode is soon given to another file; the mark of ours is not.
+        if not same or (self._is_own and not self._ours()):
+            raise RunError(
+                f"{self._path} was removed, replaced or cut short, or something else wrote to it, since it was "
+                f"prepared; wanted the same file of {units.format_size(size_bytes)}. Let nothing else use it (for fio: "
+                "no unlink), and resume the run"
+            )
+
+    def close(self) -> None:
+        """Remove the file if the study says so and it is ours."""
+        if not self._settings.keep:
+            self._remove()
+
+    def abandon(self) -> None:
+        """As `close`: whether the file is ours is noted on the file, not here."""
+        self.close()
+
+    def _remove(self) -> None:
+        # What was formatted or attached to a loop device since is somebody's, whoever made the file.
+        if self._ours() and not safety.file_findings(self._path, self._root):
+            self._path.unlink()
+            ownership_mark.forget(self._path)
+
+    def _ours(self) -> bool:
+        return ownership_mark.read(self._path) is not None
+
+    def _size_bytes(self) -> int:
+        """The asked size; by default that of the file that is there."""
+        if self._settings.size is not None:
+            return self._settings.size
+        if self._path.is_file() and (size_bytes := self._path.stat().st_size) > 0:
+            return size_bytes
+        raise StudyError("is missing; wanted the size of the file to make, such as '1GiB'", key="target.size")
+
+    def _refuse_other_kinds(self) -> None:
+        path = self._path
+        if path.is_block_device():
+            raise SafetyRefusal(f"{path}: refused, nothing was written: a block device; say kind = 'device' to load it")
+        if path.is_dir():
+            raise SafetyRefusal(f"{path}: refused: a folder; name a file in it, such as {path / 'testfile'}")
+        if path.exists() and not path.is_file():
+            raise SafetyRefusal(f"{path}: refused, nothing was written: neither a file nor missing; name a file")
+
+    def _require_folder(self, making: bool) -> None:
+        folder = self._path.parent
+        if not folder.is_dir():
+            raise StudyError(f"{self._path}: its folder {folder} does not exist; make it first", key="target.path")
+        new = making and not self._path.exists()
+        if not os.access(folder if new else self._path, os.W_OK if making or self._writes else os.R_OK):
+            doing = f"make files in {folder}" if new else f"load {self._path}"
+            raise StudyError(f"no permission to {doing}; choose another path or another user", key="target.path")
+
+    def _must_make(self) -> bool:
+        """True when the file has to be made, made longer or filled."""
+        if not self._path.exists():
+            return True
+        size_bytes, mark = self._path.stat().st_size, ownership_mark.read(self._path)
+        if mark is None:
+            return self._writes or size_bytes == 0  # a user's own file that is only read stays as it is
+        wanted_bytes = self._size_bytes()
+        if self._settings.prepare == "none":
+            return size_bytes < wanted_bytes
+        return min(mark.written_bytes, size_bytes) < wanted_bytes or bool(safety.unwritten(self._path, wanted_bytes))
+
+    def _inspect_for_reading(self) -> list[Warning_]:
+        """A complete file of ours, or a user's own one, that is only read."""
+        size_bytes = self._path.stat().st_size
+        if self._size_bytes() > size_bytes:
+            raise StudyError(
+                f"{self._path} has {units.format_size(size_bytes)} and was not made by ioassay, so it is not made "
+                f"longer; wanted at most that, found {units.format_size(self._size_bytes())}",
+                key="target.size",
+            )
+        what = safety.unwritten(self._path, self._size_bytes())
+        if what and self._settings.prepare == "fill":
+            raise SafetyRefusal(
+                f"{self._path}: refused: {what}; reads of holes measure no disk, and ioassay does not fill a file that "
+                "it did not make. Name a path that is not there yet (ioassay makes the file), write the file yourself, "
+                "or say prepare = 'none' to read it as it is"
+            )
+        return safety.inspect_file(self._path, READ, self._consent, self._root)
+
+    def _make(self, inspected: FileId | None, progress: Callable[[float], None]) -> None:
+        handle = self._open(inspected)
+        try:
+            self._write(handle, progress)
+        except OSError as error:
+            self._remove()
+            raise RunError(self._why(error)) from error
+        finally:
+            os.close(handle)
+            ownership_mark.settle(self._path)
+
+    def _open(self, inspected: FileId | None) -> int:
+        """Open our file, or make a new one. Never opens anything but what was inspected."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            handle = os.open(self._path, flags | (os.O_CREAT | os.O_EXCL if inspected is None else 0), 0o644)
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot be made: {error.strerror}") from error
+        status = os.fstat(handle)
+        if inspected is not None and (status.st_dev, status.st_ino) != inspected:
+            os.close(handle)
+            raise SafetyRefusal(f"{self._path}: refused, nothing was written: it was replaced just now")
+        return handle
+
+    def _write(self, handle: int, progress: Callable[[float], None]) -> None:
+        wanted_bytes = self._size_bytes()
+        if not self._ours():
+            os.ftruncate(handle, 0)
+            ownership_mark.write(self._path, Mark())
+        if self._settings.prepare == "none":
+            os.ftruncate(handle, wanted_bytes)
+            return
+        mark = ownership_mark.read(self._path) or Mark()
+        ownership_mark.write(self._path, mark)
+        start_bytes = min(mark.written_bytes, os.fstat(handle).st_size, wanted_bytes)
+        if safety.unwritten(self._path, start_bytes):
+            start_bytes = 0
+        fill.fill(handle, start_bytes, wanted_bytes, progress)
+        # Only what has been flushed is marked as written: after a power cut the mark is never ahead of the data.
+        ownership_mark.write(self._path, Mark(wanted_bytes))
+        os.fsync(handle)
+
+    def _why(self, error: OSError) -> str:
+        if error.errno in _FULL:
+            free_bytes = filesystem.room(self._path.parent, self._root).free_bytes
+            return (
+                f"{self._path}: {error.strerror} while it was filled to {units.format_size(self._size_bytes())}; there "
+                f"was room before. The partial file was removed; {units.format_size(free_bytes)} are free now. Make "
+                "room, or choose a smaller size (--set target.size=…)"
+            )
+        return f"{self._path}: {error.strerror} while it was filled; the partial file was removed"

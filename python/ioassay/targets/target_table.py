@@ -1,0 +1,85 @@
+"""What a target's table in a study may say, checked by pydantic; what is wrong becomes a StudyError that names the key.
+
+Each target has its own model here or beside it; the shared one knows only `kind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ioassay.errors import StudyError
+from ioassay.study.model import Size
+from ioassay.validation import error_text, suggestion
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise ValueError("not a path; wanted for example 'testfile' or '/dev/disk/by-id/…'")
+    return Path(value).expanduser()
+
+
+UserPath = Annotated[Path, BeforeValidator(_path)]
+PositiveSize = Annotated[Size, Field(gt=0)]
+
+
+class Settings(BaseModel):
+    """What every target understands."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: str = "null"
+
+
+class FileSettings(Settings):
+    """A file. Paths are relative to the folder in which the user started ioassay."""
+
+    path: UserPath
+    size: PositiveSize | None = None
+    """Needed unless the file is there already and is only read."""
+    keep: bool = True
+    """False: the file is removed at the end of the run."""
+    prepare: Literal["fill", "none"] = "fill"
+    """fill: fully written with incompressible data before it is loaded. none: made to size, but not written."""
+
+
+class FolderSettings(Settings):
+    """A folder in which a tool makes files of its own."""
+
+    path: UserPath
+    size: PositiveSize | None = None
+    """Room that a trial needs; checked before the first."""
+    keep: bool = False
+    """Without effect: what a trial made is removed. A study of a file is one of a folder when its kind is changed."""
+
+
+class DeviceSettings(Settings):
+    """A block device, whole or up to `size`."""
+
+    path: UserPath
+    size: PositiveSize | None = None
+    prepare: Literal["fill", "none"] | Annotated[int, Field(ge=1, le=10)] = "fill"
+    """fill, none, or how many times it is written from end to end."""
+    keep: bool = True
+    """Without effect: a study of a file is one of a device when its kind and path are changed."""
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def read_settings(model: type[AnySettings], spec: Mapping[str, Any]) -> AnySettings:
+    """The settings of one target; StudyError names the key, the value and what is wanted."""
+    try:
+        return model.model_validate(dict(spec))
+    except ValidationError as error:
+        first = error.errors()[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        message = f"unknown key; {suggestion(key, model.model_fields)}"
+    elif first["type"] == "missing":
+        message = "is missing"
+    else:
+        message = error_text({**first, "input": spec.get(key)})
+    raise StudyError(message, key=f"target.{key}")

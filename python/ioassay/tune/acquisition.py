@@ -1,0 +1,129 @@
+"""What measuring a point once more is worth, given what was measured. Keeps nothing and draws nothing.
+
+The worth of a measurement is how much better the choice made after it is expected to be: P. Frazier, W. Powell,
+S. Dayanik, "The Knowledge-Gradient Policy for Correlated Normal Beliefs", INFORMS Journal on Computing 21, 2009. What
+is chosen is the measured point with the highest posterior mean. A point that was measured already has such a worth
+too, so that repeating the leader or a rival competes with looking elsewhere, by how noisy the values are. The
+expectation is taken over quantiles of the normal distribution. With constraints, a worth counts as often as the point
+is expected to fulfil them: J. Gardner et al., "Bayesian Optimization with Inequality Constraints", ICML 2014.
+
+A model that has seen one hill believes that everything is as smooth as that hill. Two things keep looking for others:
+the worth is averaged with that under lengths half as long, and `promise` asks where the value may be highest with
+lengths half as long and three deviations (N. Srinivas et al., "Gaussian Process Optimization in the Bandit Setting",
+ICML 2010).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from ioassay.tune.gaussian_process import Observed, Prior, Surrogate
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[np.float64]]
+    Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+_QUANTILES = tuple(NormalDist().inv_cdf((place + 0.5) / 24) for place in range(24))
+_LIKELY = 0.5
+_HOPEFUL = 0.3
+_SHORTER = 0.5
+_DEVIATIONS = 3.0
+_RIVALS = 60
+"""Points that were not measured and may be chosen after they will have been: so many of the most promising."""
+_TAIL = 1e-6
+_OF_VIOLATIONS = Prior(noise=(math.log(0.2), 1.2))
+
+
+@dataclass(frozen=True)
+class Belief:
+    """Mean and deviation of the true value at each row, and how likely it fulfils all constraints."""
+
+    mean: Array
+    deviation: Array
+    feasible: Array
+
+
+class Model:
+    """Surrogates of the value (large is good) and of each constraint's violation."""
+
+    def __init__(
+        self,
+        values: Observed,
+        violations: Sequence[Observed],
+        ordered: Sequence[bool],
+        failures: Observed | None = None,
+    ) -> None:
+        """`failures`: 1 for points that failed and -1 for those that did not, where any did."""
+        self._value = Surrogate(values, ordered, Prior())
+        self._wary = self._value.shortened(_SHORTER)
+        self._limits = [Surrogate(violation, ordered, _OF_VIOLATIONS) for violation in violations]
+        self._failures = [] if failures is None else [Surrogate(failures, ordered, _OF_VIOLATIONS)]
+
+    def belief(self, rows: Array) -> Belief:
+        """What is believed of points; rows of coordinates."""
+        import numpy as np
+
+        mean, variance, _ = self._value.posterior(rows, rows[:1])
+        return Belief(mean, np.sqrt(variance), _likely(self._limits, rows))
+
+    def worth(self, rows: Array, measured: Flags, *, finishing: bool) -> Array:
+        """Of one more measurement at each row; `measured` says which rows were. At the end of a search (`finishing`)
+        only these and the point itself can be chosen, and nothing is spent on what might be found later.
+
+        Where nothing that was measured is likely feasible, it is how likely the row is.
+        """
+        import numpy as np
+
+        feasible = _likely(self._limits, rows)
+        works = feasible * _likely(self._failures, rows)
+        if not (measured & (feasible >= _LIKELY)).any():
+            mean = self._value.posterior(rows, rows[:1])[0]
+            again = measured & (works < _HOPEFUL)  # what was clearly beyond a constraint will be so again
+            return np.asarray(works + 1e-3 * mean.argsort().argsort() / len(rows) - again)
+        views = (self._value,) if finishing else (self._value, self._wary)
+        return np.asarray(sum(_gradient(view, rows, measured, feasible, finishing) for view in views) * works)
+
+    def promise(self, rows: Array, measured: Flags) -> Array:
+        """How high the value may be at rows that were not measured, and may be feasible; minus infinity elsewhere."""
+        import numpy as np
+
+        mean, variance, _ = self._wary.posterior(rows, rows[:1])
+        open_to = ~measured & (_likely([*self._limits, *self._failures], rows) >= _HOPEFUL)
+        return np.where(open_to, mean + _DEVIATIONS * np.sqrt(variance), -np.inf)
+
+
+def _likely(limits: Sequence[Surrogate], rows: Array) -> Array:
+    """How likely none of these is above 0."""
+    import numpy as np
+
+    likely = np.ones(len(rows))
+    for limit in limits:
+        over, variance, _ = limit.posterior(rows, rows[:1])
+        likely *= [0.5 * math.erfc(score / math.sqrt(2)) for score in over / np.sqrt(variance)]
+    return likely
+
+
+def _gradient(view: Surrogate, rows: Array, measured: Flags, feasible: Array, finishing: bool) -> Array:
+    """The knowledge gradient at each row; where quantiles see none, the leader's and its rivals' tails decide."""
+    import numpy as np
+
+    mean, variance, _ = view.posterior(rows, rows[:1])
+    among = measured & (feasible >= _LIKELY)
+    if not finishing:
+        among[np.argsort(-(mean + np.sqrt(variance)) * (feasible >= _LIKELY))[:_RIVALS]] = True
+    covariance = view.posterior(rows, rows[among])[2]
+    spread = np.sqrt(variance + view.noise**2)
+    moved, own = covariance / spread[:, None], variance / spread
+    after = np.zeros(len(rows))
+    for quantile in _QUANTILES:
+        others = (mean[among][None, :] + moved * quantile).max(axis=1)
+        after += np.maximum(others, mean + own * quantile)
+    leader = int(np.flatnonzero(among)[mean[among].argmax()])
+    tails = np.sqrt(variance) * np.exp(-0.5 * (mean[leader] - mean) ** 2 / (variance + variance[leader]))
+    return np.asarray(after / len(_QUANTILES) - mean[leader] + _TAIL * tails)

@@ -1,0 +1,227 @@
+"""Which claims are judged together, and which files and sessions belong to them.
+
+Claims of passes over one file (IOzone, filesuite) take the sessions of that file in the order of time, one each; all
+others are summed by kind and by the files that they name. Where calls were not told apart by file, everything of one
+kind is judged together. The work grows with claims and sessions, not with their product.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ioassay.records.observation import SYSCALLS, Calls, File, Observation, Session
+from ioassay.records.record import Claim
+
+PASSES = frozenset({"iozone", "filesuite"})
+"""Sources whose claims come in the order in which they opened the file."""
+
+KEYS, MIXED, TRIM = "keys", "mixed", "trim"
+
+# Files that programs open on their own account. Folders and endings count for files that are only read.
+_OWN_FOLDERS = ("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/opt/", "/run/", "/snap/")
+_OWN_ENDINGS = (".so", ".py", ".pyc", ".mo", ".fio", ".ini", ".conf", ".cfg", ".sh", ".jar", ".pem")
+_OWN_PARTS = (".so.", "/locale/", "/gconv/", "/terminfo/")
+_NEVER = ("/proc/", "/sys/")
+_STORAGE = frozenset({"regular", "block"})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Claims that are judged together on the same evidence."""
+
+    places: Sequence[int]
+    """Where they stand among all claims."""
+    claims: Sequence[Claim]
+    told_apart: bool
+    """Whether calls are known by file: then `sessions` are all of theirs."""
+    sessions: Sequence[Session] = ()
+    files: Sequence[File] = ()
+    named: bool = False
+    """They name their files, and these were used."""
+    missing: Sequence[str] = ()
+    """Files that they name and that nobody opened."""
+    one_pass: bool = False
+    """One claim with its own session."""
+    layout: Sequence[Session] = ()
+    """Sessions of its files in which the tool made them before it began; not among `sessions`."""
+
+
+def calls_of(session: Session, kind: str) -> Calls:
+    """What was done through it of the claim's kind."""
+    if kind == MIXED:
+        return session.read.plus(session.write)
+    return session.write if kind == "write" else session.read
+
+
+def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
+    """Every claim in exactly one group, in the order of their first claims."""
+    told_apart = SYSCALLS in observation.layers and not _untracked(observation)
+    if not told_apart:
+        kinds: dict[str, list[int]] = {}
+        for place, claim in enumerate(claims):
+            kinds.setdefault(claim.kind, []).append(place)
+        files = list(observation.files)
+        return [Group(places, [claims[p] for p in places], False, files=files) for places in kinds.values()]
+    index = _Index(observation)
+    in_passes = [place for place, claim in enumerate(claims) if claim.source in PASSES and len(claim.paths) < 2]
+    rest = sorted(set(range(len(claims))) - set(in_passes))
+    found = [*_passes(in_passes, claims, index), *_sums(rest, claims, index)]
+    return sorted(found, key=lambda group: group.places[0])
+
+
+def _untracked(observation: Observation) -> bool:
+    return bool(observation.health.get("untracked_files") or observation.health.get("untracked_sessions"))
+
+
+class _Index:
+    """Files by name, and the sessions of each."""
+
+    def __init__(self, observation: Observation) -> None:
+        self.sessions: dict[int, list[Session]] = {}
+        for session in observation.sessions:
+            self.sessions.setdefault(session.file, []).append(session)
+        self.files = {file.id: file for file in observation.files}
+        self._by_last: dict[str, list[File]] = {}
+        for file in observation.files:
+            self._by_last.setdefault(posixpath.basename(file.path), []).append(file)
+        self._named: dict[tuple[str, ...], tuple[list[File], list[str]]] = {}
+
+    def of(self, claim: Claim) -> tuple[list[File], bool, list[str]]:
+        """Files of the claim, whether it names them, and which of its names nobody opened."""
+        key = tuple(claim.paths)
+        if key not in self._named:
+            self._named[key] = self._resolve(key)
+        files, missing = self._named[key]
+        if files or (missing and claim.source == "user"):  # a user means the files that are named, and no others
+            return files, bool(files), missing
+        return self.relevant(claim.kind), False, missing
+
+    def _resolve(self, paths: Sequence[str]) -> tuple[list[File], list[str]]:
+        found: dict[int, File] = {}
+        missing = []
+        for path in paths:
+            last = posixpath.basename(posixpath.normpath(path))
+            here = [file for file in self._by_last.get(last, ()) if _is(path, file.path)]
+            here = [file for file in here if file.kind != "directory"]  # synchronised, and its files are meant
+            here = here or [file for file in self.files.values() if _lies_in(path, file.path)]
+            found.update({file.id: file for file in here})
+            if not here:
+                missing.append(path)
+        return list(found.values()), missing
+
+    def relevant(self, kind: str) -> list[File]:
+        """Files that are no program's own; those that were open before only where there are no others."""
+        used = [file for file in self.files.values() if self._uses(file, kind) and not self._own(file)]
+        return [file for file in used if file.path] or used
+
+    def _uses(self, file: File, kind: str) -> bool:
+        return any(calls_of(session, kind).calls for session in self.sessions.get(file.id, ()))
+
+    def _own(self, file: File) -> bool:
+        path = file.path
+        if file.kind not in _STORAGE or path.startswith(_NEVER):
+            return True
+        looks = path.startswith(_OWN_FOLDERS) or path.endswith(_OWN_ENDINGS) or any(part in path for part in _OWN_PARTS)
+        return looks and not any(session.write.calls for session in self.sessions.get(file.id, ()))
+
+    def in_time(self, files: Iterable[File]) -> list[Session]:
+        """All sessions of the files, earliest first."""
+        found = [session for file in files for session in self.sessions.get(file.id, ())]
+        return sorted(found, key=_began)
+
+
+def _began(session: Session) -> int:
+    firsts = [part.first_ns for part in (session.read, session.write) if part.calls]
+    return session.opened_ns or min(firsts, default=0)
+
+
+def _is(named: str, opened: str) -> bool:
+    """Whether a file that was opened is the one that is named: one of both paths may be relative to a folder."""
+    short, long = sorted((posixpath.normpath(named), posixpath.normpath(opened)), key=len)
+    return bool(opened) and (short == long or (not short.startswith("/") and long.endswith(f"/{short}")))
+
+
+def _lies_in(folder: str, opened: str) -> bool:
+    folder = posixpath.normpath(folder)
+    return opened.startswith(f"{folder}/") or (not folder.startswith("/") and f"/{folder}/" in opened)
+
+
+def _passes(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list[Group]:
+    queues: dict[tuple[str, ...], tuple[list[Session], list[int]]] = {}
+    found = []
+    for place in places:
+        claim = claims[place]
+        files, named, missing = index.of(claim)
+        if tuple(claim.paths) not in queues:
+            queues[tuple(claim.paths)] = (_carrying(index, files, claim), [0])
+        queue, at = queues[tuple(claim.paths)]
+        own: list[Session] = []
+        if claim.engine != "mmap":
+            if "layout" in claim.unreported:  # the file was written beforehand, in a session of its own
+                at[0] = _next(queue, at[0], "write") + 1
+            at[0] = _next(queue, at[0], claim.kind)
+            own = list(queue[at[0] : at[0] + 1])
+            at[0] += 1 + claim.silent_passes
+        files = [file for file in files if any(session.file == file.id for session in own)]
+        found.append(Group([place], [claim], True, own, files, named, missing, one_pass=True))
+    return found
+
+
+def _carrying(index: _Index, files: Sequence[File], claim: Claim) -> list[Session]:
+    """Sessions that moved something: opens that only create, truncate or synchronise are no passes."""
+    if not claim.paths:
+        files = list({file.id: file for kind in ("read", "write") for file in index.relevant(kind)}.values())
+    return [session for session in index.in_time(files) if session.read.calls or session.write.calls]
+
+
+def _next(queue: Sequence[Session], start: int, kind: str) -> int:
+    """The next session of that kind."""
+    while start < len(queue) and not calls_of(queue[start], kind).calls:
+        start += 1
+    return start
+
+
+def _sums(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> list[Group]:
+    """By kind, and by files that are named: those that share one are one."""
+    members: dict[int, list[int]] = {}
+    owner: dict[tuple[str, str], int] = {}
+    for place in places:
+        claim = claims[place]
+        names = [(claim.kind, path) for path in claim.paths or ("",)]
+        roots = sorted({owner[name] for name in names if name in owner} | {place})
+        first = roots[0]
+        for root in roots[1:]:
+            members.setdefault(first, []).extend(members.pop(root, []))
+        members.setdefault(first, []).append(place)
+        for name in names:
+            owner[name] = first
+        if len(roots) > 2:
+            owner.update({name: first for name, root in owner.items() if root in roots})
+    return [_sum(sorted(group), claims, index) for group in members.values()]
+
+
+def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group:
+    here = [claims[place] for place in places]
+    files: dict[int, File] = {}
+    missing: list[str] = []
+    named = True
+    for claim in here:
+        found, by_name, lost = index.of(claim)
+        files.update({file.id: file for file in found})
+        named &= by_name
+        missing += [path for path in lost if path not in missing]
+    sessions = index.in_time(files.values())
+    layout = _layout(here[0], sessions)
+    kept = {id(session) for session in layout}
+    sessions = [session for session in sessions if id(session) not in kept]
+    return Group(places, here, True, sessions, list(files.values()), named, missing, layout=layout)
+
+
+def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:
+    """fio opens files for writing only to lay them out, and for both to load them (filesetup.c); it may not say so."""
+    written = [session for session in sessions if session.write.calls]
+    if claim.source != "fio" or not any("read" in session.flags for session in written):
+        return []
+    return [session for session in written if "read" not in session.flags]

@@ -1,0 +1,276 @@
+"""What reached the device: all of it, little because memory answered, nothing, later, or more than was claimed.
+
+Calls were counted already and are as claimed. Several claims of one kind share what the device did, since a request
+does not say for which call it was made. Bytes are those of the issue side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ioassay.records.observation import Observation, Session
+from ioassay.units import format_size
+from ioassay.verify import tolerances
+from ioassay.verify.claim_groups import PASSES, TRIM, Group, calls_of
+from ioassay.verify.evidence import Device
+from ioassay.verify.operation_counts import Fault
+from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED
+
+IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"})
+ELSEWHERE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs", "fuse", "fuse.sshfs"})
+"""What they read and write is on no block device of this machine, or not as far as can be seen."""
+BY_WORKERS = frozenset({"btrfs", "bcachefs", "zfs", "overlay", "ecryptfs", "fuseblk"})
+"""They hand requests to threads of the kernel, or lie on another filesystem."""
+_PAGE_BYTES = 4096
+_JOURNAL_BYTES = 128 * 1024
+"""More than this for a synchronisation is not its journal: 4 KiB were measured."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All claims of one kind: what calls moved, and what devices did for it."""
+
+    kind: str
+    bytes: int
+    operations: int
+    device: Device
+    claims: int
+    syncs: int | None
+    """None when not watched."""
+    page_cache_bytes: int | None
+    direct: bool | None
+    """How its files were opened, or what all claims say; None when unknown or mixed."""
+    synced: bool | None
+    """Whether the device must have the writes by the end of what is claimed; None when unknown."""
+    filesystems: frozenset[str]
+    storage: bool
+    """Regular files or block devices; False for pipes and /dev/zero."""
+    watched: bool
+    """Requests of the block layer were watched."""
+    reads_claimed: bool = False
+    log: bool = False
+    """A log among it is not synchronised."""
+
+    @property
+    def record_bytes(self) -> float:
+        """Mean size of a call."""
+        return self.bytes / self.operations if self.operations else 0.0
+
+    @property
+    def reached_bytes(self) -> int:
+        """What the device surely did for these calls: in their own context, or by those who work for it."""
+        own = self.device.own_bytes
+        if self.kind == "read" or self.direct:
+            own = max(own, self.device.process_bytes or 0)  # of devices without a request queue (zram, brd)
+        if self.kind == "read" and not self.direct and self._cache_was_watched(own):
+            own = min(own, self.page_cache_bytes or 0)
+        by_others = self.device.stacked or bool(self.filesystems & BY_WORKERS)
+        return max(own, min(self.device.any_bytes, self.bytes)) if by_others and own < self.bytes else own
+
+    def _cache_was_watched(self, own_bytes: int) -> bool:
+        """Pages of block devices and of stacked filesystems belong to another inode than the file's."""
+        loaders = tolerances.of("loader_device_bytes")
+        return self.page_cache_bytes is not None and (self.page_cache_bytes > 0 or own_bytes <= loaders)
+
+
+def is_direct(group: Group) -> bool | None:
+    """From the flags of its sessions that moved something; else as claimed."""
+    kind = group.claims[0].kind
+    opened = {"direct" in session.flags for session in group.sessions if calls_of(session, kind).calls}
+    if len(opened) == 1:
+        return opened.pop()
+    said = {claim.direct for claim in group.claims}
+    return said.pop() if not opened and len(said) == 1 else None
+
+
+def is_synced(group: Group) -> bool | None:
+    """Whether a synchronisation lies inside the claimed interval."""
+    claim = group.claims[0]
+    if any("fsync" in one.includes or one.syncs for one in group.claims):
+        return True
+    writing = [session for session in group.sessions if session.write.calls]
+    if writing and all({"sync", "dsync"} & set(session.flags) for session in writing):
+        return True
+    if not group.told_apart:
+        return True if "end-fsync" in claim.unreported else None
+    if claim.source in PASSES:
+        return any(_syncs_inside(session) for session in writing)
+    return any(session.sync.calls for session in group.sessions)
+
+
+def _syncs_inside(session: Session) -> bool:
+    return bool(session.sync.calls) and session.write.first_ns < session.sync.first_ns < session.write.last_ns
+
+
+def judge_device(pool: Pool, observation: Observation) -> list[Fault]:
+    """At most one fault; a category of true claims for all but direct I/O that no device did."""
+    if not pool.bytes or pool.kind == TRIM or not pool.storage or pool.filesystems & ELSEWHERE:
+        return []
+    if memory := sorted(pool.filesystems & IN_MEMORY):
+        text = f"The file lies in memory ({', '.join(memory)}), so no device was used: the rate is that of memory."
+        return [Fault(CACHED, "NO-DEVICE-IO", text)]
+    if not pool.device.known:
+        return _unwatched(pool)
+    if pool.direct:
+        return _direct(pool)
+    if pool.kind == "write":
+        return _written(pool)
+    return _read(pool)
+
+
+def _unwatched(pool: Pool) -> list[Fault]:
+    if not pool.direct:
+        return []
+    text = "The calls were made as claimed, but they are said to pass the cache, and the device was not watched."
+    return [Fault(INCOMPLETE, "DEVICE-NOT-OBSERVED", text)]
+
+
+def _share(pool: Pool) -> float:
+    return pool.reached_bytes / pool.bytes
+
+
+def _direct(pool: Pool) -> list[Fault]:
+    if _share(pool) < tolerances.of("cached_share"):
+        verb = "read" if pool.kind == "read" else "moved"
+        text = (
+            f"The calls {verb} {format_size(pool.bytes)} past the cache, and the device did "
+            f"{format_size(pool.reached_bytes)} of it: "
+            + (
+                "the file has holes or extents that were never written, which the filesystem answers with zeros."
+                if pool.kind == "read"
+                else "no request was made for the rest."
+            )
+        )
+        return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", text)]
+    return _amplified(pool) if pool.kind == "write" else []
+
+
+def _read(pool: Pool) -> list[Fault]:
+    share = _share(pool)
+    if share < tolerances.of("cached_share"):
+        text = (
+            f"The calls read {format_size(pool.bytes)}, and the device {format_size(pool.reached_bytes)} of it "
+            f"({share * 100:.3g} %): {_answered(pool)}."
+        )
+        return [Fault(CACHED, "PAGE-CACHE" if not _made_of_nothing(pool) else "NO-DEVICE-IO", text)]
+    extra = tolerances.of("device_bytes")
+    if pool.page_cache_bytes is None:
+        extra = tolerances.of("loader_device_bytes")
+    if pool.reached_bytes <= pool.bytes * (1 + tolerances.of("amplified")) + extra:
+        return []
+    small = pool.record_bytes < _PAGE_BYTES
+    cause = "whole pages are read for smaller records" if small else "read-ahead fetched what was not asked for"
+    text = f"The calls read {format_size(pool.bytes)}, and the device {format_size(pool.reached_bytes)}: {cause}."
+    return [Fault(AMPLIFIED, "PAGE-SIZE" if small else "READ-AHEAD", text)]
+
+
+def _made_of_nothing(pool: Pool) -> bool:
+    """Pages came into the cache without the device: holes."""
+    added = pool.page_cache_bytes
+    return added is not None and added >= pool.bytes / 2 and pool.device.own_bytes <= tolerances.of("device_bytes")
+
+
+def _answered(pool: Pool) -> str:
+    if _made_of_nothing(pool):
+        return "its pages were made without the device, as those of holes are"
+    return "the page cache answered the rest, and the rate is mostly that of memory"
+
+
+def _written(pool: Pool) -> list[Fault]:
+    enough = pool.bytes * (1 - tolerances.of("device_share"))
+    device = pool.device
+    own = device.own_bytes if pool.watched else 0
+    by_anyone = device.any_bytes if pool.watched else max(device.any_bytes - own, 0)
+    if pool.synced is False or (own < enough and not pool.synced):
+        return [_deferred(pool, own, by_anyone)]
+    if pool.watched and max(own, by_anyone) < pool.bytes * tolerances.of("cached_share"):
+        text = (
+            f"The calls wrote {format_size(pool.bytes)}, of which {format_size(max(own, by_anyone))} reached the "
+            "device: the same pages were written several times before they were synchronised."
+        )
+        return [Fault(CACHED, "ABSORBED", text)]
+    return _amplified(pool)
+
+
+def _deferred(pool: Pool, own: int, by_anyone: int) -> Fault:
+    told = f"The calls wrote {format_size(pool.bytes)}{'' if pool.log else ' into the page cache'}"
+    if pool.watched:
+        told += f"; the device got {format_size(own)} of it from the command itself"
+        if by_anyone > own:
+            told += f" and at most {format_size(by_anyone - own)} by write-back"
+    reason = "NO-SYNC" if pool.synced is None or not pool.syncs else "SYNC-OUTSIDE"
+    reason = "LOG-NOT-SYNCED" if pool.log else reason
+    why = {
+        "LOG-NOT-SYNCED": "its log is not synchronised, and what was deleted before the kernel wrote it is nowhere",
+        "NO-SYNC": "no synchronisation is in the claimed interval, so the rate is that of memory",
+        "SYNC-OUTSIDE": "it was synchronised after the claimed interval, so the rate is that of memory",
+    }
+    return Fault(DEFERRED, reason, f"{told}; {why[reason]}.")
+
+
+def _amplified(pool: Pool) -> list[Fault]:
+    own = pool.device.own_bytes
+    if not pool.watched or own <= pool.bytes * (1 + tolerances.of("amplified")) + tolerances.of("device_bytes"):
+        return []
+    told = f"The calls wrote {format_size(pool.bytes)}, and the device {format_size(own)}"
+    if pool.record_bytes < _PAGE_BYTES:
+        read = pool.device.read_bytes if not pool.reads_claimed else 0
+        first = f" and read {format_size(read)} first" if read else ""
+        text = f"{told}{first}: whole pages are read, changed and written for smaller records (read-modify-write)."
+        return [Fault(AMPLIFIED, "READ-MODIFY-WRITE", text)]
+    if pool.syncs and (own - pool.bytes) / pool.syncs <= _JOURNAL_BYTES:
+        each = format_size((own - pool.bytes) / pool.syncs)
+        syncs = f"each of {pool.syncs} synchronisations" if pool.syncs > 1 else "its synchronisation"
+        text = f"{told}: the journal and metadata took {each} for {syncs}."
+        return [Fault(AMPLIFIED, "JOURNAL", text)]
+    text = f"{told}: pages that were dirty before it began, metadata or a journal were written with them."
+    return [Fault(AMPLIFIED, "METADATA", text)]
+
+
+def pool_of(
+    groups: Sequence[Group],
+    moved: Sequence[tuple[int, int]],
+    device: Device,
+    observation: Observation,
+    direct: bool | None,
+) -> Pool:
+    """All groups of one kind that are `direct` or not; None where that is not known.
+
+    `moved` are the operations and bytes of each that count where files are not known.
+    """
+    kind = groups[0].claims[0].kind
+    files = {file.id: file for group in groups for file in group.files}
+    laid_out = {id(session) for group in groups for session in group.layout}
+    sessions = [s for s in observation.sessions if s.file in files and id(s) not in laid_out]
+    sessions = sessions if groups[0].told_apart else []
+    if direct is not None:
+        sessions = [s for s in sessions if ("direct" in s.flags) == direct]
+    operations, volume = (sum(pair[at] for pair in moved) for at in (0, 1))
+    if sessions:
+        total = [calls_of(session, kind) for session in sessions]
+        operations, volume = sum(part.calls for part in total), sum(part.bytes for part in total)
+        volume = volume or sum(pair[1] for pair in moved)
+    synced = {is_synced(group) for group in groups}
+    added = [file.page_cache_bytes for file in files.values()]
+    if any(session.write.calls for session in observation.sessions if session.file in files):
+        added = []  # pages came in by writes as well
+    by_operations = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
+    watched_syncs = groups[0].told_apart or any(part.kind == "sync" for part in observation.operations)
+    return Pool(
+        kind=kind,
+        bytes=volume,
+        operations=operations,
+        device=device,
+        claims=sum(len(group.claims) for group in groups),
+        syncs=(sum(s.sync.calls for s in sessions) or by_operations) if watched_syncs else None,
+        page_cache_bytes=sum(part for part in added if part is not None) if added and None not in added else None,
+        direct=direct,
+        synced=synced.pop() if len(synced) == 1 else None if None in synced else False,
+        filesystems=frozenset(file.filesystem for file in files.values() if file.filesystem)
+        if groups[0].told_apart
+        else frozenset(),
+        storage=not files or not groups[0].told_apart or any(f.kind in ("regular", "block") for f in files.values()),
+        watched="block" in observation.layers or "record" in observation.layers,
+        log=any("log-not-synced" in claim.doubts for group in groups for claim in group.claims),
+    )

@@ -1,0 +1,156 @@
+"""What a drive that counts for itself says of the claims: a second witness, at the other end of the path.
+
+The kernel sees nothing of what a program sends to a drive by itself (NBD, SPDK), and no request of a file that a
+process serves (FUSE). The drive sees every request that reached it, whoever sent it: bytes are compared, requests and
+times only told, since requests may be split and merged on their way. Whose they were it cannot tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+from ioassay.records.record import Claim
+from ioassay.units import format_count, format_size
+from ioassay.verify import tolerances
+from ioassay.verify.verdict import (
+    AMPLIFIED,
+    BY_DRIVE,
+    CACHED,
+    CONFIRMED,
+    CONTRADICTED,
+    INCOMPLETE,
+    TRUE_CLAIMS,
+    UNSUBSTANTIATED,
+    Verdict,
+    severity_of,
+)
+
+PAST_THE_KERNEL = frozenset({"nbd", "spdk_nvme", "spdk_bdev"})
+"""fio's engines that speak to a drive by themselves: for the kernel they are sockets, or nothing at all."""
+KINDS: Mapping[str, Sequence[str]] = {
+    "read": ("read",),
+    "write": ("write",),
+    "trim": ("trim",),
+    "mixed": ("read", "write"),
+}
+"""Kind of claim -> what the drive counts of it."""
+_UNSEEN = {
+    UNSUBSTANTIATED: {"NO-DEVICE-IO", "NOTHING-SEEN", "PAST-THE-KERNEL"},
+    CACHED: {"NO-DEVICE-IO"},
+    INCOMPLETE: {
+        *("CALLS-NOT-OBSERVED", "DEVICE-NOT-OBSERVED", "BELOW-RESOLUTION", "EVENTS-LOST", "MAPPED", "MORE-SEEN"),
+    },
+    CONTRADICTED: {"FEWER-SEEN"},
+}
+"""Verdicts whose only reason is that the kernel did not see enough."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a drive counted of one kind during a trial."""
+
+    operations: int
+    bytes: int
+    latency_ns: float | None = None
+    """Mean of its own time for one."""
+
+
+def counts(metrics: Mapping[str, Any]) -> dict[str, Count]:
+    """By kind of claim, from a trial's metrics `drive.*`; empty where the storage does not count for itself."""
+    found = {}
+    for kind, directions in KINDS.items():
+        numbers = [
+            (metrics.get(f"drive.{one}.ios"), metrics.get(f"drive.{one}.bytes"), metrics.get(f"drive.{one}.lat.mean"))
+            for one in directions
+        ]
+        known = [(int(ios), int(size), mean) for ios, size, mean in numbers if ios is not None and size is not None]
+        if len(known) == len(numbers):
+            found[kind] = _together(known)
+    return found
+
+
+def _together(parts: Sequence[tuple[int, int, float | None]]) -> Count:
+    operations = sum(ios for ios, _, _ in parts)
+    timed = [(ios, mean) for ios, _, mean in parts if mean is not None]
+    weight = sum(ios for ios, _ in timed)
+    mean = sum(ios * mean for ios, mean in timed) / weight if weight else None
+    return Count(operations, sum(size for _, size, _ in parts), mean)
+
+
+def set_against(verdicts: Sequence[Verdict], counted: Mapping[str, Count]) -> list[Verdict]:
+    """The verdicts of one trial, with what the drive counted; claims of one kind are set against it together."""
+    volumes: dict[str, int | None] = {}
+    for verdict in verdicts:
+        if verdict.claim is not None:
+            before, own = volumes.get(verdict.claim.kind, 0), verdict.claim.bytes
+            volumes[verdict.claim.kind] = None if before is None or own is None else before + own
+    return [_set_against(one, counted, volumes) for one in verdicts]
+
+
+def _set_against(verdict: Verdict, counted: Mapping[str, Count], volumes: Mapping[str, int | None]) -> Verdict:
+    claim = verdict.claim
+    if claim is None or claim.kind not in counted:
+        return verdict
+    count, claimed = counted[claim.kind], volumes[claim.kind]
+    numbers = {
+        **verdict.numbers,
+        "drive_operations": count.operations,
+        "drive_bytes": count.bytes,
+        "drive_latency_mean_ns": count.latency_ns,
+    }
+    if not claimed:
+        return replace(verdict, numbers=numbers)
+    numbers["drive_difference_percent"] = (count.bytes / claimed - 1) * 100
+    found = replace(verdict, numbers=numbers)
+    slack = tolerances.of("device_bytes") + tolerances.of("device_share") * claimed
+    if count.bytes < claimed - slack:
+        return _fewer(found, claim, claimed, count)
+    if count.bytes > claimed * (1 + tolerances.of("amplified")) + slack and not claim.unreported:
+        return _more(found, claimed, count)
+    return _agreed(found, claimed, count)
+
+
+def _is_unseen(verdict: Verdict) -> bool:
+    """Whether the kernel only did not see enough; where it followed the claim's own files, it saw all of them."""
+    if verdict.category == CONTRADICTED and verdict.numbers.get("evidence") == "files":
+        return False
+    return verdict.reason in _UNSEEN.get(verdict.category, ())
+
+
+def _agreed(verdict: Verdict, claimed: int, count: Count) -> Verdict:
+    told = f"The drive itself counted {_amount(count)}"
+    if not _is_unseen(verdict):
+        return replace(verdict, notes=(*verdict.notes, f"{told}."))
+    text = f"{format_size(claimed)} were claimed. The kernel cannot see them on this path. {told}."
+    return _judged(verdict, CONFIRMED, BY_DRIVE, text)
+
+
+def _fewer(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdict:
+    """Less than was claimed: behind a cache that says nothing, past it the claim is wrong."""
+    told = f"The drive itself counted {_amount(count)}, where {format_size(claimed)} were claimed."
+    past = PurePath(claim.engine).name in PAST_THE_KERNEL
+    if count.bytes and (past or (claim.direct and verdict.category in TRUE_CLAIMS)):
+        return _judged(verdict, CONTRADICTED, "DRIVE-FEWER", told)
+    return replace(verdict, notes=(*verdict.notes, told))
+
+
+def _more(verdict: Verdict, claimed: int, count: Count) -> Verdict:
+    told = f"The drive itself counted {_amount(count)}, where {format_size(claimed)} were claimed."
+    if verdict.category in TRUE_CLAIMS or _is_unseen(verdict):
+        return _judged(verdict, AMPLIFIED, "DRIVE-MORE", told)
+    return replace(verdict, notes=(*verdict.notes, told))
+
+
+def _judged(verdict: Verdict, category: str, reason: str, text: str) -> Verdict:
+    notes = (*verdict.notes, *([f"Of the kernel alone: {verdict.explanation}"] if verdict.explanation else ()))
+    return replace(
+        verdict, category=category, reason=reason, explanation=text, notes=notes, severity=severity_of(category)
+    )
+
+
+def _amount(count: Count) -> str:
+    requests = "request" if count.operations == 1 else "requests"
+    return f"{format_count(count.operations)} {requests} of {format_size(count.bytes)}"

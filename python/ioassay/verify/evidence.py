@@ -1,0 +1,223 @@
+"""What was seen of the claims of one group: calls, and what reached devices. Chooses the best source there is.
+
+Deliberately not here: whether it is enough (`counts`, `device`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ioassay.records.observation import DISCARD, READ, SYSCALLS, WRITE, Calls, Observation, Requests
+from ioassay.verify import tolerances
+from ioassay.verify.claim_groups import MIXED, TRIM, Group, calls_of
+
+FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
+
+AIO, URING, MAPPED, SPLICE = "libaio", "io_uring", "mmap", "splice"
+_LAYER_OF = {AIO: "aio", URING: "uring"}
+_VIRTUAL = ("loop", "zram", "nbd", "ram", "ublk")
+_STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Calls of the group's kind. `source` says how they were told from others."""
+
+    source: str
+    """FILES: by file; CALLS: all of the process tree; PROCESS: its totals; NOTHING: calls were not watched."""
+    operations: int = 0
+    bytes: int = 0
+    others_operations: int = 0
+    """At most so many of these may belong to something else, such as the loader."""
+    others_bytes: int = 0
+    calls: Calls = field(default_factory=Calls)
+    """With times, where there are any."""
+    timed: bool = False
+    syncs: int | None = None
+    """None when they were not watched."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """What block devices did of the group's kind, as far as it was watched."""
+
+    known: bool
+    own_bytes: int = 0
+    """In the context of the process tree."""
+    own_requests: int | None = None
+    any_bytes: int = 0
+    """Upper bound: what others did counts as well, and whole devices."""
+    merges: int = 0
+    read_bytes: int = 0
+    """Read by the process tree, whatever the claim's kind: what writes have to read first."""
+    written_requests: int = 0
+    flushes: int = 0
+    discards: int = 0
+    virtual: Sequence[str] = ()
+    """Names of those that did own requests and are no drives: a file or memory answers for them."""
+    stacked: bool = False
+    """A loop device, device-mapper or the like is below."""
+    process_bytes: int | None = None
+    """The process's own account: read from devices, or dirtied (proc(5))."""
+
+
+def kinds(kind: str) -> tuple[str, ...]:
+    """The classes of calls behind a claim's kind."""
+    if kind == MIXED:
+        return READ, WRITE
+    return (DISCARD,) if kind == TRIM else (kind,)
+
+
+def calls_seen(group: Group, observation: Observation) -> Seen:
+    """The calls of the group's kind by the best source there is."""
+    kind = group.claims[0].kind
+    if kind == TRIM:
+        return Seen(NOTHING)
+    if group.told_apart:
+        return _by_file(group, kind, observation)
+    if SYSCALLS in observation.layers:
+        return _by_operation(kind, observation)
+    return _by_process(kind, observation)
+
+
+def others_bytes(kind: str) -> int:
+    """What of the bytes of a kind may be others' where files cannot be told apart."""
+    names = {"read": ["others_bytes"], "write": ["others_written_bytes"]}.get(
+        kind, ["others_bytes", "others_written_bytes"]
+    )
+    return int(sum(map(tolerances.of, names)))
+
+
+def _by_file(group: Group, kind: str, observation: Observation) -> Seen:
+    total, syncs = Calls(), 0
+    for session in group.sessions:
+        part = calls_of(session, kind)
+        if group.one_pass and group.claims[0].primed and part.calls > session.first.calls:
+            part = without_first(part, session.first, session.second_ns)
+        total, syncs = total.plus(part), syncs + session.sync.calls
+    slack = not group.named and not group.one_pass
+    return Seen(
+        FILES,
+        total.calls,
+        total.bytes,
+        int(tolerances.of("others_operations")) if slack else 0,
+        others_bytes(kind) if slack else 0,
+        total,
+        timed=observation.backend == "bpf",
+        syncs=syncs,
+    )
+
+
+def without_first(calls: Calls, first: Calls, second_ns: int) -> Calls:
+    """The calls after a priming one."""
+    names = ("calls", "completed", "errors", "short", "requested_bytes", "bytes", "sum_ns")
+    less = {name: max(getattr(calls, name) - getattr(first, name), 0) for name in names}
+    return Calls(
+        **less,
+        first_ns=second_ns or calls.first_ns,
+        last_ns=calls.last_ns,
+        min_ns=calls.min_ns,
+        max_ns=calls.max_ns,
+    )
+
+
+def _by_operation(kind: str, observation: Observation) -> Seen:
+    total = _sum(part.calls for part in observation.operations if part.kind in kinds(kind))
+    syncs = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
+    return Seen(
+        CALLS,
+        total.calls,
+        total.bytes,
+        int(tolerances.of("others_operations")),
+        others_bytes(kind),
+        total,
+        timed=observation.backend == "bpf",
+        syncs=syncs,
+    )
+
+
+def _by_process(kind: str, observation: Observation) -> Seen:
+    """Totals of the process; io_uring's operations are not in them and are seen one by one where it was watched."""
+    rings = _sum(part.calls for part in observation.operations if part.kind in kinds(kind))
+    sides = [{"read": ("syscr", "rchar"), "write": ("syscw", "wchar")}[one] for one in kinds(kind)]
+    counters = observation.counters
+    known = all(name in counters for side in sides for name in side)
+    if not known and not rings.calls:
+        return Seen(NOTHING)
+    operations, volume = (int(sum(counters.get(side[at], 0) for side in sides)) for at in (0, 1))
+    others = others_bytes(kind)
+    if rings.calls and volume <= others:
+        timed = observation.backend == "bpf"
+        return Seen(CALLS, rings.calls, rings.bytes, calls=rings, timed=timed)
+    return Seen(
+        PROCESS,
+        operations + rings.calls,
+        volume + rings.bytes,
+        int(tolerances.of("others_operations")),
+        others,
+    )
+
+
+def _sum(parts: Iterable[Calls]) -> Calls:
+    total = Calls()
+    for part in parts:
+        total = total.plus(part)
+    return total
+
+
+def unwatched(engine: str, layers: Sequence[str]) -> str:
+    """Why calls of this engine could not be seen with these layers; '' when they could."""
+    if engine == MAPPED:
+        return "mapped files are read and written without a call"
+    if engine == SPLICE and SYSCALLS not in layers:
+        return "what splice(2) moves is in no total of the process"
+    layer = _LAYER_OF.get(engine)
+    if layer and layer not in layers:
+        return f"what is submitted through {engine} was not watched (layers: {', '.join(layers) or 'none'})"
+    return ""
+
+
+def device_seen(group: Group, observation: Observation) -> Device:
+    """What devices did of the group's kind; of the files' own devices where requests went there."""
+    kind = group.claims[0].kind
+    wanted = set(kinds(kind))
+    own = [part for part in observation.block if part.own]
+    theirs = {file.dev for file in group.files}
+    here = [part for part in own if part.dev in theirs] or own
+    done = [part for part in here if part.kind in wanted]
+    others = [part for part in observation.block if not part.own and part.kind in wanted]
+    process = _process_bytes(kind, observation)
+    watched = "block" in observation.layers or "record" in observation.layers
+    own_bytes = _bytes(done) if watched else process or 0
+    return Device(
+        known=watched or process is not None,
+        own_bytes=own_bytes,
+        own_requests=sum(part.calls.calls for part in done) if watched else None,
+        any_bytes=max(own_bytes + _bytes(others), _whole_disks(wanted, observation)),
+        merges=sum(part.merges for part in done),
+        read_bytes=_bytes([part for part in here if part.kind == READ]),
+        written_requests=sum(part.calls.calls for part in here if part.kind == WRITE),
+        flushes=sum(part.calls.calls for part in observation.block if part.kind == "flush"),
+        discards=sum(part.calls.calls for part in own if part.kind == DISCARD),
+        virtual=sorted({part.name for part in done if part.name.startswith(_VIRTUAL)}),
+        stacked=any(part.name.startswith(_STACKED) for part in observation.block if part.own or part.dev in theirs),
+        process_bytes=process,
+    )
+
+
+def _bytes(parts: Sequence[Requests]) -> int:
+    return sum(part.calls.bytes for part in parts)
+
+
+def _process_bytes(kind: str, observation: Observation) -> int | None:
+    names = [{"read": "read_bytes", "write": "write_bytes"}.get(one, "") for one in kinds(kind)]
+    if not all(name in observation.counters for name in names):
+        return None
+    return int(sum(observation.counters[name] for name in names))
+
+
+def _whole_disks(wanted: set[str], observation: Observation) -> int:
+    """The busiest whole device: stacked ones see the same bytes several times."""
+    names = [f"{one}_bytes" for one in (READ, WRITE) if one in wanted]
+    return max((sum(disk.get(name, 0) for name in names) for disk in observation.disks.values()), default=0)

@@ -1,0 +1,266 @@
+"""Times: three accountings of a session, and whether the claimed interval and rate fit what the kernel timed.
+
+A benchmark's interval may be accounted as the sum of its calls' times, as open to close, or as first call to last
+call. Sums leave out what the program does between two calls (20 to 109 % for 4 KiB records in memory), open to close
+takes in what the tool does not time (an fsync: up to 63 %); tools that time a loop time first to last call, to 0.1 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ioassay.records.observation import Observation, Session
+from ioassay.records.record import Claim
+from ioassay.units import format_rate
+from ioassay.verify import tolerances
+from ioassay.verify.amounts import duration, too_high
+from ioassay.verify.claim_groups import PASSES, Group, calls_of
+from ioassay.verify.evidence import Seen, without_first
+from ioassay.verify.operation_counts import Fault
+from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
+
+_NS = 1e-9
+
+
+@dataclass(frozen=True)
+class Accountings:
+    """The time of one pass in three ways, in seconds; None where an end was not seen."""
+
+    sum_of_calls_s: float
+    open_to_close_s: float | None
+    first_to_last_s: float
+    bytes: int
+
+    def rates(self) -> dict[str, float]:
+        """Bytes a second by each that is known and not 0."""
+        ways = {
+            "sum_of_calls": self.sum_of_calls_s,
+            "open_to_close": self.open_to_close_s,
+            "first_to_last": self.first_to_last_s,
+        }
+        return {name: self.bytes / seconds for name, seconds in ways.items() if seconds}
+
+
+def accountings(session: Session, kind: str, *, primed: bool = False, includes: Sequence[str] = ()) -> Accountings:
+    """The three of one session; `first_to_last_s` ends with the fsync or close that the claim includes."""
+    calls = calls_of(session, kind)
+    if primed and calls.calls > session.first.calls:
+        calls = without_first(calls, session.first, session.second_ns)
+    ended_ns = calls.last_ns
+    if "fsync" in includes and session.sync.last_ns > ended_ns:
+        # One more may follow after the tool's clock, on a clean file: the one that had to write took longest.
+        ended_ns = min(session.sync.last_ns, ended_ns + session.sync.max_ns)
+    if "close" in includes and session.closed_ns:
+        ended_ns = max(ended_ns, session.closed_ns)
+    known = session.opened_ns and session.closed_ns
+    return Accountings(
+        calls.sum_ns * _NS,
+        (session.closed_ns - session.opened_ns) * _NS if known else None,
+        max(ended_ns - calls.first_ns, 0) * _NS if calls.completed else 0.0,
+        calls.bytes,
+    )
+
+
+def of_group(group: Group) -> Accountings | None:
+    """Those of a claim with one session of its own."""
+    if not group.one_pass or not group.sessions:
+        return None
+    claim = group.claims[0]
+    return accountings(group.sessions[0], claim.kind, primed=claim.primed, includes=claim.includes)
+
+
+def claimed_seconds(claim: Claim) -> float | None:
+    """The claimed interval, or the one behind the rate."""
+    if claim.seconds is not None:
+        return claim.seconds
+    return claim.bytes / claim.rate_bytes_per_s if claim.bytes and claim.rate_bytes_per_s else None
+
+
+def allowed_s(claim: Claim, seconds: float) -> float:
+    """How far the claimed interval may be from the kernel's."""
+    share = tolerances.of("interval_share")
+    if claim.rate_bytes_per_s:
+        share += claim.rate_unit_bytes / claim.rate_bytes_per_s
+    loose = 0.0 if claim.source in PASSES else tolerances.of("loose_clock_s")
+    return share * seconds + tolerances.of("interval_s") + claim.clock_step_s + loose
+
+
+def record_work_s(claim: Claim) -> float:
+    """How much longer than that a claim is explained by the work on one record between clock and call."""
+    return (claim.record_bytes or 0) / 4096 * tolerances.of("page_work_s") if claim.source in PASSES else 0.0
+
+
+def judge_times(group: Group, seen: Seen, observation: Observation) -> tuple[list[Fault], list[str], dict[str, float]]:
+    """Faults, notes and numbers of the interval; of a group of several claims only what each says of itself."""
+    faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
+    claim = group.claims[0]
+    seconds = claimed_seconds(claim)
+    if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed or claim.bytes == 0:
+        why = _untimed(group, seen, observation) if any(claimed_seconds(one) for one in group.claims) else ""
+        return faults, [why] if why else [], {}
+    accounted = of_group(group)
+    if accounted is not None and claim.source in PASSES:
+        return _strict(faults, claim, seconds, accounted, seen)
+    return _loose(faults, claim, seconds, group, seen)
+
+
+def impossible(claim: Claim, observation: Observation) -> list[Fault]:
+    """What is wrong with the times of a claim whatever was seen of its calls."""
+    return [*_life(claim, observation), *_itself(claim)]
+
+
+def _untimed(group: Group, seen: Seen, observation: Observation) -> str:
+    if observation.backend == "strace":
+        return "Its times were not judged: strace slows every call down."
+    if len(group.claims) > 1:
+        return "Times and rates were not judged: the calls of single claims were not told apart."
+    if not seen.calls.bytes and group.claims[0].bytes == 0:
+        return "Times and rates were not judged: nothing was moved."
+    if not seen.timed:
+        return "Times and rates were not judged: single calls were not watched; the level syscalls does."
+    return ""
+
+
+def _life(claim: Claim, observation: Observation) -> list[Fault]:
+    """No interval is longer than the command ran, and no mean latency."""
+    if not observation.held_ns or not observation.ended_ns:
+        return []
+    life_s = (observation.ended_ns - observation.held_ns) * _NS
+    longest_s = max(claim.seconds or 0.0, claim.latency_ns.get("mean", 0.0) * _NS)
+    if longest_s <= life_s + allowed_s(claim, longest_s) + 0.01 * life_s:
+        return []
+    of = "" if claim.seconds == longest_s else " for an operation"
+    text = f"{duration(longest_s)} were claimed{of}, and the command ran for {duration(life_s)} in all."
+    return [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", text)]
+
+
+def _itself(claim: Claim) -> list[Fault]:
+    """Bytes, seconds and rate of one claim belong together."""
+    if claim.bytes is None or not claim.seconds or not claim.rate_bytes_per_s or claim.kind == "keys":
+        return []
+    implied_s = claim.bytes / claim.rate_bytes_per_s
+    if abs(implied_s - claim.seconds) <= allowed_s(claim, claim.seconds) + 0.01 * claim.seconds:
+        return []
+    text = (
+        f"The claim is at odds with itself: its bytes in its {duration(claim.seconds)} are "
+        f"{format_rate(claim.bytes / claim.seconds)}, and it says {format_rate(claim.rate_bytes_per_s)}."
+    )
+    return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", text)]
+
+
+def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float]:
+    found = {"claimed_seconds": claimed_s, "seen_seconds": seen_s, "allowed_seconds": allowed}
+    if claimed_s > 0 and seen_s > 0:
+        found["rate_difference_percent"] = (seen_s / claimed_s - 1) * 100
+    return found
+
+
+def _late_s(seen_s: float) -> float:
+    """How much later than the last call a tool that is held up may read its clock."""
+    share_s = tolerances.of("held_up_share") * seen_s
+    return max(tolerances.of("late_clock_s"), min(tolerances.of("held_up_s"), share_s))
+
+
+def _strict(
+    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Seen
+) -> tuple[list[Fault], list[str], dict[str, float]]:
+    """The tool's clock is known to run from the first to the last call."""
+    seen_s = accounted.first_to_last_s
+    numbers = _numbers(seconds, seen_s, allowed_s(claim, seconds))
+    numbers.update({f"{name}_bytes_per_s": rate for name, rate in accounted.rates().items()})
+    if abs(seconds - seen_s) <= numbers["allowed_seconds"]:
+        return faults, [], numbers
+    if 0 < seconds - seen_s <= _late_s(seen_s) and "clock-clamp" not in claim.doubts:
+        late = f"The tool read its clock {(seconds - seen_s) * 1e6:.3g} µs after its last call: it was held up."
+        return faults, [late], numbers
+    if 0 < seen_s - seconds <= _held_back_s(claim, seen) + numbers["allowed_seconds"]:
+        return faults, ["The C library wrote the last record after the tool's clock had stopped."], numbers
+    clamp = "clock-clamp" in claim.doubts
+    shown = [format_rate(accounted.bytes / s) if s else "no rate" for s in (seconds, seen_s)]
+    text = (
+        f"{duration(seconds)} ({shown[0]}) were claimed; from its first to its last call it took "
+        f"{duration(seen_s)} ({shown[1]})."
+    )
+    if not clamp and _perhaps_held_up(seconds, seen_s):
+        text += " Either the tool was held up between its last call and its clock, or its clock is wrong."
+        return [*faults, Fault(INCOMPLETE, HELD_UP, text)], [], numbers
+    text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
+    return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
+
+
+def _perhaps_held_up(seconds: float, seen_s: float) -> bool:
+    """Whether losing its processor may explain it: in a short interval whatever it does to the rate, in a longer one
+    unless it halves it. A slower claim than the truth is nobody's boast, and is not called a lie without need."""
+    if not 0 < seconds - seen_s <= tolerances.of("held_up_s"):
+        return False
+    return seen_s < tolerances.of("short_interval_s") or seconds < 1.9 * seen_s
+
+
+def _held_back_s(claim: Claim, seen: Seen) -> float:
+    """What stdio's last buffer may take that is written when the file is synchronised or closed, after the clock."""
+    if claim.engine != "stdio" or claim.kind != "write" or claim.includes:
+        return 0.0
+    span_s = _span(seen)
+    return span_s if seen.calls.calls <= 2 else 2 * span_s / seen.calls.calls + seen.calls.max_ns * _NS
+
+
+def _loose(
+    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Seen
+) -> tuple[list[Fault], list[str], dict[str, float]]:
+    """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons."""
+    notes = []
+    skipped = {"ramp", "layout", "stonewalled", "pre-read"} & set(claim.unreported)
+    spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
+    longest_s = max(spans, default=0.0)
+    numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen))
+    if skipped:
+        notes.append(f"Its interval was not judged: what was seen includes {' and '.join(sorted(skipped))}.")
+    elif seconds < longest_s / 2 and longest_s <= seconds + numbers["allowed_seconds"]:
+        notes.append(
+            f"Its rate was not judged: {duration(seconds)} are less than clocks around calls may be off by "
+            f"({duration(numbers['allowed_seconds'])})."
+        )
+    elif _jobs_apart(claim, seconds, longest_s, numbers["allowed_seconds"]):
+        notes.append(
+            f"Warning: its jobs did not begin together. The longest took {duration(seconds)}, and all of them "
+            f"{duration(longest_s)} from the first call to the last, so {_rate_told(longest_s, seconds)} for that time."
+        )
+    elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
+        text = (
+            f"{duration(seconds)} were claimed; its calls took {duration(longest_s)} from the first to "
+            f"the last, so {_rate_told(longest_s, seconds)}."
+        )
+        faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", text)]
+    elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
+        notes.append(
+            f"It claims {duration(seconds)}; its calls lasted {duration(_span(seen))} from the first to "
+            "the last: its clock also ran while it did no I/O (start, pauses, synchronisation)."
+        )
+    return faults, notes, numbers
+
+
+def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> bool:
+    """Whether several processes, each with its clock, explain that their calls took longer than the longest of them."""
+    most_s = seconds + min(tolerances.of("several_clocks_s"), seconds)
+    return "several-clocks" in claim.doubts and seconds + allowed < seen_s <= most_s
+
+
+def _in_flight_s(claim: Claim, seconds: float, seen: Seen) -> float:
+    """How much later than the tool's clock its last requests may end, which were in flight when it stopped."""
+    if claim.engine not in ("libaio", "io_uring"):
+        return 0.0
+    return min(seen.calls.max_ns * _NS, tolerances.of("in_flight_share") * seconds)
+
+
+def _rate_told(seen_s: float, claimed_s: float) -> str:
+    return f"its rate is {too_high(seen_s / claimed_s)}" if claimed_s else "it has no rate"
+
+
+def _span(seen: Seen) -> float:
+    return max(seen.calls.last_ns - seen.calls.first_ns, 0) * _NS
+
+
+def _spans(sessions: Iterable[Session], kind: str) -> list[float]:
+    parts = [calls_of(session, kind) for session in sessions]
+    return [max(part.last_ns - part.first_ns, 0) * _NS for part in parts if part.completed]

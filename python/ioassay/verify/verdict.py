@@ -1,0 +1,93 @@
+"""What a verdict is, how verdicts rank, and which of them make a command exit with 4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ioassay.records.record import Claim
+
+CONFIRMED = "CONFIRMED"
+CACHED = "CONFIRMED-CACHED"
+DEFERRED = "CONFIRMED-DEFERRED"
+AMPLIFIED = "AMPLIFIED"
+UNSUPPORTED = "UNSUPPORTED"
+INCOMPLETE = "INCOMPLETE"
+PERTURBED = "PERTURBED"
+UNSUBSTANTIATED = "UNSUBSTANTIATED"
+CONTRADICTED = "CONTRADICTED"
+
+CATEGORIES: dict[str, str] = {
+    CONFIRMED: "the kernel, or the drive where the kernel does not see the path, counted what is claimed",
+    CACHED: "the calls were made, and memory answered most of them: a statement about the page cache, not the device",
+    DEFERRED: "the writes were accepted, and the device did not have them all by the end",
+    AMPLIFIED: "the calls were made, and the device had to do more than was claimed",
+    UNSUPPORTED: "not a claim about I/O that the kernel could confirm",
+    INCOMPLETE: "the evidence does not reach: too little was watched, or some of it was lost",
+    PERTURBED: "watching changed the result, so what was seen is not the run that is reported",
+    UNSUBSTANTIATED: "nothing of what is claimed was seen where it must have been",
+    CONTRADICTED: "the kernel saw something else",
+}
+"""Category -> what it means; from the best to the worst, which is the order of `judge.overall`."""
+
+BY_DEVICE = "BY-DEVICE"
+"""The reason of a verdict that rests on requests to devices, since the calls were not seen."""
+
+BY_DRIVE = "BY-DRIVE"
+"""The reason of a verdict that rests on what the drive itself counted, since the kernel does not see this path."""
+
+NOT_IO = "NOT-IO"
+"""The reason of a verdict on a claim that is about something else, such as keys of a database."""
+
+HELD_UP = "HELD-UP"
+"""The reason of a verdict on a claim that is slower than the truth, by as little as losing the processor costs."""
+
+TRUE_CLAIMS = frozenset({CONFIRMED, CACHED, DEFERRED, AMPLIFIED})
+"""What says that the claim is true."""
+
+_RANK = {category: place for place, category in enumerate(CATEGORIES)}
+_QUIET = frozenset({CONFIRMED, CACHED, DEFERRED, UNSUPPORTED})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim, judged. `claim` is None where there was none to judge."""
+
+    category: str
+    """A key of CATEGORIES."""
+    reason: str
+    """A stable word for the cause ('NO-DEVICE-IO', 'FEWER-SEEN'); '' where there is nothing to add."""
+    explanation: str
+    """One to three sentences: what was claimed, what the kernel saw, why they differ."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-able: what was claimed and seen, differences in percent, tolerances; units in the names."""
+    claim: Claim | None = None
+    notes: Sequence[str] = ()
+    """Further sentences: merges, read-ahead, journal, priming reads, what was not judged."""
+    severity: str = "info"
+    """'info' or 'warning'."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON-able form."""
+        import dataclasses
+
+        return dataclasses.asdict(self)
+
+
+def severity_of(category: str) -> str:
+    """'warning' where a reader has to know before using the number."""
+    return "info" if category in _QUIET else "warning"
+
+
+def rank(verdict: Verdict) -> int:
+    """0 for the best; higher is worse."""
+    return _RANK[verdict.category]
+
+
+def contradicted(verdicts: Sequence[Verdict]) -> bool:
+    """Whether a command exits with 4: the kernel saw something else than what is claimed.
+
+    UNSUBSTANTIATED is not enough: that nothing was seen may be what was asked for (fio's null engine).
+    """
+    return any(verdict.category == CONTRADICTED for verdict in verdicts)

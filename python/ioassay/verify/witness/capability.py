@@ -1,0 +1,91 @@
+"""Which backend can watch here what was asked for, and why it is not a better one.
+
+Nothing is attached or started here but a look at what the kernel allows. Which layers a backend has is said here as
+it is meant; an observation says what was really watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ioassay import _core
+from ioassay.errors import ToolError, UsageError
+from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, OFF, RECORD, STRACE, SYSCALLS
+from ioassay.verify.witness import strace
+
+AUTO = "auto"
+BPF_LAYERS = {
+    BLOCK: (BLOCK, "uring"),
+    SYSCALLS: (BLOCK, "uring", SYSCALLS, "aio"),
+    RECORD: (BLOCK, "uring", RECORD),
+}
+STRACE_LAYERS = (SYSCALLS, "aio")
+
+_GRANT = "docs/backends.md shows how"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Who watches."""
+
+    backend: str
+    """BPF, COUNTERS or STRACE."""
+    layers: Sequence[str]
+    """What it will watch, as `Observation.layers`; the counters are read whoever watches, but for strace."""
+    why: str = ""
+    """Why that is less than was asked for, with the remedy; '' when it is all of it."""
+
+
+def best(asked: str, wanted: str = AUTO) -> Choice:
+    """The backend for level `asked` (one of LEVELS but OFF): `wanted`, or with AUTO the best that works here.
+
+    AUTO never means strace, which slows what it watches down by a factor. ToolError: the backend that was asked for
+    by name cannot run here. UsageError: there is no such level or backend.
+    """
+    if asked not in LEVELS or asked == OFF:
+        raise UsageError(f"nothing can be watched at level '{asked}'; wanted {', '.join(LEVELS[1:])}")
+    if wanted not in (AUTO, *BACKENDS):
+        raise UsageError(f"there is no backend '{wanted}'; wanted {', '.join((AUTO, *BACKENDS))}")
+    if wanted == STRACE:
+        return _strace(asked)
+    if wanted == COUNTERS:
+        why = f"backend counters was asked for: nothing of level {asked} was watched" if asked != COUNTERS else ""
+        return Choice(COUNTERS, (COUNTERS,), why)
+    if asked == COUNTERS:
+        return Choice(COUNTERS, (COUNTERS,))
+    reason = bpf_unusable()
+    if not reason:
+        return Choice(BPF, (*BPF_LAYERS[asked], COUNTERS))
+    if wanted == BPF:
+        raise ToolError(f"backend bpf cannot run: {reason}")
+    return Choice(COUNTERS, (COUNTERS,), f"only counters were read, nothing of level {asked}: {reason}")
+
+
+def counter() -> tuple[str, str]:
+    """Who counts system calls by name here: BPF, or where that cannot run STRACE, and then why not BPF.
+
+    ToolError, with both reasons, when neither can.
+    """
+    reason = bpf_unusable()
+    if not reason:
+        return BPF, ""
+    if other := strace.available():
+        raise ToolError(f"system calls cannot be counted by BPF ({reason}), nor by strace ({other})")
+    return STRACE, reason
+
+
+def bpf_unusable() -> str:
+    """Why BPF programs cannot be attached, with the remedy; '' when they can."""
+    check = getattr(_core, "witness_capability", None)
+    if check is None:
+        return "this build has no BPF programs; install clang and run ./ioassay again"
+    reason: str = check()
+    return f"{reason} ({_GRANT})" if "CAP_" in reason else reason
+
+
+def _strace(asked: str) -> Choice:
+    if reason := strace.available():
+        raise ToolError(f"backend strace cannot run: {reason}")
+    missing = f"strace cannot see the block layer, which level {asked} asks for" if asked in (BLOCK, RECORD) else ""
+    return Choice(STRACE, STRACE_LAYERS, missing)

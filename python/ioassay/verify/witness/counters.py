@@ -1,0 +1,185 @@
+"""The backend that is always there: what the kernel counts anyway, read before and after. Unprivileged and free.
+
+What a process tree did is read off its main process while that is a zombie: its own totals, those of its threads, and
+those of every child that was waited for, however deep (proc(5), /proc/pid/io; kernel/exit.c adds them when a child is
+reaped). What it left behind for others to reap is in no total, and said. Disks are counted whole, whoever used them.
+Deliberately not here: single calls, times and files; nothing can be known of them this way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from resource import struct_rusage
+from typing import Any
+
+from ioassay.host import block_devices
+from ioassay.records.observation import COUNTERS, Observation
+
+IO_FIELDS = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes")
+"""Of /proc/pid/io, as `Observation.counters` has them."""
+
+_RUSAGE_FIELDS = {
+    "ru_majflt": "major_faults",
+    "ru_minflt": "minor_faults",
+    "ru_utime": "user_s",
+    "ru_stime": "system_s",
+    "ru_inblock": "in_blocks",
+    "ru_oublock": "out_blocks",
+}
+_SECTOR_FIELDS = {"read_bytes", "write_bytes"}
+_DISK_COLUMNS = {
+    "reads": 3,
+    "read_merges": 4,
+    "read_bytes": 5,
+    "writes": 7,
+    "write_merges": 8,
+    "write_bytes": 9,
+    "discards": 14,
+    "flushes": 18,
+}
+"""Columns of /proc/diskstats (Documentation/admin-guide/iostats.rst); discards since Linux 4.18, flushes since 5.5."""
+
+
+class Counters:
+    """The counters of one command, and of `devices`: kernel names of what lies under the target, in any order.
+
+    Everything that these are built on is counted as well, and of a partition its disk.
+    """
+
+    def __init__(self, devices: Sequence[str] = (), root: Path = block_devices.ROOT) -> None:
+        self._root = root
+        self._devices = below(devices, root)
+        self._io: tuple[Mapping[str, int], Mapping[str, int]] = {}, {}
+        self._disks: tuple[Mapping[str, Mapping[str, int]], Mapping[str, Mapping[str, int]]] = {}, {}
+        self._why = ""
+        self._account: FileIO | None = None
+        """The process's /proc/<pid>/io, open from its beginning: when it has ended, the file belongs to root."""
+
+    def begin(self, pid: int) -> None:
+        """Read everything while the command is held before its first instruction."""
+        self._io = self._process(pid), {}
+        self._disks = disk_counters(self._devices, self._root), {}
+
+    def end(self, pid: int) -> None:
+        """Read everything again: the main process `pid` has ended and is not reaped yet."""
+        self._io = self._io[0], self._process(pid)
+        self.close()
+        self._disks = self._disks[0], disk_counters(self._devices, self._root)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        if self._account is not None:
+            self._account.close()
+            self._account = None
+
+    def result(self, rusage: struct_rusage | None, adopted: Collection[int] = ()) -> dict[str, Any]:
+        """`counters` and `disks` of an Observation, and `why` something is missing of them.
+
+        `rusage` is what wait4(2) said of the main process. `adopted` are the processes that outlived it: what they
+        did is in nobody's total.
+        """
+        why = [self._why] if self._why else []
+        if adopted:
+            one = len(adopted) == 1
+            who, they = ("1 process", "it") if one else (f"{len(adopted)} processes", "they")
+            why.append(f"{who} outlived the command: what {they} did is not in its counters")
+        process = growth(*self._io) if all(self._io) else {}
+        disks = {name: growth(was, self._disks[1][name]) for name, was in self._disks[0].items() if self._still(name)}
+        return {"counters": {**process, **usage(rusage)}, "disks": disks, "why": "; ".join(why)}
+
+    def observation(
+        self, asked: str, why: str = "", rusage: struct_rusage | None = None, adopted: Collection[int] = ()
+    ) -> Observation:
+        """All that can be known without privileges. `why` says what kept better backends away."""
+        found = self.result(rusage, adopted)
+        reasons = "; ".join(filter(None, (why, found.pop("why"))))
+        return Observation(backend=COUNTERS, asked=asked, layers=(COUNTERS,), why=reasons, **found)
+
+    def _process(self, pid: int) -> Mapping[str, int]:
+        path = self._root / "proc" / str(pid) / "io"
+        try:
+            self._account = self._account or path.open("rb", buffering=0)
+            self._account.seek(0)
+            return process_counters(self._account.read().decode())
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            self._why = f"/proc/{pid}/io cannot be read ({reason}): only rusage was counted; run as the command's user"
+            return {}
+
+    def _still(self, name: str) -> bool:
+        """Whether it is the same device as before: the counters of another one start again."""
+        was, now = self._disks[0][name], self._disks[1].get(name, {})
+        return was.keys() == now.keys() and all(now[field] >= was[field] for field in was)
+
+
+def process_counters(text: str) -> dict[str, int]:
+    """/proc/pid/io as numbers; ValueError when it is something else."""
+    lines = (line.partition(":") for line in text.splitlines())
+    found = {name: int(value) for name, _, value in lines if name in IO_FIELDS}
+    if missing := [name for name in IO_FIELDS if name not in found]:
+        raise ValueError(f"it has no {missing[0]}")
+    return found
+
+
+def usage(rusage: struct_rusage | None) -> dict[str, float]:
+    """What wait4(2) says of a process and the children that it waited for; blocks are of 512 bytes (getrusage(2))."""
+    return {name: getattr(rusage, field) for field, name in _RUSAGE_FIELDS.items()} if rusage is not None else {}
+
+
+def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """What was added between two readings of the same fields."""
+    return {name: after[name] - before[name] for name in before}
+
+
+def disk_counters(devices: Collection[str], root: Path = block_devices.ROOT) -> dict[str, dict[str, int]]:
+    """Totals of the named block devices since they are there; one that is not there is left out."""
+    found = {}
+    with suppress(OSError, ValueError):
+        for line in (root / "proc/diskstats").read_text().splitlines() if devices else ():
+            columns = line.split()
+            if len(columns) > 2 and columns[2] in devices:
+                found[columns[2]] = _disk(columns)
+    return found
+
+
+def _disk(columns: Sequence[str]) -> dict[str, int]:
+    """In bytes; of a kernel that does not count discards or flushes, none."""
+    found = {name: int(columns[at]) if at < len(columns) else 0 for name, at in _DISK_COLUMNS.items()}
+    return {name: n * block_devices.SECTOR_BYTES if name in _SECTOR_FIELDS else n for name, n in found.items()}
+
+
+def below(devices: Sequence[str], root: Path = block_devices.ROOT) -> list[str]:
+    """`devices`, and every device that one of them lies on: its disk, what md and dm are built on, what a loop maps."""
+    found = dict.fromkeys(devices)
+    loops = block_devices.loops(root) if devices else []
+    waiting = list(devices)
+    while waiting:
+        here = block_devices.named(waiting.pop(), root)
+        for under in _under(here, loops, root) if here is not None else ():
+            if under.name not in found:
+                found[under.name] = None
+                waiting.append(under.name)
+    return list(found)
+
+
+def _under(
+    here: block_devices.Device, loops: Sequence[block_devices.Loop], root: Path
+) -> Iterator[block_devices.Device]:
+    yield block_devices.disk_of(here)
+    yield from block_devices.slaves(here)
+    for loop in loops:
+        if loop.device.number == here.number and (number := _backing(loop)) is not None:
+            under = block_devices.device(number, root)
+            if under is not None:
+                yield under
+
+
+def _backing(loop: block_devices.Loop) -> block_devices.Number | None:
+    """The device that a loop device's bytes lie on; of a file, that of its file system (none where it has none)."""
+    if loop.file is None:
+        return loop.block
+    return block_devices.Number(os.major(loop.file.device), os.minor(loop.file.device))

@@ -1,0 +1,222 @@
+"""One command under the witness: everything is attached while it is held, and read when it has ended.
+
+Which backend watches is chosen by `capability`; what could not be watched is said in the observation, never silently.
+The free account of the kernel (`counters`) is taken besides, whatever else watches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from ioassay import _core
+from ioassay.records.observation import BPF, COUNTERS, OFF, RECORD, STRACE, SYSCALLS, File, Observation, from_dict
+from ioassay.roles import Outcome
+from ioassay.verify.witness import strace, strace_summary
+from ioassay.verify.witness.capability import AUTO, BPF_LAYERS, Choice, best, counter
+from ioassay.verify.witness.counters import Counters
+
+REQUESTS = "requests.bin"
+CALLS = "calls.strace"
+SUMMARY = "summary.strace"
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+class Watching(Protocol):
+    """What watches one command; a context manager, at whose end nothing is attached any more."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        """What is to be started to have `argv` watched."""
+
+    def held(self, pid: int) -> None:
+        """The command waits before its first instruction."""
+
+    def ended(self, pid: int) -> None:
+        """It has ended and is not reaped yet."""
+
+    def observation(self, outcome: Outcome) -> Observation | None:
+        """What was seen, once; None when nothing was to be watched."""
+
+
+def watching(
+    level: str, devices: Sequence[str], folder: Path, *, backend: str = AUTO, layers: Sequence[str] = ()
+) -> Watching:
+    """What watches one command at `level` (one of LEVELS).
+
+    `devices` are the kernel's names of the block devices under what is loaded. In `folder` go REQUESTS, what level
+    RECORD writes down, and CALLS, what strace writes; `layers` are more than the level asks for (SYSCALLS beside
+    RECORD). ToolError when a backend that was asked for by name cannot run.
+    """
+    if level == OFF:
+        return _Nothing()
+    choice = best(level, backend)
+    if choice.backend == STRACE:
+        return _Strace(choice, level, folder / CALLS)
+    return _Witness(choice, level, devices, folder / REQUESTS if level == RECORD else None, layers)
+
+
+def counting(devices: Sequence[str], folder: Path) -> Watching:
+    """What counts the system calls of one command by name: BPF programs, or where these cannot run strace's summary,
+    SUMMARY in `folder`. ToolError when neither can."""
+    who, why = counter()
+    if who == STRACE:
+        return _Summary(folder / SUMMARY, why)
+    return _Witness(Choice(BPF, (*BPF_LAYERS[SYSCALLS], COUNTERS)), SYSCALLS, devices, None, ())
+
+
+class _Nothing:
+    """The null watching."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return argv
+
+    def held(self, pid: int) -> None:
+        pass
+
+    def ended(self, pid: int) -> None:
+        pass
+
+    def observation(self, outcome: Outcome) -> Observation | None:
+        return None
+
+
+class _Started(_Nothing):
+    """strace starts the command; when it was held and when it had ended is known here."""
+
+    _held_ns = _ended_ns = 0
+
+    def held(self, pid: int) -> None:
+        self._held_ns = time.monotonic_ns()
+
+    def ended(self, pid: int) -> None:
+        self._ended_ns = time.monotonic_ns()
+
+
+class _Strace(_Started):
+    """strace starts the command and writes down its calls."""
+
+    def __init__(self, choice: Choice, asked: str, output: Path) -> None:
+        self._choice = choice
+        self._asked = asked
+        self._output = output
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return strace.wrap(argv, self._output)
+
+    def observation(self, outcome: Outcome) -> Observation:
+        found = strace.read(self._output, self._asked, self._choice.why)
+        files = _with_filesystems(found.files)
+        return replace(found, files=files, held_ns=self._held_ns, ended_ns=self._ended_ns)
+
+
+class _Summary(_Started):
+    """strace starts the command and counts its calls."""
+
+    def __init__(self, output: Path, why: str) -> None:
+        self._output = output
+        self._why = why
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return strace_summary.wrap(argv, self._output)
+
+    def observation(self, outcome: Outcome) -> Observation:
+        found = strace_summary.read(self._output, self._why)
+        return replace(found, held_ns=self._held_ns, ended_ns=self._ended_ns)
+
+
+class _Witness:
+    """BPF programs, where they can run, and the counters."""
+
+    def __init__(
+        self, choice: Choice, asked: str, devices: Sequence[str], record: Path | None, layers: Sequence[str]
+    ) -> None:
+        self._choice = choice
+        self._asked = asked
+        self._record = record
+        self._layers = layers
+        self._counters = Counters(devices)
+        self._programs: _core.Witness | None = None
+        self._why = choice.why
+        self._held_ns = self._ended_ns = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._programs = None
+        self._counters.close()
+
+    def command(self, argv: Sequence[str]) -> Sequence[str]:
+        return argv
+
+    def held(self, pid: int) -> None:
+        if self._choice.backend == BPF:
+            self._attach(pid)
+        self._counters.begin(pid)
+        self._held_ns = time.monotonic_ns()
+
+    def _attach(self, pid: int) -> None:
+        try:
+            self._programs = _core.Witness(self._asked, str(self._record) if self._record else None, list(self._layers))
+            self._programs.follow(pid)
+        except OSError as error:
+            self._programs = None
+            self._why = f"the BPF programs could not be attached: {error}; only counters were read"
+
+    def ended(self, pid: int) -> None:
+        self._ended_ns = time.monotonic_ns()
+        self._counters.end(pid)
+
+    def observation(self, outcome: Outcome) -> Observation:
+        seen = self._seen()
+        counted = self._counters.result(outcome.usage, outcome.leftovers)
+        why = "; ".join(filter(None, (self._why, seen.get("why"), counted.pop("why", ""))))
+        known = {
+            "kernel": os.uname().release,
+            **seen,
+            **counted,
+            "layers": [*seen.get("layers", ()), COUNTERS],
+            "why": why,
+        }
+        found = from_dict({**known, "backend": BPF if seen else COUNTERS, "asked": self._asked})
+        return replace(found, files=_with_filesystems(found.files), held_ns=self._held_ns, ended_ns=self._ended_ns)
+
+    def _seen(self) -> Mapping[str, Any]:
+        if self._programs is None:
+            return {}
+        programs, self._programs = self._programs, None
+        seen: Mapping[str, Any] = json.loads(programs.finish())
+        return seen
+
+
+def _with_filesystems(files: Sequence[File]) -> list[File]:
+    """The files, each with the type of its filesystem where it is still mounted."""
+    kinds: dict[str, str] = {}
+    with suppress(OSError):
+        for line in _MOUNTS.read_text(errors="replace").splitlines():
+            before, _, after = line.partition(" - ")
+            kinds.setdefault(before.split()[2], after.split()[0])
+    return [replace(file, filesystem=kinds.get(file.dev, file.filesystem)) for file in files]

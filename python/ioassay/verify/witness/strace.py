@@ -1,0 +1,89 @@
+"""The backend that needs no privileges and sees every call, at a price: each call costs tens of microseconds.
+
+So its counts and bytes are exact and its times are worth nothing, which is said in every observation. It cannot see
+what is submitted through io_uring's shared memory, nor mapped files, nor the block layer. The command is started by
+strace itself, which therefore sees its first call. What the lines mean is in `strace_line` and `strace_tree`.
+Source: strace(1).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ioassay.errors import ToolError
+from ioassay.process import supervisor
+from ioassay.records.observation import STRACE, SYSCALLS, Observation
+from ioassay.verify.witness.strace_calls import ByName
+from ioassay.verify.witness.strace_line import Lines
+from ioassay.verify.witness.strace_tree import Tree
+
+PROGRAM = "strace"
+TIMES = "strace slows every call down, so its times and rates are not to be judged"
+RINGS = "io_uring was used, and what is submitted through it strace cannot see: use the backend bpf"
+
+_OPTIONS = ("-f", "-q", "-v", "-yy", "-s", "0", "-ttt", "-T", "-e", "signal=none")
+"""Children too; no arrays cut short (-v); what descriptors are open to (-yy); no data; stamps and durations."""
+
+
+def available() -> str:
+    """'' when commands can be watched by strace here, else why not and what helps."""
+    try:
+        done = supervisor.capture([PROGRAM, "-f", "-o", "/dev/null", "-e", "trace=none", "--", "true"])
+    except ToolError:
+        return "there is no strace on PATH; apt-get install strace"
+    if done.exit_code == 0:
+        return ""
+    said = done.stderr.strip().splitlines()
+    reason = said[0].removeprefix("strace: ") if said else f"it ended with {done.exit_code}"
+    return f"strace cannot trace ({reason}); containers need --cap-add=SYS_PTRACE, Yama kernel.yama.ptrace_scope <= 2"
+
+
+def wrap(argv: Sequence[str], output: Path) -> list[str]:
+    """The command line that runs `argv` under strace, which writes all calls to `output` and ends as `argv` ends.
+
+    The path is absolute, since `argv` may run in another folder.
+    """
+    return [PROGRAM, *_OPTIONS, "-o", str(output.absolute()), "--", *argv]
+
+
+def read(output: Path, asked: str = SYSCALLS, why: str = "") -> Observation:
+    """What strace wrote to `output`, its times moved from the wall clock to CLOCK_MONOTONIC."""
+    epoch_ns = time.time_ns() - time.monotonic_ns()
+    with output.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+        return replace(parse(lines, asked=asked, why=why, epoch_ns=epoch_ns), kernel=os.uname().release)
+
+
+def parse(lines: Iterable[str], *, asked: str = SYSCALLS, why: str = "", epoch_ns: int = 0) -> Observation:
+    """What the lines of strace say, read once and in order; lines that make no sense are counted as lost.
+
+    `epoch_ns` is subtracted from the stamps. A call that a signal interrupted moved nothing and is left out: the
+    program enters it again, or gives it up.
+    """
+    joined, tree, names = Lines(), Tree(epoch_ns), ByName()
+    for line in lines:
+        event = joined.feed(line)
+        if event is not None:
+            names.see(event)
+            tree.see(event)
+    unfinished = joined.unfinished()
+    for call in unfinished:
+        names.see(call)
+    tree.finish(unfinished)
+    reasons = (why, TIMES, RINGS if tree.rings else "")
+    return Observation(
+        backend=STRACE,
+        asked=asked,
+        layers=(SYSCALLS, "aio"),
+        why="; ".join(filter(None, reasons)),
+        processes=tree.tasks_seen,
+        calls=dict(names.calls),
+        call_errors=dict(names.errors),
+        operations=tree.operations(),
+        files=tree.files.seen(),
+        sessions=tree.sessions(),
+        health={**tree.health(), "lost": joined.senseless},
+    )

@@ -1,0 +1,115 @@
+"""dd's summaries: GNU's in several languages, busybox's, and what the arguments change in their meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioassay import formats
+from ioassay.errors import InputError
+from ioassay.formats import dd
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "dd" / "9.1"
+BUSYBOX = Path(__file__).parents[1] / "golden" / "busybox" / "1.35.0"
+COPY = ["dd", "if=/a/from", "of=/a/to", "bs=64k"]
+SIZE_BYTES = 2**24 - 5
+
+
+def text(name: str) -> str:
+    return (GOLDEN / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", ["plain", "de_DE", "fr_FR", "pt_BR", "ru_RU", "zh_CN"])
+def test_a_copy_is_a_read_and_a_write_in_any_language(name: str) -> None:
+    read, write = formats.read(COPY, "", text(name))
+    assert (read.kind, read.paths, write.kind, write.paths) == ("read", ("/a/from",), "write", ("/a/to",))
+    for claim in (read, write):
+        assert (claim.operations, claim.bytes, claim.record_bytes) == (256, SIZE_BYTES, 65536)
+        assert claim.seconds and claim.rate_bytes_per_s
+        assert claim.rate_bytes_per_s == pytest.approx(SIZE_BYTES / claim.seconds, abs=claim.rate_unit_bytes)
+    assert formats.recognise(["./copy.sh"], "", text(name)) == "dd"
+
+
+def test_arguments_say_what_was_direct_and_what_was_synced() -> None:
+    argv = [*COPY, "conv=notrunc,fdatasync", "oflag=direct", "iflag=fullblock"]
+    read, write = formats.read(["nice", *argv], "", text("fdatasync"))
+    assert (read.direct, write.direct, read.syncs, write.syncs) == (False, True, None, 1)
+    assert write.includes == ("fsync", "close")
+    assert read.unreported == ("end-of-file",)
+
+
+def test_sides_that_are_no_files_claim_nothing() -> None:
+    assert [c.kind for c in formats.read(["dd", "if=/dev/zero", "of=f"], "", text("plain"))] == ["write"]
+    assert formats.read(["dd", "if=/dev/zero", "of=/dev/null"], "", text("plain")) == []
+    assert formats.read(["dd", "of=f"], "", text("plain"))[0].kind == "write"
+
+
+def test_without_arguments_nobody_knows_the_sides() -> None:
+    assert {claim.doubts for claim in formats.read(["./copy.sh"], "", text("plain"))} == {
+        ("sides-unknown", "among-others")
+    }
+
+
+def test_of_a_dd_that_was_asked_while_running_the_last_summary_counts() -> None:
+    (write,) = formats.read(["dd", "if=/dev/zero", "of=f", "bs=1M"], "", text("asked-while-running"))
+    assert write.bytes == int(text("asked-while-running").splitlines()[-1].split()[0])
+
+
+def test_each_dd_of_a_script_claims() -> None:
+    both = text("plain") + text("one-byte")
+    script = ["sh", "-c", "dd if=a of=b bs=64k; dd if=c of=d bs=1 count=1 2>&1"]
+    assert [claim.paths[0] for claim in formats.read(script, "", both)] == ["a", "b", "c", "d"]
+
+
+def test_no_summary_was_asked_for() -> None:
+    assert formats.read([*COPY, "status=none"], "", text("none")) == []
+    read, write = formats.read([*COPY, "status=noxfer", "bs=1000000"], "", text("noxfer"))
+    assert (read.operations, write.seconds, write.bytes) == (256, None, None)
+
+
+def test_busybox_tells_blocks() -> None:
+    read, _ = formats.read(["busybox", *COPY], "", (BUSYBOX / "dd.txt").read_text())
+    assert (read.operations, read.bytes) == (256, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "rate"),
+    [
+        ("16777216 bytes (16.0MB) copied, 0.010000 seconds, 1.5GB/s", 1.5 * 2**30),
+        ("16777216 bytes (17 MB) copied, 0.01 s, 1.7 GB/s", 1.7e9),
+        ("16777216 bytes transferred in 0.010 secs (1677721600 bytes/sec)", 1677721600.0),
+        ("16777216 bytes (17 MB, 16 MiB) copied, 1.2e-05 s, Infinity B/s", None),
+    ],
+)
+def test_summaries_of_other_builds(line: str, rate: float | None) -> None:
+    _, write = formats.read(COPY, "", f"256+0 records in\n256+0 records out\n{line}\n")
+    assert (write.bytes, write.rate_bytes_per_s) == (2**24, rate)
+
+
+@pytest.mark.parametrize("bad", ["", "dd: failed to open 'x': No such file or directory\n", "1+0 records in\n"])
+def test_no_summary_where_there_should_be_one(bad: str) -> None:
+    with pytest.raises(InputError, match="no summary"):
+        formats.read(COPY, "", bad)
+
+
+@pytest.mark.parametrize(("size", "found"), [("4k", 4096), ("2x1kB", 2000), ("b", None), ("1b", 512), ("", 512)])
+def test_sizes_are_in_dds_own_units(size: str, found: int | None) -> None:
+    assert dd._size(size) == found
+
+
+def test_the_rate_belongs_to_the_bytes_that_are_printed() -> None:
+    """A full disk: six blocks were read, and five of them written; the rate is that of the five."""
+    printed = "6+0 records in\n5+0 records out\n5242880 bytes (5.2 MB, 5.0 MiB) copied, 0.0396 s, 132 MB/s\n"
+    read, write = formats.read(["dd", "if=a", "of=b", "bs=1M"], "", printed)
+    assert (read.bytes, read.rate_bytes_per_s) == (6 << 20, None)
+    assert (write.bytes, write.rate_bytes_per_s) == (5 << 20, 132e6)
+
+
+def test_a_script_may_do_more_than_the_tool_in_it() -> None:
+    printed = "1+0 records in\n1+0 records out\n4096 bytes (4.1 kB, 4.0 KiB) copied, 0.001 s, 4.1 MB/s\n"
+    alone = (["dd", "if=a", "of=b"], ["nice", "dd", "if=a", "of=b"], ["sh", "-c", "exec dd if=a of=b"])
+    among = (["sh", "-c", "cat a; dd if=a of=b"], ["./bench.sh"])
+    for argv, doubted in [*((one, False) for one in alone), *((one, True) for one in among)]:
+        claims_ = formats.read(argv, "", printed)
+        assert claims_ and all(("among-others" in one.doubts) == doubted for one in claims_), argv

@@ -1,0 +1,135 @@
+"""IOzone's table by width, its matrices, its throughput mode, and what its command line changes in the meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioassay import formats
+from ioassay.errors import InputError
+from ioassay.formats import iozone_claims
+from ioassay.formats.iozone_command import asked
+from ioassay.records.record import Claim
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+SAMPLES = sorted(ROOT.parent.glob("*/data/iozone-samples"))
+
+
+def kib_s(text: str, argv: tuple[str, ...] = ()) -> list[tuple[str, float]]:
+    return [(claim.test, (claim.rate_bytes_per_s or 0) / 1024) for claim in iozone_claims.read(text, argv)]
+
+
+def golden(name: str) -> list[Claim]:
+    return iozone_claims.read((GOLDEN / f"iozone-{name}.txt").read_text())
+
+
+def test_numbers_without_a_space_between_them_are_told_apart() -> None:
+    found = {claim.test: claim.rate_bytes_per_s for claim in golden("every-test")}
+    wanted = {"pwrite": 8525047, "repwrite": 10906310, "pread": 21388672, "repread": 16468073, "fread": 34567890}
+    assert {name: (found[name] or 0) / 1024 for name in wanted} == wanted
+    assert len(found) == 17
+
+
+def test_claims_come_in_the_order_in_which_the_passes_ran() -> None:
+    names = [claim.test for claim in golden("every-test")]
+    assert names[:6] == ["write", "rewrite", "read", "reread", "random-read", "random-write"]
+    assert names[6:9] == ["backward-read", "record-rewrite", "stride-read"]
+
+
+def test_the_echoed_command_line_says_what_the_interval_includes() -> None:
+    by_name = {claim.test: claim for claim in golden("every-test")}
+    assert all(claim.includes == ("fsync",) and claim.paths == ("/data/one",) for claim in by_name.values())
+    assert by_name["write"].direct and not by_name["fwrite"].direct  # the stdio tests ignore -I
+    assert [name for name, claim in by_name.items() if claim.primed] == ["read", "reread"]
+    assert [name for name, claim in by_name.items() if claim.silent_passes] == ["backward-read"]
+
+
+def test_bytes_are_whole_records() -> None:
+    text = (GOLDEN / "iozone-ops.txt").read_text().replace("            1024       4", "            1023       4")
+    claim = iozone_claims.read(text)[0]
+    assert (claim.operations, claim.bytes, claim.file_bytes) == (255, 255 * 4096, 1023 * 1024)
+
+
+def test_a_number_wider_than_its_column_moves_the_others() -> None:
+    first, clamped, backward, *_ = golden("wide-numbers")
+    assert (first.rate_bytes_per_s, backward.rate_bytes_per_s) == (123456789 * 1024, 1234567890 * 1024)
+    assert backward.silent_passes == 0  # -+n
+    assert set(clamped.doubts) == {"clock-clamp", "poor-timer"}
+    assert [claim.doubts for claim in golden("wide-numbers") if claim.file_bytes == 128 * 1024] == [()] * 3
+
+
+def test_operations_and_microseconds_are_no_rates_of_kib() -> None:
+    write = golden("ops")[0]
+    assert (write.rate_bytes_per_s, write.rate_unit_bytes, write.seconds) == (253000 * 4096, 4096, None)
+    assert write.includes == ("close",)
+    slow, fast = golden("microseconds")
+    assert (slow.latency_ns, fast.latency_ns) == ({"mean": 3000}, {"mean": 1000})
+    assert slow.rate_bytes_per_s is None and slow.doubts == ("whole-microseconds",)
+
+
+def test_matrices_stand_in_for_a_table_that_is_missing() -> None:
+    cells = [(c.test, c.file_bytes, c.record_bytes, (c.rate_bytes_per_s or 0) / 1024) for c in golden("matrices")]
+    assert ("write", 32768 * 1024, 64 * 1024, 300) in cells and ("reread", 65536, 65536, 600) in cells
+    assert len(cells) == 8  # the crossover's zeros and processor use are none
+
+
+def test_of_several_processes_the_bytes_are_not_told() -> None:
+    writers, rereaders, mixed = golden("throughput")
+    assert (writers.kind, rereaders.kind, mixed.kind) == ("write", "read", "mixed")
+    assert (writers.bytes, writers.unreported, writers.paths) == (None, ("stonewalled",), ("a", "b"))
+    assert writers.rate_bytes_per_s == pytest.approx(3000000.5 * 1024)
+    text = (GOLDEN / "iozone-throughput.txt").read_text().replace("-t 2", "-x -t 2")
+    assert iozone_claims.read(text)[0].bytes == 2 * 4096 * 1024
+
+
+def test_a_row_that_was_cut_off_claims_what_is_whole_of_it() -> None:
+    text = (GOLDEN / "iozone-every-test.txt").read_text()
+    for place in range(text.index("1111111"), text.index("test complete")):
+        found = kib_s(text[:place]) if "1111111" in text[:place] else []
+        assert found == kib_s(text)[: len(found)]
+
+
+def test_a_row_that_does_not_fit_is_named() -> None:
+    text = (GOLDEN / "iozone-ops.txt").read_text().replace("   253000", " 25x3000")
+    with pytest.raises(InputError, match="25x3000"):
+        iozone_claims.read(text)
+
+
+def test_options_are_read_as_getopt_reads_them() -> None:
+    found = asked(["-Rab", "x.xls", "-i0", "-i", "12", "-+n", "-F", "a", "b", "-I", "-Uec"])
+    assert found.tests == {0, 12} and found.no_retest and found.files == ["a", "b"]
+    assert {"R", "a", "I"} <= found.flags and found.values["b"] == ["x.xls"] and found.includes == ()
+
+
+# The outputs of version 3.471 that lie beside some checkouts; numbers are those printed in them.
+
+
+@pytest.fixture
+def sample() -> Path:
+    if not SAMPLES:
+        pytest.skip("no folder iozone-samples lies beside this checkout")
+    return SAMPLES[0]
+
+
+COUNTS = {"E": 8, "N": 4, "O": 4, "Q": 2, "Rbu": 6, "a_i0123_R": 56, "a_i0123_r4k": 63, "crossover": 43, "t2": 4}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_number_of_a_sample_is_read(sample: Path, name: str) -> None:
+    text = (sample / f"{name}.txt").read_text()
+    assert formats.recognise([], text) == "iozone"
+    assert len(iozone_claims.read(text)) == COUNTS[name]
+
+
+def test_a_sample_says_the_same_in_its_table_and_its_matrices(sample: Path) -> None:
+    text = (sample / "a_i0123_R.txt").read_text()
+    table = {(c.test, c.file_bytes, c.record_bytes): c.rate_bytes_per_s for c in iozone_claims.read(text)}
+    matrices = iozone_claims.read(text[text.index("Excel") :])
+    assert {(c.test, c.file_bytes, c.record_bytes): c.rate_bytes_per_s for c in matrices} == table
+
+
+def test_a_sample_with_numbers_run_together(sample: Path) -> None:
+    found = kib_s((sample / "E.txt").read_text())
+    assert found[4:] == [("pwrite", 8525047), ("repwrite", 10906310), ("pread", 21388672), ("repread", 16468073)]

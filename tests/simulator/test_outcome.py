@@ -1,0 +1,148 @@
+"""What a simulation says: numbers of tiny traces by hand, warnings, and the tables.
+
+A page write takes its element 0.3056 ms (0.1056 over the pins, 0.2 to program), a page read 0.1306; a page crosses the
+channel in 0.0019072. Page p lies on element p modulo their number.
+"""
+
+import random
+from typing import Any
+
+import pytest
+
+from ioassay import traces
+from ioassay.simulator import Simulation, check, simulate
+
+TINY = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
+WRITE_MS, READ_MS, CHANNEL_MS = 0.3056, 0.1306, 0.0019072
+
+
+def run(trace: Any, **options: Any) -> Simulation:
+    return simulate(trace, format=None if isinstance(trace, dict) else "disksim", **options)
+
+
+def codes(done: Simulation) -> list[str]:
+    return [warning.code for warning in done.warnings]
+
+
+def random_writes(requests: int) -> list[tuple[float, int, int]]:
+    chance = random.Random(1)
+    return [(time_ms, chance.randrange(check(TINY)["pages"]) * 8, 8) for time_ms in range(requests)]
+
+
+def test_two_writes_to_one_element(lines: Any) -> None:
+    found = run(lines((0, 0, 8), (0, 48 * 8, 8))).summary
+    first, second = CHANNEL_MS + WRITE_MS, CHANNEL_MS + 2 * WRITE_MS
+    assert found["requests"] == found["issued"] == 2 and found["unfinished"] == 0
+    assert found["mean_response_ms"] == pytest.approx((first + second) / 2, rel=1e-9)
+    assert found["max_ms"] == pytest.approx(second, abs=1e-6)
+    assert found["p50_ms"] == pytest.approx((first + second) / 2, rel=5e-4)
+    assert found["simulated_s"] == pytest.approx(second / 1000)
+    assert found["throughput_mb_s"] == pytest.approx(2 * 4096 / 1e6 / (second / 1000))
+    assert found["iops"] == pytest.approx(2 / (second / 1000))
+    assert found["mean_utilisation"] == pytest.approx(2 * WRITE_MS / second / 48)
+    assert (found["write_amplification"], found["written_pages"]) == (1.0, 2)
+    assert (found["cleanings"], found["erases"], found["moved_pages"], found["dead_blocks"]) == (0, 0, 0, 0)
+    assert found["wall_s"] > 0 and found["saturated"] is False and found["steady"] is True
+
+
+def test_the_host_queue_is_in_the_response_but_not_in_the_drives_time(lines: Any) -> None:
+    found = run(lines((0, 0, 8), (0, 48 * 8, 8)), window=1).summary
+    alone = CHANNEL_MS + WRITE_MS
+    assert found["mean_response_ms"] == pytest.approx(1.5 * alone)
+    assert found["mean_device_ms"] == pytest.approx(alone)
+
+
+def test_reads_alone_have_no_write_amplification(lines: Any) -> None:
+    done = run(lines((0, 0, 8, 1), (5, 0, 8, 1)))
+    found = done.summary
+    assert found["mean_response_ms"] == pytest.approx(READ_MS + CHANNEL_MS)
+    assert found["write_amplification"] is None and found["hit_ratio"] == 0.0
+    assert done.response("read").count == 2 and done.response("write").count == 0
+    assert codes(done) == []
+
+
+def test_hits_of_a_buffer(lines: Any) -> None:
+    trace = lines((0, 0, 8), (1, 0, 8), (2, 0, 8, 1), (3, 8, 8, 1))
+    found = run(trace, policy="lru").summary
+    assert (found["hit_ratio"], found["read_hit_ratio"], found["left_in_buffer"]) == (0.5, 0.5, 1)
+    assert found["written_pages"] == 0
+    assert run(trace).summary["hit_ratio"] == 0.0
+
+
+def test_a_write_that_stays_in_an_inline_buffer_takes_no_flash(lines: Any) -> None:
+    found = run(lines((0, 0, 8), (1, 8, 8)), policy="lru", mode="inline").summary
+    assert found["requests"] == 2 and found["mean_response_ms"] == pytest.approx(CHANNEL_MS)
+
+
+def test_cleaning_is_counted(lines: Any) -> None:
+    done = run(lines(*random_writes(4000)), endurance=0, **TINY)
+    found = done.summary
+    assert found["cleanings"] == found["erases"] > 10 and found["moved_pages"] > 0
+    assert found["write_amplification"] == pytest.approx(1 + found["moved_pages"] / 4000)
+    assert found["most_element_erases"] == found["least_element_erases"] == found["erases"]
+    assert "never-cleaned" not in codes(done)
+
+
+def test_tables_add_up_to_the_summary(lines: Any) -> None:
+    done = run(lines(*random_writes(4000)), endurance=0, slices=50, **TINY)
+    found, series, elements = done.summary, done.series, done.elements
+    assert series.height <= 50 and elements.height == 1
+    assert series["completed"].sum() == series["issued"].sum() == found["requests"]
+    for name in ("written_pages", "moved_pages", "cleanings", "erases"):
+        assert series[name].sum() == elements[name].sum() == found[name], name
+    assert done.utilisation.height == series.height
+    assert elements["utilisation"][0] == pytest.approx(found["mean_utilisation"])
+    response_ms = (series["mean_response_ms"] * series["completed"]).sum() / found["requests"]
+    assert response_ms == pytest.approx(found["mean_response_ms"])
+
+
+def test_a_fresh_drive_never_cleaned(lines: Any) -> None:
+    done = run(lines((0, 0, 8)))
+    assert codes(done) == ["never-cleaned"] and "--precondition" in (done.warnings[0].remedy or "")
+
+
+def test_a_preconditioned_drive_has_cleaned() -> None:
+    recipe = traces.recipe(requests=2000, range="1MiB", arrivals="poisson:100")
+    done = run(recipe, precondition=1, endurance=0, **TINY)
+    settled = done.raw["preconditioned"]["write_amplification"][-1]
+    assert settled > 1.1 and done.raw["preconditioned"]["settled"]
+    assert "never-cleaned" not in codes(done) and done.summary["write_amplification"] > 1.1
+
+
+def test_saturation_is_said_with_what_to_do() -> None:
+    recipe = traces.recipe(requests=100_000, arrivals="poisson:60000")
+    done = run(recipe)
+    assert done.summary["saturated"] and not done.summary["steady"]
+    warning = done.warnings[0]
+    assert warning.code == "saturated" and "piled up" in warning.text and "closed:32" in (warning.remedy or "")
+    given_up = run(recipe, max_outstanding=10_000)
+    assert "given up with 10 k requests outstanding" in given_up.warnings[0].text
+    assert given_up.summary["unfinished"] > 10_000
+    assert not run(recipe, feed="closed:32").summary["saturated"]
+    assert not run(recipe, feed="scaled:2").summary["saturated"]
+
+
+def test_a_load_that_changes_is_not_steady(lines: Any) -> None:
+    singly = [(float(index), index % 48 * 8, 8) for index in range(1000)]
+    by_four = [(1000 + index // 4 * 4.0, index // 4 % 48 * 8, 8) for index in range(1000)]
+    done = run(lines(*singly, *by_four))
+    assert done.summary["saturated"] is False and codes(done)[0] == "unsteady"
+    assert "0.3075 ms in the first half" in done.warnings[0].text
+
+
+def test_blocks_wear_out(lines: Any) -> None:
+    done = run(lines(*random_writes(2300)), endurance=2, **TINY)
+    assert done.summary["dead_blocks"] > 0 and "worn-out" in codes(done)
+
+
+def test_what_is_in_flight_at_the_end_is_counted(lines: Any) -> None:
+    done = run(lines((0, 0, 8), (0, 8, 8)), end="last-issued")
+    assert (done.summary["requests"], done.summary["unfinished"]) == (0, 2)
+    assert done.summary["mean_response_ms"] is None and done.summary["p99_ms"] is None
+    assert codes(done)[-1] == "unfinished"
+
+
+def test_a_buffer_that_keeps_all_leaves_nothing_to_measure(lines: Any) -> None:
+    done = run(lines((0, 0, 8), (1, 8, 8)), policy="lru")
+    assert done.summary["requests"] == 0 and done.summary["left_in_buffer"] == 2
+    assert codes(done) == ["nothing-measured"]

@@ -1,0 +1,127 @@
+"""`ioassay.simulate`: what it takes, what it refuses, and that others can work and stop it meanwhile."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ioassay
+from ioassay import simulator, traces
+from ioassay.errors import InputError, UsageError
+from ioassay.simulator import simulate
+
+
+def test_it_takes_a_file_a_recipe_and_a_shipped_trace(lines: Any) -> None:
+    assert ioassay.simulate is simulate
+    assert simulate(lines((0, 0, 8)), format="disksim").summary["requests"] == 1
+    made = simulate(traces.recipe(requests=100), drive={"elements": 8}, policy="lru", buffer="4KiB", window=None)
+    assert made.summary["requests"] > 90 and made.elements.height == 8 and made.raw["format"] is None
+    assert simulate("oltp").raw["format"] == "spc"
+
+
+def test_the_same_load_gives_the_same_numbers() -> None:
+    recipe = traces.recipe(requests=20_000, arrivals="poisson:50000", reads=0.3, addresses="zipf:0.9")
+    first, second = (simulate(recipe, policy="idle-cold", buffer="1MiB").summary for _ in range(2))
+    assert {**first, "wall_s": 0} == {**second, "wall_s": 0}
+
+
+def test_a_trace_is_prepared_on_the_way(lines: Any) -> None:
+    trace = lines((0, 0, 8), (1, 8, 8, 1), (2, 16, 64))
+    prepare = traces.preparation(keep="writes", sizes="split")
+    assert simulate(trace, format="disksim", prepare=prepare).summary["requests"] == 9
+
+
+def test_a_drive_that_does_not_fit_into_memory_is_refused_with_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2448 elements export 2,148,031,872 pages, just over 2^31."""
+    monkeypatch.setattr(simulator, "available_bytes", lambda: 1 << 30)
+    needed = simulator.check({"elements": 2448})["memory_bytes"]
+    with pytest.raises(UsageError) as error:
+        simulate(traces.recipe(requests=1), elements=2448)
+    assert f"a drive of 2148031872 pages takes {needed} bytes of memory and 858993459 are available" in str(error.value)
+    simulate(traces.recipe(requests=1), elements=48)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("0 0 999999999992 8 0\n", {}, "request 1 (counted from 1), 4096 bytes at 511999999995904: to end within"),
+        ("0 0 8 8 0\n1 0 8 0 0\n", {}, "line 2: a request of no length"),
+        ("0 0 8 8 0\n1 0 8 8 0\n0.5 0 8 8 0\n", {}, "line 3: "),
+        ("0 0 8 8\n", {}, "line 1: 4 columns"),
+        ("", {}, "the trace parses to nothing"),
+    ],
+)
+def test_a_trace_that_cannot_be_used_is_named_with_the_place(
+    tmp_path: Path, content: str, options: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "bad.disksim"
+    path.write_text(content)
+    with pytest.raises(InputError) as error:
+        simulate(path, format="disksim", **options)
+    assert str(error.value).startswith(f"{path}: {said}")
+
+
+def test_ranges_that_are_no_whole_sectors_are_rounded_or_refused() -> None:
+    trace = traces.recipe(requests=10, sizes="1000", align="100", range="1MiB")
+    assert simulate(trace).summary["requests"] == 10
+    with pytest.raises(UsageError, match="request 1 .*sectors"):
+        simulate(trace, unaligned="refuse")
+
+
+def test_a_worn_out_drive_ends_the_run_with_the_reason() -> None:
+    tiny = {"elements": 1, "dies": 1, "planes": 1, "blocks": 32, "reserve": 0.5, "min_free": 0.05}
+    with pytest.raises(UsageError, match="element 0 has no free block left .*dead.*wanted a higher endurance"):
+        simulate(traces.recipe(requests=10_000, range="2MiB"), endurance=1, **tiny)
+
+
+def test_other_threads_run_meanwhile() -> None:
+    counted, over = [0], threading.Event()
+
+    def count() -> None:
+        while not over.is_set():
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        before = counted[0]
+        simulate(traces.recipe(requests=2_000_000))
+        during = counted[0] - before
+    finally:
+        over.set()
+        thread.join()
+    assert during > 1000
+
+
+ENDLESS: dict[str, str] = {
+    "stream": "requests=4_000_000_000",
+    "reads": "requests=4_000_000_000, reads=0.5",
+}
+
+
+@pytest.mark.parametrize("recipe", ENDLESS.values(), ids=ENDLESS)
+def test_ctrl_c_ends_a_long_simulation(recipe: str) -> None:
+    interrupted(f"simulate(traces.recipe({recipe}))")
+
+
+def test_ctrl_c_ends_a_long_preconditioning() -> None:
+    interrupted("simulate(traces.recipe(requests=1), elements=400, precondition=1)")
+
+
+def interrupted(call: str) -> None:
+    code = f"from ioassay import traces\nfrom ioassay.simulator import simulate\nprint('begun', flush=True)\n{call}"
+    running = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout
+    try:
+        assert running.stdout.readline() == "begun\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(timeout=0.5)  # it is at work
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert err.rstrip().endswith("KeyboardInterrupt")

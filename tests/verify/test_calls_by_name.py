@@ -1,0 +1,289 @@
+"""Every system call counted by name, processes and threads: programs whose calls are known, and strace beside BPF."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import _core
+from ioassay.errors import ToolError
+from ioassay.process import supervisor
+from ioassay.records.observation import COMPAT, STRACE, Observation, from_dict
+from ioassay.verify import witness
+from ioassay.verify.witness import strace_summary
+
+KNOWN = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+    for (int i = 0; i < 12345; i++) syscall(SYS_getpid);
+    for (int i = 0; i < 77; i++) close(open("/dev/null", O_RDONLY));
+    for (int i = 0; i < 55; i++) open("/not/there", O_RDONLY);
+    for (int i = 0; i < 9; i++) syscall(9999);
+    for (int i = 0; i < 4; i++) syscall(511);
+    return 0;
+}
+"""
+
+TREE = """
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pthread_barrier_t together;
+static void *work(void *nothing) {
+    for (int i = 0; i < 100; i++) syscall(SYS_getppid);
+    pthread_barrier_wait(&together);
+    return nothing;
+}
+int main(void) {
+    for (int child = 0; child < 6; child++)
+        if (!fork()) {
+            pthread_t threads[3];
+            pthread_barrier_init(&together, 0, 4);
+            for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, 0);
+            work(0);
+            for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+            if (!fork()) _exit(0);
+            wait(0);
+            _exit(0);
+        } else
+            wait(0);
+    return 0;
+}
+"""
+
+ODD_NUMBERS = """
+#include <unistd.h>
+#include <sys/syscall.h>
+int main(void) {
+    for (long i = 0; i < 2000; i++) syscall(100000 + i);
+    for (int i = 0; i < 3; i++) syscall(-1L);
+    return 0;
+}
+"""
+
+INTERRUPTED = """
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+static void ring(int number) { (void)number; }
+int main(void) {
+    struct itimerval each = {{0, 2000}, {0, 2000}};
+    struct sigaction action = {0};
+    action.sa_handler = ring;
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &each, 0);
+    for (int i = 0; i < 50; i++) pause();
+    return 0;
+}
+"""
+
+OLD_WAY_IN = """
+int main(void) {
+    for (int i = 0; i < 40; i++) {
+        int number = 20; /* getpid of 32-bit programs; writev of others */
+        __asm__ volatile("int $0x80" : "+a"(number) : : "memory", "r8", "r9", "r10", "r11");
+    }
+    return 0;
+}
+"""
+
+
+def run_counted(argv: Sequence[str], folder: Path, monkeypatch: pytest.MonkeyPatch | None = None) -> Observation:
+    """What `counting` sees of a command; with `monkeypatch`, where BPF cannot."""
+    if monkeypatch is not None:
+        monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
+    with witness.counting((), folder) as watching:
+        outcome = supervisor.run(
+            watching.command(argv),
+            stdout=folder / "stdout",
+            stderr=folder / "stderr",
+            timeout_s=60,
+            on_held=watching.held,
+            on_ended=watching.ended,
+        )
+        seen = watching.observation(outcome)
+    assert seen is not None and outcome.exit_code == 0
+    return seen
+
+
+@pytest.mark.bpf
+def test_calls_are_counted_one_by_one_and_those_that_fail_once_more(watch: Any, built: Any) -> None:
+    seen = watch("syscalls", built(KNOWN))
+    assert seen.calls["getpid"] == 12345
+    assert seen.calls["openat"] - seen.call_errors["openat"] >= 77 and seen.call_errors["openat"] == 55
+    assert seen.calls["close"] >= 77 and "close" not in seen.call_errors
+    assert (seen.calls["syscall_9999"], seen.call_errors["syscall_9999"]) == (9, 9)
+    assert (seen.calls["syscall_511"], seen.call_errors["syscall_511"]) == (4, 4)
+    assert seen.calls["execve"] == seen.calls["exit_group"] == 1
+    by_file = sum(part.calls.calls for part in seen.operations if part.entry == "openat")
+    assert seen.calls["openat"] == by_file
+
+
+@pytest.mark.bpf
+def test_processes_threads_and_the_most_at_once_are_counted_at_every_level(watch: Any, built: Any) -> None:
+    program = built(TREE, "-pthread")
+    for level in ("block", "syscalls"):
+        seen = watch(level, program)
+        assert (seen.processes, seen.threads) == (1 + 6 * 2 + 6 * 3, 6 * 3)
+        assert seen.most_alive == 5  # itself, a child, and its three threads
+    assert seen.calls["getppid"] == 6 * 4 * 100
+
+
+@pytest.mark.bpf
+def test_the_levels_without_system_calls_count_none(watch: Any) -> None:
+    seen = watch("block", "/bin/true")
+    assert (dict(seen.calls), dict(seen.call_errors), seen.processes, seen.threads) == ({}, {}, 1, 0)
+
+
+@pytest.mark.bpf
+def test_more_odd_numbers_than_have_room_lose_no_call(watch: Any, built: Any) -> None:
+    seen = watch("syscalls", built(ODD_NUMBERS))
+    odd = {name: number for name, number in seen.calls.items() if name.startswith("syscall_")}
+    assert sum(odd.values()) == 2003
+    assert odd["syscall_others"] > 1000 and len(odd) > 200
+    assert sum(seen.call_errors.get(name, 0) for name in odd) in (2000, 2003)  # the last three are told by no number
+
+
+@pytest.mark.bpf
+def test_hundreds_of_processes_of_milliseconds_lose_no_call(watch: Any) -> None:
+    seen = watch("syscalls", "/bin/sh", "-c", "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done")
+    assert (seen.processes, seen.threads, seen.most_alive) == (401, 0, 2)
+    assert seen.calls["execve"] == 401
+    assert seen.calls["exit_group"] == 401
+    assert seen.calls.get("vfork", 0) + seen.calls.get("clone", 0) + seen.calls.get("clone3", 0) == 400
+
+
+@pytest.mark.bpf
+def test_what_a_signal_interrupts_is_no_error_of_another_call(watch: Any, built: Any) -> None:
+    seen = watch("syscalls", built(INTERRUPTED))
+    assert seen.calls["pause"] == 50
+    assert seen.calls["rt_sigreturn"] >= 50 and not seen.call_errors.keys() & {"rt_sigreturn", "syscall_4294967295"}
+
+
+@pytest.mark.bpf
+def test_calls_by_the_numbers_of_32_bit_programs_are_counted_apart(built: Any, tmp_path: Path) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("written for x86-64")
+    seen = run_counted([built(OLD_WAY_IN)], tmp_path)
+    if COMPAT not in seen.calls:
+        pytest.skip("this kernel has no calls of 32-bit programs")
+    assert seen.calls[COMPAT] == 40 and "writev" not in seen.calls
+    assert seen.health["lost"] == 40
+
+
+@pytest.mark.bpf
+@pytest.mark.strace
+def test_strace_counts_the_same_but_for_what_never_returns_or_has_no_name(
+    built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = built(KNOWN)
+    by_bpf = run_counted([program], tmp_path)
+    by_strace = run_counted([program], tmp_path, monkeypatch)
+    assert (by_bpf.backend, by_strace.backend) == ("bpf", STRACE)
+    unseen = {"exit_group", "syscall_9999", "syscall_511"}
+    own = {"read", "futex"}  # of the held child before it starts, which the programs see and strace does not
+    expected = {name: number for name, number in by_bpf.calls.items() if name not in unseen | own}
+    assert expected == {name: number for name, number in by_strace.calls.items() if name not in own}
+    assert {name: by_bpf.call_errors[name] for name in by_strace.call_errors} == dict(by_strace.call_errors)
+    assert (by_strace.processes, by_strace.threads, by_strace.most_alive) == (1, None, None)
+    assert "BPF is forbidden here" in by_strace.why and "slowed down" in by_strace.why
+
+
+@pytest.mark.bpf
+@pytest.mark.strace
+def test_the_lines_of_strace_count_the_same(built: Any, tmp_path: Path) -> None:
+    program = built(KNOWN)
+    by_bpf = run_counted([program], tmp_path)
+    (lined := tmp_path / "lines").mkdir()
+    by_lines = witness.watch([program], "syscalls", lined, backend=STRACE).seen
+    assert by_lines is not None
+    own = {"read", "futex"}
+    for counted in ("calls", "call_errors"):
+        expected, found = getattr(by_bpf, counted), getattr(by_lines, counted)
+        assert {name: expected[name] for name in expected if name not in own} == {
+            name: found[name] for name in found if name not in own
+        }
+
+
+@pytest.mark.strace
+def test_strace_counts_a_tree_of_processes_and_threads(
+    built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = run_counted([built(TREE, "-pthread")], tmp_path, monkeypatch)
+    assert seen.calls["getppid"] == 6 * 4 * 100
+    assert seen.processes == 31
+
+
+def test_where_neither_can_count_both_reasons_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match=r"BPF is forbidden here.*apt-get install strace"):
+        witness.counting((), tmp_path)
+
+
+SUMMARY = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 72.96    0.010391           7      1300           getpid
+  4.27    0.000608           7        80        40 openat
+  0.00    0.000000           0         5           clone
+  0.00    0.000000           0         3         1 clone3
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.014242          10      1388        41 total
+System call usage summary for 32 bit mode:
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 50.00    0.000100           7        40           getpid
+ 50.00    0.000100           7        10         2 read
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.000200           4        50         2 total
+"""
+
+
+def test_a_summary_is_read_with_its_errors_and_32_bit_calls_together(tmp_path: Path) -> None:
+    path = tmp_path / "summary"
+    path.write_text(SUMMARY)
+    seen = strace_summary.read(path)
+    assert seen.calls == {"getpid": 1300, "openat": 80, "clone": 5, "clone3": 3, COMPAT: 50}
+    assert seen.call_errors == {"openat": 40, "clone3": 1, COMPAT: 2}
+    assert seen.processes == 8
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", "\x00\xff", "100.00 0.1 total\n", "  1 2 3 4 5 6 7\n"])
+def test_a_summary_that_is_none_counts_nothing_and_is_said(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "summary"
+    path.write_text(text, encoding="latin-1")
+    seen = strace_summary.read(path)
+    assert (dict(seen.calls), seen.processes) == ({}, 0)
+    assert "strace wrote no summary" in seen.why
+    assert "no summary" in strace_summary.read(tmp_path / "absent").why
+
+
+def test_an_observation_keeps_its_calls_and_an_old_one_has_none() -> None:
+    seen = Observation(
+        "bpf",
+        "syscalls",
+        ["syscalls"],
+        processes=3,
+        threads=1,
+        most_alive=2,
+        calls={"read": 5},
+        call_errors={"read": 1},
+    )
+    assert from_dict(seen.as_stored()).as_dict() == {
+        **seen.as_dict(),
+        "operations": [],
+        "files": [],
+        "sessions": [],
+        "block": [],
+    }
+    old = from_dict({"backend": "bpf", "asked": "syscalls", "layers": ["syscalls"], "processes": 3})
+    assert (dict(old.calls), old.threads, old.most_alive) == ({}, None, None)

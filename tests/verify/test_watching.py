@@ -1,0 +1,109 @@
+"""One command under the witness: held, ended and told, whichever backend watches."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import _core
+from ioassay.errors import ToolError, UsageError
+from ioassay.verify import witness
+from ioassay.verify.witness.observed_command import _with_filesystems
+
+WRITES = "import os; f = os.open('data', os.O_WRONLY | os.O_CREAT); [os.write(f, bytes(4096)) for _ in range(100)]"
+
+
+def watch(folder: Path, level: str, *argv: str, **options: Any) -> witness.Watched:
+    return witness.watch(argv or (sys.executable, "-c", WRITES), level, folder, **options)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_nothing_is_seen_where_nothing_is_to_be_watched(tmp_path: Path) -> None:
+    assert watch(tmp_path, "off").seen is None
+
+
+def test_counters_see_what_the_kernel_counts_anyway(tmp_path: Path) -> None:
+    watched = watch(tmp_path, "counters")
+    seen = watched.seen
+    assert seen is not None and watched.outcome.exit_code == 0
+    assert (seen.backend, list(seen.layers), seen.why) == ("counters", ["counters"], "")
+    assert seen.counters["wchar"] >= 409600
+    assert seen.kernel == os.uname().release
+    assert 0 < seen.held_ns < seen.ended_ns
+
+
+def test_without_bpf_counters_watch_and_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_core, "witness_capability", lambda: "BPF is forbidden here", raising=False)
+    seen = watch(tmp_path, "syscalls").seen
+    assert seen is not None and seen.backend == "counters" and seen.asked == "syscalls"
+    assert "BPF is forbidden here" in seen.why
+    with pytest.raises(ToolError, match="BPF is forbidden here"):
+        watch(tmp_path, "syscalls", backend="bpf")
+
+
+def test_programs_that_cannot_be_attached_after_all_leave_the_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refused:
+        def __init__(self, *_: object) -> None:
+            raise OSError("the verifier said no")
+
+    monkeypatch.setattr(_core, "witness_capability", lambda: "", raising=False)
+    monkeypatch.setattr(_core, "Witness", Refused, raising=False)
+    seen = watch(tmp_path, "block").seen
+    assert seen is not None and seen.backend == "counters"
+    assert "the verifier said no" in seen.why
+
+
+def test_a_command_that_does_not_exist_is_a_tool_error(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="no-such-program"):
+        watch(tmp_path, "counters", "no-such-program")
+
+
+@pytest.mark.parametrize(("level", "backend"), [("everything", "auto"), ("block", "ptrace")])
+def test_an_unknown_level_or_backend_is_an_error(level: str, backend: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="wanted"):
+        watch(tmp_path, level, backend=backend)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_strace_counts_each_call_and_judges_no_time(tmp_path: Path) -> None:
+    seen = watch(tmp_path, "syscalls", backend="strace").seen
+    assert seen is not None and seen.backend == "strace"
+    [file] = [file for file in seen.files if file.path.endswith("data")]
+    [session] = [session for session in seen.sessions if session.file == file.id]
+    assert (session.write.calls, session.write.bytes) == (100, 409600)
+    assert "not to be judged" in seen.why
+
+
+def test_files_are_told_with_the_filesystem_that_is_mounted() -> None:
+    from ioassay.records.observation import File
+
+    status = Path("/proc/self/mountinfo").stat()
+    number = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+    [known, unknown] = _with_filesystems(
+        [File(0, number, 1, "/proc/x", "regular"), File(1, "999:1", 1, "/x", "regular")]
+    )
+    assert (known.filesystem, unknown.filesystem) == ("proc", "")
+
+
+def test_an_observation_is_json(tmp_path: Path) -> None:
+    seen = watch(tmp_path, "counters").seen
+    assert seen is not None
+    json.dumps(seen.as_dict(), allow_nan=False)
+
+
+def test_paths_are_guessed_from_a_command_line(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    argv = ["dd", "if=data", f"of={tmp_path}/new", "bs=4k", "--output", "/no/such/place", "-f", str(tmp_path), "\0"]
+    assert set(map(str, witness.paths_in(argv))) == {"data", f"{tmp_path}/new", str(tmp_path)}

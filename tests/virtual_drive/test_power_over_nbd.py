@@ -1,0 +1,160 @@
+"""Power cuts over NBD: what was written with FUA or before a flush is there, and of the rest what a drive may keep."""
+
+from __future__ import annotations
+
+import errno
+import random
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.virtual_drive import control
+
+from ..cli.drives import PATIENCE_S, POLICIES, Drive, served
+from .nbd import FLUSH, FUA, TRIM, WRITE, WRITE_ZEROES, Client
+
+PAGE = 4096
+PAGES = 2048
+SIZE = ("--size", str(PAGES * PAGE), "--no-calibrate", "--transport", "nbd:unix:a")
+SLOW = ("--set", "program_us=900000", "--set", "elements=4")
+"""A write of `LONG` pages that passes the buffer by is in flight for 14 s: as long as a test looks at it."""
+LONG = 64
+
+
+def page_of(value: int) -> bytes:
+    return value.to_bytes(2, "little") * (PAGE // 2)
+
+
+def values(client: Client) -> list[int]:
+    """Of each page the value that was written to it; a page that is torn has none."""
+    content = client.read(0, PAGES * PAGE)
+    found = []
+    for number in range(PAGES):
+        page = content[number * PAGE : (number + 1) * PAGE]
+        value = int.from_bytes(page[:2], "little")
+        assert page == page_of(value), f"page {number} is torn"
+        found.append(value)
+    return found
+
+
+def ask(drive: Drive, request: str) -> dict[str, Any]:
+    """Without a process of its own."""
+    return control.ask(Path(drive.told["stats"]), request)
+
+
+@pytest.mark.parametrize(
+    ("policy", "backed"),
+    [*((policy, False) for policy in POLICIES), *((policy, True) for policy in ("none", "lru", "epo"))],
+)
+def test_a_cut_leaves_what_a_drive_may_keep(tmp_path: Path, policy: str, backed: bool) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    words = (*SIZE, "--policy", policy, "--set", "program_us=50", *(() if policy == "none" else ("--buffer", "1MiB")))
+    with served(tmp_path, *words, *(("--file", "kept") if backed else ())) as drive:
+        before, lost = [0] * PAGES, 0
+        for number in range(1, 6):
+            with Client(tmp_path / "a") as client:
+                sure, maybe = written(client, chance, number)
+                told = ask(drive, "power-cut")["lost_pages"]
+                client.flush()  # the connection goes on
+                after = values(client)
+            check(before, after, sure, maybe)
+            assert told == sum(after[page] == before[page] != value for page, value in maybe.items())
+            assert policy != "none" or told == 0  # all that was answered is in flash
+            before, lost = after, lost + told
+        counted = ask(drive, "stats")["stats"]
+        assert (counted["power_cuts"], counted["lost_pages"]) == (5, lost)
+        assert policy == "none" or lost > 0
+        if backed:
+            drive.process.kill()
+            content = (tmp_path / "kept").read_bytes()
+            assert content == b"".join(page_of(value) for value in before)
+
+
+def written(client: Client, chance: random.Random, number: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Writes to pages, all different: those that have to be there after a cut, and those that may be, each with its
+    value, which no page had before.
+    """
+    pages = chance.sample(range(PAGES), 100)
+    flushed, volatile = dict.fromkeys(pages[:25], 2 * number), dict.fromkeys(pages[25:60], 2 * number + 1)
+    through, trimmed = dict.fromkeys(pages[60:85], 2 * number), dict.fromkeys(pages[85:], 0)
+    for page, value in flushed.items():
+        client.write(page * PAGE, page_of(value))
+    client.flush()
+    rest = [*volatile.items(), *through.items(), *trimmed.items()]
+    chance.shuffle(rest)
+    for page, value in rest:
+        if page in trimmed:
+            client.call(chance.choice((TRIM, WRITE_ZEROES)), page * PAGE, PAGE)
+        else:
+            client.write(page * PAGE, page_of(value), fua=page in through)
+    return flushed | through | trimmed, volatile
+
+
+def check(before: list[int], after: list[int], sure: dict[int, int], maybe: dict[int, int]) -> None:
+    for page, value in enumerate(after):
+        if page in sure:
+            assert value == sure[page], f"page {page} holds {value}, was durable with {sure[page]}"
+        elif page in maybe:
+            assert value in (before[page], maybe[page]), f"page {page} holds {value}"
+        else:
+            assert value == before[page], f"page {page} holds {value}, nobody wrote it"
+
+
+@pytest.mark.parametrize("policy", ["none", "lru", "epo"])
+def test_what_is_in_flight_at_a_cut_is_an_error_and_the_connection_goes_on(tmp_path: Path, policy: str) -> None:
+    with served(tmp_path, *SIZE, "--policy", policy, *SLOW) as drive, Client(tmp_path / "a") as client:
+        if policy != "none":
+            client.write(1000 * PAGE, page_of(8) * LONG)
+        cookies = [client.submit(WRITE, at * LONG * PAGE, data=page_of(7) * LONG, flags=FUA) for at in range(3)]
+        if policy != "none":
+            cookies.append(client.submit(FLUSH))
+        until_in_flight(drive, len(cookies))
+        ask(drive, "power-cut")
+        assert client.replies() == dict.fromkeys(cookies, errno.ESHUTDOWN)
+        assert values(client) == [0] * PAGES
+        client.write(0, page_of(9), fua=True)
+        assert client.read(0, PAGE) == page_of(9)
+        counted = ask(drive, "stats")["stats"]
+        assert counted["writes"]["errors"] + counted["flushes"]["errors"] == len(cookies)
+
+
+def until_in_flight(drive: Drive, count: int) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while ask(drive, "stats")["stats"]["depth_now"] < count:
+        assert time.monotonic() < give_up_s, f"never {count} commands in flight"
+        time.sleep(0.01)
+
+
+def test_qemu_is_told_of_a_cut_and_goes_on(tmp_path: Path) -> None:
+    if shutil.which("qemu-io") is None:
+        pytest.skip("needs qemu-io (package qemu-utils)")
+    with served(tmp_path, *SIZE, *SLOW) as drive:
+        with subprocess.Popen(
+            ["qemu-io", "-f", "raw", drive.told["nbd"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as qemu:
+            try:
+                assert qemu.stdin is not None
+                qemu.stdin.write(f"aio_write -P 1 0 {LONG * PAGE}\n")
+                qemu.stdin.flush()
+                until_in_flight(drive, 1)
+                ask(drive, "power-cut")
+                qemu.stdin.write("aio_flush\nread -P 0 0 256k\nwrite -f -P 2 1M 4k\nread -P 2 1M 4k\nquit\n")
+                said, _ = qemu.communicate(timeout=PATIENCE_S)
+            finally:
+                qemu.kill()
+        assert "aio_write failed: Cannot send after transport endpoint shutdown" in said
+        assert said.count("failed") == 1, said
+        assert "wrote 4096/4096 bytes at offset 1048576" in said
+        with Client(tmp_path / "a") as client:
+            assert client.read(2**20, PAGE) == b"\2" * PAGE
+            assert client.read(0, LONG * PAGE) == bytes(LONG * PAGE)
