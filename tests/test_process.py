@@ -292,7 +292,7 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
 
 def test_the_watch_ends_with_what_it_watches(tmp_path: Path) -> None:
     before = set(process_table.everyone())
-    with supervisor.watched("nothing"):
+    with supervisor.guarded("nothing"):
         pass
     own = {pid for pid in set(process_table.everyone()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
     assert not own

@@ -118,7 +118,7 @@ def test_a_child_that_ends_while_it_is_held_is_a_failure_of_its_trial(
         put(pid, *rest)
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        monkeypatch.setattr(scheduling_policy, "found", lambda pid: os.sched_getscheduler(2**22 + 1))
+        monkeypatch.setattr(scheduling_policy, "effective_policy", lambda pid: os.sched_getscheduler(2**22 + 1))
 
     monkeypatch.setattr(scheduling_policy, "put", ended)
     with pytest.raises(ToolError, match="run.nice = 5: the process was ended before it began"):
@@ -292,14 +292,14 @@ def test_the_group_of_a_killed_runner_is_removed_by_the_next_one(tmp_path: Path)
     allowed_here(Conditions(memory_limit=2**27))
     runner, child = started(tmp_path, margin_s=600, memory_bytes=2**27)
     (group,) = mine(runner.pid)
-    assert group not in conditions.left()
+    assert group not in conditions.leftovers()
     runner.kill()
     runner.wait()
     gone(child)
     while mine(runner.pid):
-        conditions.remove_left()  # another test may do it at the same time
+        conditions.remove_leftovers()  # another test may do it at the same time
         time.sleep(0.01)
-    assert group not in conditions.left()
+    assert group not in conditions.leftovers()
 
 
 @pytest.mark.root

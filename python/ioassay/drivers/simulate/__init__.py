@@ -2,7 +2,7 @@
 
 Parameters are the options of `ioassay.simulator` and where the requests come from (`settings.py`); `checked.py` says
 whether they can be. A pure driver: all work is done in `parse`, in any process. What a simulation said becomes metrics
-in `told.py`.
+in `simulation_metrics.py`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,9 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         "linear axis: a value is not positive" if spec.log_y and not log else "",
     ]
     channels |= {"y2": base} if log else {}
-    return alt.layer(*_layers(points, dots, channels, y, spec, chart_marks.beside(spec.width, found, 0.15))).properties(
+    return alt.layer(
+        *_layers(points, dots, channels, y, spec, chart_marks.offset_px(spec.width, found, 0.15))
+    ).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),

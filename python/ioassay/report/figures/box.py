@@ -55,7 +55,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     drawn = [
         *_boxes(boxes, y, places, color),
         *_medians(points, y, places, _WIDE if color else _NARROW),
-        *_dots(dots, y, places, chart_marks.beside(spec.width, found, 0.2 if color else 0.32)),
+        *_dots(dots, y, places, chart_marks.offset_px(spec.width, found, 0.2 if color else 0.32)),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,

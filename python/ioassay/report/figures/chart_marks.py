@@ -152,7 +152,7 @@ def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:
     return [*shown, alt.Tooltip("n:Q", title="repetitions")]
 
 
-def beside(width_px: int, conditions: Sequence[Condition], share: float) -> float:
+def offset_px(width_px: int, conditions: Sequence[Condition], share: float) -> float:
     """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
     levels = len({condition.level for condition in conditions})
     groups = len({condition.group for condition in conditions})
