@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.records.record import Scalar
 from ioassay.report.figures import selection
-from ioassay.report.figures.conditions import Condition
+from ioassay.report.figures.condition_rows import Condition
 from ioassay.report.figures.spec import ErrorBar
 
 DASH = "M-2,0L2,0"
