@@ -127,11 +127,12 @@ def test_a_call_that_a_worker_cannot_read_says_why(workers: worker_pool.Workers)
 
 
 def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: worker_pool.Workers) -> None:
+    worker = "__import__('ioassay').runner.worker"
     code = (
-        "setattr(__import__('ioassay').worker, 'There', type('There', (), {'__module__': 'ioassay.runner.worker'})) or "
+        f"setattr({worker}, 'There', type('There', (), {{'__module__': 'ioassay.runner.worker'}})) or {worker}.There()"
     )
     with pytest.raises(AttributeError, match="There"):
-        workers.submit(eval, f"{code}__import__('ioassay').worker.There()").result()
+        workers.submit(eval, code).result()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 

@@ -5,7 +5,7 @@ reader's files, with IOASSAY_THOROUGH=1 2 000 (the same and more), with IOASSAY_
 names the seed, as the report of a failure says. Half of the copies of a structured text (JSON, lines of JSON) are
 damaged as trees: values of other types, numbers that no tool measures, keys that are missing or doubled, nesting. All
 others, and the copies of every other format, are damaged as text or bytes: fields, lines, encodings, bytes, two files
-spliced. Nothing here knows a reader. """
+spliced. Nothing here knows a reader."""
 
 from __future__ import annotations
 
