@@ -19,8 +19,8 @@ from ioassay.runner import worker, worker_pool
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
 ORPHAN = """
 import os, time
-from ioassay import pool
-workers = pool.Workers(2, {tag!r})
+from ioassay.runner import worker_pool
+workers = worker_pool.Workers(2, {tag!r})
 calls = [workers.submit(os.getpid) for _ in range(2)]
 [call.result() for call in calls]
 calls = [workers.submit(time.sleep, 1000) for _ in range(2)]

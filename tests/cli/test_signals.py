@@ -240,7 +240,7 @@ def test_a_closed_output_ends_a_command_in_silence(tmp_path: Path) -> None:
 
 LATE = """
 import os, signal, sys
-from ioassay import signals
+from ioassay.process import signals
 signals.listen()
 {body}
 """

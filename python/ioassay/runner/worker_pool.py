@@ -175,7 +175,7 @@ class Workers(ThreadPoolExecutor):
 
     def _start(self) -> PipedChild:
         isolated = "-I" if sys.flags.isolated else "-P"  # a file of the working directory must not shadow a module
-        code = f"from ioassay import worker; worker.serve({os.getpid()})"
+        code = f"from ioassay.runner import worker; worker.serve({os.getpid()})"
         with self._lock:
             if self._closed:
                 raise NoWorker("the pool of workers was closed")
