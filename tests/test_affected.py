@@ -23,7 +23,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "tests/test_a.py": "from ioassay.one import a\n",
         "tests/test_b.py": "from ioassay.one.b import a\n",
         "tests/test_text.py": 'NAME = "ioassay.one.a"\n',
-        "tests/test_docs.py": 'PAGE = "guide.md"\n',
+        "tests/test_docs.py": 'PAGE = "guide.svg"\n',
         "tests/test_other.py": "import json\n",
         "tests/test_tidy.py": "",
         "tests/test_complete.py": "",
@@ -51,7 +51,7 @@ def test_a_changed_test_is_first(tree: Path) -> None:
 
 
 def test_a_document_brings_the_tests_that_name_it(tree: Path) -> None:
-    assert found(tree, "docs/guide.md") == ["docs", "tidy", "complete"]
+    assert found(tree, "docs/guide.svg") == ["docs", "tidy", "complete"]
 
 
 def test_fixtures_of_a_folder_bring_all_of_its_tests(tree: Path) -> None:

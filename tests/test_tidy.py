@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "units", "metrics", "records", "validation", "atomic_file"}
+CONTRACTS = {"errors", "debug_log", "units", "metrics", "records", "validation", "atomic_file"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay, or one that is named here with a dot; on the right
@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "units": set(),
     "metrics": {"units"},
     "atomic_file": set(),
+    "debug_log": {"errors"},
     "validation": {"errors"},
     "records": {"errors", "units", "metrics", "_core"},
     "roles": CONTRACTS,

@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from ioassay import debug_log
 from ioassay.analysis import ANALYSES, OVERALL
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import study_view
@@ -38,7 +39,12 @@ def analyse_overall(records: RecordSet, findings: Sequence[Finding]) -> list[Fin
 
 def analyse_study(records: RecordSet, study: study_view.Study) -> list[Finding]:
     """Findings of one study."""
-    return [finding for question in questions(study) for finding in _module(question).analyse(records, study)]
+    findings: list[Finding] = []
+    for question in questions(study):
+        answers = _module(question).analyse(records, study)
+        debug_log.debug("analysis", f"{study['name']}: {question}: {len(answers)} findings")
+        findings += answers
+    return findings
 
 
 def questions(study: study_view.Study) -> Sequence[str]:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ioassay import debug_log
 from ioassay.cli import console
 from ioassay.errors import Interrupted, IoassayError, UsageError
 from ioassay.process import signals
@@ -46,9 +47,11 @@ COMMANDS = {
     "device": "Serve the simulated drive, and ask a drive that is served.",
 }
 """Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""
+LOG_LEVEL = "--log-level"
 OPTIONS = (
     ("--version", "Print the version."),
     ("--install-completion", "Install completion for the current shell."),
+    ("--log-level LEVEL", "Log what is decided and why to standard error: off (default), info, debug. Any command."),
     ("--show-completion", "Show completion for the current shell, to copy it or customize the installation."),
 )
 
@@ -58,6 +61,7 @@ def run(words: Sequence[str]) -> int:
     console.prepare("--json" in (words[: words.index("--")] if "--" in words else words))
     try:
         code = _answered(words)
+        debug_log.info("command", f"exit status {code}")
         sys.stdout.flush()
     except OSError as error:
         code = _unsaid(error)
@@ -78,7 +82,7 @@ def named(name: str) -> Command | Group:
 def _answered(words: Sequence[str]) -> int:
     """The exit code of the command; every error has been said, but for those of our own streams."""
     try:
-        _dispatch(words)
+        _dispatch(_without_log_level(words))
         return 0
     except KeyboardInterrupt as error:
         return console.problem(Interrupted(str(error) or "interrupted"))
@@ -96,6 +100,21 @@ def _answered(words: Sequence[str]) -> int:
                 raise
             return console.problem(_of_machine(error))
         return console.bug(error)
+
+
+def _without_log_level(words: Sequence[str]) -> Sequence[str]:
+    """The words but `--log-level LEVEL`, which may stand anywhere before `--`, and has been obeyed."""
+    end = words.index("--") if "--" in words else len(words)
+    for place, word in enumerate(words[:end]):
+        option, equals, level = word.partition("=")
+        if option == LOG_LEVEL:
+            if not equals and place + 1 == end:
+                raise UsageError(f"{LOG_LEVEL}: wanted {', '.join(debug_log.LEVELS)} after it")
+            debug_log.enable(level if equals else words[place + 1], sys.stderr)
+            rest = [*words[:place], *words[place + (1 if equals else 2) :]]
+            debug_log.info("command", f"ioassay {' '.join(rest)}")
+            return rest
+    return words
 
 
 def _dispatch(words: Sequence[str]) -> None:
@@ -125,7 +144,7 @@ def _misused(words: Sequence[str]) -> None:
     if not words:
         helptext.group("ioassay", ABOUT, COMMANDS, OPTIONS, missing=True)
         raise console.Exit(UsageError.exit_code)
-    raise syntax.unknown(words[0], [*COMMANDS, *(name for name, _ in OPTIONS)], "ioassay")
+    raise syntax.unknown(words[0], [*COMMANDS, *(name.split()[0] for name, _ in OPTIONS)], "ioassay")
 
 
 def _of_machine(error: OSError) -> IoassayError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from ioassay import units
+from ioassay import debug_log, units
 from ioassay.roles import Trial
 
 _BAR_COLUMNS = 24
@@ -145,7 +145,7 @@ def _named(trial: Trial) -> str:
 @contextmanager
 def shown(total: int, forecast_s: float) -> Iterator[Silent]:
     """A Progress for `total` trials, drawn only where stderr is a terminal."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or debug_log.enabled():  # a bar and a log would overwrite each other
         yield Silent()
         return
     bar = Bar(sys.stderr, total)
@@ -158,7 +158,7 @@ def shown(total: int, forecast_s: float) -> Iterator[Silent]:
 @contextmanager
 def examining() -> Iterator[Callable[[str, float], None]]:
     """Takes what is examined before a run, with its share; drawn only where stderr is a terminal, and gone after."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or debug_log.enabled():
         yield lambda text, share: None
         return
     width = 0

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from ioassay import debug_log
 from ioassay.errors import ToolError
 from ioassay.process import landlock, process_table, signals
 from ioassay.roles import Outcome
@@ -139,6 +140,7 @@ def run(
         raise
     finally:
         child.close()
+    debug_log.debug("process", f"{child.pid} ended: {argv[0]}")
     return Outcome(
         exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,

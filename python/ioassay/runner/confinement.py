@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ioassay import debug_log
 from ioassay.process import landlock
 from ioassay.process.landlock import FILE, FOLDER, IOCTL_DEV, LAYOUT, MAKE_SYM, Kernel, Rule, Ruleset
 from ioassay.records.record import Warning_
@@ -90,6 +91,20 @@ def spread(
 
 
 def _net(
+    stack: ExitStack,
+    load: Load,
+    touches: Sequence[Touch],
+    raw: Path,
+    needs: Confinement,
+    programs: Iterable[str],
+    kernel: Kernel | None,
+) -> Net:
+    net = _made(stack, load, touches, raw, needs, programs, kernel)
+    debug_log.debug("confinement", f"{len(net.rules)} rules of Landlock" if net.ruleset else f"none: {net.why}")
+    return net
+
+
+def _made(
     stack: ExitStack,
     load: Load,
     touches: Sequence[Touch],

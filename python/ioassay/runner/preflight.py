@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import metrics
+from ioassay import debug_log, metrics
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
@@ -155,6 +155,7 @@ def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
             versions[tool.executable] = tool_version(tool)
             answers[tool.executable] = {name: _all_said(argv) for name, argv in tool.probes.items()}
         bench.version = versions[tool.executable]
+        debug_log.info("tools", f"{bench.study.name}: {tool.executable}: {bench.version}")
         bench.driver.configure(bench.version, answers[tool.executable])
     return versions
 
@@ -338,6 +339,7 @@ def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
     finally:
         shutil.rmtree(folder)
     bench.rehearsed.add(rehearsal.reading)
+    debug_log.debug("rehearsal", f"{bench.study.name}: {bench.driver.name} reads the parameters as its tool does")
     return warnings
 
 

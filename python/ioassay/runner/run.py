@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from ioassay import debug_log
 from ioassay.errors import RunError
 from ioassay.host.settings import KEEP, HostSettings
 from ioassay.process import supervisor
@@ -151,6 +152,7 @@ def execute(
             guards[bench.study.name] = stack.enter_context(guarded(bench.touches(), bench.consent))
         settings = stack.enter_context(HostSettings(_governor(benches)))
         number, of_pool = _workers(benches, workers or worker_pool.processors())
+        debug_log.info("run", f"{store.root}: up to {number} trials that only compute at once, {len(benches)} studies")
         flight = stack.enter_context(_Flight(lambda: worker_pool.executor(number, one.tag(store)), number, progress))
         by_name = {bench.study.name: bench for bench in benches}
         given = source or Planned(store)
@@ -298,8 +300,10 @@ class _Round:
         while patience.decides(trial) and self.flight.holds(trial):
             self._record(self.flight.ended(block=True))
         if self.store.has(trial.id):
+            debug_log.debug("run", f"{trial.id}: has its record")
             self._count(trial, self.store.record(trial.id), "kept")
         elif patience.enough(trial):
+            debug_log.debug("run", f"{trial.id}: not needed, the interval of {trial.point} is narrow enough")
             self.progress.ended(trial, "unneeded")
             self.tally.add("unneeded")
         elif self.benches[trial.study].driver.measures:
@@ -313,6 +317,7 @@ class _Round:
         warnings = self._ready(trial, self.of_host)
         must_end = self._watch_room(self.benches[trial.study])
         self.progress.started(trial)
+        debug_log.debug("run", f"{trial.id}: measured: {trial.study}, {trial.point}, repetition {trial.repetition}")
         try:
             record = one.measure(self.store, self.benches[trial.study], trial, warnings, must_end)
         except OSError as error:

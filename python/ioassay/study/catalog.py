@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ioassay import validation
+from ioassay import debug_log, validation
 from ioassay.errors import StudyError
 from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
 from ioassay.validation import shown
@@ -36,6 +36,7 @@ def load(name: str, change: Change = dict) -> Suite:
 def load_all(name: str, change: ChangeAll) -> Suite:
     """As `load`; `change` sees the tables of all studies of the suite at once."""
     path = _find(name)
+    debug_log.info("study", f"'{name}' is {path}")
     return _suite(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ioassay import units
+from ioassay import debug_log, units
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host.block_devices import ROOT, FileId, file_id
 from ioassay.records.record import Warning_
@@ -66,6 +66,7 @@ class FileTarget:
             return ()
         inspected = file_id(self._path)
         warnings = self.inspect(access)
+        debug_log.info("targets", f"{self._path}: {'to be filled' if self._must_make() else 'used as it is'}")
         if self._must_make():
             self._make(inspected, lambda share: progress(f"filling {self._path}", share))
         self._identity, self._is_own = file_id(self._path), self._ours()

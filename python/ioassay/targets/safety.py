@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ioassay import units
+from ioassay import debug_log, units
 from ioassay.errors import SafetyRefusal, StudyError, ToolError
 from ioassay.host import block_devices, mounts
 from ioassay.host.block_devices import ROOT, Device, FileId
@@ -109,6 +109,9 @@ def inspect_device(path: Path, access: str, consent: Consent, root: Path = ROOT)
     names = device_identity.consent_names(device, root)
     consented = any(device_identity.consents(names, given) for given in consent.names)
     findings = device_findings(family, whole=not consented)
+    debug_log.info(
+        "targets", f"{path}: {len(findings)} findings against writing, consent {'given' if consented else 'not given'}"
+    )
     refusal.refuse_unless_consented(str(device_identity.label(path, device, root)), findings, names, consent)
     return warnings + [Warning_("device-shared", finding.text) for finding in findings if finding.beside]
 

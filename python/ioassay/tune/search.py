@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ioassay import debug_log
 from ioassay.errors import RunError, UsageError
 from ioassay.records.record import Scalar
 from ioassay.tune import density
@@ -236,6 +237,7 @@ class Search:
         self._pending.append(key)
         self._asked[key] = self._asked.get(key, 0) + 1
         self._asks += 1
+        debug_log.debug("tune", f"{self._point(key)}: asked for to {why}")
         return Ask(self._point(key), why)
 
     def _point(self, key: Key) -> Point:

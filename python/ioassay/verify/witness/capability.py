@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ioassay import _core
+from ioassay import _core, debug_log
 from ioassay.errors import ToolError, UsageError
 from ioassay.records.observation import BACKENDS, BLOCK, BPF, COUNTERS, LEVELS, OFF, RECORD, STRACE, SYSCALLS
 from ioassay.verify.witness import strace
@@ -43,6 +43,12 @@ def best(asked: str, wanted: str = AUTO) -> Choice:
     AUTO never means strace, which slows what it watches down by a factor. ToolError: the backend that was asked for
     by name cannot run here. UsageError: there is no such level or backend.
     """
+    choice = _best(asked, wanted)
+    debug_log.info("witness", f"backend {choice.backend} for level {asked}" + (f": {choice.why}" if choice.why else ""))
+    return choice
+
+
+def _best(asked: str, wanted: str) -> Choice:
     if asked not in LEVELS or asked == OFF:
         raise UsageError(f"nothing can be watched at level '{asked}'; wanted {', '.join(LEVELS[1:])}")
     if wanted not in (AUTO, *BACKENDS):
