@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ioassay.errors import ConditionError
-from ioassay.runner import conditions, host_support
+from ioassay.runner import conditions, preflight
 
 FakeRoot = Callable[..., Path]
 
@@ -25,7 +25,7 @@ def test_the_time_that_the_kernel_keeps_from_real_time_tasks(
 ) -> None:
     tree = {"proc/sys/kernel/sched_rt_period_us": "1000000\n"}
     root = fake_root(tree if runtime is None else {**tree, "proc/sys/kernel/sched_rt_runtime_us": runtime})
-    assert host_support.real_time_share(root) == share
+    assert preflight.real_time_share(root) == share
 
 
 def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.Mo
         return []
 
     monkeypatch.setattr(conditions, "rehearse", rehearse)
-    said = [warning.text for warning in host_support.refused_conditions()]
+    said = [warning.text for warning in preflight.refused_conditions()]
     assert said == ["run.cpu_limit = 0.5: not here", f"run.memory_limit = {2**26}: not here"]
 
 
@@ -43,7 +43,7 @@ def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.Mo
 def test_a_host_with_one_processor_is_told_which_trials_it_will_skip() -> None:
     one = f"import os; os.sched_setaffinity(0, [{min(os.sched_getaffinity(0))}])"
     code = f"{one}; from ioassay.runner import host_support; "
-    code += "[print(w.text) for w in host_support.skipped_trials('subsystem-cpu')]"
+    code += "[print(w.text) for w in preflight.skipped_trials('subsystem-cpu')]"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (
         "subsystem-cpu-policy: run.scheduler = fifo:99: under a real-time policy one processor is left" in done.stdout
@@ -52,7 +52,7 @@ def test_a_host_with_one_processor_is_told_which_trials_it_will_skip() -> None:
 
 def test_a_missing_tool_is_the_reason_for_all(tmp_path: Path) -> None:
     code = "from ioassay.runner import host_support; "
-    code += "[print(w.text) for w in host_support.skipped_trials('subsystem-pipe')]"
+    code += "[print(w.text) for w in preflight.skipped_trials('subsystem-pipe')]"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -7,9 +7,8 @@ import pytest
 from scipy.signal import lfilter
 
 from ioassay.stats.anova import OneWay, one_way
-from ioassay.stats.dependence import Dependence, corrected, dependence
+from ioassay.stats.dependence import Components, Dependence, components, corrected, dependence
 from ioassay.stats.result import Undefined
-from ioassay.stats.variance_components import Components, components
 
 
 def autoregressive(rng: np.random.Generator, runs: int, size: int, phi: float) -> list[np.ndarray]:

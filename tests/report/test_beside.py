@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ioassay.analysis.finding import Finding
-from ioassay.report import anova_comparison
+from ioassay.report import study_sections
 
 ONE_WAY = {"f": 1912.2, "p": 0.0, "df_between": 4, "df_within": 946}
 AMONG = {"naive_different": 16, "corrected_different": 12, "conditions": 18}
@@ -21,7 +21,7 @@ def finding(question: str, statistics: dict) -> Finding:
 
 
 def test_what_each_analysis_says_stands_in_one_row() -> None:
-    shown = anova_comparison.table([finding("stability", AMONG), finding("effect", BETWEEN)])
+    shown = study_sections.table([finding("stability", AMONG), finding("effect", BETWEEN)])
     assert shown is not None
     (row,) = shown.rows
     assert [cell.text for cell in row] == [
@@ -37,10 +37,10 @@ def test_what_each_analysis_says_stands_in_one_row() -> None:
 
 def test_what_was_not_analysed_is_a_dash_and_a_test_that_does_not_exist_says_why() -> None:
     alone = {**BETWEEN, "repetitions": {"reason": "one repetition"}, "repetitions_welch": {"reason": "none"}}
-    (row,) = anova_comparison.table([finding("effect", alone)]).rows  # type: ignore[union-attr]
+    (row,) = study_sections.table([finding("effect", alone)]).rows  # type: ignore[union-attr]
     assert [cell.text for cell in row][1:3] == ["–", "–"]
     assert (row[5].text, row[5].note) == ("not tested", "one repetition")
 
 
 def test_without_logs_there_is_no_table() -> None:
-    assert anova_comparison.table([finding("describe", {})]) is None
+    assert study_sections.table([finding("describe", {})]) is None

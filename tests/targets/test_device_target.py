@@ -15,7 +15,7 @@ import pytest
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host import block_devices
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Load
-from ioassay.targets import content_signatures, device_locks, fill_history
+from ioassay.targets import content_signatures, device_locks, fill
 from ioassay.targets.block_device import DeviceTarget
 
 from .conftest import MIB, command, digest, make_ext4
@@ -156,11 +156,11 @@ def test_another_medium_under_the_same_number_does_not_inherit_the_fill(
     assert number is not None
     device = block_devices.device(number)
     assert device is not None
-    fill_history.note(device, device.size_bytes, 1, tmp_path)
+    fill.note(device, device.size_bytes, 1, tmp_path)
     disk.write_bytes(os.urandom(4 * MIB))
-    assert fill_history.times(device, device.size_bytes, tmp_path) == 1
-    assert fill_history.times(dataclasses.replace(device, diskseq=(device.diskseq or 0) + 1), 1, tmp_path) == 0
-    assert fill_history.times(device, device.size_bytes + 1, tmp_path) == 0
+    assert fill.times(device, device.size_bytes, tmp_path) == 1
+    assert fill.times(dataclasses.replace(device, diskseq=(device.diskseq or 0) + 1), 1, tmp_path) == 0
+    assert fill.times(device, device.size_bytes + 1, tmp_path) == 0
 
 
 def test_consent_destroys(loop_device: Callable, make: Callable) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.roles import NOTHING, READ, WRITE, Consent, Load, Target
-from ioassay.targets import file_extents, filesystem, fill, ownership_mark, target
+from ioassay.targets import filesystem, fill, ownership_mark, target
 
 from .conftest import MIB, command, digest
 
@@ -52,7 +52,7 @@ def test_the_file_is_written_in_full_before_it_is_loaded(path: Path, size_bytes:
     assert not path.exists(), "inspecting makes nothing"
     made.prepare(READ, lambda text, share: told.append(share))
     assert path.stat().st_size == size_bytes
-    assert file_extents.first_unwritten_bytes(path) is None
+    assert filesystem.first_unwritten_bytes(path) is None
     assert ownership_mark.read(path) == ownership_mark.Mark(size_bytes)
     assert told == sorted(told) and told[-1] == 1.0
     assert loaded(made) == Load("file", path, size_bytes, read_only=True)
@@ -82,7 +82,7 @@ def test_a_smaller_file_of_ours_is_made_longer(path: Path) -> None:
     head = path.read_bytes()
     make(path, "3MiB").prepare(WRITE, ignore)
     assert path.stat().st_size == 3 * MIB and path.read_bytes()[:MIB] == head
-    assert file_extents.first_unwritten_bytes(path) is None
+    assert filesystem.first_unwritten_bytes(path) is None
 
 
 def test_an_interrupted_fill_is_noticed_and_started_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_fill_that_is_killed_at_any_instant_is_never_taken_for_complete(path: 
         mark = ownership_mark.read(path)
         if mark is not None and mark.written_bytes:
             assert mark.written_bytes == size_bytes == path.stat().st_size
-            assert file_extents.first_unwritten_bytes(path) is None
+            assert filesystem.first_unwritten_bytes(path) is None
             path.unlink()
     make(path, size_bytes).prepare(READ, ignore)
     assert ownership_mark.read(path) == ownership_mark.Mark(size_bytes)
@@ -130,9 +130,9 @@ def test_holes_that_a_load_has_made_are_filled_again(path: Path) -> None:
     made.prepare(WRITE, ignore)
     with made.load(TRIAL):
         command("fallocate", "--punch-hole", "--offset", "8192", "--length", "65536", path)
-    assert file_extents.first_unwritten_bytes(path) == 8192
+    assert filesystem.first_unwritten_bytes(path) == 8192
     make(path, "2MiB").prepare(READ, ignore)
-    assert file_extents.first_unwritten_bytes(path) is None
+    assert filesystem.first_unwritten_bytes(path) is None
 
 
 def test_a_full_disk_in_the_middle_removes_the_partial_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +365,7 @@ def test_prepare_none_makes_an_unwritten_file_and_says_so(path: Path) -> None:
     assert path.stat().st_size == MIB and path.stat().st_blocks * 512 <= 4096  # the attribute's
     made.prepare(WRITE, ignore)
     make(path).prepare(READ, ignore)
-    assert file_extents.first_unwritten_bytes(path) is None
+    assert filesystem.first_unwritten_bytes(path) is None
 
 
 def test_a_load_that_touches_nothing_makes_nothing(path: Path) -> None:

@@ -14,7 +14,7 @@ from ioassay.errors import StudyError
 from ioassay.roles import Footprint
 from ioassay.targets import filesystem
 from ioassay.targets.filesystem import Room
-from ioassay.targets.free_space_guard import Reserve
+from ioassay.targets.job_guard import Reserve
 
 MIB = 1 << 20
 GIB = 1 << 30

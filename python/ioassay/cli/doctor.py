@@ -56,15 +56,15 @@ def doctor(
 
 def _unable() -> list[Warning_]:
     """What cannot be asked of this host: each once, for the suite whose studies ask for most."""
-    from ioassay.runner import host_support
+    from ioassay.runner import preflight
 
-    return list(dict.fromkeys([*host_support.refused_conditions(), *host_support.skipped_trials(_DEMANDING)]))
+    return list(dict.fromkeys([*preflight.refused_conditions(), *preflight.skipped_trials(_DEMANDING)]))
 
 
 def _say_unable(unable: Sequence[Warning_]) -> None:
-    from ioassay.runner import host_support
+    from ioassay.runner import preflight
 
-    share = host_support.real_time_share()
+    share = preflight.real_time_share()
     if share is not None and share < 1:
         console.line(
             f"under real-time policies (run.scheduler) the kernel keeps {1 - share:.0%} of a processor for other tasks "

@@ -24,7 +24,7 @@ _MOST_CLAIMS = 12
 
 def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict]) -> dict[str, Any]:
     """The result as --json prints it; of several runs, what was seen is that of the last one."""
-    from ioassay.verify.call_totals import classes
+    from ioassay.verify.evidence import classes
     from ioassay.verify.judge import overall
 
     run = runs[-1]

@@ -1,6 +1,7 @@
 """Everything that can be said before the first trial: tools, points, targets, space, safety. Loads nothing.
 
-Assembles a study's roles into a Bench. A problem is an error here, and not a failed trial an hour later.
+Assembles a study's roles into a Bench. A problem is an error here, and not a failed trial an hour later. `doctor` asks
+here what this host can do for a study: conditions and trials are tried on nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from ioassay.roles import (
     Trial,
 )
 from ioassay.runner import conditions, confinement, demand, worker_pool
-from ioassay.study import plan
+from ioassay.runner.conditions import Conditions
+from ioassay.study import catalog, plan
 from ioassay.study.model import Run, Study, Suite, Watch
 from ioassay.targets import ownership_mark, safety
 from ioassay.targets import target as make_target
@@ -483,3 +485,52 @@ def forecast(bench: Bench, workers: int | None = None) -> Forecast:
         recorded_bytes=sum(estimate.recorded_bytes * number for estimate, number in each),
         unknown_writes=any(estimate.written_bytes is None for estimate in estimates),
     )
+
+
+_TRIED = (
+    Conditions(scheduler="fifo:1"),
+    Conditions(nice=-1),
+    Conditions(cpu_limit=0.5),
+    Conditions(memory_limit=2**26),
+)
+_NOT_RUN = ("will-be-skipped", "condition-unavailable")
+_SCHEDULER = "proc/sys/kernel/sched_rt_{}_us"
+
+
+def refused_conditions() -> list[Warning_]:
+    """Conditions of `[run]` that this host refuses to this user."""
+    found = []
+    for wanted in _TRIED:
+        try:
+            conditions.rehearse(wanted)
+        except ConditionError as error:
+            found.append(Warning_("condition-unavailable", str(error)))
+    return found
+
+
+def skipped_trials(suite_name: str) -> list[Warning_]:
+    """Why trials of a suite will be skipped here, by study; that a tool is missing is one of the reasons."""
+    benches = assemble(catalog.load(suite_name), Consent())
+    try:
+        ready_tools(benches)
+    except ToolError as error:
+        return [Warning_("tool-missing", f"{suite_name}: {error}")]
+    found = []
+    for bench in benches:
+        for warning in examine([bench]):
+            if warning.code in _NOT_RUN:
+                text = warning.text.removeprefix(f"{bench.study.name}: ")
+                found.append(Warning_(warning.code, f"{bench.study.name}: {text}"))
+    return found
+
+
+def real_time_share(root: Path = Path("/")) -> float | None:
+    """The share of a processor's time that real-time tasks may take while others wait; None where nobody says.
+
+    Documentation/scheduler/sched-rt-group.rst: runtime of each period, of which -1 is no bound.
+    """
+    try:
+        runtime_us, period_us = (int((root / _SCHEDULER.format(name)).read_text()) for name in ("runtime", "period"))
+    except (OSError, ValueError):
+        return None
+    return 1.0 if runtime_us < 0 else runtime_us / period_us

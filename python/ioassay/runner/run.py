@@ -28,8 +28,7 @@ from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
 from ioassay.runner.preflight import Bench, rehearse
 from ioassay.store.run_folder import RunStore
-from ioassay.targets.free_space_guard import Reserve
-from ioassay.targets.job_guard import Guard, guarded
+from ioassay.targets.job_guard import Guard, Reserve, guarded
 
 if TYPE_CHECKING:
     from ioassay.study.model import Until

@@ -1,7 +1,7 @@
 """How much independent information a series of log samples holds, and what an ANOVA over them is worth.
 
 Samples of one run resemble their neighbours. An analysis that counts each as an observation believes in far more
-degrees of freedom than there are.
+degrees of freedom than there are. Variance components say where the variation lies: between repetitions or inside them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioassay.stats import distributions
-from ioassay.stats.anova import OneWay
-from ioassay.stats.result import Floats, Undefined, as_floats
+from ioassay.stats.anova import OneWay, one_way, usable
+from ioassay.stats.result import Floats, Interval, Undefined, as_floats
 
 
 @dataclass(frozen=True)
@@ -85,3 +85,39 @@ def corrected(anova: OneWay, found: Dependence) -> Corrected:
     df_within = max(found.effective - groups, 1.0)
     f = anova.f / found.time
     return Corrected(f, anova.df_between, df_within, float(distributions.f_sf(f, anova.df_between, df_within)))
+
+
+@dataclass(frozen=True)
+class Components:
+    """One-way random effects. `between` and `within` are variances in the squared unit of the values.
+
+    `between` is the estimate itself and may be negative (repetitions closer to each other than chance); `icc` is
+    between / (between + within), and `icc_interval` its interval.
+    """
+
+    between: float
+    within: float
+    icc: float
+    icc_interval: Interval
+    mean_size: float
+    anova: OneWay
+
+
+def components(groups: Sequence[Floats], confidence: float) -> Components | Undefined:
+    """Variance components by equating mean squares, and ICC(1).
+
+    Searle, Casella and McCulloch, "Variance Components" (1992), section 3.6; the interval is that of Shrout and
+    Fleiss, "Intraclass correlations" (Psychological Bulletin 86, 1979), exact for groups of one size.
+    """
+    arrays = usable(groups)
+    anova = one_way(arrays)
+    if isinstance(anova, Undefined):
+        return anova
+    sizes = np.array([array.size for array in arrays], dtype=np.float64)
+    size = float((sizes.sum() - np.sum(sizes**2) / sizes.sum()) / anova.df_between)
+    between = (anova.ms_between - anova.ms_within) / size
+    tail = (1 + confidence) / 2
+    low = anova.f / float(distributions.f_ppf(tail, anova.df_between, anova.df_within))
+    high = anova.f * float(distributions.f_ppf(tail, anova.df_within, anova.df_between))
+    interval = Interval((low - 1) / (low + size - 1), (high - 1) / (high + size - 1), confidence, "F")
+    return Components(between, anova.ms_within, between / (between + anova.ms_within), interval, size, anova)

@@ -17,7 +17,7 @@ from ioassay.errors import RunError, SafetyRefusal, StudyError
 from ioassay.host.block_devices import ROOT, Device
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, WRITE, Consent, Footprint, Load, Trial
-from ioassay.targets import device_locks, fill, fill_history, occupancy, safety
+from ioassay.targets import device_locks, fill, occupancy, safety
 from ioassay.targets.target_table import DeviceSettings, read_settings
 
 
@@ -27,7 +27,7 @@ class DeviceTarget:
     kind = "device"
 
     def __init__(
-        self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT, state: Path = fill_history.STATE
+        self, spec: Mapping[str, Any], consent: Consent, *, root: Path = ROOT, state: Path = fill.STATE
     ) -> None:
         self._settings = read_settings(DeviceSettings, spec)
         self._path = safety.resolve(self._settings.path)
@@ -121,7 +121,7 @@ class DeviceTarget:
 
     def _fill(self, device: Device, number: int, progress: Callable[[str, float], None]) -> None:
         size_bytes = self._size_bytes(device)
-        if fill_history.times(device, size_bytes, self._state) >= number:
+        if fill.times(device, size_bytes, self._state) >= number:
             return
         text = f"filling {self._path}" + (f" ({number} of {self._fills()})" if self._fills() > 1 else "")
         try:
@@ -129,7 +129,7 @@ class DeviceTarget:
         except OSError as error:
             why = f"{error.strerror} while it was filled; the kernel's log (dmesg) says more"
             raise RunError(f"{self._path}: {why}") from error
-        fill_history.note(device, size_bytes, number, self._state)
+        fill.note(device, size_bytes, number, self._state)
 
     def _write(self, device: Device, size_bytes: int, progress: Callable[[float], None]) -> None:
         handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)

@@ -22,7 +22,6 @@ from ioassay.targets import (
     device_identity,
     device_locks,
     device_users,
-    file_extents,
     filesystem,
     occupancy,
     ownership_mark,
@@ -276,7 +275,7 @@ def _held_data(path: Path) -> Iterator[Finding]:
 
 def unwritten(path: Path, end_bytes: int | None = None) -> str:
     """What was never written in the first `end_bytes` of a file, for a message; empty when nothing."""
-    first_bytes = file_extents.first_unwritten_bytes(path, end_bytes)
+    first_bytes = filesystem.first_unwritten_bytes(path, end_bytes)
     if first_bytes is None:
         return ""
     size = units.format_size(path.stat().st_size)

@@ -10,7 +10,7 @@ is expected to fulfil them: J. Gardner et al., "Bayesian Optimization with Inequ
 A model that has seen one hill believes that everything is as smooth as that hill. Two things keep looking for others:
 the worth is averaged with that under lengths half as long, and `promise` asks where the value may be highest with
 lengths half as long and three deviations (N. Srinivas et al., "Gaussian Process Optimization in the Bandit Setting",
-ICML 2010).
+ICML 2010). Long searches also propose points where good ones lie dense and others do not (`Density`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
+from ioassay.tune.candidate_grid import Grid, Key
 from ioassay.tune.gaussian_process import Observed, Prior, Surrogate
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
     Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
 
 _QUANTILES = tuple(NormalDist().inv_cdf((place + 0.5) / 24) for place in range(24))
 _LIKELY = 0.5
@@ -127,3 +129,46 @@ def _gradient(view: Surrogate, rows: Array, measured: Flags, feasible: Array, fi
     leader = int(np.flatnonzero(among)[mean[among].argmax()])
     tails = np.sqrt(variance) * np.exp(-0.5 * (mean[leader] - mean) ** 2 / (variance + variance[leader]))
     return np.asarray(after / len(_QUANTILES) - mean[leader] + _TAIL * tails)
+
+
+_GOOD, _MOST_GOOD = 0.1, 25
+_DRAWN = 24
+_NARROWEST = 100
+"""No kernel is narrower than this part of an axis."""
+
+
+def proposed(grid: Grid, ranked: Sequence[Key], random: np.random.Generator) -> Key:
+    """A point where the best of `ranked`, which is best first, lie denser than the others; at least one is needed."""
+    count = min(math.ceil(_GOOD * len(ranked)), _MOST_GOOD)
+    good, others = ranked[:count], ranked[count:]
+    return tuple(
+        _level(
+            _density(places, ordered, [key[axis] for key in good]),
+            _density(places, ordered, [key[axis] for key in others]),
+            random,
+        )
+        for axis, (places, ordered) in enumerate(zip(grid.places, grid.ordered, strict=True))
+    )
+
+
+def _level(good: Array, others: Array, random: np.random.Generator) -> int:
+    drawn = random.choice(len(good), _DRAWN, p=good)
+    return int(drawn[(good / others)[drawn].argmax()])
+
+
+def _density(places: Array, ordered: bool, levels: Sequence[int]) -> Array:
+    """The probability of each level of an axis: of the levels seen and, once, of any."""
+    import numpy as np
+
+    anywhere = np.full(len(places), 1 / len(places))
+    if not levels:
+        return anywhere
+    if not ordered:
+        return np.asarray((np.bincount(levels, minlength=len(places)) + anywhere) / (len(levels) + 1))
+    seen = np.sort(places[np.array(levels)])
+    # As wide as the wider gap to a neighbour; the ends of the axis are neighbours too.
+    gaps = np.diff(np.concatenate(([0.0], seen, [1.0])))
+    widths = np.clip(np.maximum(gaps[:-1], gaps[1:]), 1 / min(_NARROWEST, 1 + len(seen)), 1.0)
+    kernels = np.exp(-0.5 * ((places[None, :] - seen[:, None]) / widths[:, None]) ** 2) + 1e-12
+    kernels /= kernels.sum(axis=1, keepdims=True)
+    return np.asarray((kernels.sum(axis=0) + anywhere) / (len(levels) + 1))

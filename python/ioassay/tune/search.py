@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from ioassay import debug_log
 from ioassay.errors import RunError, UsageError
 from ioassay.records.record import Scalar
-from ioassay.tune import density
+from ioassay.tune import acquisition
 from ioassay.tune.axis import Axis
 from ioassay.tune.candidate_grid import Grid, Key
 from ioassay.tune.history import MODELLED, History
@@ -195,7 +195,7 @@ class Search:
         long = len(self._told.points) > MODELLED and self._asks < self._budget * (1 - _FINISH)
         if not long or self._asks % 2:
             return None
-        key = density.proposed(self._grid, self._told.by_merit(), self._random())
+        key = acquisition.proposed(self._grid, self._told.by_merit(), self._random())
         return None if key in self._asked else key
 
     def _unknown(self) -> Key:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ioassay.records.observation import DISCARD, READ, SYSCALLS, WRITE, Calls, Observation, Requests
+from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Calls, Observation, Requests
+from ioassay.records.record import Claim
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import MIXED, TRIM, Group, calls_of
+from ioassay.verify.claim_groups import KEYS, MIXED, TRIM, Group, calls_of, groups
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
@@ -221,3 +222,33 @@ def _whole_disks(wanted: set[str], observation: Observation) -> int:
     """The busiest whole device: stacked ones see the same bytes several times."""
     names = [f"{one}_bytes" for one in (READ, WRITE) if one in wanted]
     return max((sum(disk.get(name, 0) for name in names) for disk in observation.disks.values()), default=0)
+
+
+_ANY = (Claim("user", READ), Claim("user", WRITE))
+"""Claims that name nothing, for the files that are not the program's own."""
+
+
+def classes(claims: Sequence[Claim], observation: Observation) -> dict[str, Calls]:
+    """READ, WRITE and SYNC -> the calls on the files that the claims name, or that are no program's own.
+
+    Where calls were not told apart by file, of all files; where calls were not watched, what was seen of them.
+    """
+    of_files = [claim for claim in claims if claim.kind != KEYS]
+    found = groups(of_files or _ANY, observation)
+    if not all(group.told_apart for group in found):
+        return {kind: _of_all(kind, observation) for kind in (READ, WRITE, SYNC)}
+    files = {file.id for group in found for file in group.files}
+    total = dict.fromkeys((READ, WRITE, SYNC), Calls())
+    for session in observation.sessions:
+        if session.file in files:
+            for kind in total:
+                total[kind] = total[kind].plus(getattr(session, kind))
+    return total
+
+
+def _of_all(kind: str, observation: Observation) -> Calls:
+    total = Calls()
+    for operation in observation.operations:
+        if operation.kind == kind:
+            total = total.plus(operation.calls)
+    return total

@@ -16,9 +16,8 @@ from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.measurements.log_samples import Samples, of_cell
 from ioassay.analysis.narrative import phrases
 from ioassay.stats.anova import OneWay, one_way
-from ioassay.stats.dependence import Corrected, Dependence, corrected, dependence
+from ioassay.stats.dependence import Components, Corrected, Dependence, components, corrected, dependence
 from ioassay.stats.result import Undefined, plain
-from ioassay.stats.variance_components import Components, components
 
 LONG_ENOUGH = 50
 """Samples a run from which on its own mean, which is taken out, hides little of the dependence."""

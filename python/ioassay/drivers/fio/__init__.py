@@ -17,7 +17,6 @@ from typing import Any
 
 from ioassay.drivers.fio import (
     cost,
-    cpu_time,
     expansion,
     external_code,
     job,
@@ -28,12 +27,10 @@ from ioassay.drivers.fio import (
     merging,
     paths,
     spdk,
-    writable_paths,
 )
 from ioassay.drivers.fio.fio_options import Names, canonical
-from ioassay.drivers.fio.fio_outcome import judge
+from ioassay.drivers.fio.fio_outcome import judge, without_impossible
 from ioassay.drivers.fio.fio_results import Results, parse_json
-from ioassay.drivers.fio.latency_checks import without_impossible
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.formats import fio_claims as claimed
@@ -162,7 +159,7 @@ class Fio(Driver):
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
         """What its jobs make, replace and remove; none for jobs that run programs or engines of their own."""
         view = _view(params)
-        return writable_paths.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
+        return paths.confinement(view.jobs, view.folder if view.file is not None else Path().absolute())
 
     def externals(self, params: Mapping[str, Any]) -> Sequence[External]:
         """Commands, code, networks and remote storage that the jobs name."""
@@ -261,7 +258,7 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         metrics={
             **found,
             **merging.by_section(results.jobs),
-            **cpu_time.cpu_metrics(results.jobs, found, outcome.usage),
+            **merging.cpu_metrics(results.jobs, found, outcome.usage),
         },
         buckets=merging.buckets(results.jobs),
         series=series,

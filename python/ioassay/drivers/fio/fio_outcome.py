@@ -2,6 +2,7 @@
 
 A trial is ok only if fio ended by itself with status 0, no job has an error, every direction that was asked for did
 I/O, and the run time is about the one asked for. Otherwise the reason quotes fio and says what to try.
+Latencies that cannot be, a part of a request's time longer than the whole, are warnings.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import os
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ioassay import units
-from ioassay.drivers.fio.fio_results import Job, Results
+from ioassay.drivers.fio.fio_results import Direction, Job, Latency, Results
 from ioassay.drivers.fio.section import Section
 from ioassay.records.record import Warning_
 from ioassay.roles import Outcome
@@ -210,3 +211,33 @@ def _notes(messages: str) -> Iterator[Warning_]:
 
 def _lines(messages: str) -> Iterable[str]:
     return (line.strip() for line in messages.splitlines() if line.strip())
+
+
+_ROOM = 2.0
+"""Maxima of parts and whole are of different clocks' readings; what is wrong is so by orders of magnitude."""
+
+
+def without_impossible(results: Results) -> tuple[Results, list[Warning_]]:
+    """The results without such latencies, and a warning that says which."""
+    gone: dict[str, None] = {}
+    jobs = []
+    for job in results.jobs:
+        kept: dict[str, Direction] = {}
+        for name, direction in job.directions.items():
+            bad = _impossible(direction.latencies)
+            gone |= dict.fromkeys(bad)
+            left = {kind: latency for kind, latency in direction.latencies.items() if kind not in bad}
+            kept[name] = replace(direction, latencies=left)
+        jobs.append(replace(job, directions=kept))
+    if not gone:
+        return results, []
+    text = f"fio's {' and '.join(gone)} is longer than requests took as a whole, so it is left out"
+    remedy = "use the total latency (lat); with sqthread_poll fio cannot tell submission from completion"
+    return replace(results, jobs=jobs), [Warning_("impossible-latency", text, remedy)]
+
+
+def _impossible(latencies: Mapping[str, Latency]) -> list[str]:
+    whole = latencies.get("lat")
+    if whole is None:
+        return []
+    return [kind for kind in ("slat", "clat") if kind in latencies and latencies[kind].max_ns > _ROOM * whole.max_ns]

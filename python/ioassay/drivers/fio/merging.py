@@ -2,17 +2,22 @@
 
 Jobs that ran together: volumes add up over the longest run time; latencies merge as distributions do (means weighted
 by requests, deviations pooled, bins added), so percentiles come from merged bins and never from other percentiles.
-Groups that ran one after the other (`stonewall`): their run times add up as well.
+Groups that ran one after the other (`stonewall`): their run times add up as well. Processor time per request includes
+threads that fio does not count (`cpu_metrics`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioassay.drivers.fio.fio_results import KINDS, Job, Latency, Results
 from ioassay.records.record import Buckets
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
+
 
 PERCENTAGES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 _NAMES = {"read": "read", "write": "write", "trim": "trim", "mixed": "total"}
@@ -185,3 +190,20 @@ def parts(results: Results) -> list[dict[str, Any]]:
         counts = {key: float(value) for key, value in disk.items() if isinstance(value, int | float)}
         found.append({"name": f"disk {disk.get('name', '?')}", "metrics": counts})
     return found
+
+
+_START_S = 0.16
+"""fio 3.33 with 1 to 4 jobs of one request: nearly all of it the calibration of its clock, which takes a fixed time."""
+_LEAST_S = 0.05
+"""Less than this is how far the start varies on busy processors."""
+
+
+def cpu_metrics(jobs: Sequence[Job], found: Mapping[str, float], usage: struct_rusage | None) -> dict[str, float]:
+    """`cpu.per_io` (ns) and `cpu.uncounted` (% of one processor); `found` are the metrics of all jobs together."""
+    ios, elapsed_s = found.get("total.ios", 0.0), found.get("total.runtime", 0.0)
+    if usage is None or not ios or not elapsed_s:
+        return {}
+    own_s = sum(job.cpu.get(state, 0.0) / 100 * job.runtime_s for job in jobs for state in ("usr", "sys"))
+    beside_s = usage.ru_utime + usage.ru_stime - own_s - _START_S
+    beside_s = beside_s if beside_s >= _LEAST_S else 0.0
+    return {"cpu.per_io": (own_s + beside_s) / ios * 1e9, "cpu.uncounted": beside_s / elapsed_s * 100}

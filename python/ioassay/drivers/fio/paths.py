@@ -3,6 +3,7 @@
 A job that only reads also writes where fio has to lay its file out first: when the file is missing or shorter than the
 job's size, fio writes it anew (`extend_file` in filesetup.c). A job whose *name* is a device loads that device
 (`exists_and_not_regfile` in filesetup.c). Paths that only fio can compute are refused.
+What else fio's processes must be able to change is at the end (`ioassay.runner.confinement` asks for it).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from ioassay.drivers.fio import external_code
 from ioassay.drivers.fio.jobfile import computed, control_character
-from ioassay.drivers.fio.section import ELSEWHERE, FileOption, Section, fio_bytes
+from ioassay.drivers.fio.section import ELSEWHERE, SPDK, FileOption, Section, fio_bytes
 from ioassay.errors import StudyError
-from ioassay.roles import READ, WRITE, Touch
+from ioassay.roles import READ, WRITE, Confinement, Touch
 
 _DEFAULT_FORMAT = "$jobname.$jobnum.$filenum"
 MOST_FILES = 100_000
@@ -267,3 +269,48 @@ def _actions(lines: Sequence[str], version: int, log: Path) -> dict[str, str]:
 
 def _ascii_words(line: str) -> list[str]:
     return [word for word in re.split(r"[ \t]+", line) if word]
+
+
+_REPLACING = ("unlink", "unlink_each_loop", "fill_device")
+_REPLACING_ENGINES = frozenset(("filecreate", "filedelete", "dircreate", "dirdelete"))
+_GROUPS = "sys/fs/cgroup"
+"""What fio's option `cgroup` writes below (cgroup.c)."""
+_DEVICES = {"libcufile": "nvidia*"}
+"""Engines that take device nodes of their own, by ioctl calls: their names below /dev."""
+
+
+def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -> Confinement:
+    """What the processes of all these jobs need; relative paths start at `folder`."""
+    waivers = dict.fromkeys(filter(None, map(_waiver, jobs)))
+    return Confinement(
+        layouts=list(dict.fromkeys(path for job in jobs for path in _layouts(job, folder))),
+        host=list(dict.fromkeys(path for job in jobs for path in _of_host(job, root))),
+        waiver="; ".join(waivers),
+    )
+
+
+def _layouts(job: Section, folder: Path) -> Iterator[Path]:
+    """Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too."""
+    buffers = {touch.path for touch in overwritten_files(job, folder)}
+    replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
+    for touch in touches([job], folder):
+        if touch.access != WRITE or touch.path in buffers:
+            continue
+        # A replayed log may have lines that unlink what it names (read_iolog2 in iolog.c).
+        if replaces or "read_iolog" in job.options or is_laid_out(job, touch.path):
+            yield touch.path
+
+
+def _of_host(job: Section, root: Path) -> Iterator[Path]:
+    if "cgroup" in job.options:
+        yield root / _GROUPS
+    if job.engine in _DEVICES:
+        yield from sorted((root / "dev").glob(_DEVICES[job.engine]))
+
+
+def _waiver(job: Section) -> str:
+    """Why a job's processes are not confined; '' where they are."""
+    if job.engine in SPDK:
+        return f"ioengine {job.engine} maps huge pages and devices by itself"
+    consented = next(external_code.externals(job), None)
+    return f"{consented.option} {consented.effect}, which was consented to" if consented is not None else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ioassay.host.doctor import cpu_checks, storage_checks, system_checks
+from ioassay.host.doctor import storage_checks, system_checks
 from ioassay.host.doctor.fact_lookup import Facts, Said
 from ioassay.records.record import Warning_
 
@@ -39,12 +39,12 @@ CHECKS: dict[str, Callable[[Facts], Said]] = {
     "cpu-affinity": system_checks.cpu_affinity,
     "memory-limit": system_checks.memory_limit,
     "io-limit": system_checks.io_limit,
-    "governor-not-performance": cpu_checks.governor,
-    "no-governor": cpu_checks.no_governor,
-    "turbo-on": cpu_checks.turbo,
-    "deep-idle-states": cpu_checks.deep_idle,
-    "cpu-throttled": cpu_checks.throttled,
-    "on-battery": cpu_checks.on_battery,
+    "governor-not-performance": system_checks.governor,
+    "no-governor": system_checks.no_governor,
+    "turbo-on": system_checks.turbo,
+    "deep-idle-states": system_checks.deep_idle,
+    "cpu-throttled": system_checks.throttled,
+    "on-battery": system_checks.on_battery,
     "slow-clock-source": system_checks.slow_clock,
     "swap-in-use": system_checks.swap_in_use,
     "low-memory": system_checks.low_memory,
