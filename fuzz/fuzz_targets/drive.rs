@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Cleaning, Drive, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::{End, Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
+use ioassay_sim::engine::{End, Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
 use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
 use libfuzzer_sys::fuzz_target;
 

@@ -3,7 +3,7 @@
 
 use ioassay_sim::BufferSpec;
 use ioassay_sim::drive::{Cleaning, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::Mode;
+use ioassay_sim::engine::Mode;
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use serde::Deserialize;
 

@@ -5,7 +5,7 @@
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::Drive;
-use ioassay_sim::feed::{Event, Live};
+use ioassay_sim::engine::{Event, Live};
 use ioassay_sim::{Preconditioned, Preconditioning, precondition};
 
 use crate::Error;

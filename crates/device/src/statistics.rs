@@ -1,7 +1,7 @@
 //! What the drive tells of itself, as JSON. Every key carries its unit.
 
 use ioassay_sim::drive::Counters;
-use ioassay_sim::feed::Live;
+use ioassay_sim::engine::Live;
 use ioassay_stats::Histogram;
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ use drives::{Bench, Chance, Made, PAGE};
 use ioassay_block::{Kind, Request};
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
-use ioassay_sim::feed::{Event, Live};
+use ioassay_sim::engine::{Event, Live};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 

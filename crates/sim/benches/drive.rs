@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::feed::{Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
+use ioassay_sim::engine::{Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
 use ioassay_sim::policy::{Layout, Settings, make};
 
 /// Splitmix64 (Steele, Lea and Flood 2014): good enough for addresses, and as fast as memory needs.

@@ -4,7 +4,7 @@ use ioassay_block::Source;
 
 use crate::Error;
 use crate::drive::{Counters, Drive, Element, Spec};
-use crate::feed::{self, Feed, Mode, Slices, Tally, WriteBuffer};
+use crate::engine::{self, Feed, Mode, Slices, Tally, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::steadiness::{Steadiness, judge};
@@ -128,7 +128,7 @@ pub fn simulate(
         .map(|how| precondition(&mut drive, how, proceed))
         .transpose()?;
     let before: Vec<Counters> = drive.elements().iter().map(Element::counters).collect();
-    let (tally, slices) = feed::run(&mut drive, source, buffer.flatten(), &setup.feed)?;
+    let (tally, slices) = engine::run(&mut drive, source, buffer.flatten(), &setup.feed)?;
     let steadiness = judge(&tally, &slices, setup.feed.feeding);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {

@@ -1,7 +1,7 @@
 //! Whether a mean response time means anything: did the load saturate the drive, did the drive
 //! change under it?
 
-use crate::feed::{Feeding, Slice, Slices, Tally};
+use crate::engine::{Feeding, Slice, Slices, Tally};
 
 /// What can be said of a run as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -5,7 +5,7 @@ mod loads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::{Cleaning, Drive, Pool, Spec};
-use ioassay_sim::feed::{End, Feed, Feeding, Mode, Tally, Through, run};
+use ioassay_sim::engine::{End, Feed, Feeding, Mode, Tally, Through, run};
 use loads::{Chance, Unsaid, buffer, drive, plain, write};
 use proptest::prelude::*;
 

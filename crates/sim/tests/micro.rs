@@ -6,7 +6,7 @@ mod loads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::feed::{Feed, Scheduler, Tally};
+use ioassay_sim::engine::{Feed, Scheduler, Tally};
 use loads::{plain, read, reference, tally, write};
 
 /// A page crosses the host channel: 8 sectors of 238,400 ps.

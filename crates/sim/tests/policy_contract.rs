@@ -6,7 +6,7 @@ mod policy_models;
 use std::collections::BTreeSet;
 
 use ioassay_sim::policy::{Access, Action, Eviction, Layout, Outlook, POLICIES, Policy, Settings};
-use ioassay_sim::policy::{BlockBy, Error, make, optimum::best_hits};
+use ioassay_sim::policy::{BlockBy, Error, belady::best_hits, make};
 use policy_models::model;
 use proptest::prelude::*;
 

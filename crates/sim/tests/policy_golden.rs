@@ -1,9 +1,7 @@
 //! Exact hits and evictions of every write buffer on fixed sequences. A change here is a change of
 //! a policy's rule: say so in `docs/policies.md`.
 
-use ioassay_sim::policy::{
-    Access, Action, Layout, Outlook, POLICIES, Settings, optimum::best_hits,
-};
+use ioassay_sim::policy::{Access, Action, Layout, Outlook, POLICIES, Settings, belady::best_hits};
 
 const LAYOUT: Layout = Layout {
     elements: 48,

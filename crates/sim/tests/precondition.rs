@@ -4,7 +4,7 @@
 mod loads;
 
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::feed::Feed;
+use ioassay_sim::engine::Feed;
 use ioassay_sim::{Error, Preconditioned, Preconditioning, Setup, precondition, simulate};
 use loads::{MEMORY, drive, write};
 

@@ -5,7 +5,7 @@ mod loads;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Drive, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::{Feed, run};
+use ioassay_sim::engine::{Feed, run};
 use ioassay_sim::policy::Settings;
 use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup};
 use loads::{MEMORY, Unsaid, small};
@@ -262,7 +262,7 @@ fn a_setup_is_checked_without_a_run() {
     let unknown = BufferSpec {
         policy: "lrv".into(),
         settings: Settings::new(layout, 8),
-        mode: ioassay_sim::feed::Mode::Inline,
+        mode: ioassay_sim::engine::Mode::Inline,
         pad_reads: true,
     };
     let buffered = Setup {

@@ -4,7 +4,7 @@ mod loads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::feed::{Feed, Feeding, Scheduler};
+use ioassay_sim::engine::{Feed, Feeding, Scheduler};
 use ioassay_sim::{Setup, Simulation, Steadiness, simulate};
 use loads::{Chance, MEMORY, plain, reference, write};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Overlap, Spec};
-use ioassay_sim::feed::{Feed, Feeding, Mode, Scheduler};
+use ioassay_sim::engine::{Feed, Feeding, Mode, Scheduler};
 use ioassay_sim::policy::POLICIES;
 use loads::{Chance, buffer, flush, plain, read, reference, small, tally, try_tally, write};
 use proptest::prelude::*;
@@ -242,7 +242,7 @@ proptest! {
             prop_assert_eq!(written, run.evicted_pages + run.pad_writes);
         }
         // The rows hold each request once.
-        let rows = |of: fn(&ioassay_sim::feed::Slice) -> u64| slices.rows.iter().map(of).sum::<u64>();
+        let rows = |of: fn(&ioassay_sim::engine::Slice) -> u64| slices.rows.iter().map(of).sum::<u64>();
         prop_assert_eq!((rows(|row| row.issued), rows(|row| row.completed)), (300, 300));
     }
 }

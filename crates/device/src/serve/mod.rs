@@ -294,7 +294,7 @@ fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Re
         model_bytes: live.map(|live| live.drive().spec().capacity_bytes()),
         page_bytes: serving.served.model().map(Model::page_bytes),
         policy: options.buffer.policy.clone(),
-        buffer_pages: live.map_or(0, ioassay_sim::feed::Live::buffer_capacity_pages),
+        buffer_pages: live.map_or(0, ioassay_sim::engine::Live::buffer_capacity_pages),
         preconditioned: serving
             .served
             .model()

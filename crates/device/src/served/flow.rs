@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ioassay_sim::feed::Event;
+use ioassay_sim::engine::Event;
 
 use super::Served;
 use super::slots::Ready;

@@ -12,7 +12,7 @@ mod trim;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ioassay_sim::drive::Counters;
-use ioassay_sim::feed::Event;
+use ioassay_sim::engine::Event;
 
 use crate::clock::Clock;
 use crate::command::{Command, Drive, Facts, Health, Op, Trouble};

@@ -1,7 +1,7 @@
 //! What a simulation gave, as Python takes it: counts, histograms, columns. Nothing is derived here.
 
 use ioassay_sim::drive::Counters;
-use ioassay_sim::feed::{Slices, Tally, Through};
+use ioassay_sim::engine::{Slices, Tally, Through};
 use ioassay_sim::{ElementTotals, Preconditioned, Simulation, Steadiness};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -2,7 +2,7 @@
 //! and `available_bytes`. What is absent is as in the reference drive. Times are in microseconds.
 
 use ioassay_sim::drive::{Cleaning, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::{End, Feed, Feeding, Mode, Scheduler, Unaligned};
+use ioassay_sim::engine::{End, Feed, Feeding, Mode, Scheduler, Unaligned};
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use ioassay_sim::{BufferSpec, Preconditioning, Setup};
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 
 use super::Drive;
 use super::element::{Element, Plane, State};
-use super::pages::Tables;
+use super::mapping::Tables;
 use super::shape::Shape;
 
 impl Drive {

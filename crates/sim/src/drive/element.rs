@@ -5,7 +5,7 @@
 
 use super::costs::Costs;
 use super::counters::Counters;
-use super::pages::Pages;
+use super::mapping::Pages;
 use super::shape::Shape;
 use super::spec::{Pool, WearLevelling};
 

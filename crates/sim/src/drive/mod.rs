@@ -1,19 +1,19 @@
 //! The drive without its queues: where pages go and what that costs.
 //!
 //! [`Drive`] answers each page with the time that its element is busy with it, cleaning included;
-//! when the element begins is the business of [`feed`](crate::feed). Everything here depends on
+//! when the element begins is the business of [`engine`](crate::engine). Everything here depends on
 //! the order of the pages alone, so one drive serves a trace at full speed and a transport in real
 //! time alike.
 
 mod audit;
-mod clean;
 mod costs;
 mod counters;
 mod element;
-mod pages;
+mod gc;
+mod gc_victim;
+mod mapping;
 mod shape;
 mod spec;
-mod victim;
 
 pub use counters::Counters;
 pub use element::Element;
@@ -23,7 +23,7 @@ pub use spec::{Cleaning, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 use crate::Error;
 use crate::policy::Page;
 use costs::Costs;
-use pages::Tables;
+use mapping::Tables;
 use shape::Shape;
 
 /// A drive whose every page holds data, as after it was once written from end to end.

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{Action, BlockBy, Eviction, Page, Settings, places::Places};
+use super::{Action, BlockBy, Eviction, Page, Settings, slots::Places};
 use crate::divide::Divisor;
 
 /// How pages make blocks.

@@ -5,9 +5,7 @@
 //! That is the clock's hand going round, written as a queue: so a page that was discarded leaves
 //! no hole in the ring. A page comes unmarked: only one that was written again gets its chance.
 
-use super::{
-    Access, Error, Eviction, Outlook, Page, Policy, Settings, list::Lists, places::Places,
-};
+use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, list::Lists, slots::Places};
 
 struct Clock {
     places: Places,

@@ -8,7 +8,7 @@
 //! exploit element-level parallelism, and no more. That there is one list an element, in order of
 //! last write, and that elements take turns, is our reading; `epo-all` is the other one.
 
-use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, by_element::ByElement};
+use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, per_element_lru::ByElement};
 
 struct Epo {
     held: ByElement,

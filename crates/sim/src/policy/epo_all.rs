@@ -4,7 +4,7 @@
 //! of the elements: a stripe as wide as the drive, after which the buffer has room for as many
 //! pages. Inferred, as `epo` is: the other reading of the same abstract.
 
-use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, by_element::ByElement};
+use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, per_element_lru::ByElement};
 
 struct EpoAll {
     held: ByElement,

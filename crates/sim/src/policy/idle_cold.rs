@@ -30,7 +30,7 @@ use std::num::NonZeroU32;
 
 use super::{
     Access, Error, Eviction, Outlook, Page, Policy, Settings, ghost::Ghost, list::Lists,
-    places::Places,
+    slots::Places,
 };
 use crate::divide::Divisor;
 

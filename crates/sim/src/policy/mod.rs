@@ -7,9 +7,9 @@
 //! buffer; *inline* it is a buffer inside the drive, whose places come free when the drive has
 //! programmed what left.
 
+pub mod belady;
 mod blocks;
 mod bplru;
-mod by_element;
 mod clock;
 mod epo;
 mod epo_all;
@@ -22,10 +22,10 @@ mod index;
 mod list;
 mod lru;
 mod none;
-pub mod optimum;
-mod places;
+mod per_element_lru;
 mod queue;
 mod settings;
+mod slots;
 
 pub use error::Error;
 pub use settings::{BlockBy, Settings};

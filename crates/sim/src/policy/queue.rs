@@ -1,6 +1,6 @@
 //! What first in, first out and least recently used share: one line of pages.
 
-use super::{Access, Eviction, Outlook, Page, Policy, list::Lists, places::Places};
+use super::{Access, Eviction, Outlook, Page, Policy, list::Lists, slots::Places};
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
 /// written again goes to the front.

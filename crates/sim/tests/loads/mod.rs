@@ -5,7 +5,7 @@
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::feed::{End, Feed, Mode, Scheduler, Slices, Tally, WriteBuffer, run};
+use ioassay_sim::engine::{End, Feed, Mode, Scheduler, Slices, Tally, WriteBuffer, run};
 use ioassay_sim::policy::{Layout, Settings, make};
 
 pub const MEMORY: u64 = 1 << 32;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::clocks::NEVER;
+use super::timers::NEVER;
 use crate::drive::{Place, Spec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::element::Element;
-use super::pages::Pages;
+use super::mapping::Pages;
 use super::shape::Shape;
 
 impl Element {

@@ -5,17 +5,17 @@ use std::ops::DerefMut;
 
 use ioassay_block::Kind;
 
-use super::arrivals::Arrivals;
-use super::buffer::Buffer;
 use super::channel::{Channels, Transfer, Turn};
-use super::clocks::NEVER;
-use super::host::HostQueue;
-use super::intake::Feeding;
-use super::jobs::{Elements, Waits, Work};
+use super::elements::{Elements, Waits, Work};
+use super::host_queue::HostQueue;
+use super::inline_buffer::Buffer;
 use super::listener::Listener;
-use super::requests::{Fed, InFlight, Slab};
-use super::slices::Slices;
+use super::load::arrivals::Arrivals;
+use super::load::requests::{Fed, InFlight, Slab};
+use super::load::trace_input::Feeding;
 use super::tally::Tally;
+use super::time_series::Slices;
+use super::timers::NEVER;
 use super::{End, Feed};
 use crate::Error;
 use crate::drive::{Counters, Drive, Place};

@@ -5,7 +5,7 @@ mod loads;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::feed::{End, Feed, Feeding, Scheduler, Tally};
+use ioassay_sim::engine::{End, Feed, Feeding, Scheduler, Tally};
 use loads::{Chance, plain, reference, tally, try_tally, write};
 use proptest::prelude::*;
 

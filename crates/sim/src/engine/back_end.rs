@@ -2,11 +2,11 @@
 
 use std::ops::DerefMut;
 
-use super::arrivals::Arrivals;
-use super::buffer::Buffer;
-use super::engine::Engine;
-use super::jobs::{Elements, Job, Now, Waits, Work};
+use super::elements::{Elements, Job, Now, Waits, Work};
+use super::event_loop::Engine;
+use super::inline_buffer::Buffer;
 use super::listener::Listener;
+use super::load::arrivals::Arrivals;
 use crate::Error;
 use crate::drive::{Drive, Place};
 use crate::policy::{Action, Outlook, Page};

@@ -2,12 +2,12 @@
 
 use ioassay_block::Kind;
 
-use super::WriteBuffer;
-use super::requests::Fed;
-use super::tally::Tally;
+use crate::engine::WriteBuffer;
+use crate::engine::load::requests::Fed;
+use crate::engine::tally::Tally;
 use crate::policy::{Access, Action, Eviction, Outlook, Policy};
 
-pub(super) struct Reshape {
+pub(in crate::engine) struct Reshape {
     policy: Box<dyn Policy + Send>,
     pad_reads: bool,
     evicted: Vec<Eviction>,
@@ -132,7 +132,7 @@ impl Reshape {
 }
 
 impl Tally {
-    pub(super) fn count_eviction(&mut self, eviction: &Eviction) {
+    pub(in crate::engine) fn count_eviction(&mut self, eviction: &Eviction) {
         let pages = u64::from(eviction.pages);
         match eviction.action {
             Action::Write => self.evicted_pages += pages,

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::arrivals::Arrivals;
-use super::supply::Supply;
+use super::load::arrivals::Arrivals;
+use super::load::lookahead::Supply;
 use super::tally::Tally;
 use super::{Feed, Slices};
 use crate::Error;
@@ -111,7 +111,7 @@ impl<'a> Stream<'a> {
     }
 
     #[inline]
-    fn issue(&mut self, fed: &super::requests::Fed) -> Result<(), Error> {
+    fn issue(&mut self, fed: &super::load::requests::Fed) -> Result<(), Error> {
         self.now_ps = fed.at_ps;
         if fed.at_ps >= self.slices.until_ps {
             self.next_slice();

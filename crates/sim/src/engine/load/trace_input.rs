@@ -2,9 +2,9 @@
 
 use ioassay_block::{BATCH, Request, Source};
 
-use super::paging::Paging;
-use super::requests::Fed;
 use crate::drive::Spec;
+use crate::engine::load::paging::Paging;
+use crate::engine::load::requests::Fed;
 use crate::{Error, error};
 
 /// When requests are issued.
@@ -34,7 +34,7 @@ pub enum Unaligned {
     Refuse,
 }
 
-pub(super) struct Intake<'a> {
+pub(in crate::engine) struct Intake<'a> {
     source: &'a mut dyn Source,
     batch: Vec<Request>,
     paging: Paging,

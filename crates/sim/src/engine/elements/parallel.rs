@@ -9,10 +9,10 @@
 
 use std::collections::VecDeque;
 
-use super::clocks::{Clocks, NEVER};
-use super::jobs::{Elements, Job, Now, Work};
+use super::{Elements, Job, Now, Work};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Place, Spec};
+use crate::engine::timers::{Clocks, NEVER};
 
 /// How far into the queue a controller looks for a read that can begin.
 const LOOKAHEAD: usize = 64;
@@ -49,7 +49,7 @@ struct Element {
     sensed: VecDeque<(u32, Job, u64)>,
 }
 
-pub(super) struct Overlapped {
+pub(in crate::engine) struct Overlapped {
     elements: Vec<Element>,
     /// For each element that of its pins, then those of its units.
     clocks: Clocks,

@@ -2,12 +2,12 @@
 
 use ioassay_block::{Kind, Request};
 
-use super::intake::Unaligned;
-use super::requests::Fed;
 use crate::Error;
 use crate::drive::{SECTOR_BYTES, Spec};
+use crate::engine::load::requests::Fed;
+use crate::engine::load::trace_input::Unaligned;
 
-pub(super) struct Paging {
+pub(in crate::engine) struct Paging {
     page_sectors: u64,
     /// Doublings of a byte that make a page, if it is so many.
     page_shift: Option<u32>,

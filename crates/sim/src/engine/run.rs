@@ -2,17 +2,17 @@
 
 use ioassay_block::Source;
 
-use super::buffer::Buffer;
-use super::engine::Engine;
-use super::intake::{Feeding, Intake};
+use super::elements::parallel::Overlapped;
+use super::elements::serial::Single;
+use super::event_loop::Engine;
+use super::inline_buffer::Buffer;
 use super::listener::Nobody;
-use super::overlapped::Overlapped;
-use super::reshape::Reshape;
-use super::single::Single;
-use super::slices::Slices;
-use super::stream::Stream;
-use super::supply::Supply;
+use super::load::lookahead::Supply;
+use super::load::reshaping_buffer::Reshape;
+use super::load::trace_input::{Feeding, Intake};
 use super::tally::Tally;
+use super::time_series::Slices;
+use super::write_stream::Stream;
 use super::{End, Feed, Mode, WriteBuffer};
 use crate::Error;
 use crate::drive::{Drive, Overlap, Spec};

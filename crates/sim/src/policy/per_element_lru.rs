@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{Eviction, Page, Settings, list::Lists, places::Places};
+use super::{Eviction, Page, Settings, list::Lists, slots::Places};
 use crate::divide::Divisor;
 
 /// A buffer's pages, one list an element.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Drive, Overlap, Pool, Spec};
-use ioassay_sim::feed::{Event, Live, Mode, Tally, Through, WriteBuffer, run};
+use ioassay_sim::engine::{Event, Live, Mode, Tally, Through, WriteBuffer, run};
 use ioassay_sim::policy::POLICIES;
 use loads::{Chance, Unsaid, buffer, drive, flush, plain, read, reference, request, write};
 use proptest::prelude::*;

@@ -32,7 +32,7 @@ impl Fed {
 
 /// One that is on its way.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InFlight {
+pub(in crate::engine) struct InFlight {
     pub fed: Fed,
     /// When it was issued.
     pub issued_ps: u64,
@@ -44,7 +44,7 @@ pub(super) struct InFlight {
 
 /// Requests under small numbers that are used again.
 #[derive(Default)]
-pub(super) struct Slab {
+pub(in crate::engine) struct Slab {
     entries: Vec<InFlight>,
     free: Vec<u32>,
 }

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::requests::Fed;
-use super::tally::Tally;
 use crate::Error;
 use crate::drive::Drive;
+use crate::engine::load::requests::Fed;
+use crate::engine::tally::Tally;
 use crate::policy::Outlook;
 
 /// Requests in the order of their time.
-pub(super) trait Arrivals {
+pub(in crate::engine) trait Arrivals {
     /// The next request, which stays; `None` when none is ready.
     fn peek(&self) -> Option<&Fed>;
 

@@ -1,23 +1,23 @@
 //! A drive that is served: requests come one by one, and what happens is told as it does.
 //!
 //! The rules are those of a trace's run, to the letter: the same engine goes on as far as it is let,
-//! instead of to the end (`tests/live.rs`). There is no window and no host queue: who submits bounds
+//! instead of to the end (`tests/online_drive.rs`). There is no window and no host queue: who submits bounds
 //! how much is on its way.
 
 use std::collections::VecDeque;
 
 use ioassay_block::Request;
 
-use super::buffer::Buffer;
-use super::engine::Engine;
-use super::host::Scheduler;
-use super::intake::Unaligned;
-use super::jobs::Elements;
+use super::elements::Elements;
+use super::elements::parallel::Overlapped;
+use super::elements::serial::Single;
+use super::event_loop::Engine;
+use super::host_queue::Scheduler;
+use super::inline_buffer::Buffer;
 use super::listener::Listener;
-use super::overlapped::Overlapped;
-use super::paging::Paging;
-use super::requests::Fed;
-use super::single::Single;
+use super::load::paging::Paging;
+use super::load::requests::Fed;
+use super::load::trace_input::Unaligned;
 use super::{End, Feed, Mode, Tally, WriteBuffer};
 use crate::drive::{Drive, Overlap, Spec};
 use crate::policy::Page;

@@ -1,20 +1,20 @@
 //! What the engine issues next: the trace's requests, or what a reshaping buffer makes of them.
 
-use super::Feed;
-use super::arrivals::Arrivals;
-use super::intake::{Feeding, Intake};
-use super::requests::Fed;
-use super::reshape::Reshape;
-use super::tally::Tally;
 use crate::Error;
 use crate::drive::{Drive, Place};
+use crate::engine::Feed;
+use crate::engine::load::arrivals::Arrivals;
+use crate::engine::load::requests::Fed;
+use crate::engine::load::reshaping_buffer::Reshape;
+use crate::engine::load::trace_input::{Feeding, Intake};
+use crate::engine::tally::Tally;
 use crate::policy::Outlook;
 
 /// How many requests of the trace go through the buffer before the drive sees what it evicted.
 /// Many, so that memory is asked for early; one, where the buffer wants to know the drive's state.
 const LOOKAHEAD: usize = 256;
 
-pub(super) struct Supply<'a> {
+pub(in crate::engine) struct Supply<'a> {
     intake: Intake<'a>,
     reshape: Option<Reshape>,
     feeding: Feeding,

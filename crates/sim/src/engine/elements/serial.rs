@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::clocks::{Clocks, NEVER};
-use super::jobs::{Elements, Job, Now, Work, done_alone};
+use super::{Elements, Job, Now, Work, done_alone};
 use crate::Error;
 use crate::drive::{Drive, Spec};
+use crate::engine::timers::{Clocks, NEVER};
 
 #[derive(Default, Clone)]
 struct Queue {
@@ -26,7 +26,7 @@ impl Queue {
     }
 }
 
-pub(super) struct Single {
+pub(in crate::engine) struct Single {
     queues: Vec<Queue>,
     clocks: Clocks,
     reads_first: bool,

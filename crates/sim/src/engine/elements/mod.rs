@@ -1,12 +1,15 @@
 //! One page's work at an element, and who does such work.
 
-use super::slices::Slices;
+pub(in crate::engine) mod parallel;
+pub(in crate::engine) mod serial;
+
 use crate::Error;
 use crate::drive::{Drive, Place};
+use crate::engine::time_series::Slices;
 
 /// Who waits for a page's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(in crate::engine) enum Waits {
     /// A request, by its number.
     Request(u32),
     /// A place in the buffer.
@@ -17,7 +20,7 @@ pub(super) enum Waits {
 
 /// What is done with a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(in crate::engine) enum Work {
     /// So many sectors are read.
     Read(u32),
     Write,
@@ -27,7 +30,7 @@ pub(super) enum Work {
 
 /// One page's work at an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Job {
+pub(in crate::engine) struct Job {
     pub waits: Waits,
     /// Number of the page within the element.
     pub local: u32,
@@ -35,7 +38,7 @@ pub(super) struct Job {
 }
 
 /// The elements of a drive at work: what waits for each, what each is doing, when it is done.
-pub(super) trait Elements {
+pub(in crate::engine) trait Elements {
     /// When the next of them is done with something, and which of their clocks says so.
     fn next(&self) -> (u64, u32);
 
@@ -61,7 +64,7 @@ pub(super) trait Elements {
 }
 
 /// The time, and where work is written down that begins now.
-pub(super) struct Now<'a> {
+pub(in crate::engine) struct Now<'a> {
     pub ps: u64,
     pub slices: &'a mut Slices,
 }
@@ -75,7 +78,11 @@ impl Now<'_> {
 
 /// Does a job on an element that does one thing at a time; for how long.
 #[inline]
-pub(super) fn done_alone(drive: &mut Drive, element: u32, job: Job) -> Result<u64, Error> {
+pub(in crate::engine) fn done_alone(
+    drive: &mut Drive,
+    element: u32,
+    job: Job,
+) -> Result<u64, Error> {
     let place = Place {
         element,
         local: job.local,

@@ -6,34 +6,27 @@
 //! at once and crosses the channel when its last page is there. Completions take no time of a
 //! channel, but wait for a transfer in progress, and go before new transfers.
 
-mod arrivals;
-mod buffer;
+mod back_end;
 mod channel;
-mod clocks;
-mod engine;
-mod flash;
-mod host;
-mod intake;
-mod jobs;
+mod elements;
+mod event_loop;
+mod host_queue;
+mod inline_buffer;
 mod listener;
-mod live;
-mod overlapped;
-mod paging;
-mod requests;
-mod reshape;
+mod load;
+mod online_drive;
 mod run;
-mod single;
-mod slices;
-mod stream;
-mod supply;
 mod tally;
+mod time_series;
+mod timers;
+mod write_stream;
 
-pub use host::Scheduler;
-pub use intake::{Feeding, Unaligned};
-pub use live::{Event, Live};
+pub use host_queue::Scheduler;
+pub use load::trace_input::{Feeding, Unaligned};
+pub use online_drive::{Event, Live};
 pub use run::run;
-pub use slices::{Slice, Slices};
 pub use tally::{Tally, Through};
+pub use time_series::{Slice, Slices};
 
 use crate::Error;
 use crate::policy::Policy;
