@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use drives::Chance;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::serve::{Options, serve};
+use ioassay_device::server::{Options, serve};
 use ioassay_device::transport::socket::Endpoint;
 
 /// Says the child what it serves.

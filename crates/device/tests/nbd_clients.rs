@@ -1,6 +1,6 @@
 //! NBD against clients that others wrote. A client that is not installed is skipped, and said.
 
-mod serve;
+mod memory_drive;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export};
 use ioassay_device::transport::socket::Endpoint;
-use serve::{Memory, Served};
+use memory_drive::{Memory, Served};
 
 struct Scene {
     _served: Served,

@@ -1,13 +1,13 @@
 //! NVMe over TCP through sockets, with this crate's own initiator.
 
-mod serve;
+mod memory_drive;
 
 use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::Endpoint;
-use serve::{Memory, Served};
+use memory_drive::{Memory, Served};
 
 const NAME: &str = "nqn.2016-06.io.example:drive";
 

@@ -15,7 +15,7 @@ use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::nvme_tcp::{self, Admin, Settings};
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::serve::{Options, Ready, Summary, serve};
+use ioassay_device::server::{Options, Ready, Summary, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 //! dawdle and that talk nonsense, each beside one that behaves.
 
 mod host;
-mod serve;
+mod memory_drive;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::{Endpoint, Server};
-use serve::{Memory, Served, round};
+use memory_drive::{Memory, Served, round};
 
 /// After so long without anything nothing more is expected.
 const QUIET: Duration = Duration::from_millis(60);

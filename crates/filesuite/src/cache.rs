@@ -6,9 +6,9 @@ use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 
 use crate::error::Fault;
-use crate::own::OwnFile;
 use crate::setup::Cache;
 use crate::sys;
+use crate::test_file::OwnFile;
 
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -18,7 +18,6 @@ mod matrix;
 mod mt19937;
 mod order;
 mod outcome;
-mod own;
 mod pass;
 mod remount;
 mod run;
@@ -26,6 +25,7 @@ mod setup;
 mod suite;
 mod sys;
 pub mod table;
+mod test_file;
 mod throughput;
 
 pub use calls::Done;

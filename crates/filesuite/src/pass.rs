@@ -16,10 +16,10 @@ use crate::error::Fault;
 use crate::matrix::Cell;
 use crate::order::{shuffled, strided};
 use crate::outcome::Outcome;
-use crate::own::OwnFile;
 use crate::setup::{Cache, Setup};
 use crate::suite::{Access, Kind, Opening};
 use crate::sys::{self, Stream};
+use crate::test_file::OwnFile;
 
 /// Where workers wait for each other, so that their clocks start together.
 #[derive(Default)]

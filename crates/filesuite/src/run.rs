@@ -9,11 +9,11 @@ use crate::buffer::Buffers;
 use crate::calls::Done;
 use crate::error::Fault;
 use crate::outcome::{Checked, Event, Outcome};
-use crate::own::{OwnFile, room_bytes};
 use crate::pass::{Bench, Gate};
 use crate::remount::Remount;
 use crate::setup::{Check, Setup};
 use crate::suite::{Kind, Opening, Pass, RANDOM_MIX, Test};
+use crate::test_file::{OwnFile, room_bytes};
 use crate::{Cell, Error, throughput};
 
 /// Where a pass stands in a run.

@@ -9,8 +9,8 @@ use std::io::Read;
 
 use ioassay_stats::Histogram;
 
-use crate::feed::{Feed, LONGEST_LINE_BYTES, Line};
 use crate::line::{direction, number};
+use crate::line_source::{Feed, LONGEST_LINE_BYTES, Line};
 use crate::reader::refuse_compressed;
 use crate::{BinLayout, Direction, Error, Fault};
 

@@ -5,9 +5,9 @@
 //! other: a quarter more lines in the same time (measured).
 
 use crate::digits::REACH;
+use crate::fast_line::read_usual;
 use crate::line::Row;
 use crate::tail::TailMemory;
-use crate::usual::read_usual;
 use crate::{Layout, WindowValue};
 
 /// Rows that one lane holds.

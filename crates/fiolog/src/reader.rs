@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use crate::feed::{Feed, LONGEST_LINE_BYTES, Line};
 use crate::lanes::Lanes;
 use crate::line::{self, read_careful};
+use crate::line_source::{Feed, LONGEST_LINE_BYTES, Line};
 use crate::summary::DirectionSummary;
 use crate::{Direction, Error, Fault, Layout, LogKind, LogSummary, WindowValue};
 

@@ -6,8 +6,8 @@ use std::io;
 use aya::programs::ProgramError;
 use aya::{BtfError, EbpfError};
 
-use crate::loaded::Loaded;
 use crate::options::Options;
+use crate::program_set::Loaded;
 
 /// What is there.
 #[derive(Debug, Clone, PartialEq, Eq)]

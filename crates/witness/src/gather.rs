@@ -8,10 +8,10 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, filled};
-use crate::loaded::Loaded;
 use crate::names;
+use crate::observation::{Calls, File, Operation, Requests, Session};
+use crate::program_set::Loaded;
 use crate::record::Event;
-use crate::seen::{Calls, File, Operation, Requests, Session};
 use crate::shape::{
     self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health,
     KIND_NAMES, KINDS, NONE, OPERATION_WORDS, SESSION_WORDS,

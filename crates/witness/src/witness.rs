@@ -9,10 +9,10 @@ use aya::maps::{Array, Map};
 
 use crate::capability::{Unavailable, check, kernel};
 use crate::gather;
-use crate::loaded::Loaded;
+use crate::observation::Seen;
 use crate::options::Options;
+use crate::program_set::Loaded;
 use crate::record::{Event, Recorder};
-use crate::seen::Seen;
 use crate::shape::{Health, TASK_WORDS};
 use crate::sys;
 

@@ -3,10 +3,10 @@
 //! A [`Survey`] takes requests and gives [`Info`]; [`Info::doubts`] says what makes a trace
 //! implausible. It deliberately judges no workload: a trace of writes alone may be what was wanted.
 
-mod doubt;
 mod pages;
+mod plausibility;
 
-pub use doubt::Doubt;
+pub use plausibility::Doubt;
 
 use std::collections::BTreeMap;
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
 use ioassay_device::command::{Drive, Facts};
-use ioassay_device::figures::Delivered;
+use ioassay_device::counters::Delivered;
+use ioassay_device::emulated_drive::Served;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
-use ioassay_device::served::Served;
 use ioassay_device::store::{Backing, Store};
 use ioassay_device::{Command, Op, Tag};
 

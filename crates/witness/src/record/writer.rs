@@ -15,7 +15,7 @@ use std::time::Duration;
 use aya::maps::{MapData, RingBuf};
 
 use crate::capability::Unavailable;
-use crate::loaded::Loaded;
+use crate::program_set::Loaded;
 use crate::sys;
 
 use super::event::{Event, MAGIC};

@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use super::abi::{self, Request, errno, opcode};
-use super::about;
-use super::asked::Asked;
+use super::file_request::Asked;
+use super::metadata;
 use crate::command::{Command, Drive, Op, Status, Tag};
 
 /// More zeroes than two blocks have.
@@ -85,7 +85,7 @@ impl Session {
                     Err(error) => Err(error),
                 }
             }
-            _ => about::tell(request, self.owner, drive.facts()),
+            _ => metadata::tell(request, self.owner, drive.facts()),
         };
         match told {
             Ok(body) => reply(out, request.unique, &body),

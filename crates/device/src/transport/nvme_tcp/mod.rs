@@ -6,6 +6,7 @@
 //! own), metadata, reservations, asymmetric access, and everything about PRPs.
 
 mod admin;
+mod command_data;
 mod controller;
 pub(crate) mod digest;
 mod discovery;
@@ -16,7 +17,6 @@ mod features;
 mod identify;
 mod io;
 mod link;
-mod locate;
 mod logs;
 pub(crate) mod pdu;
 mod queue;

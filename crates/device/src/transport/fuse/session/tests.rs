@@ -1,7 +1,7 @@
 //! Requests as the kernel makes them, and what becomes of them.
 
 use super::super::abi::{self, Fields, allocate, attribute, init};
-use super::super::asked::O_DSYNC;
+use super::super::file_request::O_DSYNC;
 use super::*;
 use crate::command::{Answer, Facts, Health};
 use proptest::prelude::*;

@@ -8,9 +8,9 @@ use ioassay_sim::engine::Event;
 use super::Served;
 use super::slots::Ready;
 use crate::command::{Answer, Command, Op, Status};
-use crate::figures::Delivered;
+use crate::counters::Delivered;
 use crate::store::Syncer;
-use crate::volatile::Durable;
+use crate::write_cache::Durable;
 
 impl Served {
     /// Appends the answers that are due; they are to be handed over, and then

@@ -11,8 +11,8 @@ use super::control::{Asked, Question, Told};
 use super::machine;
 use super::options::{Poll, Way};
 use crate::Error;
-use crate::figures::Delivered;
-use crate::served::{Floor, Served};
+use crate::counters::Delivered;
+use crate::emulated_drive::{Floor, Served};
 use crate::transport::Transport;
 
 /// It sleeps no longer than this at once: transports have clocks of their own.

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::serve::{Options, Ready, Summary, serve};
+use ioassay_device::server::{Options, Ready, Summary, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 

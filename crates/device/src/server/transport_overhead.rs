@@ -4,11 +4,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::event_loop::Serving;
 use super::machine;
 use super::options::Warning;
-use super::run::Serving;
 use crate::Error;
-use crate::served::Floor;
+use crate::emulated_drive::Floor;
 
 /// How long each transport is asked, and how long again on a machine that is busy with others.
 const ASKED_MS: [u64; 2] = [50, 400];

@@ -4,7 +4,7 @@ mod drives;
 
 use drives::{Bench, Chance, Made, PAGE};
 use ioassay_device::command::Drive;
-use ioassay_device::served::Floor;
+use ioassay_device::emulated_drive::Floor;
 use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.

@@ -1,10 +1,10 @@
 //! Serving a drive from its options to its end, in the thread of the caller.
 
 mod control;
-mod floor;
+mod event_loop;
 mod machine;
 mod options;
-mod run;
+mod transport_overhead;
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ pub use options::{Conditioned, Options, Poll, Ready, Warning, Way};
 use crate::Error;
 use crate::clock::Clock;
 use crate::command::{Drive, Facts, Status};
+use crate::emulated_drive::{Floor, Served};
 use crate::model::Model;
-use crate::served::{Floor, Served};
-use crate::statistics::Statistics;
+use crate::report::Statistics;
 use crate::store::{Backing, Store};
 use crate::transport;
 use control::Control;
+use event_loop::{Manner, Serving};
 use machine::{Awake, End};
-use run::{Manner, Serving};
 
 /// Memory beside the content: tables, copies of volatile pages, buffers of connections.
 const SHARE_BESIDE: u64 = 20;
@@ -205,7 +205,7 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
 fn calibrate(serving: &mut Serving, warnings: &mut Vec<Warning>) -> Result<(), Error> {
     let fastest = serving.served.model().map(Model::fastest).transpose()?;
     let read_ns = fastest.map(|[(_, read_ns), _]| read_ns);
-    serving.floors = floor::measure(serving, read_ns, warnings)?;
+    serving.floors = transport_overhead::measure(serving, read_ns, warnings)?;
     let none = Floor {
         busy_ns: 0,
         alone_ns: 0,

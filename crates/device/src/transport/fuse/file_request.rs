@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::abi::{self, Fields, allocate, errno, opcode};
-use super::about::MAX_DATA_BYTES;
+use super::metadata::MAX_DATA_BYTES;
 use crate::command::Op;
 
 pub const O_DSYNC: u32 = 0o10_000;

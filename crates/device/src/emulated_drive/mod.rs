@@ -1,12 +1,13 @@
 //! The drive that transports see: content, model, and what is between them.
 //!
-//! A command changes the content when it comes; when it is answered the model says. `take` and `trim`
-//! have what a command does, `flow` what follows later, `power` what a power cut or the end leaves.
+//! A command changes the content when it comes; when it is answered the model says. `submission` and
+//! `trim` have what a command does, `completion` what follows later, `power_loss` what a power loss
+//! or the end leaves.
 
-mod flow;
-mod power;
+mod completion;
+mod power_loss;
 mod slots;
-mod take;
+mod submission;
 mod trim;
 
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,12 +17,12 @@ use ioassay_sim::engine::Event;
 
 use crate::clock::Clock;
 use crate::command::{Command, Drive, Facts, Health, Op, Trouble};
-use crate::figures::{Delivered, Figures};
+use crate::counters::{Delivered, Figures};
+use crate::id_map::Numbered;
 use crate::model::Model;
-use crate::numbered::Numbered;
-use crate::statistics::{Buffered, Snapshot};
+use crate::report::{Buffered, Snapshot};
 use crate::store::{Store, Syncer};
-use crate::volatile::Volatile;
+use crate::write_cache::Volatile;
 use crate::{Error, Status};
 use slots::{Ready, Slots};
 use trim::{Trimming, Turn};

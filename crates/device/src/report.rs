@@ -6,7 +6,7 @@ use ioassay_stats::Histogram;
 use serde::Serialize;
 
 use crate::command::Facts;
-use crate::figures::{Figures, OpFigures};
+use crate::counters::{Figures, OpFigures};
 
 /// The write buffer.
 #[derive(Debug, Clone, Copy, Serialize)]

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::numbered::Numbered;
+use crate::id_map::Numbered;
 
 /// Copies that are kept for the next page, so that none has to be allocated.
 const SPARE_COPIES: usize = 256;

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::options::Way;
 use crate::Error;
-use crate::statistics::{Snapshot, Statistics};
+use crate::report::{Snapshot, Statistics};
 use crate::transport::socket::{Endpoint, Listener, Stream};
 
 /// Longer lines are not read.
