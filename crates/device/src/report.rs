@@ -1,7 +1,7 @@
 //! What the drive tells of itself, as JSON. Every key carries its unit.
 
 use ioassay_sim::drive::Counters;
-use ioassay_sim::engine::Live;
+use ioassay_sim::engine::OnlineDrive;
 use ioassay_stats::Histogram;
 use serde::Serialize;
 
@@ -28,11 +28,11 @@ pub struct Buffered {
 impl Buffered {
     /// That of a drive; all is 0 where it has none.
     #[must_use]
-    pub fn of(live: &Live) -> Self {
-        let [(written_pages, write_hits), (read_pages, read_hits)] = live.buffer_hits();
+    pub fn of(drive: &OnlineDrive) -> Self {
+        let [(written_pages, write_hits), (read_pages, read_hits)] = drive.buffer_hits();
         Self {
-            capacity_pages: live.buffer_capacity_pages(),
-            held_pages: live.buffered_pages(),
+            capacity_pages: drive.buffer_capacity_pages(),
+            held_pages: drive.buffered_pages(),
             written_pages,
             write_hits,
             read_pages,
@@ -163,7 +163,7 @@ impl From<Counters> for Flash {
             read_pages: counters.read_pages,
             trimmed_pages: counters.trimmed_pages,
             moved_pages: counters.moved_pages,
-            cleanings: counters.cleanings,
+            cleanings: counters.collected_blocks,
             erases: counters.erases,
             dead_blocks: counters.dead_blocks,
             write_amplification: counters.write_amplification(),

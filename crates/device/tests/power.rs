@@ -9,7 +9,7 @@ use drives::{Bench, Chance, Made, PAGE};
 use ioassay_block::{Kind, Request};
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
-use ioassay_sim::engine::{Event, Live};
+use ioassay_sim::engine::{Event, OnlineDrive};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
@@ -261,7 +261,7 @@ proptest! {
         let buffer = made.buffer().spec(&spec).expect("a buffer");
         let buffer = buffer.map(|buffer| buffer.make(&spec).expect("a policy"));
         let drive = Drive::new(&spec, u64::MAX).expect("a drive");
-        let mut live = Live::new(drive, buffer.flatten()).expect("a live drive");
+        let mut online = OnlineDrive::new(drive, buffer.flatten()).expect("an online drive");
         let mut chance = Chance(seed);
         let (mut flash, mut values) = (Flash::default(), BTreeMap::new());
         for step in 0..100_u64 {
@@ -275,11 +275,11 @@ proptest! {
                 device: 0,
                 kind: Kind::Write,
             };
-            live.submit(bench.now_ps(), &request).expect("a request");
+            online.submit(bench.now_ps(), &request).expect("a request");
             values.insert(step, value);
             bench.pass(chance.below(200_000_000));
             let mut events = Vec::new();
-            live.advance(bench.now_ps(), &mut events).expect("a drive");
+            online.advance_to(bench.now_ps(), &mut events).expect("a drive");
             flash.follow(&events);
         }
         bench.served.power_cut();
@@ -306,12 +306,12 @@ impl Flash {
         for event in events {
             match *event {
                 Event::Complete { .. }
-                | Event::Leaves {
+                | Event::ProgramIssued {
                     request: Some(_), ..
                 } => {}
-                Event::Arrived { request, page } => drop(self.buffered.insert(page, request)),
+                Event::Buffered { request, page } => drop(self.buffered.insert(page, request)),
                 Event::Dropped { page } => drop(self.buffered.remove(&page)),
-                Event::Leaves {
+                Event::ProgramIssued {
                     request: None,
                     page,
                 } => {

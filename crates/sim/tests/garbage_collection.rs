@@ -2,7 +2,7 @@
 
 mod loads;
 
-use ioassay_sim::drive::{Cleaning, Counters, Drive, Pool, Spec, WearLevelling};
+use ioassay_sim::drive::{Counters, Drive, GcPolicy, Pool, Spec, WearLevelling};
 use loads::{Chance, drive};
 
 const MOVE: u64 = 225_000_000;
@@ -20,15 +20,15 @@ fn one_plane() -> Spec {
     }
 }
 
-/// Writes pages, cleaning before each as elements do; returns the time of cleaning.
+/// Writes pages, collecting garbage before each as elements do; returns the time that takes.
 fn write(drive: &mut Drive, pages: impl IntoIterator<Item = u32>) -> u64 {
-    let mut cleaning_ps = 0;
+    let mut gc_ps = 0;
     for page in pages {
         let place = drive.place(page);
-        cleaning_ps += drive.clean(place.element);
+        gc_ps += drive.collect_garbage(place.element);
         drive.write(place).expect("a drive that is not worn out");
     }
-    cleaning_ps
+    gc_ps
 }
 
 fn erased(drive: &Drive) -> Vec<usize> {
@@ -43,17 +43,17 @@ fn greedy_takes_the_block_with_the_fewest_valid_pages() {
     let mut drive = drive(&one_plane());
     // Block 0 keeps one page, 1 and 2 keep two, 3 none.
     assert_eq!(write(&mut drive, [0, 1, 3, 6, 9, 10, 11]), 0);
-    let cost_ps = drive.clean(0);
+    let cost_ps = drive.collect_garbage(0);
     assert_eq!(erased(&drive), [0]);
     assert_eq!(cost_ps, MOVE + ERASE);
-    assert_eq!(drive.clean(0), 0, "it is not low any more");
+    assert_eq!(drive.collect_garbage(0), 0, "it is not low any more");
 }
 
 #[test]
 fn of_equals_greedy_takes_the_last() {
     let mut drive = drive(&one_plane());
     write(&mut drive, [0, 3, 6, 9, 10, 11, 9]);
-    let cost_ps = drive.clean(0);
+    let cost_ps = drive.collect_garbage(0);
     // Blocks 0, 1, 2 and 5, where page 9 was written first, keep two pages each.
     assert_eq!(erased(&drive), [5]);
     // Two pages fill the open block, which has one.
@@ -66,19 +66,19 @@ fn the_block_mapped_last_is_never_cleaned() {
     let mut chance = Chance(3);
     write(&mut drive, (0..2000).map(|_| chance.below(12)));
     assert_eq!(drive.elements()[0].erases()[3], 0);
-    assert!(drive.counters().cleanings > 100);
+    assert!(drive.counters().collected_blocks > 100);
 }
 
 #[test]
 fn cost_benefit_takes_the_older_of_equals() {
     let spec = Spec {
-        cleaning: Cleaning::CostBenefit,
+        gc_policy: GcPolicy::CostBenefit,
         ..one_plane()
     };
     let mut drive = drive(&spec);
     // Blocks 0, 1, 2 and 5 keep two pages each; 0 was opened first.
     write(&mut drive, [0, 3, 6, 9, 10, 11, 9]);
-    drive.clean(0);
+    drive.collect_garbage(0);
     assert_eq!(erased(&drive), [0]);
 }
 
@@ -104,10 +104,10 @@ fn the_reference_drive_cleans_first_after_as_many_writes_as_its_thresholds_say()
     let before = (306 - 102) * 63 * 8;
     assert_eq!(before, 102_816);
     assert_eq!(write(&mut drive, 0..=before), 0);
-    assert_eq!(drive.counters().cleanings, 0);
+    assert_eq!(drive.counters().collected_blocks, 0);
     // The blocks that were overwritten hold nothing: the last of them is erased.
     assert_eq!(write(&mut drive, [before + 1]), ERASE);
-    assert_eq!(drive.counters().cleanings, 1);
+    assert_eq!(drive.counters().collected_blocks, 1);
     assert_eq!(erased(&drive), [203]);
 }
 
@@ -126,19 +126,19 @@ fn busy() -> Spec {
     }
 }
 
-/// Uniform overwrites; time of cleaning, and what was done in all.
+/// Uniform overwrites; the time of garbage collection, and all counters.
 fn overwrite(spec: &Spec, writes: u32) -> (u64, Counters, Drive) {
     let mut drive = drive(spec);
     let mut chance = Chance(5);
     let pages = spec.pages();
-    let cleaning_ps = write(&mut drive, (0..writes).map(|_| chance.below(pages)));
-    (cleaning_ps, drive.counters(), drive)
+    let gc_ps = write(&mut drive, (0..writes).map(|_| chance.below(pages)));
+    (gc_ps, drive.counters(), drive)
 }
 
 #[test]
 fn cleaning_takes_the_time_of_its_parts() {
-    let (cleaning_ps, counters, _) = overwrite(&busy(), 20_000);
-    let summaries_ps = cleaning_ps - counters.moved_pages * MOVE - counters.erases * ERASE;
+    let (gc_ps, counters, _) = overwrite(&busy(), 20_000);
+    let summaries_ps = gc_ps - counters.moved_pages * MOVE - counters.erases * ERASE;
     assert_eq!(summaries_ps % SUMMARY, 0);
     assert!(summaries_ps / SUMMARY < counters.summary_pages);
     assert!(counters.moved_pages > 20_000);
@@ -154,11 +154,11 @@ fn without_copy_back_a_page_that_changes_its_plane_crosses_the_pins_twice() {
         program_ps: 0,
         ..busy()
     };
-    let (cleaning_ps, counters, _) = overwrite(&off, 20_000);
+    let (gc_ps, counters, _) = overwrite(&off, 20_000);
     // Without programming times only sensing, erasing, a sector for each summary, and the pins.
     let sensed_ps = counters.moved_pages * 25_000_000 + counters.erases * ERASE;
     let sector = 528 * 25_000;
-    let over_pins_ps = cleaning_ps - sensed_ps;
+    let over_pins_ps = gc_ps - sensed_ps;
     // 16 sectors of a page both ways: a whole number of sectors in all.
     assert_eq!(over_pins_ps % sector, 0);
     let across = over_pins_ps / (2 * PAGE_OVER_PINS);
@@ -180,7 +180,7 @@ fn a_single_page_over_the_pins_costs_exactly_that() {
     // Plane 0 holds pages 0 to 2, 6 to 8, 12 to 14, 18 to 20; it alone is written.
     write(&mut drive, [0, 1, 6, 12, 18, 19, 20]);
     let before = drive.counters();
-    let cost_ps = drive.clean(0);
+    let cost_ps = drive.collect_garbage(0);
     let did = drive.counters().since(before);
     let across_ps = cost_ps - did.moved_pages * MOVE - did.erases * ERASE;
     let summaries_ps = did.summary_pages * SUMMARY;
@@ -257,7 +257,7 @@ fn static_levelling_keeps_erasures_together() {
     assert!(held <= 22, "{held}");
     assert!(off > 60, "{off}");
     assert!(dynamic > 30, "{dynamic}");
-    assert!(counters.levellings > 0 && counters.levellings < counters.cleanings / 4);
+    assert!(counters.levellings > 0 && counters.levellings < counters.collected_blocks / 4);
     assert_eq!(none.levellings, 0);
 }
 
@@ -266,17 +266,17 @@ fn static_levelling_keeps_erasures_together() {
 #[test]
 fn cost_benefit_moves_less_of_hot_and_cold_pages() {
     for seed in 1..4 {
-        let amplification = |cleaning| {
+        let amplification = |gc_policy| {
             let spec = Spec {
-                cleaning,
+                gc_policy,
                 reserve: 0.1,
                 ..busy()
             };
             let drive = hot_and_cold(&spec, 40_000, seed);
             drive.counters().write_amplification().expect("writes")
         };
-        let greedy = amplification(Cleaning::Greedy);
-        let cost_benefit = amplification(Cleaning::CostBenefit);
+        let greedy = amplification(GcPolicy::Greedy);
+        let cost_benefit = amplification(GcPolicy::CostBenefit);
         assert!(
             cost_benefit < 0.95 * greedy,
             "seed {seed}: {cost_benefit} against {greedy}"

@@ -5,7 +5,7 @@ mod loads;
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::engine::{End, Feed, Feeding, Scheduler, Tally};
+use ioassay_sim::engine::{End, IssueMode, RunOptions, Scheduler, Tally};
 use loads::{Chance, plain, reference, tally, try_tally, write};
 use proptest::prelude::*;
 
@@ -13,8 +13,11 @@ const CHANNEL: u64 = 1_907_200;
 const PROGRAM: u64 = 305_600_000;
 const ALONE: u64 = CHANNEL + PROGRAM;
 
-fn fed(feeding: Feeding) -> Feed {
-    Feed { feeding, ..plain() }
+fn issued_by(issue_mode: IssueMode) -> RunOptions {
+    RunOptions {
+        issue_mode,
+        ..plain()
+    }
 }
 
 /// Writes to one element, or to as many as there are.
@@ -57,22 +60,32 @@ fn scaled_time_is_time_times_the_factor() {
         (1.0, 9_000_000_000),
         (3.0, 27_000_000_000),
     ] {
-        let run = tally(&reference(4), &load, None, &fed(Feeding::Scaled(factor)));
+        let run = tally(
+            &reference(4),
+            &load,
+            None,
+            &issued_by(IssueMode::ScaledOpenLoop(factor)),
+        );
         assert_eq!(run.last_issue_ps, last_ps);
     }
     // At no time at all, all are issued at once.
-    let run = tally(&reference(4), &load, None, &fed(Feeding::Scaled(0.0)));
+    let run = tally(
+        &reference(4),
+        &load,
+        None,
+        &issued_by(IssueMode::ScaledOpenLoop(0.0)),
+    );
     assert_eq!(run.last_issue_ps, 0);
 }
 
 #[test]
 fn lots_come_at_their_own_times() {
     let load = writes(10, 1, 1);
-    let lots = Feeding::Batches {
+    let bursts = IssueMode::Bursts {
         size: 4,
         gap_ps: 5_000_000_000,
     };
-    let run = tally(&reference(4), &load, None, &fed(lots));
+    let run = tally(&reference(4), &load, None, &issued_by(bursts));
     // 4, 4 and 2: the last lot at twice the gap.
     assert_eq!(run.last_issue_ps, 10_000_000_000);
     // A lot's requests cross one after the other, to an element each.
@@ -83,7 +96,12 @@ fn lots_come_at_their_own_times() {
 #[test]
 fn a_closed_loop_of_one_issues_when_the_one_before_is_complete() {
     let load = writes(50, 1, 1_000_000_000);
-    let run = tally(&reference(4), &load, None, &fed(Feeding::Closed(1)));
+    let run = tally(
+        &reference(4),
+        &load,
+        None,
+        &issued_by(IssueMode::ClosedLoop(1)),
+    );
     assert_eq!(run.writes.response_ps, u128::from(50 * ALONE));
     assert_eq!(run.last_completion_ps, 50 * ALONE);
     assert_eq!(run.last_issue_ps, 49 * ALONE);
@@ -96,9 +114,9 @@ fn a_closed_loop_keeps_as_many_outstanding_as_it_is_told() {
     let spec = long_blocks();
     for outstanding in [2_u64, 7, 32] {
         let load = writes(500, 1, 0);
-        let feed = fed(Feeding::Closed(outstanding as u32));
-        let (_, run, slices) = try_tally(&spec, &load, None, &feed).expect("a run");
-        let full = &slices.rows[1..(run.last_issue_ps / slices.width_ps) as usize];
+        let options = issued_by(IssueMode::ClosedLoop(outstanding as u32));
+        let (_, run, series) = try_tally(&spec, &load, None, &options).expect("a run");
+        let full = &series.rows[1..(run.last_issue_ps / series.width_ps) as usize];
         assert!(full.len() > 20);
         assert!(full.iter().all(|row| row.outstanding == outstanding));
         // Little's law, exactly, but for the beginning and the end.
@@ -113,7 +131,7 @@ fn a_closed_loop_keeps_as_many_outstanding_as_it_is_told() {
 
 #[test]
 fn a_run_may_end_with_the_last_request_and_counts_what_is_not_complete() {
-    let feed = Feed {
+    let options = RunOptions {
         end: End::LastIssued,
         ..plain()
     };
@@ -121,22 +139,22 @@ fn a_run_may_end_with_the_last_request_and_counts_what_is_not_complete() {
         &reference(4),
         &[write(0, 0, 1), write(0, 1, 1)],
         None,
-        &feed,
+        &options,
     );
     assert_eq!((run.issued, run.unfinished, run.writes.count()), (2, 2, 0));
     let sentinel = [write(0, 0, 1), write(0, 1, 1), write(1_000_000, 2, 1)];
-    let run = tally(&reference(4), &sentinel, None, &feed);
+    let run = tally(&reference(4), &sentinel, None, &options);
     assert_eq!((run.issued, run.unfinished, run.writes.count()), (3, 1, 2));
 }
 
 #[test]
 fn a_run_with_too_many_outstanding_is_given_up() {
-    let feed = Feed {
+    let options = RunOptions {
         max_outstanding: 100,
         window: Some(5),
         ..plain()
     };
-    let run = tally(&reference(1), &writes(5000, 1, 10), None, &feed);
+    let run = tally(&reference(1), &writes(5000, 1, 10), None, &options);
     assert!(run.gave_up);
     assert_eq!(run.issued, 101);
 }
@@ -187,20 +205,20 @@ fn requests_that_cannot_be_are_errors_with_the_number() {
 
 #[test]
 fn feedings_that_cannot_be_are_errors() {
-    for feed in [
-        fed(Feeding::Closed(0)),
-        fed(Feeding::Batches { size: 0, gap_ps: 1 }),
-        fed(Feeding::Scaled(f64::NAN)),
-        fed(Feeding::Scaled(-1.0)),
-        Feed {
+    for options in [
+        issued_by(IssueMode::ClosedLoop(0)),
+        issued_by(IssueMode::Bursts { size: 0, gap_ps: 1 }),
+        issued_by(IssueMode::ScaledOpenLoop(f64::NAN)),
+        issued_by(IssueMode::ScaledOpenLoop(-1.0)),
+        RunOptions {
             window: Some(0),
             ..plain()
         },
     ] {
-        let run = try_tally(&reference(1), &writes(3, 1, 1), None, &feed);
+        let run = try_tally(&reference(1), &writes(3, 1, 1), None, &options);
         assert!(
             matches!(run.map(|_| ()), Err(Error::Option { .. })),
-            "{feed:?}"
+            "{options:?}"
         );
     }
 }
@@ -208,12 +226,12 @@ fn feedings_that_cannot_be_are_errors() {
 /// With a window of one, requests are served one at a time, in the order in which the host's queue
 /// gives them, which requests of different lengths tell by the sum of their responses.
 fn one_at_a_time(spec: &Spec, load: &[Request], scheduler: Scheduler) -> Tally {
-    let feed = Feed {
+    let options = RunOptions {
         window: Some(1),
         scheduler,
         ..plain()
     };
-    tally(spec, load, None, &feed)
+    tally(spec, load, None, &options)
 }
 
 /// C-LOOK as a list that is searched: the lowest page at or above the last one, else the lowest;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Drive, Overlap, Pool, Spec};
-use ioassay_sim::engine::{Event, Live, Mode, Tally, Through, WriteBuffer, run};
+use ioassay_sim::engine::{BufferMode, Event, OnlineDrive, Responses, Tally, WriteBuffer, run};
 use ioassay_sim::policy::POLICIES;
 use loads::{Chance, Unsaid, buffer, drive, flush, plain, read, reference, request, write};
 use proptest::prelude::*;
@@ -65,33 +65,33 @@ prop_compose! {
 
 fn made(spec: &Spec, policy: usize, pages: usize) -> Option<WriteBuffer> {
     let name = POLICIES[policy].name;
-    (name != "none").then(|| buffer(spec, name, pages, Mode::Inline))
+    (name != "none").then(|| buffer(spec, name, pages, BufferMode::Inline))
 }
 
 /// Serves a load in steps of any length, which are to change nothing.
-fn serve(live: &mut Live, load: &[Request], seed: u64) -> Vec<Event> {
+fn serve(live: &mut OnlineDrive, load: &[Request], seed: u64) -> Vec<Event> {
     let mut chance = Chance(seed);
     let mut events = Vec::new();
     for (number, request) in load.iter().enumerate() {
         let at_ps = request.at_ns * 1000;
         if chance.below(3) > 0 {
             while let Some(next_ps) = live.next_ps().filter(|&next_ps| next_ps <= at_ps) {
-                live.advance(next_ps, &mut events)
+                live.advance_to(next_ps, &mut events)
                     .expect("a drive that lives");
             }
-            live.advance(at_ps, &mut events)
+            live.advance_to(at_ps, &mut events)
                 .expect("a drive that lives");
         }
         let id = live.submit(at_ps, request).expect("a request");
         assert_eq!(id, number as u64);
     }
-    live.advance(u64::MAX - 1, &mut events)
+    live.advance_to(u64::MAX - 1, &mut events)
         .expect("a drive that lives");
     assert_eq!((live.next_ps(), live.in_flight()), (None, 0));
     events
 }
 
-fn same_through(live: &Through, trace: &Through) -> Result<(), TestCaseError> {
+fn same_through(live: &Responses, trace: &Responses) -> Result<(), TestCaseError> {
     prop_assert_eq!(live.response_ps, trace.response_ps);
     prop_assert_eq!(live.device_ps, trace.device_ps);
     prop_assert_eq!(live.sectors, trace.sectors);
@@ -116,7 +116,7 @@ fn same_tally(live: &Tally, trace: &Tally) -> Result<(), TestCaseError> {
             tally.evicted_pages,
             tally.pad_reads,
             tally.pad_writes,
-            tally.left_in_buffer,
+            tally.buffered_at_end,
         ]
     };
     prop_assert_eq!(counts(live), counts(trace));
@@ -127,24 +127,24 @@ fn same_tally(live: &Tally, trace: &Tally) -> Result<(), TestCaseError> {
 fn same_drive(live: &Drive, trace: &Drive) -> Result<(), TestCaseError> {
     prop_assert_eq!(live.counters(), trace.counters());
     for page in 0..live.spec().pages() {
-        prop_assert_eq!(live.home(page), trace.home(page));
+        prop_assert_eq!(live.physical_page(page), trace.physical_page(page));
     }
     Ok(())
 }
 
 /// What the events say of pages: all that entered the buffer is in it, or was dropped, or left; all
 /// that left was programmed.
-fn consistent(events: &[Event], live: &Live) -> Result<(), TestCaseError> {
+fn consistent(events: &[Event], live: &OnlineDrive) -> Result<(), TestCaseError> {
     let mut buffered = BTreeMap::new();
     let mut leaving: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
     for event in events {
         match *event {
             Event::Complete { .. } => {}
-            Event::Arrived { request, page } => {
+            Event::Buffered { request, page } => {
                 buffered.insert(page, request);
             }
             Event::Dropped { page } => prop_assert!(buffered.remove(&page).is_some()),
-            Event::Leaves { request, page } => {
+            Event::ProgramIssued { request, page } => {
                 prop_assert!(request.is_some() || buffered.remove(&page).is_some());
                 leaving.entry(page).or_default().push(request);
             }
@@ -157,7 +157,7 @@ fn consistent(events: &[Event], live: &Live) -> Result<(), TestCaseError> {
     }
     prop_assert!(leaving.values().all(Vec::is_empty));
     prop_assert_eq!(buffered.len() as u64, live.buffered_pages());
-    prop_assert!(buffered.keys().all(|&page| live.held(page)));
+    prop_assert!(buffered.keys().all(|&page| live.is_buffered(page)));
     Ok(())
 }
 
@@ -179,7 +179,7 @@ proptest! {
         let mut trace_drive = drive(&spec);
         let (trace, _) = run(&mut trace_drive, &mut Unsaid(&load), made(&spec, policy, pages), &plain())
             .expect("a run");
-        let mut live = Live::new(drive(&spec), made(&spec, policy, pages)).expect("a live drive");
+        let mut live = OnlineDrive::new(drive(&spec), made(&spec, policy, pages)).expect("a live drive");
         let events = serve(&mut live, &load, seed);
         same_drive(live.drive(), &trace_drive)?;
         consistent(&events, &live)?;
@@ -193,12 +193,12 @@ proptest! {
         spec in specs(), seed: u64, policy in 0..POLICIES.len(), until_us in 0_u64..5000,
     ) {
         let load = load(&spec, seed, 100, 50_000);
-        let mut live = Live::new(drive(&spec), made(&spec, policy, 16)).expect("a live drive");
+        let mut live = OnlineDrive::new(drive(&spec), made(&spec, policy, 16)).expect("a live drive");
         let mut events = Vec::new();
         for request in &load {
             live.submit(request.at_ns * 1000, request).expect("a request");
         }
-        live.advance(until_us * 1_000_000, &mut events).expect("a drive that lives");
+        live.advance_to(until_us * 1_000_000, &mut events).expect("a drive that lives");
         live.cut_power();
         prop_assert_eq!((live.in_flight(), live.next_ps(), live.buffered_pages()), (0, None, 0));
         events.clear();
@@ -207,7 +207,7 @@ proptest! {
             .iter()
             .map(|request| live.submit(now_ps + request.at_ns * 1000, request).expect("a request"))
             .collect();
-        live.advance(u64::MAX - 1, &mut events).expect("a drive that lives");
+        live.advance_to(u64::MAX - 1, &mut events).expect("a drive that lives");
         consistent(&events, &live)?;
         let mut done: Vec<u64> = events
             .iter()
@@ -225,24 +225,25 @@ proptest! {
 #[test]
 fn a_flush_completes_when_all_before_it_is_programmed() {
     let spec = reference(4);
-    let held = buffer(&spec, "lru", 8, Mode::Inline);
-    let mut live = Live::new(drive(&spec), Some(held)).expect("a live drive");
+    let held = buffer(&spec, "lru", 8, BufferMode::Inline);
+    let mut live = OnlineDrive::new(drive(&spec), Some(held)).expect("a live drive");
     let mut events = Vec::new();
     live.submit(0, &write(0, 5, 1)).expect("a request");
-    live.advance(1_000_000_000, &mut events).expect("a drive");
-    let arrived = Event::Arrived {
+    live.advance_to(1_000_000_000, &mut events)
+        .expect("a drive");
+    let arrived = Event::Buffered {
         request: 0,
         page: 5,
     };
     let at_ps = 8 * 238_400;
     assert_eq!(events, [arrived, Event::Complete { request: 0, at_ps }]);
-    assert!(live.held(5));
+    assert!(live.is_buffered(5));
     events.clear();
     live.submit(1_000_000_000, &flush(0)).expect("a request");
-    live.advance(u64::MAX - 1, &mut events).expect("a drive");
+    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
     let at_ps = 1_000_000_000 + 305_600_000;
     let (request, page) = (None, 5);
-    let left = Event::Leaves { request, page };
+    let left = Event::ProgramIssued { request, page };
     let programmed = Event::Programmed { request, page };
     assert_eq!(
         events,
@@ -253,20 +254,21 @@ fn a_flush_completes_when_all_before_it_is_programmed() {
 #[test]
 fn a_write_past_the_buffer_replaces_what_is_there_and_waits_for_flash() {
     let spec = reference(4);
-    let held = buffer(&spec, "lru", 8, Mode::Inline);
-    let mut live = Live::new(drive(&spec), Some(held)).expect("a live drive");
+    let held = buffer(&spec, "lru", 8, BufferMode::Inline);
+    let mut live = OnlineDrive::new(drive(&spec), Some(held)).expect("a live drive");
     let mut events = Vec::new();
     live.submit(0, &write(0, 5, 1)).expect("a request");
-    live.advance(1_000_000_000, &mut events).expect("a drive");
+    live.advance_to(1_000_000_000, &mut events)
+        .expect("a drive");
     events.clear();
-    live.submit_through(1_000_000_000, &write(0, 5, 1))
+    live.submit_bypass(1_000_000_000, &write(0, 5, 1))
         .expect("a request");
-    live.advance(u64::MAX - 1, &mut events).expect("a drive");
+    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
     let (request, page) = (Some(1), 5);
     let at_ps = 1_000_000_000 + 8 * 238_400 + 305_600_000;
     let wanted = [
         Event::Dropped { page },
-        Event::Leaves { request, page },
+        Event::ProgramIssued { request, page },
         Event::Programmed { request, page },
         Event::Complete { request: 1, at_ps },
     ];
@@ -277,22 +279,22 @@ fn a_write_past_the_buffer_replaces_what_is_there_and_waits_for_flash() {
 #[test]
 fn the_clock_begins_anew_when_nothing_is_on_its_way() {
     let spec = reference(4);
-    let mut live = Live::new(drive(&spec), None).expect("a live drive");
+    let mut live = OnlineDrive::new(drive(&spec), None).expect("a live drive");
     let mut events = Vec::new();
     let late_ps = 90 * 24 * 3600 * 1_000_000_000_000;
     live.submit(late_ps, &read(0, 0, 1)).expect("a request");
-    assert!(!live.rest());
-    live.advance(u64::MAX - 1, &mut events).expect("a drive");
+    assert!(!live.reset_clock());
+    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
     assert!(live.submit(2 * late_ps, &read(0, 0, 1)).is_err());
-    assert!(live.rest());
+    assert!(live.reset_clock());
     live.submit(0, &read(0, 0, 1)).expect("a request");
-    live.advance(u64::MAX - 1, &mut events).expect("a drive");
+    live.advance_to(u64::MAX - 1, &mut events).expect("a drive");
     assert!(live.now_ps() < late_ps);
 }
 
 #[test]
 fn a_buffer_before_the_drive_is_refused() {
     let spec = reference(4);
-    let before = buffer(&spec, "lru", 8, Mode::Reshape);
-    assert!(Live::new(drive(&spec), Some(before)).is_err());
+    let before = buffer(&spec, "lru", 8, BufferMode::Reshape);
+    assert!(OnlineDrive::new(drive(&spec), Some(before)).is_err());
 }

@@ -54,7 +54,7 @@ impl Served {
             return;
         }
         let mut events = std::mem::take(&mut self.events);
-        let gone_on = model.advance(to_ps, &mut events);
+        let gone_on = model.advance_to(to_ps, &mut events);
         for event in events.drain(..) {
             self.follow(event);
         }
@@ -67,9 +67,9 @@ impl Served {
 
     fn follow(&mut self, event: Event) {
         match event {
-            Event::Arrived { request, page } => self.volatile.arrived(page, request),
+            Event::Buffered { request, page } => self.volatile.arrived(page, request),
             Event::Dropped { page } => self.volatile.dropped(page),
-            Event::Leaves { request, page } => self.volatile.leaves(page, request),
+            Event::ProgramIssued { request, page } => self.volatile.leaves(page, request),
             Event::Programmed { request, page } => self.programmed(request, page),
             Event::Complete { request, at_ps } => self.completed(request, at_ps),
         }

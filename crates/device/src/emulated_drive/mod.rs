@@ -88,7 +88,9 @@ impl Served {
             Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
             _ => None,
         };
-        let flash_before = model.as_ref().map(|model| model.live().drive().counters());
+        let flash_before = model
+            .as_ref()
+            .map(|model| model.simulation().drive().counters());
         Ok(Self {
             since_ps: clock.now_ps(),
             facts,
@@ -172,7 +174,7 @@ impl Served {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let now_ps = self.clock.now_ps();
-        let live = self.model.as_ref().map(Model::live);
+        let simulation = self.model.as_ref().map(Model::simulation);
         Snapshot {
             facts: self.facts.clone(),
             served_ps: now_ps,
@@ -182,8 +184,9 @@ impl Served {
                 ..self.figures.clone()
             },
             depth: self.slots.used() as u64,
-            flash: live.map(|live| live.drive().counters().since(self.flash_before)),
-            buffer: live.map(Buffered::of),
+            flash: simulation
+                .map(|simulation| simulation.drive().counters().since(self.flash_before)),
+            buffer: simulation.map(Buffered::of),
             volatile_pages: self.volatile.pages() as u64,
             power_cuts: self.health.unsafe_shutdowns,
             lost_pages: self.lost_pages,
@@ -204,8 +207,8 @@ impl Served {
         self.since_ps = self.clock.now_ps();
         self.busy_since_ps = self.since_ps;
         if let Some(model) = &mut self.model {
-            model.live_mut().take_tally();
-            self.flash_before = model.live().drive().counters();
+            model.simulation_mut().take_tally();
+            self.flash_before = model.simulation().drive().counters();
         }
     }
 
@@ -223,7 +226,7 @@ impl Served {
     /// Whether writes are answered before they are in flash.
     fn is_buffered(&self) -> bool {
         let model = self.model.as_ref();
-        model.is_some_and(|model| model.live().buffer_capacity_pages() > 0)
+        model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0)
     }
 
     fn floor_ps(&self, command: &Command) -> u64 {
@@ -294,10 +297,13 @@ impl Drive for Served {
 
     fn health(&self) -> Health {
         let figures = &self.figures;
-        let spec = self.model.as_ref().map(|model| model.live().drive().spec());
+        let spec = self
+            .model
+            .as_ref()
+            .map(|model| model.simulation().drive().spec());
         let endurance = spec.map_or(0, |spec| spec.endurance);
         let erased = self.model.as_ref().map_or(0, |model| {
-            let elements = model.live().drive().elements().iter();
+            let elements = model.simulation().drive().elements().iter();
             elements
                 .flat_map(ioassay_sim::drive::Element::erases)
                 .copied()

@@ -13,7 +13,7 @@ impl Served {
         let now_ps = self.clock.now_ps();
         self.go_on(now_ps);
         if let Some(model) = &mut self.model {
-            model.live_mut().cut_power();
+            model.simulation_mut().cut_power();
         }
         let (store, page_bytes) = (
             &mut self.store,
@@ -33,7 +33,7 @@ impl Served {
         self.facts.read_only = true;
         self.worn_out = Some(why.to_owned());
         if let Some(model) = &mut self.model {
-            model.live_mut().cut_power();
+            model.simulation_mut().cut_power();
         }
         self.settle();
         self.abandon(

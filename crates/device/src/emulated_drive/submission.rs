@@ -43,7 +43,7 @@ impl Served {
         slot: u32,
         kind: Kind,
         range: (u64, u64),
-        through: bool,
+        bypass: bool,
         now_ps: u64,
     ) -> Result<Option<u64>, Status> {
         let Some(model) = self.model.as_mut().filter(|_| self.instead_ps.is_none()) else {
@@ -51,7 +51,7 @@ impl Served {
         };
         // What the model refuses lies not in the drive, and was refused before.
         let request = model
-            .submit(now_ps, kind, range, through)
+            .submit(now_ps, kind, range, bypass)
             .map_err(|_| Status::Failed)?;
         self.by_request.insert(request, slot);
         self.slots.get(slot).parts += 1;

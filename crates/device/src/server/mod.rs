@@ -183,7 +183,7 @@ fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Resul
 }
 
 fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> Facts {
-    let buffered = model.is_some_and(|model| model.live().buffer_capacity_pages() > 0);
+    let buffered = model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0);
     let fits = |text: &str, most| {
         text.chars()
             .filter(|&of| (' '..='~').contains(&of))
@@ -283,7 +283,7 @@ fn warn_of_the_state(serving: &Serving, warnings: &mut Vec<Warning>) {
 
 fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Ready {
     let facts = serving.served.facts();
-    let live = serving.served.model().map(Model::live);
+    let simulation = serving.served.model().map(Model::simulation);
     Ready {
         ways: serving.ways(),
         stats: options.stats_socket.clone(),
@@ -291,10 +291,10 @@ fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Re
         block_bytes: facts.block_bytes,
         read_only: facts.read_only,
         model: options.model.clone(),
-        model_bytes: live.map(|live| live.drive().spec().capacity_bytes()),
+        model_bytes: simulation.map(|simulation| simulation.drive().spec().capacity_bytes()),
         page_bytes: serving.served.model().map(Model::page_bytes),
         policy: options.buffer.policy.clone(),
-        buffer_pages: live.map_or(0, ioassay_sim::engine::Live::buffer_capacity_pages),
+        buffer_pages: simulation.map_or(0, ioassay_sim::engine::OnlineDrive::buffer_capacity_pages),
         preconditioned: serving
             .served
             .model()

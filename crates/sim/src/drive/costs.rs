@@ -1,4 +1,4 @@
-//! How long the parts of an element's work take.
+//! The times of an element's operations.
 
 use super::spec::{SECTOR_BYTES, Spec};
 

@@ -1,17 +1,17 @@
-//! Which block of a plane is cleaned.
+//! The choice of the victim of garbage collection.
 
 use super::element::{Block, Element, State};
 use super::shape::Shape;
-use super::spec::{Cleaning, WearLevelling};
+use super::spec::{GcPolicy, WearLevelling};
 
 impl Element {
-    /// The block of the plane that is to be cleaned, among those with at most `shelter` valid
-    /// pages; `None` when no such block would give a page back.
-    pub(super) fn victim(&self, shape: &Shape, plane: u32, shelter: u32) -> Option<u32> {
-        let most = shelter.min(shape.data_pages - 1) as u16;
-        let row = match shape.cleaning {
-            Cleaning::Greedy => self.emptiest(shape, plane, most),
-            Cleaning::CostBenefit => self.most_profitable(shape, plane, most),
+    /// The victim among the plane's blocks with at most `relocation_room` valid pages; `None` when no
+    /// such block would give a page back.
+    pub(super) fn victim(&self, shape: &Shape, plane: u32, relocation_room: u32) -> Option<u32> {
+        let most = relocation_room.min(shape.data_pages - 1) as u16;
+        let row = match shape.gc_policy {
+            GcPolicy::Greedy => self.emptiest(shape, plane, most),
+            GcPolicy::CostBenefit => self.most_profitable(shape, plane, most),
         }?;
         Some(plane * shape.rows + row)
     }
@@ -53,8 +53,8 @@ impl Element {
             .map(|(row, _)| row)
     }
 
-    /// The block whose data lie where little was erased, when static wear levelling is on and the
-    /// plane's erasures differ by more than it allows.
+    /// The least erased block that holds data, if static wear levelling is on and the plane's erase
+    /// counts differ by more than it allows.
     pub(super) fn coldest(&self, shape: &Shape, plane: u32) -> Option<u32> {
         let WearLevelling::Static(spread) = shape.wear_levelling else {
             return None;

@@ -13,12 +13,12 @@ pub(super) struct Transfer {
 
 #[derive(Clone)]
 struct Channel {
-    /// What crosses it now, and until when.
+    /// The transfer in progress, and when it ends.
     current: Option<Transfer>,
     until_ps: u64,
-    /// Whether `current` brings what was read, so that its end completes the request.
-    inbound: bool,
-    /// Requests that are done but for this channel; writes wait for it and take no time.
+    /// Whether `current` carries read data to the host, so that its end completes the request.
+    to_host: bool,
+    /// Requests that are done except for this channel. Those of writes take no time on it.
     completions: VecDeque<Transfer>,
     transfers: VecDeque<Transfer>,
 }
@@ -30,25 +30,25 @@ impl Channel {
     }
 
     #[inline]
-    fn begin(&mut self, transfer: Transfer, inbound: bool, now_ps: u64, ps_per_sector: u64) {
+    fn start(&mut self, transfer: Transfer, to_host: bool, now_ps: u64, ps_per_sector: u64) {
         self.current = Some(transfer);
-        self.inbound = inbound;
+        self.to_host = to_host;
         self.until_ps = now_ps + u64::from(transfer.sectors) * ps_per_sector;
     }
 }
 
-/// What a channel does next.
-pub(super) enum Turn {
+/// What an idle channel did.
+pub(super) enum ChannelStep {
     /// A request is complete; it needed no transfer.
     Completes(u32),
-    /// A transfer has begun.
-    Begun,
+    /// A transfer has started.
+    Started,
     /// Nothing waits, or the channel is busy.
-    Nothing,
+    Idle,
 }
 
 pub(super) struct Channels {
-    all: Vec<Channel>,
+    channels: Vec<Channel>,
     ps_per_sector: u64,
 }
 
@@ -57,24 +57,24 @@ impl Channels {
         let idle = Channel {
             current: None,
             until_ps: NEVER,
-            inbound: false,
+            to_host: false,
             completions: VecDeque::new(),
             transfers: VecDeque::new(),
         };
         Self {
-            all: vec![idle; spec.channels as usize],
+            channels: vec![idle; spec.channels as usize],
             ps_per_sector: spec.channel_ps_per_sector,
         }
     }
 
     pub fn count(&self) -> u32 {
-        self.all.len() as u32
+        self.channels.len() as u32
     }
 
     /// The channel of an element.
     #[inline]
     pub fn of(&self, place: Place) -> u32 {
-        if self.all.len() == 1 {
+        if self.channels.len() == 1 {
             0
         } else {
             place.element % self.count()
@@ -84,8 +84,8 @@ impl Channels {
     /// When the next transfer ends, and on which channel.
     #[inline]
     pub fn next(&self) -> (u64, u32) {
-        let mut next = (self.all[0].until_ps, 0);
-        for (channel, number) in self.all.iter().zip(0..).skip(1) {
+        let mut next = (self.channels[0].until_ps, 0);
+        for (channel, number) in self.channels.iter().zip(0..).skip(1) {
             if channel.until_ps < next.0 {
                 next = (channel.until_ps, number);
             }
@@ -93,57 +93,59 @@ impl Channels {
         next
     }
 
-    /// A transfer waits for its turn, which is at once on an idle channel: nothing waits there.
+    /// Queues a transfer; an idle channel starts it at once.
     #[inline]
-    pub fn offer_transfer(&mut self, channel: u32, transfer: Transfer, now_ps: u64) {
-        let channel = &mut self.all[channel as usize];
+    pub fn enqueue_transfer(&mut self, channel: u32, transfer: Transfer, now_ps: u64) {
+        let channel = &mut self.channels[channel as usize];
         if channel.is_free() {
-            channel.begin(transfer, false, now_ps, self.ps_per_sector);
+            channel.start(transfer, false, now_ps, self.ps_per_sector);
         } else {
             channel.transfers.push_back(transfer);
         }
     }
 
-    /// Whether a completion would pass at once.
+    /// Whether the channel is idle with empty queues, so that a completion would pass at once.
     #[inline]
     pub fn is_free(&self, channel: u32) -> bool {
-        self.all[channel as usize].is_free()
+        self.channels[channel as usize].is_free()
     }
 
     #[inline]
-    pub fn offer_completion(&mut self, channel: u32, transfer: Transfer) {
-        self.all[channel as usize].completions.push_back(transfer);
+    pub fn enqueue_completion(&mut self, channel: u32, transfer: Transfer) {
+        self.channels[channel as usize]
+            .completions
+            .push_back(transfer);
     }
 
-    /// The transfer that ends now, and whether it came from the drive.
+    /// The transfer that ends now, and whether it went to the host.
     #[inline]
     pub fn end(&mut self, channel: u32) -> Option<(Transfer, bool)> {
-        let channel = &mut self.all[channel as usize];
+        let channel = &mut self.channels[channel as usize];
         channel.until_ps = NEVER;
         channel
             .current
             .take()
-            .map(|transfer| (transfer, channel.inbound))
+            .map(|transfer| (transfer, channel.to_host))
     }
 
-    /// An idle channel takes what waits first: completions, then transfers.
+    /// An idle channel starts what waits: completions first, then transfers.
     #[inline]
-    pub fn turn(&mut self, channel: u32, now_ps: u64) -> Turn {
-        let channel = &mut self.all[channel as usize];
+    pub fn start_next(&mut self, channel: u32, now_ps: u64) -> ChannelStep {
+        let channel = &mut self.channels[channel as usize];
         if channel.current.is_some() {
-            return Turn::Nothing;
+            return ChannelStep::Idle;
         }
-        let (transfer, inbound) = if let Some(done) = channel.completions.pop_front() {
+        let (transfer, to_host) = if let Some(done) = channel.completions.pop_front() {
             if done.sectors == 0 {
-                return Turn::Completes(done.request);
+                return ChannelStep::Completes(done.request);
             }
             (done, true)
         } else if let Some(transfer) = channel.transfers.pop_front() {
             (transfer, false)
         } else {
-            return Turn::Nothing;
+            return ChannelStep::Idle;
         };
-        channel.begin(transfer, inbound, now_ps, self.ps_per_sector);
-        Turn::Begun
+        channel.start(transfer, to_host, now_ps, self.ps_per_sector);
+        ChannelStep::Started
     }
 }

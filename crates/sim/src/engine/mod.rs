@@ -1,4 +1,4 @@
-//! When things are done: requests are issued, wait, cross a channel, wait at elements, complete.
+//! When requests complete: they are issued, wait, cross a channel, wait at elements, complete.
 //!
 //! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a
 //! host queue, at most a window of requests in the drive, one serial channel, and a queue for
@@ -22,11 +22,12 @@ mod timers;
 mod write_stream;
 
 pub use host_queue::Scheduler;
-pub use load::trace_input::{Feeding, Unaligned};
-pub use online_drive::{Event, Live};
+pub use load::paging::Unaligned;
+pub use load::trace_input::IssueMode;
+pub use online_drive::{Event, OnlineDrive};
 pub use run::run;
-pub use tally::{Tally, Through};
-pub use time_series::{Slice, Slices};
+pub use tally::{Responses, Tally};
+pub use time_series::{TimeSeries, TimeSlice};
 
 use crate::Error;
 use crate::policy::Policy;
@@ -41,60 +42,60 @@ pub enum End {
     LastIssued,
 }
 
-/// Where the write buffer stands.
+/// Where the write buffer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Before the drive: what it evicts is the load, and nothing waits for it.
+pub enum BufferMode {
+    /// In front of the drive: its evictions are the load, and no request waits for it.
     Reshape,
-    /// Inside the drive: writes complete in it and wait for room in it, reads are served from it.
+    /// Inside the drive: writes complete in it and wait for room in it, and reads may hit it.
     Inline,
 }
 
 /// A write buffer, and how it is connected.
 pub struct WriteBuffer {
-    /// Which pages stay and which go.
+    /// Which pages it keeps and which it evicts.
     pub policy: Box<dyn Policy + Send>,
-    /// Where it stands.
-    pub mode: Mode,
-    /// Whether the drive sees the reads with which blocks are completed; else they are only counted.
+    /// Where it is.
+    pub mode: BufferMode,
+    /// Whether the drive does the reads that pad blocks; else they are only counted.
     pub pad_reads: bool,
 }
 
-/// How the load is fed.
+/// How a run issues its load and when it ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Feed {
+pub struct RunOptions {
     /// When requests are issued.
-    pub feeding: Feeding,
-    /// How many requests the drive takes at once; `None`: any number.
+    pub issue_mode: IssueMode,
+    /// Requests that the drive holds at most (queue depth); `None`: any number.
     pub window: Option<u32>,
-    /// The host's queue for what it does not take.
+    /// Order of the host's queue, for requests beyond the window.
     pub scheduler: Scheduler,
     /// When the run ends.
     pub end: End,
-    /// Outstanding requests at which the run is given up as saturated.
+    /// Outstanding requests beyond which the run is given up as saturated.
     pub max_outstanding: usize,
-    /// What becomes of ranges that are not whole sectors.
+    /// Treatment of ranges that are not whole sectors.
     pub unaligned: Unaligned,
     /// Rows of the time series at most; at least 2.
-    pub slices: usize,
+    pub series_rows: usize,
 }
 
-impl Default for Feed {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
-            feeding: Feeding::Open,
+            issue_mode: IssueMode::OpenLoop,
             window: Some(20),
             scheduler: Scheduler::Clook,
             end: End::Drained,
             max_outstanding: 1_000_000,
             unaligned: Unaligned::Round,
-            slices: 256,
+            series_rows: 256,
         }
     }
 }
 
-impl Feed {
-    /// Whether a load can be fed like this.
+impl RunOptions {
+    /// Checks that a run with these options is possible.
     ///
     /// # Errors
     /// [`Error::Option`].
@@ -103,14 +104,14 @@ impl Feed {
             0 => Err(Error::option(name, value, "at least 1")),
             _ => Ok(()),
         };
-        match self.feeding {
-            Feeding::Open => {}
-            Feeding::Scaled(factor) if factor >= 0.0 && factor.is_finite() => {}
-            Feeding::Scaled(factor) => {
+        match self.issue_mode {
+            IssueMode::OpenLoop => {}
+            IssueMode::ScaledOpenLoop(factor) if factor >= 0.0 && factor.is_finite() => {}
+            IssueMode::ScaledOpenLoop(factor) => {
                 return Err(Error::option("scaled", factor, "a number from 0 on"));
             }
-            Feeding::Closed(outstanding) => at_least_one("closed", outstanding.into())?,
-            Feeding::Batches { size, .. } => at_least_one("batch", size.into())?,
+            IssueMode::ClosedLoop(outstanding) => at_least_one("closed", outstanding.into())?,
+            IssueMode::Bursts { size, .. } => at_least_one("batch", size.into())?,
         }
         at_least_one("max_outstanding", self.max_outstanding as u64)?;
         self.window

@@ -1,38 +1,38 @@
-//! What is counted of requests and pages while a drive runs.
+//! What is counted of requests and pages during a run.
 
 use ioassay_block::Kind;
 use ioassay_stats::Histogram;
 
-/// Responses that are recorded together: one pass over many is cheaper than many over one.
-const LOT: usize = 512;
+/// Response times that are recorded together: one pass over many is cheaper than many over one.
+const BATCH: usize = 512;
 
-/// Response times of one kind of request.
+/// Response times and transfers of one kind of request.
 #[derive(Debug, Clone, Default)]
-pub struct Through {
+pub struct Responses {
     /// From issue to completion, nanoseconds.
     pub response_ns: Histogram,
-    /// The same, added up exactly, picoseconds.
+    /// Their exact sum, picoseconds.
     pub response_ps: u128,
-    /// From the host's queue to completion, added up, picoseconds.
+    /// From dispatch to completion, summed up, picoseconds.
     pub device_ps: u128,
-    /// Sectors that were moved.
+    /// Sectors transferred.
     pub sectors: u64,
     recent_ns: Vec<u64>,
 }
 
-impl Through {
+impl Responses {
     #[inline]
     fn record(&mut self, response_ps: u64, device_ps: u64, sectors: u32) {
         self.response_ps += u128::from(response_ps);
         self.device_ps += u128::from(device_ps);
         self.sectors += u64::from(sectors);
         self.recent_ns.push((response_ps + 500) / 1000);
-        if self.recent_ns.len() >= LOT {
-            self.settle();
+        if self.recent_ns.len() >= BATCH {
+            self.record_recent();
         }
     }
 
-    fn settle(&mut self) {
+    fn record_recent(&mut self) {
         self.response_ns.record_all(&self.recent_ns);
         self.recent_ns.clear();
     }
@@ -49,13 +49,13 @@ impl Through {
         (self.count() > 0).then(|| self.response_ps as f64 / self.count() as f64)
     }
 
-    /// Mean time in the drive, without the host's queue, picoseconds.
+    /// Mean time in the drive, without the wait in the host's queue, picoseconds.
     #[must_use]
     pub fn mean_device_ps(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.device_ps as f64 / self.count() as f64)
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
@@ -71,14 +71,14 @@ impl Through {
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Reads that completed.
-    pub reads: Through,
+    pub reads: Responses,
     /// Writes that completed.
-    pub writes: Through,
+    pub writes: Responses,
     /// Trims and flushes that completed.
-    pub others: Through,
-    /// Requests that were issued.
+    pub others: Responses,
+    /// Requests issued.
     pub issued: u64,
-    /// Requests that were issued and did not complete before the end.
+    /// Requests issued that did not complete before the end.
     pub unfinished: u64,
     /// Whether the run was given up because too many were outstanding.
     pub gave_up: bool,
@@ -86,50 +86,50 @@ pub struct Tally {
     pub last_issue_ps: u64,
     /// When the last completed.
     pub last_completion_ps: u64,
-    /// Pages that the trace wrote to the buffer.
+    /// Page writes to the buffer.
     pub buffered_writes: u64,
-    /// Among them those that were in it.
+    /// Hits among them.
     pub write_hits: u64,
-    /// Pages that the trace read and that were looked for in the buffer.
+    /// Page reads that looked in the buffer.
     pub buffered_reads: u64,
-    /// Among them those that were in it.
+    /// Hits among them.
     pub read_hits: u64,
-    /// Pages that the buffer evicted.
+    /// Pages evicted by the buffer.
     pub evicted_pages: u64,
-    /// Pages read to complete blocks.
+    /// Pages read to pad blocks.
     pub pad_reads: u64,
-    /// Pages written to complete blocks.
+    /// Pages written to pad blocks.
     pub pad_writes: u64,
-    /// Pages that are in the buffer at the end.
-    pub left_in_buffer: u64,
-    /// For each element how long it was busy, picoseconds.
+    /// Pages in the buffer at the end.
+    pub buffered_at_end: u64,
+    /// Busy time of each element, picoseconds.
     pub busy_ps: Vec<u64>,
 }
 
 impl Tally {
     #[inline]
     pub(super) fn complete(&mut self, kind: Kind, response_ps: u64, device_ps: u64, sectors: u32) {
-        let through = match kind {
+        let bypass = match kind {
             Kind::Read => &mut self.reads,
             Kind::Write => &mut self.writes,
             Kind::Trim | Kind::Flush => &mut self.others,
         };
-        through.record(response_ps, device_ps, sectors);
+        bypass.record(response_ps, device_ps, sectors);
     }
 
-    pub(super) fn settle(&mut self) {
-        for through in [&mut self.reads, &mut self.writes, &mut self.others] {
-            through.settle();
+    pub(super) fn record_recent(&mut self) {
+        for bypass in [&mut self.reads, &mut self.writes, &mut self.others] {
+            bypass.record_recent();
         }
     }
 
     /// Reads and writes together.
     #[must_use]
-    pub fn transfers(&self) -> Through {
+    pub fn transfers(&self) -> Responses {
         self.reads.plus(&self.writes)
     }
 
-    /// Share of the pages written to the buffer that were in it; `None` without a buffer.
+    /// Hit ratio of page writes; `None` without a buffer.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.buffered_writes > 0).then(|| self.write_hits as f64 / self.buffered_writes as f64)

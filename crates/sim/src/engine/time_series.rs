@@ -1,27 +1,27 @@
-//! Time series of a run whose length is not known beforehand: when the rows are full, each two
-//! become one of twice the width.
+//! Time series of a run of unknown length: when all rows are used, each two are merged into one of
+//! twice the width.
 
 use crate::drive::Counters;
 
-/// What happened in one slice of time.
+/// One row: what happened in an interval of time.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Slice {
+pub struct TimeSlice {
     /// Requests issued.
     pub issued: u64,
     /// Requests completed.
     pub completed: u64,
-    /// Their response times added up, picoseconds.
+    /// Sum of their response times, picoseconds.
     pub response_ps: u128,
     /// Requests outstanding at its end.
     pub outstanding: u64,
-    /// What the drive did.
+    /// The drive's counters.
     pub counters: Counters,
-    /// For each element the work that it began, picoseconds.
+    /// Work started at each element, picoseconds.
     pub busy_ps: Vec<u64>,
 }
 
-impl Slice {
-    fn absorb(&mut self, later: &Self) {
+impl TimeSlice {
+    fn merge(&mut self, later: &Self) {
         self.issued += later.issued;
         self.completed += later.completed;
         self.response_ps += later.response_ps;
@@ -35,52 +35,52 @@ impl Slice {
 
 /// Rows of one width, from time 0 on.
 #[derive(Debug, Clone)]
-pub struct Slices {
+pub struct TimeSeries {
     /// Width of a row, picoseconds.
     pub width_ps: u64,
     /// The rows.
-    pub rows: Vec<Slice>,
-    most: usize,
+    pub rows: Vec<TimeSlice>,
+    max_rows: usize,
     elements: usize,
     /// When the current row ends.
-    pub(super) until_ps: u64,
+    pub(super) row_end_ps: u64,
 }
 
-/// The width that rows have at first: 0.1 ms.
-const FIRST_WIDTH_PS: u64 = 100_000_000;
+/// Initial width of the rows: 0.1 ms.
+const INITIAL_WIDTH_PS: u64 = 100_000_000;
 
-impl Slices {
-    pub(super) fn new(most: usize, elements: usize) -> Self {
-        let mut slices = Self {
-            width_ps: FIRST_WIDTH_PS,
+impl TimeSeries {
+    pub(super) fn new(max_rows: usize, elements: usize) -> Self {
+        let mut series = Self {
+            width_ps: INITIAL_WIDTH_PS,
             rows: Vec::new(),
-            most: most.max(2),
+            max_rows: max_rows.max(2),
             elements,
-            until_ps: FIRST_WIDTH_PS,
+            row_end_ps: INITIAL_WIDTH_PS,
         };
-        slices.rows.push(slices.empty());
-        slices
+        series.rows.push(series.empty());
+        series
     }
 
-    fn empty(&self) -> Slice {
-        Slice {
+    fn empty(&self) -> TimeSlice {
+        TimeSlice {
             busy_ps: vec![0; self.elements],
-            ..Slice::default()
+            ..TimeSlice::default()
         }
     }
 
     /// The current row.
     #[inline]
-    pub(super) fn now(&mut self) -> &mut Slice {
+    pub(super) fn current_row(&mut self) -> &mut TimeSlice {
         let last = self.rows.len() - 1;
         &mut self.rows[last]
     }
 
-    /// The row that holds a time, or the current one, if that is later.
+    /// The row of a time that has passed.
     #[inline]
-    pub(super) fn at(&mut self, at_ps: u64) -> &mut Slice {
+    pub(super) fn row_at(&mut self, at_ps: u64) -> &mut TimeSlice {
         let last = self.rows.len() - 1;
-        if at_ps >= self.until_ps - self.width_ps {
+        if at_ps >= self.row_end_ps - self.width_ps {
             return &mut self.rows[last];
         }
         let row = (at_ps / self.width_ps) as usize;
@@ -90,33 +90,33 @@ impl Slices {
     /// Closes the current row, and goes on to the one that holds `now_ps`.
     #[cold]
     pub(super) fn advance(&mut self, now_ps: u64, outstanding: u64, counters: Counters) {
-        let row = self.now();
+        let row = self.current_row();
         row.outstanding = outstanding;
         row.counters = row.counters.plus(counters);
-        while now_ps / self.width_ps >= self.most as u64 {
-            self.halve();
+        while now_ps / self.width_ps >= self.max_rows as u64 {
+            self.merge_pairs();
         }
         while self.rows.len() as u64 <= now_ps / self.width_ps {
             let mut empty = self.empty();
             empty.outstanding = outstanding;
             self.rows.push(empty);
         }
-        self.until_ps = (self.rows.len() as u64).saturating_mul(self.width_ps);
+        self.row_end_ps = (self.rows.len() as u64).saturating_mul(self.width_ps);
     }
 
-    fn halve(&mut self) {
+    fn merge_pairs(&mut self) {
         let old = std::mem::take(&mut self.rows);
         for pair in old.chunks(2) {
             let mut first = pair[0].clone();
             if let Some(second) = pair.get(1) {
-                first.absorb(second);
+                first.merge(second);
             }
             self.rows.push(first);
         }
         self.width_ps *= 2;
     }
 
-    /// How long each element worked, picoseconds.
+    /// Busy time of each element, picoseconds.
     pub(super) fn busy_ps(&self) -> Vec<u64> {
         let mut sums = vec![0; self.elements];
         for row in &self.rows {
@@ -129,7 +129,7 @@ impl Slices {
 
     /// Ends the series.
     pub(super) fn close(&mut self, outstanding: u64, counters: Counters) {
-        let row = self.now();
+        let row = self.current_row();
         row.outstanding = outstanding;
         row.counters = row.counters.plus(counters);
     }

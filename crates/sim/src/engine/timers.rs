@@ -1,25 +1,25 @@
-//! Which of a fixed number of clocks strikes next.
+//! A fixed number of timers, and which of them fires next.
 
-/// The time of a clock that is not set.
+/// The time of a timer that is not set.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Clocks that are looked through together: as many as fill some lines of cache.
+/// Timers that are compared together: a power of two that fits a cache line.
 const GROUP: usize = 8;
 
-/// Clocks in groups, of which the earliest of each is known: setting a clock looks through its
-/// group, asking for the next one through the groups. For the some dozens of elements of a drive
-/// that is a few comparisons that need no branch. Of several that strike together, the first wins.
-pub(super) struct Clocks {
+/// Timers in groups, with the earliest time of each group: setting a timer scans its group, and
+/// finding the next one scans the groups. For the dozens of elements of a drive that takes a few
+/// comparisons without a branch. Of several that fire at the same time, the first wins.
+pub(super) struct Timers {
     times: Vec<u64>,
     /// The earliest time of each group.
     earliest: Vec<u64>,
-    /// The clock that strikes next, and when.
+    /// When the next timer fires, and which.
     next: (u64, u32),
 }
 
-impl Clocks {
-    pub fn new(clocks: usize) -> Self {
-        let groups = clocks.div_ceil(GROUP).max(1);
+impl Timers {
+    pub fn new(timers: usize) -> Self {
+        let groups = timers.div_ceil(GROUP).max(1);
         Self {
             times: vec![NEVER; groups * GROUP],
             earliest: vec![NEVER; groups],
@@ -27,7 +27,7 @@ impl Clocks {
         }
     }
 
-    /// The next time, and whose it is; `NEVER` if no clock is set.
+    /// When the next timer fires, and which; `NEVER` if none is set.
     #[inline]
     pub fn next(&self) -> (u64, u32) {
         self.next
@@ -46,17 +46,17 @@ impl Clocks {
         (time, (first + within) as u32)
     }
 
-    /// Sets one clock.
+    /// Sets a timer.
     #[inline]
-    pub fn set(&mut self, clock: u32, at_ps: u64) {
-        let clock = clock as usize;
-        self.times[clock] = at_ps;
-        let group = clock / GROUP;
+    pub fn set(&mut self, timer: u32, at_ps: u64) {
+        let timer = timer as usize;
+        self.times[timer] = at_ps;
+        let group = timer / GROUP;
         let of_group = &self.times[group * GROUP..(group + 1) * GROUP];
         self.earliest[group] = of_group
             .iter()
             .fold(NEVER, |earliest, &at| earliest.min(at));
-        let set = (at_ps, clock as u32);
+        let set = (at_ps, timer as u32);
         if set < self.next {
             self.next = set;
         } else if set.1 == self.next.1 {

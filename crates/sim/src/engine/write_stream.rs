@@ -1,28 +1,29 @@
-//! The run of writes that wait for nothing but the drive: open loop, no window, one channel, all
-//! served to the end.
+//! The fast path for writes that wait for nothing but the drive: open loop, no window, one channel,
+//! run until all are complete.
 //!
-//! Then the order of transfers and of each element's pages is that of the requests, so each
-//! request's times follow from those before it, and no clock has to strike. It gives exactly what
-//! the [engine](super::engine) gives (`tests/engines_agree.rs`), several times as fast.
+//! Then transfers, and the pages of each element, keep the order of the requests. So each request's
+//! times follow from those before it, without timers. The results are exactly those of the
+//! [event loop](super::event_loop) (`tests/engines_agree.rs`), several times as fast.
 
 use std::collections::VecDeque;
 
 use super::load::arrivals::Arrivals;
-use super::load::lookahead::Supply;
+use super::load::lookahead::Lookahead;
+use super::load::requests::DriveRequest;
 use super::tally::Tally;
-use super::{Feed, Slices};
+use super::{RunOptions, TimeSeries};
 use crate::Error;
 use crate::drive::{Counters, Drive};
-use crate::policy::Outlook;
+use crate::policy::DriveState;
 
-/// A request whose last page is done at `done_ps`, and which completes then, unless the channel is
-/// in the middle of a transfer.
+/// A request whose last page is programmed at `done_ps`: it completes then, or at the end of the
+/// transfer that is in progress on the channel.
 #[derive(Clone, Copy)]
 struct Pending {
     issued_ps: u64,
     done_ps: u64,
     sectors: u32,
-    /// Number of its own transfer, to begin the search for the one that is under way.
+    /// Number of its own transfer, where the search for the one in progress begins.
     transfer: u32,
 }
 
@@ -32,37 +33,38 @@ struct Transfer {
     end_ps: u64,
 }
 
-pub(super) struct Stream<'a> {
+pub(super) struct WriteStream<'a> {
     pub drive: &'a mut Drive,
-    pub supply: Supply<'a>,
-    feed: &'a Feed,
+    pub lookahead: Lookahead<'a>,
+    options: &'a RunOptions,
     pub tally: Tally,
-    pub slices: Slices,
-    /// When each element has done what it was given.
+    pub series: TimeSeries,
+    /// When each element finishes its queue.
     free_at_ps: Vec<u64>,
     channel_free_ps: u64,
     channel_ps_per_sector: u64,
-    /// For each element the requests that it completes, in their order.
+    /// For each element the requests that its pages complete, in order.
     pending: Vec<VecDeque<Pending>>,
     outstanding: usize,
-    /// Transfers that may yet be looked for; the first has the number `first_transfer`.
+    /// Transfers that a search may still reach; the first has the number `first_transfer`.
     transfers: Vec<Transfer>,
     first_transfer: u32,
     now_ps: u64,
-    counted: Counters,
+    /// The drive's counters at the end of the previous row of the series.
+    counters_before: Counters,
 }
 
-impl<'a> Stream<'a> {
-    pub fn new(drive: &'a mut Drive, supply: Supply<'a>, feed: &'a Feed) -> Self {
+impl<'a> WriteStream<'a> {
+    pub fn new(drive: &'a mut Drive, lookahead: Lookahead<'a>, options: &'a RunOptions) -> Self {
         let elements = drive.spec().elements as usize;
         Self {
             channel_ps_per_sector: drive.spec().channel_ps_per_sector,
-            counted: drive.counters(),
+            counters_before: drive.counters(),
             drive,
-            supply,
-            feed,
+            lookahead,
+            options,
             tally: Tally::default(),
-            slices: Slices::new(feed.slices, elements),
+            series: TimeSeries::new(options.series_rows, elements),
             free_at_ps: vec![0; elements],
             channel_free_ps: 0,
             pending: vec![VecDeque::new(); elements],
@@ -73,20 +75,21 @@ impl<'a> Stream<'a> {
         }
     }
 
-    pub fn run(mut self) -> Result<(Tally, Slices), Error> {
+    pub fn run(mut self) -> Result<(Tally, TimeSeries), Error> {
         loop {
-            let outlook = Outlook {
+            let drive_state = DriveState {
                 now_ps: self.now_ps,
                 free_at_ps: &self.free_at_ps,
             };
-            self.supply.refill(self.drive, &outlook, &mut self.tally)?;
-            if self.supply.peek().is_none() {
+            self.lookahead
+                .refill(self.drive, &drive_state, &mut self.tally)?;
+            if self.lookahead.peek().is_none() {
                 break;
             }
-            self.take_all()?;
-            if self.outstanding > self.feed.max_outstanding {
-                self.settle(self.now_ps);
-                if self.outstanding > self.feed.max_outstanding {
+            self.issue_ready()?;
+            if self.outstanding > self.options.max_outstanding {
+                self.complete_until(self.now_ps);
+                if self.outstanding > self.options.max_outstanding {
                     self.tally.gave_up = true;
                     break;
                 }
@@ -95,39 +98,39 @@ impl<'a> Stream<'a> {
         Ok(self.finish())
     }
 
-    /// Issues all that is ready.
-    fn take_all(&mut self) -> Result<(), Error> {
-        let ready = self.supply.take_ready();
+    /// Issues all requests that are ready.
+    fn issue_ready(&mut self) -> Result<(), Error> {
+        let ready = self.lookahead.take_ready();
         let before = self.now_ps;
-        for fed in &ready {
-            self.issue(fed)?;
+        for request in &ready {
+            self.issue(request)?;
         }
-        self.supply.give_back(ready);
-        // Often enough that little is searched, and not for a handful.
-        if self.outstanding >= SETTLED_AT && self.now_ps > before {
-            self.settle(self.now_ps);
+        self.lookahead.recycle(ready);
+        // Often enough to keep searches short, and never for a few requests only.
+        if self.outstanding >= COMPLETION_BATCH && self.now_ps > before {
+            self.complete_until(self.now_ps);
         }
         Ok(())
     }
 
     #[inline]
-    fn issue(&mut self, fed: &super::load::requests::Fed) -> Result<(), Error> {
-        self.now_ps = fed.at_ps;
-        if fed.at_ps >= self.slices.until_ps {
-            self.next_slice();
+    fn issue(&mut self, request: &DriveRequest) -> Result<(), Error> {
+        self.now_ps = request.at_ps;
+        if request.at_ps >= self.series.row_end_ps {
+            self.next_row();
         }
-        let start_ps = fed.at_ps.max(self.channel_free_ps);
-        let end_ps = start_ps + u64::from(fed.sectors) * self.channel_ps_per_sector;
+        let start_ps = request.at_ps.max(self.channel_free_ps);
+        let end_ps = start_ps + u64::from(request.sectors) * self.channel_ps_per_sector;
         self.channel_free_ps = end_ps;
         self.transfers.push(Transfer { start_ps, end_ps });
         let (mut done_ps, mut last) = (0, 0);
-        let row = self.slices.now();
+        let row = self.series.current_row();
         row.issued += 1;
         self.tally.issued += 1;
-        for page in fed.first..fed.first + fed.pages {
+        for page in request.first..request.first + request.pages {
             let place = self.drive.place(page);
             let element = place.element as usize;
-            let Some(busy_ps) = self.drive.serve_write(place) else {
+            let Some(busy_ps) = self.drive.collect_and_write(place) else {
                 return Err(self.drive.worn_out(place.element));
             };
             let free_ps = self.free_at_ps[element].max(end_ps).saturating_add(busy_ps);
@@ -138,9 +141,9 @@ impl<'a> Stream<'a> {
             }
         }
         self.pending[last].push_back(Pending {
-            issued_ps: fed.at_ps,
+            issued_ps: request.at_ps,
             done_ps,
-            sectors: fed.sectors,
+            sectors: request.sectors,
             transfer: self.first_transfer + (self.transfers.len() - 1) as u32,
         });
         self.outstanding += 1;
@@ -148,19 +151,19 @@ impl<'a> Stream<'a> {
     }
 
     #[cold]
-    fn next_slice(&mut self) {
-        self.settle(self.now_ps);
+    fn next_row(&mut self) {
+        self.complete_until(self.now_ps);
         let all = self.drive.counters();
-        self.slices.advance(
+        self.series.advance(
             self.now_ps,
             self.outstanding as u64,
-            all.since(self.counted),
+            all.since(self.counters_before),
         );
-        self.counted = all;
+        self.counters_before = all;
     }
 
-    /// Completes what is done by `until_ps`. Transfers that are not known yet start later.
-    fn settle(&mut self, until_ps: u64) {
+    /// Completes the requests that are done by `until_ps`: transfers not issued yet start later.
+    fn complete_until(&mut self, until_ps: u64) {
         let mut oldest = self.first_transfer + self.transfers.len() as u32;
         for element in 0..self.pending.len() {
             while let Some(&pending) = self.pending[element].front() {
@@ -175,7 +178,7 @@ impl<'a> Stream<'a> {
             }
         }
         let known = (oldest - self.first_transfer) as usize;
-        // Moved down seldom enough that each transfer moves a few times at most.
+        // Rarely enough that each transfer is moved a few times at most.
         if known > 1024 && known * 2 > self.transfers.len() {
             self.transfers.drain(..known);
             self.first_transfer = oldest;
@@ -192,56 +195,55 @@ impl<'a> Stream<'a> {
             pending.sectors,
         );
         self.tally.last_completion_ps = self.tally.last_completion_ps.max(at_ps);
-        let row = self.slices.at(at_ps);
+        let row = self.series.row_at(at_ps);
         row.completed += 1;
         row.response_ps += u128::from(response_ps);
     }
 
-    /// When a request completes whose pages are done: then, or at the end of the transfer under way.
+    /// When a request with all its pages done completes: then, or after the transfer in progress.
     #[inline]
     fn completion_ps(&self, pending: &Pending) -> u64 {
         let from = (pending.transfer - self.first_transfer) as usize;
         let later = &self.transfers[from..];
-        let under_way = started_before(later, pending.done_ps);
-        later[under_way].end_ps.max(pending.done_ps)
+        let in_progress = started_before(later, pending.done_ps);
+        later[in_progress].end_ps.max(pending.done_ps)
     }
 
-    fn finish(mut self) -> (Tally, Slices) {
+    fn finish(mut self) -> (Tally, TimeSeries) {
         self.tally.last_issue_ps = self.now_ps;
-        self.settle(self.now_ps);
+        self.complete_until(self.now_ps);
         if !self.tally.gave_up {
-            self.settle(u64::MAX);
+            self.complete_until(u64::MAX);
         }
-        let fresh = self.drive.counters().since(self.counted);
-        self.slices.close(self.outstanding as u64, fresh);
-        self.tally.busy_ps = self.slices.busy_ps();
-        self.tally.settle();
+        let fresh = self.drive.counters().since(self.counters_before);
+        self.series.close(self.outstanding as u64, fresh);
+        self.tally.busy_ps = self.series.busy_ps();
+        self.tally.record_recent();
         self.tally.unfinished = self.outstanding as u64;
-        self.tally.left_in_buffer = self.supply.held();
-        (self.tally, self.slices)
+        self.tally.buffered_at_end = self.lookahead.held_pages();
+        (self.tally, self.series)
     }
 }
 
-/// Outstanding requests below which settling waits for more.
-const SETTLED_AT: usize = 1024;
+/// Outstanding requests below which completion waits for more.
+const COMPLETION_BATCH: usize = 1024;
 
-/// The last transfer that started before `done_ps`; the first one has. Steps double until they
-/// are too long, then halve: the answer is seldom far away, and the halving needs no branch that
-/// the processor could guess wrong.
+/// The last transfer that started before `done_ps`; the first one did. An exponential search, then a
+/// binary one: the answer is rarely far away, and the binary search has no unpredictable branch.
 #[inline]
 fn started_before(transfers: &[Transfer], done_ps: u64) -> usize {
-    let has = |index: usize| {
+    let started = |index: usize| {
         transfers
             .get(index)
             .is_some_and(|transfer| transfer.start_ps < done_ps)
     };
     let mut width = 16;
-    while has(width) {
+    while started(width) {
         width *= 4;
     }
     let (mut low, mut step) = (0, width / 2);
     while step > 0 {
-        low += usize::from(has(low + step)) * step;
+        low += usize::from(started(low + step)) * step;
         step /= 2;
     }
     low

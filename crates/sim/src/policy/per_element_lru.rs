@@ -1,24 +1,23 @@
-//! Pages in lists of their elements, each in the order of the last write: what `epo` and `epo-all`
-//! stand on.
+//! One LRU list of pages per element: the basis of `epo` and `epo-all`.
 
 use std::num::NonZeroU32;
 
-use super::{Eviction, Page, Settings, list::Lists, slots::Places};
+use super::{Eviction, Page, Settings, list::Lists, slots::Slots};
 use crate::divide::Divisor;
 
-/// A buffer's pages, one list an element.
+/// A buffer's pages, in one LRU list per element.
 #[derive(Debug)]
-pub(super) struct ByElement {
-    pub(super) places: Places,
+pub(super) struct PerElementLru {
+    pub(super) slots: Slots,
     lists: Lists,
     elements: Divisor,
 }
 
-impl ByElement {
+impl PerElementLru {
     pub(super) fn new(settings: &Settings) -> Self {
         let elements = NonZeroU32::new(settings.layout.elements).unwrap_or(NonZeroU32::MIN);
         Self {
-            places: Places::new(settings.capacity_pages),
+            slots: Slots::new(settings.capacity_pages),
             lists: Lists::new(settings.capacity_pages, elements.get() as usize),
             elements: Divisor::new(elements),
         }
@@ -28,20 +27,20 @@ impl ByElement {
         self.elements.get()
     }
 
-    /// Makes a page that is there its element's newest.
+    /// Makes a buffered page its element's most recent; returns false if it is not buffered.
     #[inline]
     pub(super) fn touch(&mut self, page: Page) -> bool {
-        let found = self.places.find(page);
+        let found = self.slots.find(page);
         if let Some(slot) = found {
             self.lists.renew(self.elements.rem(page), slot);
         }
         found.is_some()
     }
 
-    /// Takes a page in that is not there.
+    /// Inserts a page that is not buffered.
     #[inline]
-    pub(super) fn enter(&mut self, page: Page) {
-        if let Some(slot) = self.places.enter(page) {
+    pub(super) fn insert(&mut self, page: Page) {
+        if let Some(slot) = self.slots.insert(page) {
             self.lists.push_front(self.elements.rem(page), slot);
         }
     }
@@ -52,16 +51,16 @@ impl ByElement {
         let back = self.lists.back(element);
         if let Some(slot) = back {
             self.lists.unlink(slot);
-            evicted.push(Eviction::of(self.places.leave(slot)));
+            evicted.push(Eviction::of(self.slots.remove(slot)));
         }
         back.is_some()
     }
 
     pub(super) fn discard(&mut self, page: Page) -> bool {
-        let found = self.places.find(page);
+        let found = self.slots.find(page);
         if let Some(slot) = found {
             self.lists.unlink(slot);
-            self.places.leave(slot);
+            self.slots.remove(slot);
         }
         found.is_some()
     }

@@ -1,16 +1,16 @@
-//! The places of a buffer: which page is in which slot, and which slots are free.
+//! The slots of a buffer: which page is in which slot, and which slots are free.
 
 use super::{Page, index::Index};
 
 /// A fixed number of slots, each free or taken by one key: a page, or a block of pages.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Slots {
     index: Index,
     keys: Box<[u32]>,
     free: Vec<u32>,
 }
 
-impl Places {
+impl Slots {
     /// `slots` free slots.
     pub(super) fn new(slots: usize) -> Self {
         Self {
@@ -34,16 +34,16 @@ impl Places {
 
     /// Gives a free slot to a key that has none. `None`: no slot is free.
     #[inline]
-    pub(super) fn enter(&mut self, key: u32) -> Option<u32> {
+    pub(super) fn insert(&mut self, key: u32) -> Option<u32> {
         let slot = self.free.pop()?;
         self.index.insert(key, slot);
         self.keys[slot as usize] = key;
         Some(slot)
     }
 
-    /// Frees a taken slot, and says whose it was.
+    /// Frees a taken slot; returns its key.
     #[inline]
-    pub(super) fn leave(&mut self, slot: u32) -> u32 {
+    pub(super) fn remove(&mut self, slot: u32) -> u32 {
         let key = self.keys[slot as usize];
         self.index.remove(key);
         self.free.push(slot);

@@ -1,96 +1,96 @@
-//! One page's work at an element, and who does such work.
+//! Work on single pages at the flash elements (dies or packages), and how elements schedule it.
 
 pub(in crate::engine) mod parallel;
 pub(in crate::engine) mod serial;
 
 use crate::Error;
 use crate::drive::{Drive, Place};
-use crate::engine::time_series::Slices;
+use crate::engine::time_series::TimeSeries;
 
-/// Who waits for a page's work.
+/// Who waits for the work on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Waits {
+pub(in crate::engine) enum Waiter {
     /// A request, by its number.
     Request(u32),
-    /// A place in the buffer.
-    Place,
-    /// Nobody: a page that only completes a block.
+    /// A slot of the write buffer, which comes free when the page is programmed.
+    BufferSlot,
+    /// Nobody: the page only pads a block.
     Nobody,
 }
 
-/// What is done with a page.
+/// The work on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Work {
-    /// So many sectors are read.
+pub(in crate::engine) enum PageOp {
+    /// Read this number of sectors.
     Read(u32),
     Write,
-    /// Nothing: all work before it is to be done first.
+    /// No work of its own; done when all work queued before it is done.
     Barrier,
 }
 
-/// One page's work at an element.
+/// Work on one page of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) struct Job {
-    pub waits: Waits,
+pub(in crate::engine) struct PageJob {
+    pub waiter: Waiter,
     /// Number of the page within the element.
     pub local: u32,
-    pub work: Work,
+    pub op: PageOp,
 }
 
-/// The elements of a drive at work: what waits for each, what each is doing, when it is done.
+/// The schedule of a drive's elements: their queues, their work in progress, their timers.
 pub(in crate::engine) trait Elements {
-    /// When the next of them is done with something, and which of their clocks says so.
+    /// Time of the next event, and the timer that fires then.
     fn next(&self) -> (u64, u32);
 
-    /// A page's work is given to its element.
-    fn offer(
+    /// Queues work at an element; an idle one starts it at once.
+    fn enqueue(
         &mut self,
         drive: &mut Drive,
         element: u32,
-        job: Job,
-        now: Now<'_>,
+        job: PageJob,
+        context: Context<'_>,
     ) -> Result<(), Error>;
 
-    /// A clock strikes: the work that is done then, and the element that did it.
-    fn strike(
+    /// A timer fires: returns the work that is done, if any, and its element.
+    fn on_timer(
         &mut self,
         drive: &mut Drive,
-        clock: u32,
-        now: Now<'_>,
-    ) -> Result<Option<(u32, Job)>, Error>;
+        timer: u32,
+        context: Context<'_>,
+    ) -> Result<Option<(u32, PageJob)>, Error>;
 
-    /// When each will have done its work, as far as that can be told.
+    /// Estimated time at which each element will have finished its queue.
     fn free_at_ps(&self) -> &[u64];
 }
 
-/// The time, and where work is written down that begins now.
-pub(in crate::engine) struct Now<'a> {
-    pub ps: u64,
-    pub slices: &'a mut Slices,
+/// The time of the event, and the series in which work that starts now is recorded.
+pub(in crate::engine) struct Context<'a> {
+    pub now_ps: u64,
+    pub series: &'a mut TimeSeries,
 }
 
-impl Now<'_> {
+impl Context<'_> {
     #[inline]
-    pub fn works(&mut self, element: u32, busy_ps: u64) {
-        self.slices.now().busy_ps[element as usize] += busy_ps;
+    pub fn record_busy(&mut self, element: u32, busy_ps: u64) {
+        self.series.current_row().busy_ps[element as usize] += busy_ps;
     }
 }
 
-/// Does a job on an element that does one thing at a time; for how long.
+/// Executes a job on an element that does one at a time; returns its duration, picoseconds.
 #[inline]
-pub(in crate::engine) fn done_alone(
+pub(in crate::engine) fn execute_serially(
     drive: &mut Drive,
     element: u32,
-    job: Job,
+    job: PageJob,
 ) -> Result<u64, Error> {
     let place = Place {
         element,
         local: job.local,
     };
-    Ok(match job.work {
-        Work::Write => drive.write(place)?,
-        Work::Read(sectors) => drive.read(place, sectors),
-        Work::Barrier => 0,
+    Ok(match job.op {
+        PageOp::Write => drive.write(place)?,
+        PageOp::Read(sectors) => drive.read(place, sectors),
+        PageOp::Barrier => 0,
     })
 }
 
@@ -99,23 +99,23 @@ impl<T: Elements + ?Sized> Elements for Box<T> {
         (**self).next()
     }
 
-    fn offer(
+    fn enqueue(
         &mut self,
         drive: &mut Drive,
         element: u32,
-        job: Job,
-        now: Now<'_>,
+        job: PageJob,
+        context: Context<'_>,
     ) -> Result<(), Error> {
-        (**self).offer(drive, element, job, now)
+        (**self).enqueue(drive, element, job, context)
     }
 
-    fn strike(
+    fn on_timer(
         &mut self,
         drive: &mut Drive,
-        clock: u32,
-        now: Now<'_>,
-    ) -> Result<Option<(u32, Job)>, Error> {
-        (**self).strike(drive, clock, now)
+        timer: u32,
+        context: Context<'_>,
+    ) -> Result<Option<(u32, PageJob)>, Error> {
+        (**self).on_timer(drive, timer, context)
     }
 
     fn free_at_ps(&self) -> &[u64] {

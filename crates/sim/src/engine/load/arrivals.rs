@@ -1,48 +1,48 @@
-//! Where an engine's requests come from: a trace, or somebody who submits them one by one.
+//! Where an engine's requests come from: a trace, or a caller that submits them one by one.
 
 use std::collections::VecDeque;
 
 use crate::Error;
 use crate::drive::Drive;
-use crate::engine::load::requests::Fed;
+use crate::engine::load::requests::DriveRequest;
 use crate::engine::tally::Tally;
-use crate::policy::Outlook;
+use crate::policy::DriveState;
 
-/// Requests in the order of their time.
+/// Requests in order of time.
 pub(in crate::engine) trait Arrivals {
     /// The next request, which stays; `None` when none is ready.
-    fn peek(&self) -> Option<&Fed>;
+    fn peek(&self) -> Option<&DriveRequest>;
 
-    /// Passes over the request that `peek` showed. Then `refill` is due if `peek` shows none.
-    fn pass(&mut self);
+    /// Removes the request that `peek` showed. Call `refill` when `peek` shows none afterwards.
+    fn pop(&mut self);
 
-    /// Makes requests ready, unless there are none.
+    /// Makes further requests ready, if there are any.
     fn refill(
         &mut self,
         drive: &Drive,
-        outlook: &Outlook<'_>,
+        drive_state: &DriveState<'_>,
         tally: &mut Tally,
     ) -> Result<(), Error>;
 
-    /// Pages that are held on the way.
-    fn held(&self) -> u64;
+    /// Pages held by a buffer in front of the drive.
+    fn held_pages(&self) -> u64;
 }
 
 /// Requests that were submitted.
-impl Arrivals for VecDeque<Fed> {
-    fn peek(&self) -> Option<&Fed> {
+impl Arrivals for VecDeque<DriveRequest> {
+    fn peek(&self) -> Option<&DriveRequest> {
         self.front()
     }
 
-    fn pass(&mut self) {
+    fn pop(&mut self) {
         self.pop_front();
     }
 
-    fn refill(&mut self, _: &Drive, _: &Outlook<'_>, _: &mut Tally) -> Result<(), Error> {
+    fn refill(&mut self, _: &Drive, _: &DriveState<'_>, _: &mut Tally) -> Result<(), Error> {
         Ok(())
     }
 
-    fn held(&self) -> u64 {
+    fn held_pages(&self) -> u64 {
         0
     }
 }

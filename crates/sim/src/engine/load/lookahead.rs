@@ -2,42 +2,47 @@
 
 use crate::Error;
 use crate::drive::{Drive, Place};
-use crate::engine::Feed;
+use crate::engine::RunOptions;
 use crate::engine::load::arrivals::Arrivals;
-use crate::engine::load::requests::Fed;
-use crate::engine::load::reshaping_buffer::Reshape;
-use crate::engine::load::trace_input::{Feeding, Intake};
+use crate::engine::load::requests::DriveRequest;
+use crate::engine::load::reshaping_buffer::ReshapingBuffer;
+use crate::engine::load::trace_input::{IssueMode, TraceInput};
 use crate::engine::tally::Tally;
-use crate::policy::Outlook;
+use crate::policy::DriveState;
 
-/// How many requests of the trace go through the buffer before the drive sees what it evicted.
-/// Many, so that memory is asked for early; one, where the buffer wants to know the drive's state.
+/// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
+/// table entries are prefetched early; only one where the policy depends on the drive's state.
 const LOOKAHEAD: usize = 256;
 
-pub(in crate::engine) struct Supply<'a> {
-    intake: Intake<'a>,
-    reshape: Option<Reshape>,
-    feeding: Feeding,
-    lookahead: usize,
-    /// Requests of the trace, from `taken` on.
-    arrivals: Vec<Fed>,
-    taken: usize,
+pub(in crate::engine) struct Lookahead<'a> {
+    input: TraceInput<'a>,
+    reshape: Option<ReshapingBuffer>,
+    issue_mode: IssueMode,
+    depth: usize,
+    /// Requests of the trace, from `consumed` on.
+    arrivals: Vec<DriveRequest>,
+    consumed: usize,
     /// Requests for the drive, from `issued` on.
-    ready: Vec<Fed>,
+    ready: Vec<DriveRequest>,
     issued: usize,
     issued_before: u64,
     places: Vec<Place>,
 }
 
-impl<'a> Supply<'a> {
-    pub fn new(intake: Intake<'a>, feed: &Feed, reshape: Option<Reshape>, watches: bool) -> Self {
+impl<'a> Lookahead<'a> {
+    pub fn new(
+        input: TraceInput<'a>,
+        options: &RunOptions,
+        reshape: Option<ReshapingBuffer>,
+        watches_elements: bool,
+    ) -> Self {
         Self {
-            intake,
+            input,
             reshape,
-            feeding: feed.feeding,
-            lookahead: if watches { 1 } else { LOOKAHEAD },
+            issue_mode: options.issue_mode,
+            depth: if watches_elements { 1 } else { LOOKAHEAD },
             arrivals: Vec::new(),
-            taken: 0,
+            consumed: 0,
             ready: Vec::new(),
             issued: 0,
             issued_before: 0,
@@ -45,88 +50,88 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// All that is ready, at once; `give_back` returns the vector's memory.
-    pub fn take_ready(&mut self) -> Vec<Fed> {
+    /// All requests that are ready; `recycle` gives the vector back for its memory.
+    pub fn take_ready(&mut self) -> Vec<DriveRequest> {
         self.issued_before += self.ready.len() as u64;
         std::mem::take(&mut self.ready)
     }
 
-    pub fn give_back(&mut self, ready: Vec<Fed>) {
+    pub fn recycle(&mut self, ready: Vec<DriveRequest>) {
         self.ready = ready;
         self.ready.clear();
     }
 
-    fn make_ready(&mut self, outlook: &Outlook<'_>, tally: &mut Tally) {
-        let until = (self.taken + self.lookahead).min(self.arrivals.len());
-        let arrived = &self.arrivals[self.taken..until];
+    fn make_ready(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
+        let until = (self.consumed + self.depth).min(self.arrivals.len());
+        let arrived = &self.arrivals[self.consumed..until];
         match &mut self.reshape {
             None => self.ready.extend_from_slice(arrived),
             Some(reshape) => {
-                for fed in arrived {
-                    reshape.take(fed, outlook, &mut self.ready, tally);
+                for request in arrived {
+                    reshape.apply(request, drive_state, &mut self.ready, tally);
                 }
             }
         }
-        self.taken = until;
+        self.consumed = until;
     }
 
-    /// Lots have times of their own.
-    fn date(&mut self) {
-        if let Feeding::Batches { size, gap_ps } = self.feeding {
-            for (fed, number) in self.ready.iter_mut().zip(self.issued_before..) {
-                fed.at_ps = (number / u64::from(size)).saturating_mul(gap_ps);
+    /// Requests of a burst are issued at the burst's time, not their own.
+    fn set_burst_times(&mut self) {
+        if let IssueMode::Bursts { size, gap_ps } = self.issue_mode {
+            for (request, number) in self.ready.iter_mut().zip(self.issued_before..) {
+                request.at_ps = (number / u64::from(size)).saturating_mul(gap_ps);
             }
         }
     }
 
-    fn anticipate(&mut self, drive: &Drive) {
+    fn prefetch(&mut self, drive: &Drive) {
         self.places.clear();
         self.places.extend(
             self.ready
                 .iter()
-                .filter(|fed| fed.pages > 0)
-                .map(|fed| drive.place(fed.first)),
+                .filter(|request| request.pages > 0)
+                .map(|request| drive.place(request.first)),
         );
-        drive.anticipate(&self.places);
+        drive.prefetch(&self.places);
     }
 }
 
-impl Arrivals for Supply<'_> {
+impl Arrivals for Lookahead<'_> {
     #[inline]
-    fn peek(&self) -> Option<&Fed> {
+    fn peek(&self) -> Option<&DriveRequest> {
         self.ready.get(self.issued)
     }
 
     #[inline]
-    fn pass(&mut self) {
+    fn pop(&mut self) {
         self.issued += 1;
     }
 
     fn refill(
         &mut self,
         drive: &Drive,
-        outlook: &Outlook<'_>,
+        drive_state: &DriveState<'_>,
         tally: &mut Tally,
     ) -> Result<(), Error> {
         self.issued_before += self.issued as u64;
         self.issued = 0;
         self.ready.clear();
         while self.ready.is_empty() {
-            if self.taken == self.arrivals.len() {
-                self.taken = 0;
+            if self.consumed == self.arrivals.len() {
+                self.consumed = 0;
                 self.arrivals.clear();
-                if !self.intake.take(&mut self.arrivals)? {
+                if !self.input.read_batch(&mut self.arrivals)? {
                     return Ok(());
                 }
             }
-            self.make_ready(outlook, tally);
+            self.make_ready(drive_state, tally);
         }
-        self.date();
-        self.anticipate(drive);
+        self.set_burst_times();
+        self.prefetch(drive);
         Ok(())
     }
 
-    fn held(&self) -> u64 {
-        self.reshape.as_ref().map_or(0, Reshape::held)
+    fn held_pages(&self) -> u64 {
+        self.reshape.as_ref().map_or(0, ReshapingBuffer::held_pages)
     }
 }

@@ -4,12 +4,20 @@ use ioassay_block::{Kind, Request};
 
 use crate::Error;
 use crate::drive::{SECTOR_BYTES, Spec};
-use crate::engine::load::requests::Fed;
-use crate::engine::load::trace_input::Unaligned;
+use crate::engine::load::requests::DriveRequest;
+
+/// What becomes of a range that is not whole sectors of 512 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unaligned {
+    /// It is rounded out to whole sectors.
+    Round,
+    /// It is an error.
+    Refuse,
+}
 
 pub(in crate::engine) struct Paging {
     page_sectors: u64,
-    /// Doublings of a byte that make a page, if it is so many.
+    /// Binary logarithm of the page size, where that is a power of two.
     page_shift: Option<u32>,
     capacity_bytes: u64,
     capacity_sectors: u64,
@@ -32,32 +40,37 @@ impl Paging {
 
     /// A request in the drive's pages, issued at `at_ps`; the `number` is for messages.
     #[inline]
-    pub fn fed(&self, request: &Request, at_ps: u64, number: u64) -> Result<Fed, Error> {
+    pub fn drive_request(
+        &self,
+        request: &Request,
+        at_ps: u64,
+        number: u64,
+    ) -> Result<DriveRequest, Error> {
         if let Some(first) = self.whole_page(request) {
-            return Ok(Fed {
+            return Ok(DriveRequest {
                 at_ps,
                 first,
                 pages: 1,
                 sectors: self.page_sectors as u32,
                 skip: 0,
                 kind: request.kind,
-                through: false,
+                bypass: false,
             });
         }
         let (begin, sectors) = self.sectors(request, number)?;
         let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
-        Ok(Fed {
+        Ok(DriveRequest {
             at_ps,
             first: first as u32,
             pages: (skip + sectors).div_ceil(self.page_sectors) as u32,
             sectors: sectors as u32,
             skip: skip as u32,
             kind: request.kind,
-            through: false,
+            bypass: false,
         })
     }
 
-    /// The page of a request for just one, as most are.
+    /// The page of a request for exactly one page, the most common case.
     #[inline]
     fn whole_page(&self, request: &Request) -> Option<u32> {
         let page_bytes = 1 << self.page_shift?;

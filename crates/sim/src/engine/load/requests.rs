@@ -1,4 +1,4 @@
-//! Requests that have been issued and are not complete.
+//! Requests as the engine sees them: to be issued, and in flight.
 
 use ioassay_block::Kind;
 
@@ -6,22 +6,22 @@ use crate::policy::Page;
 
 /// A request as the drive sees it, in its own pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fed {
-    /// When it is issued, where the feeding goes by the clock.
+pub(crate) struct DriveRequest {
+    /// Time of issue, in an open loop.
     pub at_ps: u64,
     pub first: Page,
     pub pages: u32,
-    /// Sectors that it moves.
+    /// Sectors to transfer.
     pub sectors: u32,
-    /// Sectors of the first page that lie before it.
+    /// Sectors of the first page in front of it.
     pub skip: u32,
     pub kind: Kind,
-    /// Of a write: it passes the buffer by, and completes when flash has it.
-    pub through: bool,
+    /// A write that bypasses the buffer: it completes when it is programmed.
+    pub bypass: bool,
 }
 
-impl Fed {
-    /// How many sectors of its page number `index` it wants.
+impl DriveRequest {
+    /// Sectors that it covers of its page number `index`.
     pub fn sectors_of(&self, index: u32, page_sectors: u32) -> u32 {
         let begin = if index == 0 { self.skip } else { 0 };
         let behind = u64::from(self.skip) + u64::from(self.sectors);
@@ -30,19 +30,19 @@ impl Fed {
     }
 }
 
-/// One that is on its way.
+/// A request that is issued and not complete.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine) struct InFlight {
-    pub fed: Fed,
+    pub request: DriveRequest,
     /// When it was issued.
     pub issued_ps: u64,
     /// When it left the host's queue.
     pub dispatched_ps: u64,
-    /// Pages, or transfers, that are still to be done.
-    pub left: u32,
+    /// Pages, or transfers, that are not done yet.
+    pub parts: u32,
 }
 
-/// Requests under small numbers that are used again.
+/// Requests in flight by small numbers, which are reused.
 #[derive(Default)]
 pub(in crate::engine) struct Slab {
     entries: Vec<InFlight>,

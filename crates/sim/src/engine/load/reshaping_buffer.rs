@@ -1,20 +1,20 @@
-//! A write buffer before the drive: what it evicts is the load.
+//! A write buffer in front of the drive: its evictions are the load.
 
 use ioassay_block::Kind;
 
 use crate::engine::WriteBuffer;
-use crate::engine::load::requests::Fed;
+use crate::engine::load::requests::DriveRequest;
 use crate::engine::tally::Tally;
-use crate::policy::{Access, Action, Eviction, Outlook, Policy};
+use crate::policy::{Access, Action, DriveState, Eviction, Policy};
 
-pub(in crate::engine) struct Reshape {
+pub(in crate::engine) struct ReshapingBuffer {
     policy: Box<dyn Policy + Send>,
     pad_reads: bool,
     evicted: Vec<Eviction>,
     page_sectors: u32,
 }
 
-impl Reshape {
+impl ReshapingBuffer {
     pub fn new(buffer: WriteBuffer, page_sectors: u32) -> Self {
         Self {
             policy: buffer.policy,
@@ -24,80 +24,80 @@ impl Reshape {
         }
     }
 
-    pub fn held(&self) -> u64 {
+    pub fn held_pages(&self) -> u64 {
         self.policy.len() as u64
     }
 
-    /// Takes one request of the trace, page by page; what goes to the drive is appended to `out`,
-    /// at the request's own time.
+    /// Applies one request of the trace, page by page. Requests for the drive are appended to `out`,
+    /// at the time of this request.
     #[inline]
-    pub fn take(
+    pub fn apply(
         &mut self,
-        fed: &Fed,
-        outlook: &Outlook<'_>,
-        out: &mut Vec<Fed>,
+        request: &DriveRequest,
+        drive_state: &DriveState<'_>,
+        out: &mut Vec<DriveRequest>,
         tally: &mut Tally,
     ) {
-        match fed.kind {
+        match request.kind {
             Kind::Write => {
-                tally.buffered_writes += u64::from(fed.pages);
-                for page in fed.first..fed.first + fed.pages {
-                    let access = self.policy.write(page, outlook, &mut self.evicted);
+                tally.buffered_writes += u64::from(request.pages);
+                for page in request.first..request.first + request.pages {
+                    let access = self.policy.write(page, drive_state, &mut self.evicted);
                     tally.write_hits += u64::from(access == Access::Hit);
                 }
-                self.pass_on(fed.at_ps, out, tally);
+                self.emit(request.at_ps, out, tally);
             }
-            Kind::Read => self.read(fed, out, tally),
+            Kind::Read => self.read(request, out, tally),
             Kind::Trim => {
-                for page in fed.first..fed.first + fed.pages {
+                for page in request.first..request.first + request.pages {
                     self.policy.discard(page);
                 }
-                out.push(*fed);
+                out.push(*request);
             }
             Kind::Flush => {
                 self.policy.drain(&mut self.evicted);
-                self.pass_on(fed.at_ps, out, tally);
+                self.emit(request.at_ps, out, tally);
             }
         }
     }
 
-    /// Pages that are in the buffer need no flash; the others are read from the drive.
-    fn read(&mut self, fed: &Fed, out: &mut Vec<Fed>, tally: &mut Tally) {
-        tally.buffered_reads += u64::from(fed.pages);
-        for (page, index) in (fed.first..).zip(0..fed.pages) {
+    /// Pages that the buffer holds need no flash; the others are read from the drive.
+    fn read(&mut self, request: &DriveRequest, out: &mut Vec<DriveRequest>, tally: &mut Tally) {
+        tally.buffered_reads += u64::from(request.pages);
+        for (page, index) in (request.first..).zip(0..request.pages) {
             self.policy.read(page);
             if self.policy.holds(page) {
                 tally.read_hits += 1;
                 continue;
             }
-            out.push(Fed {
+            out.push(DriveRequest {
                 first: page,
                 pages: 1,
-                sectors: fed.sectors_of(index, self.page_sectors),
-                skip: if index == 0 { fed.skip } else { 0 },
-                ..*fed
+                sectors: request.sectors_of(index, self.page_sectors),
+                skip: if index == 0 { request.skip } else { 0 },
+                ..*request
             });
         }
     }
 
     #[inline]
-    fn pass_on(&mut self, at_ps: u64, out: &mut Vec<Fed>, tally: &mut Tally) {
-        // Mostly one page leaves when one comes.
+    fn emit(&mut self, at_ps: u64, out: &mut Vec<DriveRequest>, tally: &mut Tally) {
+        // Mostly one page is evicted for each that is written.
         if let [eviction] = self.evicted[..] {
             if eviction.action == Action::Write {
                 self.evicted.clear();
                 tally.evicted_pages += u64::from(eviction.pages);
-                out.push(self.fed(at_ps, &eviction));
+                out.push(self.drive_request(at_ps, &eviction));
             }
         }
         if !self.evicted.is_empty() {
-            self.pass_all_on(at_ps, out, tally);
+            self.emit_all(at_ps, out, tally);
         }
     }
 
     #[inline]
-    fn fed(&self, at_ps: u64, eviction: &Eviction) -> Fed {
-        Fed {
+    fn drive_request(&self, at_ps: u64, eviction: &Eviction) -> DriveRequest {
+        DriveRequest {
             at_ps,
             first: eviction.first,
             pages: eviction.pages,
@@ -108,11 +108,11 @@ impl Reshape {
             } else {
                 Kind::Write
             },
-            through: false,
+            bypass: false,
         }
     }
 
-    fn pass_all_on(&mut self, at_ps: u64, out: &mut Vec<Fed>, tally: &mut Tally) {
+    fn emit_all(&mut self, at_ps: u64, out: &mut Vec<DriveRequest>, tally: &mut Tally) {
         let mut evicted = std::mem::take(&mut self.evicted);
         for eviction in evicted.drain(..) {
             tally.count_eviction(&eviction);
@@ -124,7 +124,7 @@ impl Reshape {
                     last.pages += eviction.pages;
                     last.sectors += eviction.pages * self.page_sectors;
                 }
-                _ => out.push(self.fed(at_ps, &eviction)),
+                _ => out.push(self.drive_request(at_ps, &eviction)),
             }
         }
         self.evicted = evicted;
