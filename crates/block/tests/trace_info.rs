@@ -1,6 +1,6 @@
 //! What a trace is like, and what makes it implausible.
 
-use ioassay_block::info::{Doubt, Info, Survey};
+use ioassay_block::info::{Info, Survey, TraceWarning};
 use ioassay_block::{Kind, Request};
 
 fn request(at_ns: u64, offset_bytes: u64, length_bytes: u64, kind: Kind) -> Request {
@@ -21,9 +21,9 @@ fn surveyed(requests: &[Request]) -> Info {
 
 fn codes(requests: &[Request]) -> Vec<&'static str> {
     surveyed(requests)
-        .doubts()
+        .warnings()
         .iter()
-        .map(Doubt::code)
+        .map(TraceWarning::code)
         .collect()
 }
 
@@ -133,7 +133,7 @@ fn what_is_implausible_is_said() {
 
 #[test]
 fn a_rate_names_the_unit_that_would_make_it_plausible() {
-    let remedy = |gap_ns| surveyed(&steady(gap_ns)).doubts()[0].remedy();
+    let remedy = |gap_ns| surveyed(&steady(gap_ns)).warnings()[0].remedy();
     assert!(remedy(50).contains("--time-scale 1e3"), "{}", remedy(50));
     assert!(
         remedy(50_000_000_000_000).contains("--time-scale 1e-6"),
@@ -151,5 +151,10 @@ fn no_request_is_too_strange_to_be_counted() {
         !info.pages_exact,
         "of such long requests not all pages are looked at"
     );
-    assert!(!info.doubts().iter().any(|doubt| doubt.remedy().is_empty()));
+    assert!(
+        !info
+            .warnings()
+            .iter()
+            .any(|warning| warning.remedy().is_empty())
+    );
 }

@@ -1,4 +1,4 @@
-//! What is counted of the commands while a drive is served.
+//! Counters of the commands of a drive.
 
 use ioassay_stats::Histogram;
 
@@ -6,67 +6,68 @@ use crate::command::{Command, Op, Status};
 
 /// Commands of one kind.
 #[derive(Debug, Clone, Default)]
-pub struct OpFigures {
-    /// Answered as they were wanted.
+pub struct OpCounters {
+    /// Answered successfully.
     pub commands: u64,
     /// Bytes of their ranges.
     pub bytes: u64,
     /// Answered with an error.
     pub errors: u64,
-    /// From arrival to answer, nanoseconds, of those without error.
+    /// From arrival to answer, nanoseconds, of successful ones.
     pub latency_ns: Histogram,
 }
 
-/// All that is counted of commands.
+/// Counters of all commands.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct CommandCounters {
     /// Reads.
-    pub reads: OpFigures,
+    pub reads: OpCounters,
     /// Writes.
-    pub writes: OpFigures,
+    pub writes: OpCounters,
     /// Trims and zeroes.
-    pub trims: OpFigures,
+    pub trims: OpCounters,
     /// Flushes.
-    pub flushes: OpFigures,
-    /// Of each answer how much later than its deadline it was given to the system, nanoseconds.
+    pub flushes: OpCounters,
+    /// How late each answer was given to the system, after its deadline, nanoseconds.
     pub late_ns: Histogram,
-    /// Commands in flight whenever one came, itself included.
+    /// Commands in flight at each arrival, including the new completion.
     pub depth: Histogram,
-    /// While there were commands in flight, picoseconds.
+    /// Time with commands in flight, picoseconds.
     pub busy_ps: u64,
 }
 
-/// A command that was answered.
+/// A completed command, as it is answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Delivered {
+pub struct Completion {
     /// The command.
     pub command: Command,
     /// How it ended.
     pub status: Status,
-    /// When it came.
+    /// When it arrived.
     pub arrived_ps: u64,
-    /// When it was to be answered.
+    /// When its answer is due.
     pub deadline_ps: u64,
 }
 
-impl Figures {
+impl CommandCounters {
     /// An answer was given to the system at `at_ps`.
-    pub fn count(&mut self, one: &Delivered, at_ps: u64) {
+    pub fn record(&mut self, completion: &Completion, at_ps: u64) {
         self.late_ns
-            .record(at_ps.saturating_sub(one.deadline_ps) / 1000);
-        let of = match one.command.op {
+            .record(at_ps.saturating_sub(completion.deadline_ps) / 1000);
+        let counters = match completion.command.op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
             Op::Trim | Op::WriteZeroes => &mut self.trims,
             Op::Flush => &mut self.flushes,
         };
-        if one.status == Status::Done {
-            of.commands += 1;
-            of.bytes += one.command.length_bytes;
-            of.latency_ns
-                .record(at_ps.saturating_sub(one.arrived_ps) / 1000);
+        if completion.status == Status::Done {
+            counters.commands += 1;
+            counters.bytes += completion.command.length_bytes;
+            counters
+                .latency_ns
+                .record(at_ps.saturating_sub(completion.arrived_ps) / 1000);
         } else {
-            of.errors += 1;
+            counters.errors += 1;
         }
     }
 }

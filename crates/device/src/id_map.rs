@@ -1,23 +1,23 @@
-//! Maps by numbers of pages and requests. They hold what is in flight or buffered, so that somebody who
-//! chose pages that collide would win little: a multiplication mixes them well enough, and takes a
+//! Maps by numbers of pages and requests. They hold what is in flight or buffered, so that colliding
+//! numbers chosen on purpose would do little harm. A multiplication mixes them well enough, in a
 //! fraction of the time of the standard library's hash.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by numbers.
-pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
+/// A map keyed by numbers.
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
 /// 2^64 over the golden ratio: Knuth, The Art of Computer Programming, volume 3, section 6.4.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One number, mixed.
+/// Hashes one number.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Mixed(u64);
+pub struct IdHasher(u64);
 
-impl Hasher for Mixed {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
-        // The map takes its place from the low bits and its mark from the high ones.
+        // The map takes the bucket from the low bits and the tag from the high ones.
         self.0 ^ (self.0 >> 32)
     }
 

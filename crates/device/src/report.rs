@@ -1,4 +1,4 @@
-//! What the drive tells of itself, as JSON. Every key carries its unit.
+//! The drive's report on itself, as JSON. Every key carries its unit.
 
 use ioassay_sim::drive::Counters;
 use ioassay_sim::engine::OnlineDrive;
@@ -6,11 +6,11 @@ use ioassay_stats::Histogram;
 use serde::Serialize;
 
 use crate::command::Facts;
-use crate::counters::{Figures, OpFigures};
+use crate::counters::{CommandCounters, OpCounters};
 
 /// The write buffer.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Buffered {
+pub struct BufferReport {
     /// Pages that it can hold.
     pub capacity_pages: u64,
     /// Pages that it holds.
@@ -25,7 +25,7 @@ pub struct Buffered {
     pub read_hits: u64,
 }
 
-impl Buffered {
+impl BufferReport {
     /// That of a drive; all is 0 where it has none.
     #[must_use]
     pub fn of(drive: &OnlineDrive) -> Self {
@@ -41,25 +41,25 @@ impl Buffered {
     }
 }
 
-/// What was seen at one moment: quick to take, so that nobody waits; [`Snapshot::statistics`] makes
-/// something to read of it, elsewhere.
+/// All counters at one time: quick to take, so that no command waits. Another thread makes the report
+/// of it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The drive.
     pub facts: Facts,
-    /// Since it was started, picoseconds.
+    /// Time since the start, picoseconds.
     pub served_ps: u64,
-    /// Since the figures were set back, picoseconds.
+    /// Time since the counters were reset, picoseconds.
     pub counted_ps: u64,
     /// The commands.
-    pub figures: Figures,
+    pub counters: CommandCounters,
     /// Commands in flight.
     pub depth: u64,
-    /// What flash did, where there is a model.
+    /// Counters of flash, where there is a model.
     pub flash: Option<Counters>,
-    /// What the buffer did, where there is a model.
-    pub buffer: Option<Buffered>,
-    /// Pages that a power cut would touch.
+    /// Counters of the buffer, where there is a model.
+    pub buffer: Option<BufferReport>,
+    /// Pages whose content a power cut would change.
     pub volatile_pages: u64,
     /// Power cuts.
     pub power_cuts: u64,
@@ -72,23 +72,23 @@ pub struct Snapshot {
 /// A distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct Distribution {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// The least.
+    /// Smallest value.
     pub min: Option<u64>,
     /// Their mean.
     pub mean: Option<f64>,
-    /// Half are no more.
+    /// Median.
     pub p50: Option<f64>,
-    /// 90 % are no more.
+    /// 90th percentile.
     pub p90: Option<f64>,
-    /// 99 % are no more.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9 % are no more.
+    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// The most.
+    /// Largest value.
     pub max: Option<u64>,
-    /// Values and how often each occurred, where they were asked for.
+    /// Values with their counts, where requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Vec<(u64, u64)>>,
 }
@@ -113,8 +113,8 @@ impl Distribution {
 
 /// Commands of one kind.
 #[derive(Debug, Clone, Serialize)]
-pub struct OpStatistics {
-    /// Answered as they were wanted.
+pub struct OpReport {
+    /// Answered successfully.
     pub commands: u64,
     /// Bytes of their ranges.
     pub bytes: u64,
@@ -124,29 +124,29 @@ pub struct OpStatistics {
     pub latency_ns: Distribution,
 }
 
-impl OpStatistics {
-    fn of(figures: &OpFigures, buckets: bool) -> Self {
+impl OpReport {
+    fn of(counters: &OpCounters, buckets: bool) -> Self {
         Self {
-            commands: figures.commands,
-            bytes: figures.bytes,
-            errors: figures.errors,
-            latency_ns: Distribution::of(&figures.latency_ns, buckets),
+            commands: counters.commands,
+            bytes: counters.bytes,
+            errors: counters.errors,
+            latency_ns: Distribution::of(&counters.latency_ns, buckets),
         }
     }
 }
 
-/// What flash did.
+/// Counters of flash.
 #[derive(Debug, Clone, Serialize)]
-pub struct Flash {
-    /// Pages that the host, or the buffer, had written.
+pub struct FlashReport {
+    /// Pages written by the host, or evicted by the buffer.
     pub written_pages: u64,
     /// Pages read.
     pub read_pages: u64,
     /// Pages discarded.
     pub trimmed_pages: u64,
-    /// Valid pages that cleaning moved.
+    /// Valid pages moved by garbage collection.
     pub moved_pages: u64,
-    /// Blocks cleaned.
+    /// Blocks collected.
     pub cleanings: u64,
     /// Blocks erased.
     pub erases: u64,
@@ -156,7 +156,7 @@ pub struct Flash {
     pub write_amplification: Option<f64>,
 }
 
-impl From<Counters> for Flash {
+impl From<Counters> for FlashReport {
     fn from(counters: Counters) -> Self {
         Self {
             written_pages: counters.written_pages,
@@ -171,9 +171,9 @@ impl From<Counters> for Flash {
     }
 }
 
-/// What the drive tells of itself.
+/// The report.
 #[derive(Debug, Clone, Serialize)]
-pub struct Statistics {
+pub struct Report {
     /// Version of these keys.
     pub schema: u32,
     /// Bytes of the drive.
@@ -182,31 +182,31 @@ pub struct Statistics {
     pub block_bytes: u32,
     /// Whether it refuses writes.
     pub read_only: bool,
-    /// Since it was started.
+    /// Time since the start.
     pub served_s: f64,
-    /// Since the figures were set back.
+    /// Time since the counters were reset.
     pub counted_s: f64,
     /// Of that, with commands in flight.
     pub busy_s: f64,
     /// Reads.
-    pub reads: OpStatistics,
+    pub reads: OpReport,
     /// Writes.
-    pub writes: OpStatistics,
+    pub writes: OpReport,
     /// Trims and zeroes.
-    pub trims: OpStatistics,
+    pub trims: OpReport,
     /// Flushes.
-    pub flushes: OpStatistics,
-    /// Of each answer how much later than its deadline it left.
+    pub flushes: OpReport,
+    /// How late each answer left, after its deadline.
     pub late_ns: Distribution,
     /// Commands in flight.
     pub depth_now: u64,
-    /// Commands in flight whenever one came, itself included.
+    /// Commands in flight at each arrival, including the new one.
     pub depth: Distribution,
     /// The write buffer; absent without a model.
-    pub buffer: Option<Buffered>,
+    pub buffer: Option<BufferReport>,
     /// Flash; absent without a model.
-    pub flash: Option<Flash>,
-    /// Pages that a power cut would touch.
+    pub flash: Option<FlashReport>,
+    /// Pages whose content a power cut would change.
     pub volatile_pages: u64,
     /// Power cuts since it was started.
     pub power_cuts: u64,
@@ -217,27 +217,27 @@ pub struct Statistics {
 }
 
 impl Snapshot {
-    /// What it says, with the histograms' buckets or without.
+    /// Makes the report, with the histograms' buckets if wanted.
     #[must_use]
-    pub fn statistics(&self, buckets: bool) -> Statistics {
-        let (figures, s) = (&self.figures, |ps: u64| ps as f64 / 1e12);
-        Statistics {
+    pub fn report(&self, buckets: bool) -> Report {
+        let (counters, s) = (&self.counters, |ps: u64| ps as f64 / 1e12);
+        Report {
             schema: 1,
             size_bytes: self.facts.size_bytes,
             block_bytes: self.facts.block_bytes,
             read_only: self.facts.read_only,
             served_s: s(self.served_ps),
             counted_s: s(self.counted_ps),
-            busy_s: s(figures.busy_ps),
-            reads: OpStatistics::of(&figures.reads, buckets),
-            writes: OpStatistics::of(&figures.writes, buckets),
-            trims: OpStatistics::of(&figures.trims, buckets),
-            flushes: OpStatistics::of(&figures.flushes, buckets),
-            late_ns: Distribution::of(&figures.late_ns, buckets),
+            busy_s: s(counters.busy_ps),
+            reads: OpReport::of(&counters.reads, buckets),
+            writes: OpReport::of(&counters.writes, buckets),
+            trims: OpReport::of(&counters.trims, buckets),
+            flushes: OpReport::of(&counters.flushes, buckets),
+            late_ns: Distribution::of(&counters.late_ns, buckets),
             depth_now: self.depth,
-            depth: Distribution::of(&figures.depth, buckets),
+            depth: Distribution::of(&counters.depth, buckets),
             buffer: self.buffer,
-            flash: self.flash.map(Flash::from),
+            flash: self.flash.map(FlashReport::from),
             volatile_pages: self.volatile_pages,
             power_cuts: self.power_cuts,
             lost_pages: self.lost_pages,

@@ -1,43 +1,43 @@
-//! What a power cut would take: pages that are on their way to flash, exactly as the drive's model
-//! holds them.
+//! The volatile content of the drive, which a power loss takes: pages on their way to flash, exactly as
+//! the drive's model holds them.
 //!
-//! The present content is in the store and is what reads see. Of each page that was written and is
-//! not in flash, this knows what flash has of it, and the versions on their way there: one that
-//! crosses the channel, one in the buffer, several that are being programmed. All but the newest are
-//! copies, made when the page is written again; what flash has already of the newest is nowhere but
-//! in the store. A version that becomes durable replaces all that are older.
+//! The present content is in the store, and is what reads return. For each page that was written and is
+//! not in flash, the write cache has its durable content and the versions on their way there: one that
+//! crosses the channel, one in the buffer, several that are being programmed. All versions but the
+//! newest are copies, made when the page is written again; the newest is in the store only. A version
+//! that becomes durable replaces all older ones.
 //!
 //! A page is one of the model's. Trims are durable at once, as they are in the model.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::id_map::Numbered;
+use crate::id_map::IdMap;
 
-/// Copies that are kept for the next page, so that none has to be allocated.
+/// Copies kept for reuse, so that none has to be allocated.
 const SPARE_COPIES: usize = 256;
 
-/// Where a content is.
+/// Where a page's content is.
 #[derive(Debug, PartialEq, Eq)]
-enum Kept {
-    /// It is what the store has.
+enum PageContent {
+    /// In the store.
     Present,
     /// Here.
     Copy(Box<[u8]>),
-    /// Nowhere: nobody will ask for it.
+    /// Nowhere: it is never needed again.
     Dead,
 }
 
-/// Where a version is.
+/// How far a version is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It crosses the channel.
-    Arriving,
+    Transferring,
     /// In the buffer.
     Buffered,
-    /// It left the buffer, or passed it by, to be programmed.
-    Leaving {
-        /// Whether it came out of the buffer.
+    /// Being programmed, out of the buffer or past it.
+    Programming {
+        /// Whether the buffer evicted it.
         from_buffer: bool,
     },
 }
@@ -46,22 +46,22 @@ enum Stage {
 struct Version {
     request: u64,
     stage: Stage,
-    kept: Kept,
+    content: PageContent,
 }
 
-/// A page of which flash has not all.
+/// A page that is not entirely in flash.
 #[derive(Debug)]
 struct Entry {
-    durable: Kept,
+    durable: PageContent,
     /// From the oldest to the newest.
     versions: VecDeque<Version>,
 }
 
 impl Entry {
-    /// Whose content is what the store has.
-    fn present(&mut self) -> &mut Kept {
+    /// The content that is in the store.
+    fn present(&mut self) -> &mut PageContent {
         match self.versions.back_mut() {
-            Some(version) if version.kept == Kept::Present => &mut version.kept,
+            Some(version) if version.content == PageContent::Present => &mut version.content,
             _ => &mut self.durable,
         }
     }
@@ -71,27 +71,27 @@ impl Entry {
     }
 }
 
-/// What a page's programming made durable.
+/// The content that became durable when a page was programmed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Durable<'a> {
-    /// What the store has of it.
+    /// The present content, which is in the store.
     Present,
-    /// Something older.
+    /// An older version.
     Bytes(&'a [u8]),
-    /// Nothing that was not overtaken.
+    /// Nothing: a newer version is durable already.
     Nothing,
 }
 
-/// All pages of which flash has not all.
+/// All pages that are not entirely in flash.
 #[derive(Debug, Default)]
-pub struct Volatile {
-    pages: Numbered<u32, Entry>,
+pub struct WriteCache {
+    pages: IdMap<u32, Entry>,
     spare: Vec<Box<[u8]>>,
     copies: usize,
 }
 
-impl Volatile {
-    /// Pages of which flash has not all.
+impl WriteCache {
+    /// Number of such pages.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.pages.len()
@@ -103,22 +103,22 @@ impl Volatile {
         self.copies
     }
 
-    /// A request is about to write a page, of which `present` is all that the store has.
+    /// A request is about to write a page, whose present content is `present`.
     pub fn write(&mut self, page: u32, request: u64, present: &[u8]) {
         let copy = self.copy(present);
         let entry = self.pages.entry(page).or_insert_with(|| Entry {
-            durable: Kept::Present,
+            durable: PageContent::Present,
             versions: VecDeque::new(),
         });
-        *entry.present() = Kept::Copy(copy);
+        *entry.present() = PageContent::Copy(copy);
         entry.versions.push_back(Version {
             request,
-            stage: Stage::Arriving,
-            kept: Kept::Present,
+            stage: Stage::Transferring,
+            content: PageContent::Present,
         });
     }
 
-    /// Pages are discarded: their zeroes are durable, and nothing on its way will be missed.
+    /// Pages are discarded: their zeroes are durable, and versions on their way are dead.
     pub fn trim(&mut self, pages: Range<u32>) {
         let few = pages.len() <= self.pages.len();
         if few {
@@ -138,17 +138,17 @@ impl Volatile {
         let Some(entry) = self.pages.get_mut(&page) else {
             return;
         };
-        let mut gone = vec![std::mem::replace(&mut entry.durable, Kept::Present)];
+        let mut released = vec![std::mem::replace(&mut entry.durable, PageContent::Present)];
         for version in &mut entry.versions {
-            gone.push(std::mem::replace(&mut version.kept, Kept::Dead));
+            released.push(std::mem::replace(&mut version.content, PageContent::Dead));
         }
-        for kept in gone {
-            self.drop_copy(kept);
+        for content in released {
+            self.release(content);
         }
     }
 
-    /// The buffer has what a request wrote of a page.
-    pub fn arrived(&mut self, page: u32, request: u64) {
+    /// The page that a request wrote is in the buffer.
+    pub fn on_buffered(&mut self, page: u32, request: u64) {
         let Some(entry) = self.pages.get_mut(&page) else {
             return;
         };
@@ -158,24 +158,24 @@ impl Volatile {
             entry.versions[place].stage = Stage::Buffered;
         }
         if let Some(version) = replaced {
-            self.drop_copy(version.kept);
+            self.release(version.content);
         }
     }
 
     /// The buffer dropped a page.
-    pub fn dropped(&mut self, page: u32) {
+    pub fn on_dropped(&mut self, page: u32) {
         let Some(entry) = self.pages.get_mut(&page) else {
             return;
         };
         let dropped = entry.place(|version| version.stage == Stage::Buffered);
         if let Some(version) = dropped.and_then(|place| entry.versions.remove(place)) {
-            self.drop_copy(version.kept);
+            self.release(version.content);
         }
-        self.forget_if_durable(page);
+        self.remove_if_durable(page);
     }
 
-    /// A page goes to flash: what a request wrote, or what the buffer has.
-    pub fn leaves(&mut self, page: u32, request: Option<u64>) {
+    /// The programming of a page begins: of what a request wrote, or of the buffer's version.
+    pub fn on_program_issued(&mut self, page: u32, request: Option<u64>) {
         let Some(entry) = self.pages.get_mut(&page) else {
             return;
         };
@@ -184,55 +184,60 @@ impl Volatile {
             None => version.stage == Stage::Buffered,
         });
         if let Some(place) = place {
-            entry.versions[place].stage = Stage::Leaving {
+            entry.versions[place].stage = Stage::Programming {
                 from_buffer: request.is_none(),
             };
         }
     }
 
-    /// Flash has what left: what is durable of the page now is given to `keep`.
-    pub fn programmed(&mut self, page: u32, request: Option<u64>, keep: impl FnOnce(Durable<'_>)) {
+    /// A page is programmed: the content that became durable is given to `keep`.
+    pub fn on_programmed(
+        &mut self,
+        page: u32,
+        request: Option<u64>,
+        keep: impl FnOnce(Durable<'_>),
+    ) {
         let Some(entry) = self.pages.get_mut(&page) else {
             return keep(Durable::Nothing);
         };
         let place = entry.place(|version| match request {
             Some(request) => version.request == request,
-            None => version.stage == Stage::Leaving { from_buffer: true },
+            None => version.stage == Stage::Programming { from_buffer: true },
         });
         let version = place.and_then(|place| entry.versions.remove(place));
-        let Some(version) = version.filter(|version| version.kept != Kept::Dead) else {
+        let Some(version) = version.filter(|version| version.content != PageContent::Dead) else {
             keep(Durable::Nothing);
-            return self.forget_if_durable(page);
+            return self.remove_if_durable(page);
         };
-        let mut gone = vec![std::mem::replace(&mut entry.durable, version.kept)];
+        let mut released = vec![std::mem::replace(&mut entry.durable, version.content)];
         for older in entry.versions.iter_mut().take(place.unwrap_or(0)) {
-            gone.push(std::mem::replace(&mut older.kept, Kept::Dead));
+            released.push(std::mem::replace(&mut older.content, PageContent::Dead));
         }
         keep(match &entry.durable {
-            Kept::Copy(bytes) => Durable::Bytes(bytes),
+            PageContent::Copy(bytes) => Durable::Bytes(bytes),
             _ => Durable::Present,
         });
-        for kept in gone {
-            self.drop_copy(kept);
+        for content in released {
+            self.release(content);
         }
-        self.forget_if_durable(page);
+        self.remove_if_durable(page);
     }
 
-    /// What flash has of a page, where it is not what the store has.
+    /// The durable content of a page, where it differs from the present content.
     #[must_use]
     pub fn durable(&self, page: u32) -> Option<&[u8]> {
         match &self.pages.get(&page)?.durable {
-            Kept::Copy(bytes) => Some(bytes),
+            PageContent::Copy(bytes) => Some(bytes),
             _ => None,
         }
     }
 
-    /// Power is cut: all is forgotten, and each page whose content changes is given to `restore`
-    /// with what flash has of it. Returns how many.
-    pub fn cut(&mut self, mut restore: impl FnMut(u32, &[u8])) -> usize {
+    /// Power loss: clears the cache, and gives each page whose content changes to `restore`, with its
+    /// durable content. Returns the number of these pages.
+    pub fn lose_power(&mut self, mut restore: impl FnMut(u32, &[u8])) -> usize {
         let mut lost = 0;
         for (page, entry) in self.pages.drain() {
-            if let Kept::Copy(bytes) = entry.durable {
+            if let PageContent::Copy(bytes) = entry.durable {
                 restore(page, &bytes);
                 lost += 1;
             }
@@ -241,18 +246,19 @@ impl Volatile {
         lost
     }
 
-    /// All that is present is durable, as after a clean end: each page that was not is named.
-    pub fn settle(&mut self, mut settled: impl FnMut(u32)) {
+    /// Makes all present content durable, as at a clean end; calls back for each page that was not.
+    pub fn make_durable(&mut self, mut made_durable: impl FnMut(u32)) {
         for (page, entry) in self.pages.drain() {
-            if entry.durable != Kept::Present {
-                settled(page);
+            if entry.durable != PageContent::Present {
+                made_durable(page);
             }
         }
         self.copies = 0;
     }
 
-    fn forget_if_durable(&mut self, page: u32) {
-        let durable = |entry: &Entry| entry.versions.is_empty() && entry.durable == Kept::Present;
+    fn remove_if_durable(&mut self, page: u32) {
+        let durable =
+            |entry: &Entry| entry.versions.is_empty() && entry.durable == PageContent::Present;
         if self.pages.get(&page).is_some_and(durable) {
             self.pages.remove(&page);
         }
@@ -269,8 +275,8 @@ impl Volatile {
         }
     }
 
-    fn drop_copy(&mut self, kept: Kept) {
-        if let Kept::Copy(bytes) = kept {
+    fn release(&mut self, content: PageContent) {
+        if let PageContent::Copy(bytes) = content {
             self.copies -= 1;
             if self.spare.len() < SPARE_COPIES {
                 self.spare.push(bytes);

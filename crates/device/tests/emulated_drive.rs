@@ -4,7 +4,7 @@ mod drives;
 
 use drives::{Bench, Chance, Made, PAGE};
 use ioassay_device::command::Drive;
-use ioassay_device::emulated_drive::Floor;
+use ioassay_device::emulated_drive::TransportOverhead;
 use ioassay_device::{Op, Status};
 
 /// A page over the channel of the reference drive, picoseconds.
@@ -17,7 +17,7 @@ fn an_answer_is_due_when_the_model_says() {
     bench.submit(Op::Read, 0, PAGE, false, &[]);
     let due_ps = SENSED + CHANNEL;
     assert!(bench.pass(0).is_empty());
-    assert_eq!(bench.served.next_ps(), Some(SENSED));
+    assert_eq!(bench.drive.next_ps(), Some(SENSED));
     assert!(bench.pass(due_ps - 1).is_empty());
     let answers = bench.pass(1);
     assert_eq!(
@@ -29,11 +29,11 @@ fn an_answer_is_due_when_the_model_says() {
 #[test]
 fn an_answer_leaves_earlier_by_what_its_transport_takes() {
     let mut bench = Bench::new(&Made::default());
-    let floor = Floor {
+    let overhead = TransportOverhead {
         busy_ns: 8_000,
         alone_ns: 12_000,
     };
-    bench.served.set_floors(vec![floor]);
+    bench.drive.set_overheads(vec![overhead]);
     for begin_ps in [0, 1_000_000_000_000] {
         bench.pass(begin_ps - bench.now_ps());
         bench.submit(Op::Read, 0, PAGE, false, &[]);
@@ -152,12 +152,9 @@ fn large_trims_let_others_pass() {
         assert!(content[512..].iter().all(|&byte| byte == 0));
         // Nothing of one that is under way is left after a cut.
         bench.submit(Op::Trim, 0, made.size_bytes(), false, &[]);
-        bench.served.power_cut();
+        bench.drive.power_cut();
         assert_eq!(bench.settle()[0].status, Status::PowerLost);
-        assert_eq!(
-            (bench.served.in_flight(), bench.served.next_ps()),
-            (0, None)
-        );
+        assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
     }
 }
 
@@ -186,7 +183,7 @@ fn the_counts_add_up() {
     }
     bench.submit(Op::Read, 1, 1, false, &[]);
     bench.settle();
-    let seen = bench.served.snapshot().statistics(true);
+    let seen = bench.drive.snapshot().report(true);
     for (op, (commands, bytes)) in [&seen.reads, &seen.writes, &seen.trims, &seen.flushes]
         .into_iter()
         .zip(commands.into_iter().zip(bytes))
@@ -205,7 +202,7 @@ fn the_counts_add_up() {
     let flash = seen.flash.expect("flash");
     assert!(flash.written_pages > 0 && flash.written_pages <= buffer.written_pages);
     assert!(seen.busy_s > 0.0 && seen.busy_s <= seen.counted_s);
-    let health = bench.served.health();
+    let health = bench.drive.health();
     assert_eq!((health.reads, health.read_bytes), (commands[0], bytes[0]));
     assert_eq!(
         (health.writes, health.written_bytes),
@@ -215,17 +212,17 @@ fn the_counts_add_up() {
     let busy_us = health.busy_us;
     bench.submit(Op::Read, 0, PAGE, false, &[]);
     bench.pass(1_000_000);
-    assert_eq!(bench.served.health().busy_us, busy_us + 1);
+    assert_eq!(bench.drive.health().busy_us, busy_us + 1);
     bench.settle();
 
-    bench.served.reset_figures();
-    let seen = bench.served.snapshot().statistics(false);
+    bench.drive.reset_counters();
+    let seen = bench.drive.snapshot().report(false);
     assert_eq!((seen.reads.commands, seen.late_ns.count), (0, 0));
     assert_eq!(seen.flash.expect("flash").written_pages, 0);
     assert_eq!(seen.buffer.expect("a buffer").written_pages, 0);
-    assert_eq!(bench.served.health().reads, commands[0] + 1);
-    bench.served.begin_counting();
-    assert_eq!(bench.served.health().reads, 0);
+    assert_eq!(bench.drive.health().reads, commands[0] + 1);
+    bench.drive.reset_all_counters();
+    assert_eq!(bench.drive.health().reads, 0);
 }
 
 #[test]
@@ -263,9 +260,9 @@ fn a_drive_that_is_worn_out_can_be_read() {
         2
     );
     assert!(statuses.contains(&Status::ReadOnly));
-    assert!(bench.served.facts().read_only);
-    assert!(bench.served.snapshot().statistics(false).worn_out.is_some());
-    assert!(bench.served.health().percentage_used >= 90);
+    assert!(bench.drive.facts().read_only);
+    assert!(bench.drive.snapshot().report(false).worn_out.is_some());
+    assert!(bench.drive.health().percentage_used >= 90);
 }
 
 #[test]

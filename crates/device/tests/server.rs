@@ -144,14 +144,14 @@ fn power_cuts_take_what_was_not_flushed() {
 fn the_floor_is_measured_and_taken_off() {
     let policy = json!({"policy": "lru", "bytes": 1 << 20});
     let drive = Drive::start(&json!({"calibrate": true, "buffer": policy}));
-    let way = &drive.ready.ways[0];
+    let transport = &drive.ready.transports[0];
     let kinds: Vec<&str> = drive
         .ready
         .warnings
         .iter()
         .map(|warning| warning.kind)
         .collect();
-    match way.floor_ns {
+    match transport.floor_ns {
         // 1.9 microseconds over the channel are less than a way through sockets takes.
         Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
         None => assert!(kinds.contains(&"floor-unknown")),
@@ -230,28 +230,28 @@ fn what_cannot_be_served_is_said() {
             .expect_err("an error");
         error.to_string()
     };
-    let way = format!("nbd:unix:{}", folder.path().join("drive.sock").display());
+    let transport = format!("nbd:unix:{}", folder.path().join("drive.sock").display());
     let (size, file) = (16 << 20, folder.path().join("backing"));
     for (options, wanted) in [
         (json!({"size_bytes": size}), "transports is 0"),
         (
-            json!({"transports": [way]}),
+            json!({"transports": [transport]}),
             "(os error 2); wanted a size to make it",
         ),
         (
-            json!({"transports": [way], "backing_file": null}),
+            json!({"transports": [transport], "backing_file": null}),
             "size is absent",
         ),
         (
-            json!({"transports": [way], "size_bytes": 1000}),
+            json!({"transports": [transport], "size_bytes": 1000}),
             "size is 1000",
         ),
         (
-            json!({"transports": [way], "size_bytes": size, "block_bytes": 1024}),
+            json!({"transports": [transport], "size_bytes": size, "block_bytes": 1024}),
             "block_bytes is 1024",
         ),
         (
-            json!({"transports": [way], "size_bytes": size, "model": "paper"}),
+            json!({"transports": [transport], "size_bytes": size, "model": "paper"}),
             "model is paper, wanted thesis or none",
         ),
         (
@@ -263,19 +263,19 @@ fn what_cannot_be_served_is_said() {
             "wanted a loopback address, such as 127.0.0.1:1",
         ),
         (
-            json!({"transports": [way, way], "size_bytes": size}),
+            json!({"transports": [transport, transport], "size_bytes": size}),
             "taken",
         ),
         (
-            json!({"transports": [way], "size_bytes": size, "available_bytes": size}),
+            json!({"transports": [transport], "size_bytes": size, "available_bytes": size}),
             "takes 17616076 bytes of memory and 16777216 are available",
         ),
         (
-            json!({"transports": [way], "size_bytes": size, "buffer": {"policy": "magic"}}),
+            json!({"transports": [transport], "size_bytes": size, "buffer": {"policy": "magic"}}),
             "magic",
         ),
         (
-            json!({"transports": [way], "size_bytes": size, "pin": 1000}),
+            json!({"transports": [transport], "size_bytes": size, "pin": 1000}),
             "pin is 1000",
         ),
     ] {

@@ -13,7 +13,7 @@ use crate::pass::{Bench, Gate};
 use crate::remount::Remount;
 use crate::setup::{Check, Setup};
 use crate::suite::{Kind, Opening, Pass, RANDOM_MIX, Test};
-use crate::test_file::{OwnFile, room_bytes};
+use crate::test_file::{TestFile, room_bytes};
 use crate::{Cell, Error, throughput};
 
 /// Where a pass stands in a run.
@@ -117,7 +117,7 @@ impl<'a> Worker<'a> {
         stop: &'a AtomicBool,
     ) -> Result<Self, Error> {
         // What an earlier cell or repetition left is gone already: only the first can meet another's file.
-        let own = OwnFile::claim(path, at.overwrite)?;
+        let own = TestFile::claim(path, at.overwrite)?;
         let record_bytes = at.cell.record_bytes as usize;
         let buffers = Buffers::new(setup.content, setup.check, setup.seed, record_bytes);
         let broken = without_room(&own, at.cell, files);
@@ -302,7 +302,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Why a cell is not begun: its files would not leave enough free.
-fn without_room(own: &OwnFile, cell: Cell, files: u64) -> Option<String> {
+fn without_room(own: &TestFile, cell: Cell, files: u64) -> Option<String> {
     let wanted = cell.bytes().saturating_mul(files);
     match room_bytes(own.path()) {
         Ok(room) if wanted <= room => None,

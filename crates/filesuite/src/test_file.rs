@@ -18,13 +18,13 @@ const SPARED_BYTES: u64 = 64 << 20;
 const SPARED_PART: u64 = 20;
 
 /// A file of ours. It is deleted when this is dropped, if it is still the one that was made.
-pub struct OwnFile {
+pub struct TestFile {
     path: PathBuf,
     /// Device and inode; `None` while it is not there.
     made: Option<(u64, u64)>,
 }
 
-impl OwnFile {
+impl TestFile {
     /// A file at `path`, which is not made yet. What is there is refused, or with `overwrite` deleted
     /// if it is a regular file; the filesystem must let a file be made.
     pub fn claim(path: &Path, overwrite: bool) -> Result<Self, Error> {
@@ -146,7 +146,7 @@ impl OwnFile {
     }
 }
 
-impl Drop for OwnFile {
+impl Drop for TestFile {
     fn drop(&mut self) {
         self.remove();
     }
@@ -186,7 +186,7 @@ mod tests {
 
     use rustix::fs::OFlags;
 
-    use super::{OwnFile, room_bytes};
+    use super::{TestFile, room_bytes};
     use crate::suite::Opening;
 
     #[test]
@@ -194,13 +194,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("theirs");
         std::fs::write(&path, "precious").unwrap();
-        let said = OwnFile::claim(&path, false).err().unwrap().to_string();
+        let said = TestFile::claim(&path, false).err().unwrap().to_string();
         assert!(said.contains("--overwrite"), "{said}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let link = folder.path().join("link");
         symlink(&path, &link).unwrap();
         for (path, overwrite) in [(&link, true), (&folder.path().to_owned(), true)] {
-            assert!(OwnFile::claim(path, overwrite).is_err());
+            assert!(TestFile::claim(path, overwrite).is_err());
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
@@ -209,14 +209,14 @@ mod tests {
     fn it_is_gone_at_the_end_unless_it_is_anothers() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ours");
-        let mut own = OwnFile::claim(&path, false).unwrap();
+        let mut own = TestFile::claim(&path, false).unwrap();
         assert!(!path.exists());
         drop(own.open(Opening::Fresh, OFlags::RDWR).unwrap());
         assert!(path.exists());
         drop(own);
         assert!(!path.exists());
 
-        let mut own = OwnFile::claim(&path, false).unwrap();
+        let mut own = TestFile::claim(&path, false).unwrap();
         drop(own.open(Opening::Fresh, OFlags::RDWR).unwrap());
         std::fs::rename(&path, folder.path().join("moved")).unwrap();
         std::fs::write(&path, "another").unwrap();

@@ -12,7 +12,7 @@ const LONGEST_HEAD: usize = 21;
 /// length, line feed included. Nothing for any other line, right or wrong: then
 /// [`read_careful`](crate::line::read_careful) decides.
 #[inline(always)]
-pub(crate) fn read_usual(
+pub(crate) fn read_fast_line(
     text: &Reach,
     layout: Layout,
     wanted: WindowValue,
@@ -120,8 +120,8 @@ mod tests {
             both_values,
         };
         let mut tails = TailMemory::new();
-        let first = read_usual(&text, layout, WindowValue::Maximum, &mut tails);
-        let remembered = read_usual(&text, layout, WindowValue::Maximum, &mut tails);
+        let first = read_fast_line(&text, layout, WindowValue::Maximum, &mut tails);
+        let remembered = read_fast_line(&text, layout, WindowValue::Maximum, &mut tails);
         assert_eq!(first, remembered, "{line:?}");
         first
     }

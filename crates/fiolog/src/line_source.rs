@@ -8,7 +8,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest line that is kept whole. A histogram line of fio has at most about 40 KiB.
 pub(crate) const LONGEST_LINE_BYTES: usize = 1024 * 1024;
 
-pub(crate) struct Feed<R> {
+pub(crate) struct LineSource<R> {
     source: R,
     buffer: Vec<u8>,
     start: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Line<'a> {
     pub too_long: bool,
 }
 
-impl<R: Read> Feed<R> {
+impl<R: Read> LineSource<R> {
     pub(crate) fn new(source: R) -> Self {
         Self {
             source,

@@ -14,7 +14,7 @@ pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String>
     let options: Options =
         serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut raised = None;
-    let served = py.detach(|| {
+    let drive = py.detach(|| {
         server::serve(&options, |told| {
             let said = json(told).and_then(|text| Python::attach(|py| ready.call1(py, (text,))));
             raised = said.err();
@@ -22,7 +22,7 @@ pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String>
     });
     match raised {
         Some(error) => Err(error),
-        None => json(&served.map_err(|error| CoreError::new_err(error.to_string()))?),
+        None => json(&drive.map_err(|error| CoreError::new_err(error.to_string()))?),
     }
 }
 

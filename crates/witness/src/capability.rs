@@ -7,7 +7,7 @@ use aya::programs::ProgramError;
 use aya::{BtfError, EbpfError};
 
 use crate::options::Options;
-use crate::program_set::Loaded;
+use crate::program_set::ProgramSet;
 
 /// What is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn capability() -> Result<Capability, Unavailable> {
         block: false,
         ..Options::default()
     };
-    Loaded::load(&options)?;
+    ProgramSet::load(&options)?;
     Ok(Capability { kernel: kernel() })
 }
 

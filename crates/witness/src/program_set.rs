@@ -25,14 +25,14 @@ const SYSCALL_MAPS: &[&str] = &[
 const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
 const PAGE_BYTES: u32 = 4096;
 
-pub(crate) struct Loaded {
+pub(crate) struct ProgramSet {
     pub(crate) ebpf: Ebpf,
     pub(crate) layers: Vec<&'static str>,
     pub(crate) why: Vec<String>,
     names: Vec<&'static str>,
 }
 
-impl Loaded {
+impl ProgramSet {
     /// Loads the tree's program, and what there is of the layers asked for.
     pub(crate) fn load(options: &Options) -> Result<Self, Unavailable> {
         let btf = Btf::from_sys_fs()?;
@@ -216,13 +216,13 @@ mod tests {
     };
 
     /// Nothing where this process may not load programs.
-    fn loaded() -> Option<Loaded> {
+    fn loaded() -> Option<ProgramSet> {
         let options = Options {
             block: false,
             ..Options::default()
         };
         crate::capability::check().ok()?;
-        Loaded::load(&options).ok()
+        ProgramSet::load(&options).ok()
     }
 
     #[test]

@@ -8,7 +8,7 @@ const FURTHEST_BYTES: u64 = 1 << 50;
 
 /// One reason to look at a trace again before it is believed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum Doubt {
+pub enum TraceWarning {
     /// There is nothing in it.
     #[error("the trace has no requests")]
     NoRequests,
@@ -78,7 +78,7 @@ pub enum Doubt {
     },
 }
 
-impl Doubt {
+impl TraceWarning {
     /// A stable name.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -134,59 +134,59 @@ impl Doubt {
         if info.requests() == 0 {
             return vec![Self::NoRequests];
         }
-        let mut doubts = Vec::new();
-        of_times(info, &mut doubts);
-        of_places(info, &mut doubts);
-        doubts
+        let mut warnings = Vec::new();
+        of_times(info, &mut warnings);
+        of_places(info, &mut warnings);
+        warnings
     }
 }
 
-fn of_times(info: &Info, doubts: &mut Vec<Doubt>) {
+fn of_times(info: &Info, warnings: &mut Vec<TraceWarning>) {
     match info.requests_per_second() {
-        None if info.requests() > 1 => doubts.push(Doubt::NoSpan {
+        None if info.requests() > 1 => warnings.push(TraceWarning::NoSpan {
             requests: info.requests(),
         }),
         Some(per_second) if per_second > FASTEST_PER_S => {
-            doubts.push(Doubt::TooFast { per_second });
+            warnings.push(TraceWarning::TooFast { per_second });
         }
-        Some(per_second) if per_second < SLOWEST_PER_S => doubts.push(Doubt::TooSlow {
+        Some(per_second) if per_second < SLOWEST_PER_S => warnings.push(TraceWarning::TooSlow {
             per_hour: per_second * 3600.0,
         }),
         _ => {}
     }
     if info.backward > 0 {
         let count = info.backward;
-        doubts.push(Doubt::Backward { count });
+        warnings.push(TraceWarning::Backward { count });
     }
     if info.long_gaps > 0 {
-        doubts.push(Doubt::LongGaps {
+        warnings.push(TraceWarning::LongGaps {
             count: info.long_gaps,
             longest_s: info.gaps_ns.moments().max().unwrap_or(0) as f64 / 1e9,
         });
     }
 }
 
-fn of_places(info: &Info, doubts: &mut Vec<Doubt>) {
+fn of_places(info: &Info, warnings: &mut Vec<TraceWarning>) {
     if info.end_bytes > FURTHEST_BYTES {
         let end_bytes = info.end_bytes;
-        doubts.push(Doubt::Far { end_bytes });
+        warnings.push(TraceWarning::Far { end_bytes });
     }
     if info.long_requests > 0 {
-        doubts.push(Doubt::Long {
+        warnings.push(TraceWarning::Long {
             count: info.long_requests,
             longest_bytes: info.sizes_bytes.moments().max().unwrap_or(0),
         });
     }
     if info.empty > 0 {
-        doubts.push(Doubt::Empty { count: info.empty });
+        warnings.push(TraceWarning::Empty { count: info.empty });
     }
     if info.odd_sizes > 0 {
         let count = info.odd_sizes;
-        doubts.push(Doubt::OddSizes { count });
+        warnings.push(TraceWarning::OddSizes { count });
     }
     for (kind, amount) in [("reads", info.reads), ("writes", info.writes)] {
         if amount.requests == info.requests() && amount.requests > 1 {
-            doubts.push(Doubt::OneKind { kind });
+            warnings.push(TraceWarning::OneKind { kind });
         }
     }
 }

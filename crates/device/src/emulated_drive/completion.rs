@@ -1,25 +1,25 @@
-//! What follows from commands as time goes on: the model goes on, content becomes durable, the
-//! backing file gets it, answers become due.
+//! What follows later from a command: the model advances, content becomes durable and is written back
+//! to the backing file, answers become due.
 
 use std::ops::Range;
 
 use ioassay_sim::engine::Event;
 
-use super::Served;
-use super::slots::Ready;
+use super::EmulatedDrive;
+use super::slots::ReadyAnswer;
 use crate::command::{Answer, Command, Op, Status};
-use crate::counters::Delivered;
+use crate::counters::Completion;
 use crate::store::Syncer;
 use crate::write_cache::Durable;
 
-impl Served {
-    /// Appends the answers that are due; they are to be handed over, and then
-    /// [`delivered`](Served::delivered) is to be told.
-    pub fn due(&mut self, into: &mut Vec<Delivered>) {
+impl EmulatedDrive {
+    /// Appends the completions that are due. The caller answers them, then calls
+    /// [`record_completions`](EmulatedDrive::record_completions).
+    pub fn take_completions(&mut self, into: &mut Vec<Completion>) {
         let now_ps = self.clock.now_ps();
-        self.go_on_trimming(now_ps);
-        self.go_on(now_ps);
-        self.synced(now_ps);
+        self.advance_trims(now_ps);
+        self.advance_model(now_ps);
+        self.answer_synced(now_ps);
         while let Some(ready) = self
             .ready
             .peek()
@@ -28,7 +28,7 @@ impl Served {
             let deadline_ps = ready.deadline_ps;
             let slot = self.slots.remove(ready.slot);
             self.ready.pop();
-            into.push(Delivered {
+            into.push(Completion {
                 command: slot.command,
                 status: slot.status,
                 arrived_ps: slot.arrived_ps,
@@ -37,58 +37,62 @@ impl Served {
         }
     }
 
-    /// The model goes on to now, and further by what the slowest transport takes: answers leave
-    /// before their time by what theirs takes.
-    pub(super) fn go_on(&mut self, now_ps: u64) {
+    /// Advances the model to now plus the largest transport overhead: each answer leaves before its time
+    /// by the overhead of its transport.
+    pub(super) fn advance_model(&mut self, now_ps: u64) {
         let Some(model) = &mut self.model else {
             return;
         };
         let to_ps = now_ps
             + self
-                .floors
+                .overheads
                 .iter()
-                .map(|floor| 1000 * floor.alone_ns.max(floor.busy_ns))
+                .map(|overhead| 1000 * overhead.alone_ns.max(overhead.busy_ns))
                 .max()
                 .unwrap_or(0);
         if model.next_ps().is_none_or(|next_ps| next_ps > to_ps) {
             return;
         }
         let mut events = std::mem::take(&mut self.events);
-        let gone_on = model.advance_to(to_ps, &mut events);
+        let advanced = model.advance_to(to_ps, &mut events);
         for event in events.drain(..) {
-            self.follow(event);
+            self.apply_event(event);
         }
         self.events = events;
-        self.keep();
-        if let Err(error) = gone_on {
+        self.write_back();
+        if let Err(error) = advanced {
             self.wear_out(&error.to_string(), now_ps);
         }
     }
 
-    fn follow(&mut self, event: Event) {
+    fn apply_event(&mut self, event: Event) {
         match event {
-            Event::Buffered { request, page } => self.volatile.arrived(page, request),
-            Event::Dropped { page } => self.volatile.dropped(page),
-            Event::ProgramIssued { request, page } => self.volatile.leaves(page, request),
+            Event::Buffered { request, page } => self.write_cache.on_buffered(page, request),
+            Event::Dropped { page } => self.write_cache.on_dropped(page),
+            Event::ProgramIssued { request, page } => {
+                self.write_cache.on_program_issued(page, request)
+            }
             Event::Programmed { request, page } => self.programmed(request, page),
             Event::Complete { request, at_ps } => self.completed(request, at_ps),
         }
     }
 
-    /// What is durable now goes to the backing file: what is present with its neighbours, soon;
-    /// nothing else happens to it until then.
+    /// Durable content goes to the backing file: present content a little later, with its neighbours;
+    /// nothing changes it until then.
     fn programmed(&mut self, request: Option<u64>, page: u32) {
         let (from, length) = self.page(page);
-        let (store, keeps) = (&mut self.store, &mut self.keeps);
+        let (store, writeback) = (&mut self.store, &mut self.writeback);
         let backed = store.backing().is_some();
-        self.volatile.programmed(page, request, |durable| {
+        self.write_cache.on_programmed(page, request, |durable| {
             if !backed {
                 return;
             }
             match durable {
-                Durable::Present => keeps.push((from, length)),
-                // What the file refuses it is owed, and told at the next flush.
-                Durable::Bytes(bytes) => drop(store.keep_bytes(from, &bytes[..length as usize])),
+                Durable::Present => writeback.push((from, length)),
+                // What the file refuses stays dirty, and the next flush reports it.
+                Durable::Bytes(bytes) => {
+                    let _ = store.write_back_bytes(from, &bytes[..length as usize]);
+                }
                 Durable::Nothing => {}
             }
         });
@@ -101,55 +105,59 @@ impl Served {
         self.part_done(slot, at_ps);
     }
 
-    /// A part of a command is done; the last one carries it out.
+    /// A part of a command is done; the last one finishes it.
     pub(super) fn part_done(&mut self, slot: u32, at_ps: u64) {
-        let left = &mut self.slots.get(slot).parts;
-        *left = left.saturating_sub(1);
-        if *left == 0 {
-            self.carried_out(slot, at_ps);
+        let parts = &mut self.slots.get(slot).parts;
+        *parts = parts.saturating_sub(1);
+        if *parts == 0 {
+            self.finish_command(slot, at_ps);
         }
     }
 
-    /// A command is done but for the backing file, if that has to be synced.
-    pub(super) fn carried_out(&mut self, slot: u32, at_ps: u64) {
-        self.keep();
+    /// A command is finished, except for a sync of the backing file if it needs one.
+    pub(super) fn finish_command(&mut self, slot: u32, at_ps: u64) {
+        self.write_back();
         let mut state = *self.slots.get(slot);
         if state.status == Status::Done {
-            state.status = self.kept(&state.command);
+            state.status = self.writeback_status(&state.command);
             self.slots.get(slot).status = state.status;
         }
         if state.syncs && state.status == Status::Done && self.syncer.is_some() {
-            let repaid = self.repay(0..self.facts.size_bytes);
-            let ticket = u64::from(self.era) << 32 | u64::from(slot);
-            let wanted = repaid.is_ok() && self.syncer.as_ref().is_some_and(|one| one.want(ticket));
-            if wanted {
+            let flushed = self.flush_deferred(0..self.facts.size_bytes);
+            let ticket = u64::from(self.epoch) << 32 | u64::from(slot);
+            let requested = flushed.is_ok()
+                && self
+                    .syncer
+                    .as_ref()
+                    .is_some_and(|syncer| syncer.request(ticket));
+            if requested {
                 self.slots.get(slot).parts = 1;
                 return;
             }
-            self.slots.get(slot).status = repaid.err().unwrap_or(Status::Failed);
+            self.slots.get(slot).status = flushed.err().unwrap_or(Status::Failed);
         }
-        let deadline_ps = at_ps.saturating_sub(self.floor_ps(&state.command));
-        self.ready.push(Ready { deadline_ps, slot });
+        let deadline_ps = at_ps.saturating_sub(self.overhead_ps(&state.command));
+        self.ready.push(ReadyAnswer { deadline_ps, slot });
     }
 
-    /// Without a buffer all that is answered is durable: how a command ends whose changes the backing
-    /// file was to have.
-    fn kept(&mut self, command: &Command) -> Status {
+    /// Without a write buffer all that is answered is durable: the status of a command whose changes must
+    /// be in the backing file.
+    fn writeback_status(&mut self, command: &Command) -> Status {
         let changes = matches!(command.op, Op::Write | Op::Trim | Op::WriteZeroes);
-        if !changes || !self.store.owes() || self.is_buffered() {
+        if !changes || !self.store.is_dirty() || self.is_buffered() {
             return Status::Done;
         }
         let end = command.offset_bytes + command.length_bytes;
-        self.repay(command.offset_bytes..end)
+        self.flush_deferred(command.offset_bytes..end)
             .err()
             .unwrap_or(Status::Done)
     }
 
-    /// Answers what waited for the backing file.
-    fn synced(&mut self, now_ps: u64) {
+    /// Finishes commands that waited for a sync of the backing file.
+    fn answer_synced(&mut self, now_ps: u64) {
         while let Some((ticket, ended)) = self.syncer.as_ref().and_then(Syncer::done) {
             self.sync_failed |= ended.is_err();
-            if ticket >> 32 != u64::from(self.era) {
+            if ticket >> 32 != u64::from(self.epoch) {
                 continue;
             }
             let slot = ticket as u32;
@@ -159,62 +167,62 @@ impl Served {
                 state.status = status;
             }
             let deadline_ps = now_ps;
-            self.ready.push(Ready { deadline_ps, slot });
+            self.ready.push(ReadyAnswer { deadline_ps, slot });
         }
     }
 
-    /// Gives the backing file what became durable: neighbours together.
-    pub(super) fn keep(&mut self) {
-        if self.keeps.is_empty() {
+    /// Writes back what became durable, neighbours together.
+    pub(super) fn write_back(&mut self) {
+        if self.writeback.is_empty() {
             return;
         }
-        let mut keeps = std::mem::take(&mut self.keeps);
-        keeps.sort_unstable();
-        let mut run = keeps[0];
-        for &(from, length) in &keeps[1..] {
+        let mut writeback = std::mem::take(&mut self.writeback);
+        writeback.sort_unstable();
+        let mut run = writeback[0];
+        for &(from, length) in &writeback[1..] {
             if from <= run.0 + run.1 {
                 run.1 = run.1.max(from + length - run.0);
             } else {
-                let _ = self.store.keep(run.0, run.1); // owed, and told at the next flush
+                let _ = self.store.write_back(run.0, run.1); // stays dirty; the next flush reports it
                 run = (from, length);
             }
         }
-        let _ = self.store.keep(run.0, run.1);
-        keeps.clear();
-        self.keeps = keeps;
+        let _ = self.store.write_back(run.0, run.1);
+        writeback.clear();
+        self.writeback = writeback;
     }
 
-    /// Gives the backing file what it would not take before of a range.
-    pub(super) fn repay(&mut self, range: Range<u64>) -> Result<(), Status> {
+    /// Writes back the dirty units of a range, which the backing file refused before.
+    pub(super) fn flush_deferred(&mut self, range: Range<u64>) -> Result<(), Status> {
         let mut from = range.start;
-        while let Some((offset, length)) = self.store.owed(from..range.end) {
-            self.repay_unit(offset, length)?;
+        while let Some((offset, length)) = self.store.first_dirty_unit(from..range.end) {
+            self.flush_deferred_unit(offset, length)?;
             from = offset + length;
         }
         Ok(())
     }
 
-    /// What is durable of a unit: here and there not what is present.
-    fn repay_unit(&mut self, offset: u64, length: u64) -> Result<(), Status> {
+    /// Writes the durable content of a unit, parts of which may differ from the present content.
+    fn flush_deferred_unit(&mut self, offset: u64, length: u64) -> Result<(), Status> {
         let mut bytes = self.store.present(offset, length).to_vec();
         for page in self.pages((offset, length)) {
             let from = self.page(page).0;
-            if let Some(durable) = self.volatile.durable(page) {
+            if let Some(durable) = self.write_cache.durable(page) {
                 let begin = from.max(offset);
                 let end = (from + durable.len() as u64).min(offset + length);
                 let part = &durable[(begin - from) as usize..(end - from) as usize];
                 bytes[(begin - offset) as usize..(end - offset) as usize].copy_from_slice(part);
             }
         }
-        self.store.keep_bytes(offset, &bytes)
+        self.store.write_back_bytes(offset, &bytes)
     }
 }
 
-impl From<&Delivered> for Answer {
-    fn from(one: &Delivered) -> Self {
+impl From<&Completion> for Answer {
+    fn from(completion: &Completion) -> Self {
         Self {
-            command: one.command,
-            status: one.status,
+            command: completion.command,
+            status: completion.status,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The drive that transports see: content, model, and what is between them.
+//! The drive that transports see: its content and its model.
 //!
-//! A command changes the content when it comes; when it is answered the model says. `submission` and
+//! A command changes the content when it arrives; the model says when it is answered. `submission` and
 //! `trim` have what a command does, `completion` what follows later, `power_loss` what a power loss
 //! or the end leaves.
 
@@ -17,54 +17,54 @@ use ioassay_sim::engine::Event;
 
 use crate::clock::Clock;
 use crate::command::{Command, Drive, Facts, Health, Op, Trouble};
-use crate::counters::{Delivered, Figures};
-use crate::id_map::Numbered;
+use crate::counters::{CommandCounters, Completion};
+use crate::id_map::IdMap;
 use crate::model::Model;
-use crate::report::{Buffered, Snapshot};
+use crate::report::{BufferReport, Snapshot};
 use crate::store::{Store, Syncer};
-use crate::write_cache::Volatile;
+use crate::write_cache::WriteCache;
 use crate::{Error, Status};
-use slots::{Ready, Slots};
-use trim::{Trimming, Turn};
+use slots::{ReadyAnswer, Slots};
+use trim::{PendingTrim, TrimBudget};
 
-/// What a transport takes by itself, nanoseconds.
+/// The overhead of a transport: the part of the latency that is not the drive's, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Floor {
-    /// When the drive answers at once, or other commands are on their way: the client is awake.
+pub struct TransportOverhead {
+    /// When the drive answers at once, or other commands are in flight: the client is awake.
     pub busy_ns: u64,
-    /// When its client waits for this one command, which takes the model's time: it may sleep then,
-    /// and has to be woken.
+    /// When the client waits for this command alone, for the model's time: it may sleep, and has to
+    /// be woken.
     pub alone_ns: u64,
 }
 
-/// A drive that is served.
-pub struct Served {
+/// A drive in real time: content, model and counters. It knows no transport.
+pub struct EmulatedDrive {
     facts: Facts,
     clock: Clock,
     store: Store,
     model: Option<Model>,
-    /// While floors are measured the model is passed by, and all is answered after so long.
-    instead_ps: Option<u64>,
-    volatile: Volatile,
+    /// A fixed latency instead of the model's, while overheads are measured.
+    fixed_latency_ps: Option<u64>,
+    write_cache: WriteCache,
     syncer: Option<Syncer>,
-    /// The backing file was synced in vain once: no flush succeeds any more.
+    /// A sync of the backing file failed: no flush succeeds any more.
     sync_failed: bool,
-    /// Power cuts and other breaks: what was synced before one answers nobody.
-    era: u32,
+    /// Incremented by power cuts and other breaks: a sync from before one answers no command.
+    epoch: u32,
     slots: Slots,
     /// By the model's numbers of requests.
-    by_request: Numbered<u64, u32>,
-    ready: BinaryHeap<Ready>,
+    by_request: IdMap<u64, u32>,
+    ready: BinaryHeap<ReadyAnswer>,
     /// Of each transport.
-    floors: Vec<Floor>,
-    /// Trims that go on.
-    trims: VecDeque<Trimming>,
-    turn: Turn,
+    overheads: Vec<TransportOverhead>,
+    /// Trims in progress.
+    trims: VecDeque<PendingTrim>,
+    trim_budget: TrimBudget,
     events: Vec<Event>,
-    /// Present content that became durable and that the backing file has not yet.
-    keeps: Vec<(u64, u64)>,
-    figures: Figures,
-    /// Before the figures were set back.
+    /// Durable ranges of the present content to be written back to the backing file.
+    writeback: Vec<(u64, u64)>,
+    counters: CommandCounters,
+    /// As of the last reset of the counters.
     health: Health,
     flash_before: Counters,
     since_ps: u64,
@@ -73,8 +73,8 @@ pub struct Served {
     worn_out: Option<String>,
 }
 
-impl Served {
-    /// A drive over a content, with a model or without, on a clock.
+impl EmulatedDrive {
+    /// A drive with this content, an optional model, and a clock.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -97,20 +97,20 @@ impl Served {
             clock,
             store,
             model,
-            instead_ps: None,
-            volatile: Volatile::default(),
+            fixed_latency_ps: None,
+            write_cache: WriteCache::default(),
             syncer,
             sync_failed: false,
-            era: 0,
+            epoch: 0,
             slots: Slots::default(),
-            by_request: Numbered::default(),
+            by_request: IdMap::default(),
             ready: BinaryHeap::new(),
-            floors: Vec::new(),
+            overheads: Vec::new(),
             trims: VecDeque::new(),
-            turn: Turn::default(),
+            trim_budget: TrimBudget::default(),
             events: Vec::new(),
-            keeps: Vec::new(),
-            figures: Figures::default(),
+            writeback: Vec::new(),
+            counters: CommandCounters::default(),
             health: Health::default(),
             flash_before: flash_before.unwrap_or_default(),
             busy_since_ps: 0,
@@ -119,14 +119,14 @@ impl Served {
         })
     }
 
-    /// What each transport takes by itself: its answers leave so much earlier.
-    pub fn set_floors(&mut self, floors: Vec<Floor>) {
-        self.floors = floors;
+    /// Sets the overhead of each transport: its answers leave earlier by this time.
+    pub fn set_overheads(&mut self, overheads: Vec<TransportOverhead>) {
+        self.overheads = overheads;
     }
 
-    /// All is answered after so many nanoseconds, whatever the model says: while floors are measured.
-    pub fn answer_after(&mut self, instead_ns: Option<u64>) {
-        self.instead_ps = instead_ns.map(|ns| ns * 1000);
+    /// Answers all commands after a fixed latency instead of the model's, while overheads are measured.
+    pub fn set_fixed_latency(&mut self, fixed_latency_ns: Option<u64>) {
+        self.fixed_latency_ps = fixed_latency_ns.map(|ns| ns * 1000);
     }
 
     /// Its model, if it has one.
@@ -135,7 +135,7 @@ impl Served {
         self.model.as_ref()
     }
 
-    /// Commands that are not answered.
+    /// Commands not answered yet.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.slots.used()
@@ -147,8 +147,8 @@ impl Served {
         self.clock.now_ps()
     }
 
-    /// When something is to be done next; `None` when nothing is until a command comes, or the
-    /// backing file is synced.
+    /// Time of the next work; `None` if there is none until a command arrives or the backing file is
+    /// synced.
     #[must_use]
     pub fn next_ps(&self) -> Option<u64> {
         let model_ps = self.model.as_ref().and_then(Model::next_ps);
@@ -157,20 +157,20 @@ impl Served {
         model_ps.into_iter().chain(ready_ps).chain(trim_ps).min()
     }
 
-    /// Answers were given to the system, just now.
-    pub fn delivered(&mut self, answers: &[Delivered]) {
+    /// Records completions whose answers were given to the system just now.
+    pub fn record_completions(&mut self, completions: &[Completion]) {
         let now_ps = self.clock.now_ps();
-        for one in answers {
-            self.figures.count(one, now_ps);
-            self.health.media_errors += u64::from(one.status == Status::Failed);
+        for completion in completions {
+            self.counters.record(completion, now_ps);
+            self.health.media_errors += u64::from(completion.status == Status::Failed);
         }
         if self.slots.used() == 0 {
-            self.figures.busy_ps += now_ps - self.busy_since_ps;
+            self.counters.busy_ps += now_ps - self.busy_since_ps;
             self.busy_since_ps = now_ps;
         }
     }
 
-    /// The figures of now.
+    /// A snapshot of all counters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let now_ps = self.clock.now_ps();
@@ -179,31 +179,31 @@ impl Served {
             facts: self.facts.clone(),
             served_ps: now_ps,
             counted_ps: now_ps - self.since_ps,
-            figures: Figures {
+            counters: CommandCounters {
                 busy_ps: self.busy_ps(now_ps),
-                ..self.figures.clone()
+                ..self.counters.clone()
             },
             depth: self.slots.used() as u64,
             flash: simulation
                 .map(|simulation| simulation.drive().counters().since(self.flash_before)),
-            buffer: simulation.map(Buffered::of),
-            volatile_pages: self.volatile.pages() as u64,
+            buffer: simulation.map(BufferReport::of),
+            volatile_pages: self.write_cache.pages() as u64,
             power_cuts: self.health.unsafe_shutdowns,
             lost_pages: self.lost_pages,
             worn_out: self.worn_out.clone(),
         }
     }
 
-    /// What was counted so far was of nobody.
-    pub fn begin_counting(&mut self) {
-        self.reset_figures();
+    /// Resets all counters and the health log: nothing counted so far was a client's.
+    pub fn reset_all_counters(&mut self) {
+        self.reset_counters();
         self.health = Health::default();
     }
 
-    /// Figures count from now on; the health of the drive does not.
-    pub fn reset_figures(&mut self) {
+    /// Resets the counters, but not the drive's health log.
+    pub fn reset_counters(&mut self) {
         self.health = self.health();
-        self.figures = Figures::default();
+        self.counters = CommandCounters::default();
         self.since_ps = self.clock.now_ps();
         self.busy_since_ps = self.since_ps;
         if let Some(model) = &mut self.model {
@@ -212,33 +212,37 @@ impl Served {
         }
     }
 
-    /// The busy time that still goes on included.
+    /// Busy time, including the period in progress.
     fn busy_ps(&self, now_ps: u64) -> u64 {
-        let goes_on = self.slots.used() > 0;
-        self.figures.busy_ps
-            + if goes_on {
+        let is_busy = self.slots.used() > 0;
+        self.counters.busy_ps
+            + if is_busy {
                 now_ps - self.busy_since_ps
             } else {
                 0
             }
     }
 
-    /// Whether writes are answered before they are in flash.
+    /// Whether the drive has a write buffer, so that writes are answered before they are in flash.
     fn is_buffered(&self) -> bool {
         let model = self.model.as_ref();
         model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0)
     }
 
-    fn floor_ps(&self, command: &Command) -> u64 {
-        let Some(floor) = self.floors.get(command.tag.transport as usize) else {
+    fn overhead_ps(&self, command: &Command) -> u64 {
+        let Some(overhead) = self.overheads.get(command.tag.transport as usize) else {
             return 0;
         };
         let alone = self.slots.used() == 1;
-        1000 * if alone { floor.alone_ns } else { floor.busy_ns }
+        1000 * if alone {
+            overhead.alone_ns
+        } else {
+            overhead.busy_ns
+        }
     }
 
-    /// What a command asks for that the drive cannot do.
-    fn refusal(&self, command: &Command, data: &[u8]) -> Option<Status> {
+    /// The error of a command that the drive cannot carry out.
+    fn command_error(&self, command: &Command, data: &[u8]) -> Option<Status> {
         let block = u64::from(self.facts.block_bytes);
         let (offset, length) = (command.offset_bytes, command.length_bytes);
         let writes = matches!(command.op, Op::Write | Op::Trim | Op::WriteZeroes);
@@ -256,7 +260,7 @@ impl Served {
     }
 }
 
-impl Drive for Served {
+impl Drive for EmulatedDrive {
     fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -267,16 +271,16 @@ impl Drive for Served {
             self.busy_since_ps = now_ps;
         }
         let slot = self.slots.insert(command, now_ps);
-        self.figures.depth.record(self.slots.used() as u64);
-        let taken = match self.refusal(&command, data) {
+        self.counters.depth.record(self.slots.used() as u64);
+        let submitted = match self.command_error(&command, data) {
             Some(status) => Err(status),
-            None => self.take(slot, &command, data, now_ps),
+            None => self.submit_command(slot, &command, data, now_ps),
         };
-        if let Err(status) = taken {
+        if let Err(status) = submitted {
             self.slots.get(slot).status = status;
         }
         if self.slots.get(slot).parts == 0 {
-            self.carried_out(slot, now_ps + self.instead_ps.unwrap_or(0));
+            self.finish_command(slot, now_ps + self.fixed_latency_ps.unwrap_or(0));
         }
     }
 
@@ -291,12 +295,12 @@ impl Drive for Served {
     fn trouble(&self) -> Trouble {
         Trouble {
             worn_out: self.worn_out.is_some(),
-            unreliable: self.sync_failed || self.store.owes(),
+            unreliable: self.sync_failed || self.store.is_dirty(),
         }
     }
 
     fn health(&self) -> Health {
-        let figures = &self.figures;
+        let counters = &self.counters;
         let spec = self
             .model
             .as_ref()
@@ -311,10 +315,10 @@ impl Drive for Served {
                 .unwrap_or(0)
         });
         Health {
-            read_bytes: self.health.read_bytes + figures.reads.bytes,
-            written_bytes: self.health.written_bytes + figures.writes.bytes,
-            reads: self.health.reads + figures.reads.commands,
-            writes: self.health.writes + figures.writes.commands,
+            read_bytes: self.health.read_bytes + counters.reads.bytes,
+            written_bytes: self.health.written_bytes + counters.writes.bytes,
+            reads: self.health.reads + counters.reads.commands,
+            writes: self.health.writes + counters.writes.commands,
             busy_us: self.health.busy_us + self.busy_ps(self.clock.now_ps()) / 1_000_000,
             media_errors: self.health.media_errors,
             unsafe_shutdowns: self.health.unsafe_shutdowns,

@@ -1,23 +1,23 @@
-//! Commands that are not answered, and the order in which they will be.
+//! Commands in flight, and the order of their answers.
 
 use std::cmp::Ordering;
 
 use crate::command::{Command, Status};
 
-/// A command that is not answered.
+/// A command in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub command: Command,
     pub arrived_ps: u64,
-    /// What of it the model, or the backing file, has still to do.
+    /// Parts that the model or the backing file has not done yet.
     pub parts: u32,
     pub status: Status,
-    /// Whether its answer waits until the backing file is synced.
+    /// Whether its answer waits for a sync of the backing file.
     pub syncs: bool,
     used: bool,
 }
 
-/// Slots under small numbers that are used again.
+/// Slots by small numbers, which are reused.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     entries: Vec<Slot>,
@@ -57,7 +57,7 @@ impl Slots {
         *slot
     }
 
-    /// The numbers that are in use.
+    /// The numbers in use.
     pub fn numbers(&self) -> Vec<u32> {
         let numbered = self.entries.iter().zip(0..);
         numbered
@@ -68,19 +68,19 @@ impl Slots {
 
 /// An answer that is to leave; the first is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ready {
+pub(super) struct ReadyAnswer {
     pub deadline_ps: u64,
     pub slot: u32,
 }
 
-impl Ord for Ready {
+impl Ord for ReadyAnswer {
     fn cmp(&self, other: &Self) -> Ordering {
         let mine = (self.deadline_ps, self.slot);
         (other.deadline_ps, other.slot).cmp(&mine)
     }
 }
 
-impl PartialOrd for Ready {
+impl PartialOrd for ReadyAnswer {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

@@ -1,16 +1,16 @@
-//! What a command does when it comes.
+//! What a command does when it arrives.
 
 use std::ops::Range;
 
 use ioassay_block::Kind;
 
-use super::Served;
+use super::EmulatedDrive;
 use crate::command::{Command, Op, Status};
 use crate::model::Model;
 
-impl Served {
+impl EmulatedDrive {
     /// Carries a command out as far as it can be at once; what is left are its parts.
-    pub(super) fn take(
+    pub(super) fn submit_command(
         &mut self,
         slot: u32,
         command: &Command,
@@ -29,16 +29,19 @@ impl Served {
         match command.op {
             Op::Read => {
                 self.store.load(range.0, range.1)?;
-                self.ask(slot, Kind::Read, range, false, now_ps).map(drop)
+                self.submit_part(slot, Kind::Read, range, false, now_ps)
+                    .map(drop)
             }
             Op::Write => self.write(slot, range, Some(data), command.fua, now_ps),
             Op::Trim | Op::WriteZeroes => self.trim(slot, range, command.fua, now_ps),
-            Op::Flush => self.ask(slot, Kind::Flush, (0, 0), false, now_ps).map(drop),
+            Op::Flush => self
+                .submit_part(slot, Kind::Flush, (0, 0), false, now_ps)
+                .map(drop),
         }
     }
 
-    /// A part of a command goes to the model; its number, unless there is none.
-    pub(super) fn ask(
+    /// Submits a part of a command to the model; returns its number, `None` without a model.
+    pub(super) fn submit_part(
         &mut self,
         slot: u32,
         kind: Kind,
@@ -46,10 +49,14 @@ impl Served {
         bypass: bool,
         now_ps: u64,
     ) -> Result<Option<u64>, Status> {
-        let Some(model) = self.model.as_mut().filter(|_| self.instead_ps.is_none()) else {
+        let Some(model) = self
+            .model
+            .as_mut()
+            .filter(|_| self.fixed_latency_ps.is_none())
+        else {
             return Ok(None);
         };
-        // What the model refuses lies not in the drive, and was refused before.
+        // The model refuses only ranges beyond the drive, which were refused before.
         let request = model
             .submit(now_ps, kind, range, bypass)
             .map_err(|_| Status::Failed)?;
@@ -58,8 +65,8 @@ impl Served {
         Ok(Some(request))
     }
 
-    /// Data, or zeroes, are written. What flash has of each page is kept until the model says that
-    /// it has the new; without a model it has it at once.
+    /// Writes data, or zeroes. The durable content of each page is kept until the model has programmed
+    /// the new one; without a model it is durable at once.
     pub(super) fn write(
         &mut self,
         slot: u32,
@@ -70,16 +77,16 @@ impl Served {
     ) -> Result<(), Status> {
         let (offset, length) = range;
         self.store.load_ends(offset, length)?;
-        let modelled = self.model.is_some() && self.instead_ps.is_none();
+        let modelled = self.model.is_some() && self.fixed_latency_ps.is_none();
         if modelled {
             let pages = self.pages_of(range);
             self.store.load(pages.0, pages.1)?;
         }
-        if let Some(request) = self.ask(slot, Kind::Write, range, fua, now_ps)? {
+        if let Some(request) = self.submit_part(slot, Kind::Write, range, fua, now_ps)? {
             for page in self.pages(range) {
                 let (from, bytes) = self.page(page);
                 let present = self.store.present(from, bytes);
-                self.volatile.write(page, request, present);
+                self.write_cache.write(page, request, present);
             }
         }
         match data {
@@ -89,7 +96,7 @@ impl Served {
         if modelled {
             Ok(())
         } else {
-            self.store.keep(offset, length)
+            self.store.write_back(offset, length)
         }
     }
 

@@ -1,45 +1,44 @@
-//! Trims, and zeroes, which are trims to the model: no data cross its channel, and flash has nothing
-//! to do.
+//! Trims and zeroes, which are trims to the model: no data cross its channel, and flash does no work.
 //!
-//! Large ones, and many, are carried out a stretch at a time, between other commands: a file system
-//! trims a whole drive at once, and nobody is to wait for that.
+//! Large ones, and many, are carried out in chunks between other commands: a file system may trim a
+//! whole drive at once, and no other command waits for that.
 
 use ioassay_block::Kind;
 
-use super::Served;
+use super::EmulatedDrive;
 use crate::command::Status;
 
-/// Bytes that are trimmed in one turn, however many trims there are: about a millisecond of work at
-/// worst, by which other answers may be late.
-const TURN_BYTES: u64 = 4 << 20;
+/// Bytes trimmed between two polls of the transports, by all trims together: about a millisecond of
+/// work at worst, by which other answers may be late.
+const BUDGET_BYTES: u64 = 4 << 20;
 
-/// What a trim counts for at least: small ones take their time, too.
-const LEAST_BYTES: u64 = 64 << 10;
+/// Least cost of a trim, bytes: small ones take time, too.
+const MIN_TRIM_BYTES: u64 = 64 << 10;
 
-/// What may still be trimmed in this turn.
+/// What may still be trimmed before the next poll.
 #[derive(Debug)]
-pub(super) struct Turn {
-    left_bytes: u64,
+pub(super) struct TrimBudget {
+    remaining_bytes: u64,
 }
 
-impl Default for Turn {
+impl Default for TrimBudget {
     fn default() -> Self {
         Self {
-            left_bytes: TURN_BYTES,
+            remaining_bytes: BUDGET_BYTES,
         }
     }
 }
 
-/// What is left of a trim.
+/// The rest of a trim.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Trimming {
+pub(super) struct PendingTrim {
     slot: u32,
     from: u64,
     end: u64,
 }
 
-impl Served {
-    /// The pages within the range are discarded; what it has of others is overwritten with zeroes.
+impl EmulatedDrive {
+    /// Discards the pages within the range; overwrites its parts of other pages with zeroes.
     pub(super) fn trim(
         &mut self,
         slot: u32,
@@ -66,32 +65,32 @@ impl Served {
         if last < end {
             self.write(slot, (last, end - last), None, fua, now_ps)?;
         }
-        let mut left = Trimming {
+        let mut rest = PendingTrim {
             slot,
             from: first,
             end: last,
         };
-        if self.trims.is_empty() && self.turn.left_bytes > 0 {
-            self.trim_stretch(&mut left, now_ps)?;
+        if self.trims.is_empty() && self.trim_budget.remaining_bytes > 0 {
+            self.trim_chunk(&mut rest, now_ps)?;
         }
-        if left.from < left.end {
+        if rest.from < rest.end {
             self.slots.get(slot).parts += 1;
-            self.trims.push_back(left);
+            self.trims.push_back(rest);
         }
         Ok(())
     }
 
-    /// A turn begins: goes on with the trims that came first.
-    pub(super) fn go_on_trimming(&mut self, now_ps: u64) {
-        self.turn = Turn::default();
-        while self.turn.left_bytes > 0 {
-            let Some(mut left) = self.trims.pop_front() else {
+    /// Renews the budget, and continues the oldest trims.
+    pub(super) fn advance_trims(&mut self, now_ps: u64) {
+        self.trim_budget = TrimBudget::default();
+        while self.trim_budget.remaining_bytes > 0 {
+            let Some(mut rest) = self.trims.pop_front() else {
                 return;
             };
-            let slot = left.slot;
-            let done = self.trim_stretch(&mut left, now_ps);
-            if done.is_ok() && left.from < left.end {
-                self.trims.push_front(left);
+            let slot = rest.slot;
+            let done = self.trim_chunk(&mut rest, now_ps);
+            if done.is_ok() && rest.from < rest.end {
+                self.trims.push_front(rest);
                 return;
             }
             if let Err(status) = done {
@@ -101,17 +100,20 @@ impl Served {
         }
     }
 
-    fn trim_stretch(&mut self, left: &mut Trimming, now_ps: u64) -> Result<(), Status> {
-        let stretch_bytes = self.turn.left_bytes.next_multiple_of(self.page_bytes());
-        let length = (left.end - left.from).min(stretch_bytes);
-        let cost = length.max(LEAST_BYTES);
-        self.turn.left_bytes = self.turn.left_bytes.saturating_sub(cost);
-        let range = (left.from, length);
-        left.from += length;
+    fn trim_chunk(&mut self, rest: &mut PendingTrim, now_ps: u64) -> Result<(), Status> {
+        let chunk_bytes = self
+            .trim_budget
+            .remaining_bytes
+            .next_multiple_of(self.page_bytes());
+        let length = (rest.end - rest.from).min(chunk_bytes);
+        let cost = length.max(MIN_TRIM_BYTES);
+        self.trim_budget.remaining_bytes = self.trim_budget.remaining_bytes.saturating_sub(cost);
+        let range = (rest.from, length);
+        rest.from += length;
         self.store.load_ends(range.0, range.1)?;
-        self.ask(left.slot, Kind::Trim, range, false, now_ps)?;
-        self.volatile.trim(self.pages(range));
+        self.submit_part(rest.slot, Kind::Trim, range, false, now_ps)?;
+        self.write_cache.trim(self.pages(range));
         self.store.zero(range.0, range.1);
-        self.store.keep_zeroes(range.0, range.1)
+        self.store.write_back_zeroes(range.0, range.1)
     }
 }

@@ -1,9 +1,9 @@
-//! The socket that answers questions about the drive: a line of JSON for a line of JSON.
+//! The control socket of a drive: one line of JSON per request, one line of JSON per answer.
 //!
 //! Requests are `{"request": "stats"}`, with `"buckets": true` for whole histograms, `power-cut`,
 //! `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
-//! Threads of its own speak with clients and write the JSON; the thread that serves is only asked
-//! for what it has counted.
+//! Its own threads serve the clients and write the JSON. The thread that serves the drive only takes
+//! the snapshot.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -20,49 +20,49 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::options::Way;
+use super::options::TransportReport;
 use crate::Error;
-use crate::report::{Snapshot, Statistics};
+use crate::report::{Report, Snapshot};
 use crate::transport::socket::{Endpoint, Listener, Stream};
 
-/// Longer lines are not read.
+/// Bytes of a request at most.
 const LONGEST_LINE: u64 = 4096;
 /// Clients at a time; further ones are turned away.
 const MOST_CLIENTS: usize = 16;
-/// Without a request for so long a client is sent away.
+/// A client without a request for this time is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The thread that serves answers at once, unless it has ended.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// What is asked.
+/// What a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Question {
-    /// What was counted.
+pub enum ControlRequest {
+    /// A snapshot of all counters.
     Stats,
-    /// Power is cut, and comes back.
+    /// Power is cut, and restored.
     PowerCut,
-    /// Counting begins anew.
+    /// Counters start again at 0.
     ResetStats,
-    /// The drive ends.
+    /// The drive stops.
     Stop,
 }
 
-/// A question, and where the answer goes.
+/// A request, and where its reply goes.
 #[derive(Debug)]
-pub struct Asked {
-    /// The question.
-    pub question: Question,
-    /// Where the answer goes.
-    pub to: SyncSender<Told>,
+pub struct PendingRequest {
+    /// The request.
+    pub request: ControlRequest,
+    /// Where the reply goes.
+    pub reply_to: SyncSender<ControlReply>,
 }
 
-/// The answer of the thread that serves.
+/// The reply of the thread that serves.
 #[derive(Debug)]
-pub enum Told {
-    /// What was counted.
-    Stats(Box<Snapshot>, Vec<Way>),
-    /// Power was cut, and so many pages were lost.
+pub enum ControlReply {
+    /// The counters, and the transports.
+    Stats(Box<Snapshot>, Vec<TransportReport>),
+    /// Power was cut, and this number of pages was lost.
     PowerCut(u64),
     /// It is done.
     Done,
@@ -71,57 +71,58 @@ pub enum Told {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    request: Question,
+    request: ControlRequest,
     #[serde(default)]
     buckets: bool,
 }
 
 #[derive(Serialize)]
-struct WithWays {
+struct StatsReply {
     #[serde(flatten)]
-    statistics: Statistics,
-    ways: Vec<Way>,
+    report: Report,
+    #[serde(rename = "ways")]
+    transports: Vec<TransportReport>,
 }
 
-/// The socket, which goes when this is dropped.
+/// The socket, which is removed when this is dropped.
 pub struct Control {
-    /// What is asked.
-    pub questions: Receiver<Asked>,
+    /// Requests of all clients.
+    pub requests: Receiver<PendingRequest>,
     end: Arc<OwnedFd>,
-    listens: Option<JoinHandle<()>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 #[derive(Clone)]
-struct Asker {
-    ask: Sender<Asked>,
-    bell: Arc<OwnedFd>,
+struct RequestSender {
+    requests: Sender<PendingRequest>,
+    wakeup: Arc<OwnedFd>,
 }
 
 impl Control {
-    /// Listens at `path`, for the same user alone; `bell` wakes the thread that serves.
+    /// Listens at `path`, for the same user alone; `wakeup` wakes the thread that serves.
     ///
     /// # Errors
     /// [`Error::System`] for a place that is taken or cannot be.
-    pub fn listen(path: &Path, bell: OwnedFd) -> Result<Self, Error> {
+    pub fn listen(path: &Path, wakeup: OwnedFd) -> Result<Self, Error> {
         let failed = |error| Error::system("cannot answer for statistics", error);
         let listener = Listener::bind(&Endpoint::Unix(path.to_owned()))
             .map_err(|error| failed(std::io::Error::other(error)))?;
-        let (ask, questions) = channel();
-        let asker = Asker {
-            ask,
-            bell: Arc::new(bell),
+        let (sender, receiver) = channel();
+        let sender = RequestSender {
+            requests: sender,
+            wakeup: Arc::new(wakeup),
         };
         let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC);
         let end = Arc::new(end.map_err(|error| failed(error.into()))?);
         let ends = Arc::clone(&end);
-        let listens = thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("ioassay-control".into())
-            .spawn(move || listen(&listener, &asker, &ends))
+            .spawn(move || listen(&listener, &sender, &ends))
             .map_err(failed)?;
         Ok(Self {
-            questions,
+            requests: receiver,
             end,
-            listens: Some(listens),
+            listener: Some(thread),
         })
     }
 }
@@ -129,13 +130,13 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes()); // at zero it takes one
-        if let Some(listens) = self.listens.take() {
-            let _ = listens.join(); // the socket is gone then, whatever the thread says
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join(); // the socket is gone then, whatever the thread says
         }
     }
 }
 
-fn listen(listener: &Listener, asker: &Asker, end: &OwnedFd) {
+fn listen(listener: &Listener, sender: &RequestSender, end: &OwnedFd) {
     let clients = Arc::new(AtomicUsize::new(0));
     loop {
         let mut waits = [
@@ -147,22 +148,22 @@ fn listen(listener: &Listener, asker: &Asker, end: &OwnedFd) {
             return;
         }
         if let Ok(Some(Stream::Unix(client))) = listener.accept() {
-            take(client, asker, &clients);
+            take(client, sender, &clients);
         }
     }
 }
 
-fn take(client: UnixStream, asker: &Asker, clients: &Arc<AtomicUsize>) {
+fn take(client: UnixStream, sender: &RequestSender, clients: &Arc<AtomicUsize>) {
     if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
         clients.fetch_sub(1, Ordering::Relaxed);
         return;
     }
-    let (asker, counted) = (asker.clone(), Arc::clone(clients));
+    let (sender, counted) = (sender.clone(), Arc::clone(clients));
     let thread = thread::Builder::new()
         .name("ioassay-control".into())
         .spawn(move || {
             // A client that fails is gone, and nobody else notices.
-            let _ = converse(&client, &asker);
+            let _ = serve_client(&client, &sender);
             counted.fetch_sub(1, Ordering::Relaxed);
         });
     if thread.is_err() {
@@ -170,7 +171,7 @@ fn take(client: UnixStream, asker: &Asker, clients: &Arc<AtomicUsize>) {
     }
 }
 
-fn converse(client: &UnixStream, asker: &Asker) -> std::io::Result<()> {
+fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
@@ -183,7 +184,7 @@ fn converse(client: &UnixStream, asker: &Asker) -> std::io::Result<()> {
         }
         let whole = line.ends_with(b"\n");
         let answer = if whole {
-            answer(&line, asker)
+            answer(&line, sender)
         } else {
             refusal(&format!("wanted a line of at most {LONGEST_LINE} bytes"))
         };
@@ -196,7 +197,7 @@ fn converse(client: &UnixStream, asker: &Asker) -> std::io::Result<()> {
     }
 }
 
-fn answer(line: &[u8], asker: &Asker) -> Value {
+fn answer(line: &[u8], sender: &RequestSender) -> Value {
     let request: Request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => {
@@ -205,13 +206,13 @@ fn answer(line: &[u8], asker: &Asker) -> Value {
             ));
         }
     };
-    match asker.ask(request.request) {
+    match sender.send(request.request) {
         None => refusal("the drive has ended"),
-        Some(Told::Done) => json!({"ok": true}),
-        Some(Told::PowerCut(lost_pages)) => json!({"ok": true, "lost_pages": lost_pages}),
-        Some(Told::Stats(snapshot, ways)) => {
-            let statistics = snapshot.statistics(request.buckets);
-            json!({"ok": true, "stats": WithWays { statistics, ways }})
+        Some(ControlReply::Done) => json!({"ok": true}),
+        Some(ControlReply::PowerCut(lost_pages)) => json!({"ok": true, "lost_pages": lost_pages}),
+        Some(ControlReply::Stats(snapshot, transports)) => {
+            let report = snapshot.report(request.buckets);
+            json!({"ok": true, "stats": StatsReply { report, transports }})
         }
     }
 }
@@ -220,11 +221,13 @@ fn refusal(error: &str) -> Value {
     json!({"ok": false, "error": error})
 }
 
-impl Asker {
-    fn ask(&self, question: Question) -> Option<Told> {
-        let (to, told) = sync_channel(1);
-        self.ask.send(Asked { question, to }).ok()?;
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes()); // it is awake, or will be soon
-        told.recv_timeout(ANSWER_TIME).ok()
+impl RequestSender {
+    fn send(&self, request: ControlRequest) -> Option<ControlReply> {
+        let (reply_to, reply) = sync_channel(1);
+        self.requests
+            .send(PendingRequest { request, reply_to })
+            .ok()?;
+        let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes()); // it is awake, or will be soon
+        reply.recv_timeout(ANSWER_TIME).ok()
     }
 }

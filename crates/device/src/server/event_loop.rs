@@ -1,4 +1,4 @@
-//! The loop that serves: one thread for everything.
+//! The event loop: one thread polls transports, advances the model and answers.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,86 +7,90 @@ use std::sync::mpsc::Receiver;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::thread::CpuSet;
 
-use super::control::{Asked, Question, Told};
+use super::control::{ControlReply, ControlRequest, PendingRequest};
 use super::machine;
-use super::options::{Poll, Way};
+use super::options::{Poll, TransportReport};
 use crate::Error;
-use crate::counters::Delivered;
-use crate::emulated_drive::{Floor, Served};
+use crate::counters::Completion;
+use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::transport::Transport;
 
-/// It sleeps no longer than this at once: transports have clocks of their own.
+/// Longest sleep at once: transports have timeouts of their own.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
-/// A drive and the ways to it.
-pub struct Serving {
+/// A drive and its transports.
+pub struct DriveServer {
     /// The drive.
-    pub served: Served,
-    /// The ways to it.
+    pub drive: EmulatedDrive,
+    /// Its transports.
     pub transports: Vec<Box<dyn Transport>>,
-    /// What each takes by itself.
-    pub floors: Vec<Option<Floor>>,
-    /// Processors that clients of its own may run on, though this thread is pinned.
+    /// The overhead of each.
+    pub overheads: Vec<Option<TransportOverhead>>,
+    /// Processors for clients of its own, while this thread is pinned.
     pub allowed: Option<CpuSet>,
-    due: Vec<Delivered>,
+    completions: Vec<Completion>,
     /// Wakes the thread that sleeps.
-    bell: OwnedFd,
+    wakeup: OwnedFd,
 }
 
 /// When the loop sleeps and when it ends.
-pub struct Manner<'a> {
+pub struct LoopOptions<'a> {
     /// Whether it may sleep.
     pub poll: Poll,
-    /// Without a command for so long it does.
+    /// Time without a command after which it does.
     pub idle_ms: u64,
-    /// Ends it.
+    /// Stops it when set.
     pub end: &'a AtomicBool,
-    /// Questions from elsewhere.
-    pub questions: Option<&'a Receiver<Asked>>,
+    /// Requests of the control socket.
+    pub requests: Option<&'a Receiver<PendingRequest>>,
 }
 
-impl Serving {
+impl DriveServer {
     /// Serves a drive by transports.
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn new(served: Served, transports: Vec<Box<dyn Transport>>) -> Result<Self, Error> {
-        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+    pub fn new(drive: EmulatedDrive, transports: Vec<Box<dyn Transport>>) -> Result<Self, Error> {
+        let wakeup = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::system("cannot make an event descriptor", error))?;
         Ok(Self {
-            served,
-            floors: vec![None; transports.len()],
+            drive,
+            overheads: vec![None; transports.len()],
             transports,
             allowed: machine::allowed(),
-            due: Vec::new(),
-            bell,
+            completions: Vec::new(),
+            wakeup,
         })
     }
 
-    /// What wakes the loop when something is written to it.
+    /// A descriptor that wakes the loop when it is written.
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn bell(&self) -> Result<OwnedFd, Error> {
-        let bell = self.bell.try_clone();
-        bell.map_err(|error| Error::system("cannot copy a descriptor", error))
+    pub fn wakeup(&self) -> Result<OwnedFd, Error> {
+        let wakeup = self.wakeup.try_clone();
+        wakeup.map_err(|error| Error::system("cannot copy a descriptor", error))
     }
 
-    /// Takes what has come and answers what is due; whether there was anything.
+    /// Polls the transports once and sends the answers that are due. Returns false if there was nothing
+    /// to do.
     ///
     /// # Errors
     /// [`Error::System`] when a transport fails altogether.
-    pub fn turn(&mut self) -> Result<bool, Error> {
+    pub fn poll_once(&mut self) -> Result<bool, Error> {
         let mut any = false;
         for transport in &mut self.transports {
             any |= transport
-                .poll(&mut self.served)
+                .poll(&mut self.drive)
                 .map_err(|error| failed(transport.as_ref(), error))?;
         }
-        self.served.due(&mut self.due);
-        for one in &self.due {
-            if let Some(transport) = self.transports.get_mut(one.command.tag.transport as usize) {
-                transport.answer(one.into(), &self.served);
+        self.drive.take_completions(&mut self.completions);
+        for completion in &self.completions {
+            if let Some(transport) = self
+                .transports
+                .get_mut(completion.command.tag.transport as usize)
+            {
+                transport.answer(completion.into(), &self.drive);
             }
         }
         for transport in &mut self.transports {
@@ -94,78 +98,80 @@ impl Serving {
                 .send()
                 .map_err(|error| failed(transport.as_ref(), error))?;
         }
-        if !self.due.is_empty() {
-            self.served.delivered(&self.due);
-            self.due.clear();
+        if !self.completions.is_empty() {
+            self.drive.record_completions(&self.completions);
+            self.completions.clear();
             any = true;
         }
         Ok(any)
     }
 
-    /// Serves until it is to end.
+    /// Serves until it is stopped.
     ///
     /// # Errors
     /// [`Error::System`] when a transport fails altogether.
-    pub fn run(&mut self, manner: &Manner<'_>) -> Result<(), Error> {
-        let idle_ps = manner.idle_ms.saturating_mul(1_000_000_000);
-        let mut busy_ps = self.served.now_ps();
-        while !manner.end.load(Ordering::Relaxed) {
-            let any = self.turn()?;
-            if let Some(questions) = manner.questions {
-                while let Ok(asked) = questions.try_recv() {
-                    self.tell(&asked, manner.end);
+    pub fn run(&mut self, options: &LoopOptions<'_>) -> Result<(), Error> {
+        let idle_ps = options.idle_ms.saturating_mul(1_000_000_000);
+        let mut busy_ps = self.drive.now_ps();
+        while !options.end.load(Ordering::Relaxed) {
+            let busy = self.poll_once()?;
+            if let Some(requests) = options.requests {
+                while let Ok(pending) = requests.try_recv() {
+                    self.answer_request(&pending, options.end);
                 }
             }
-            if any || self.served.in_flight() > 0 {
-                busy_ps = self.served.now_ps();
-            } else if manner.poll == Poll::Adaptive && self.served.now_ps() - busy_ps >= idle_ps {
+            if busy || self.drive.in_flight() > 0 {
+                busy_ps = self.drive.now_ps();
+            } else if options.poll == Poll::Adaptive && self.drive.now_ps() - busy_ps >= idle_ps {
                 self.sleep()?;
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, asked: &Asked, end: &AtomicBool) {
-        let told = match asked.question {
-            Question::Stats => Told::Stats(Box::new(self.served.snapshot()), self.ways()),
-            Question::PowerCut => Told::PowerCut(self.served.power_cut()),
-            Question::ResetStats => {
-                self.served.reset_figures();
-                Told::Done
+    fn answer_request(&mut self, pending: &PendingRequest, end: &AtomicBool) {
+        let reply = match pending.request {
+            ControlRequest::Stats => {
+                ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
             }
-            Question::Stop => {
+            ControlRequest::PowerCut => ControlReply::PowerCut(self.drive.power_cut()),
+            ControlRequest::ResetStats => {
+                self.drive.reset_counters();
+                ControlReply::Done
+            }
+            ControlRequest::Stop => {
                 end.store(true, Ordering::Relaxed);
-                Told::Done
+                ControlReply::Done
             }
         };
-        let _ = asked.to.send(told); // who asked may be gone
+        let _ = pending.reply_to.send(reply); // the client may be gone
     }
 
-    /// The ways to the drive as they are now.
+    /// The state of each transport.
     #[must_use]
-    pub fn ways(&self) -> Vec<Way> {
-        let numbered = self.transports.iter().zip(&self.floors);
+    pub fn transport_reports(&self) -> Vec<TransportReport> {
+        let numbered = self.transports.iter().zip(&self.overheads);
         numbered
-            .map(|(transport, floor)| Way {
+            .map(|(transport, overhead)| TransportReport {
                 transport: transport.name(),
                 address: transport.address(),
                 nqn: transport.nqn(),
-                floor_ns: floor.map(|floor| floor.busy_ns),
-                alone_ns: floor.map(|floor| floor.alone_ns),
+                floor_ns: overhead.map(|overhead| overhead.busy_ns),
+                alone_ns: overhead.map(|overhead| overhead.alone_ns),
                 connections: transport.connections(),
             })
             .collect()
     }
 
-    /// Until a transport has something, somebody asks, a signal comes, or the model goes on.
+    /// Sleeps until a transport has input, a request or a signal arrives, or the model's next event.
     fn sleep(&mut self) -> Result<(), Error> {
         let mut descriptors: Vec<RawFd> = Vec::new();
         for transport in &self.transports {
             transport.descriptors(&mut descriptors);
         }
         let mut wait_ns = LONGEST_SLEEP_NS;
-        if let Some(next_ps) = self.served.next_ps() {
-            wait_ns = wait_ns.min(next_ps.saturating_sub(self.served.now_ps()) / 1000);
+        if let Some(next_ps) = self.drive.next_ps() {
+            wait_ns = wait_ns.min(next_ps.saturating_sub(self.drive.now_ps()) / 1000);
         }
         let timeout = Timespec {
             tv_sec: 0,
@@ -175,12 +181,12 @@ impl Serving {
             .iter()
             .map(|&descriptor| PollFd::from_borrowed_fd(borrowed(descriptor), PollFlags::IN))
             .collect();
-        waits.push(PollFd::new(&self.bell, PollFlags::IN));
+        waits.push(PollFd::new(&self.wakeup, PollFlags::IN));
         match rustix::event::poll(&mut waits, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::system("cannot wait for commands", error)),
         }
-        let _ = rustix::io::read(self.bell.as_fd(), &mut [0_u8; 8]); // empty: nobody rang
+        let _ = rustix::io::read(self.wakeup.as_fd(), &mut [0_u8; 8]); // empty: nobody rang
         Ok(())
     }
 }

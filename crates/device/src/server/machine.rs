@@ -1,4 +1,4 @@
-//! What is asked of the machine: memory, processors, signals.
+//! The machine that the server runs on: memory, processors, signals.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -73,20 +73,20 @@ pub fn spread(over: Option<&CpuSet>) {
 }
 
 /// Keeps processors awake until it is dropped.
-pub struct Awake {
+pub struct KeepAwake {
     end: Arc<AtomicBool>,
 }
 
-impl Awake {
+impl KeepAwake {
     /// A thread on each processor that this one may use, but not on `but`.
     #[must_use]
-    pub fn keep(but: Option<u32>) -> Self {
+    pub fn start(except: Option<u32>) -> Self {
         let end = Arc::new(AtomicBool::new(false));
         let Some(allowed) = allowed() else {
             return Self { end };
         };
         for processor in 0..CpuSet::MAX_CPU as u32 {
-            if allowed.is_set(processor as usize) && Some(processor) != but {
+            if allowed.is_set(processor as usize) && Some(processor) != except {
                 let end = Arc::clone(&end);
                 // One that cannot be started keeps nothing awake, and nothing else happens.
                 let _ = thread::Builder::new()
@@ -98,7 +98,7 @@ impl Awake {
     }
 }
 
-impl Drop for Awake {
+impl Drop for KeepAwake {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
     }
@@ -116,14 +116,14 @@ fn stay_awake(processor: u32, end: &AtomicBool) {
     }
 }
 
-/// What ends the drive: a signal, or whoever sets it.
+/// The flag that stops the server: set by a signal, or by a request.
 #[derive(Debug)]
-pub struct End {
+pub struct StopSignal {
     flag: Arc<AtomicBool>,
     handlers: Vec<SigId>,
 }
 
-impl End {
+impl StopSignal {
     /// SIGTERM and SIGINT end it, and so does SIGHUP unless it is ignored, as under nohup. A file that is
     /// too large is an error, and no signal that kills.
     ///
@@ -153,7 +153,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for StopSignal {
     fn drop(&mut self) {
         for &handler in &self.handlers {
             signal_hook::low_level::unregister(handler);

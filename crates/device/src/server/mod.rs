@@ -10,31 +10,32 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use control::Question;
+pub use control::ControlRequest;
 pub use machine::available_bytes;
-pub use options::{Conditioned, Options, Poll, Ready, Warning, Way};
+pub use options::{Options, Poll, PreconditioningReport, Ready, TransportReport, Warning};
 
 use crate::Error;
 use crate::clock::Clock;
 use crate::command::{Drive, Facts, Status};
-use crate::emulated_drive::{Floor, Served};
+use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
 use crate::model::Model;
-use crate::report::Statistics;
+use crate::report::Report;
 use crate::store::{Backing, Store};
 use crate::transport;
 use control::Control;
-use event_loop::{Manner, Serving};
-use machine::{Awake, End};
+use event_loop::{DriveServer, LoopOptions};
+use machine::{KeepAwake, StopSignal};
 
-/// Memory beside the content: tables, copies of volatile pages, buffers of connections.
-const SHARE_BESIDE: u64 = 20;
+/// Memory besides the content, one part in this many: tables, copies of volatile pages, buffers.
+const CONTENT_PER_OVERHEAD: u64 = 20;
 
-/// How it ended.
+/// The result of serving a drive.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// What was counted.
-    pub statistics: Statistics,
-    /// What the backing file would not take at the end.
+    /// All counters at the end.
+    #[serde(rename = "statistics")]
+    pub report: Report,
+    /// Why the backing file is incomplete, if it is.
     pub lost: Option<String>,
 }
 
@@ -44,44 +45,44 @@ pub struct Summary {
 /// # Errors
 /// [`Error`]: what cannot be of the options, and what of the system fails.
 pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, Error> {
-    let end = End::on_signals()?;
+    let end = StopSignal::on_signals()?;
     let flag = end.flag();
-    let mut serving = prepare(options, &|| {
+    let mut server = prepare(options, &|| {
         !flag.load(std::sync::atomic::Ordering::Relaxed)
     })?;
     // These threads are not to share the processor of this one.
     let control = match &options.stats_socket {
-        Some(path) => Some(Control::listen(path, serving.bell()?)?),
+        Some(path) => Some(Control::listen(path, server.wakeup()?)?),
         None => None,
     };
-    let awake = options.keep_awake.then(|| Awake::keep(options.pin));
+    let awake = options.keep_awake.then(|| KeepAwake::start(options.pin));
     if let Some(processor) = options.pin {
         machine::pin(processor)?;
     }
     let mut warnings = Vec::new();
     if options.calibrate {
-        calibrate(&mut serving, &mut warnings)?;
+        calibrate(&mut server, &mut warnings)?;
     }
-    warn_of_the_disk(options, &mut warnings);
-    warn_of_the_state(&serving, &mut warnings);
-    ready(&readiness(options, &serving, warnings));
-    let ended = serving.run(&Manner {
+    warn_about_disk(options, &mut warnings);
+    warn_about_steady_state(&server, &mut warnings);
+    ready(&ready_report(options, &server, warnings));
+    let ended = server.run(&LoopOptions {
         poll: options.poll,
         idle_ms: options.idle_ms,
         end: &flag,
-        questions: control.as_ref().map(|control| &control.questions),
+        requests: control.as_ref().map(|control| &control.requests),
     });
     drop(awake);
-    let lost = serving.served.finish().err();
+    let lost = server.drive.finish().err();
     ended?;
     Ok(Summary {
-        statistics: serving.served.snapshot().statistics(true),
-        lost: lost.map(|status| not_taken(status).to_owned()),
+        report: server.drive.snapshot().report(true),
+        lost: lost.map(|status| loss_message(status).to_owned()),
     })
 }
 
-/// What is said when a backing file has not all of the drive in the end.
-fn not_taken(status: Status) -> &'static str {
+/// The message for a backing file that is incomplete at the end.
+fn loss_message(status: Status) -> &'static str {
     match status {
         Status::NoSpace => {
             "the disk is full: what was written last is not in it; free space before it is served again"
@@ -90,7 +91,7 @@ fn not_taken(status: Status) -> &'static str {
     }
 }
 
-fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Error> {
+fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer, Error> {
     if ![512, 4096].contains(&options.block_bytes) {
         return Err(Error::option(
             "block_bytes",
@@ -119,7 +120,7 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Err
         left_bytes,
     )?;
     let opened = options.transports.iter().zip(0..);
-    let opened = opened.map(|(asked, number)| transport::open(number, asked));
+    let opened = opened.map(|(pending, number)| transport::open(number, pending));
     let transports = opened.collect::<Result<_, _>>()?;
     // After all that can be refused: a file is not made for a drive that cannot be.
     let backing = match &options.backing_file {
@@ -134,8 +135,8 @@ fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<Serving, Err
     if let Some(model) = model.as_mut().filter(|_| options.precondition > 0.0) {
         model.precondition(options.precondition, &mut || proceed())?;
     }
-    let served = Served::new(facts, store, model, Clock::start())?;
-    Serving::new(served, transports)
+    let drive = EmulatedDrive::new(facts, store, model, Clock::start())?;
+    DriveServer::new(drive, transports)
 }
 
 /// The size that options say, or that of the backing file.
@@ -171,7 +172,7 @@ fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Resul
             format!("whole blocks of {block} bytes, and at least one"),
         ));
     }
-    let needed_bytes = size_bytes.saturating_add(size_bytes / SHARE_BESIDE);
+    let needed_bytes = size_bytes.saturating_add(size_bytes / CONTENT_PER_OVERHEAD);
     if needed_bytes > available_bytes {
         return Err(Error::Memory {
             size_bytes,
@@ -201,21 +202,25 @@ fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>
     }
 }
 
-/// Takes what transports take by themselves off the model's time, and says where that cannot be.
-fn calibrate(serving: &mut Serving, warnings: &mut Vec<Warning>) -> Result<(), Error> {
-    let fastest = serving.served.model().map(Model::fastest).transpose()?;
+/// Measures the overhead of each transport, to be subtracted from the model's time, and warns where
+/// that is not possible.
+fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<(), Error> {
+    let fastest = server.drive.model().map(Model::fastest).transpose()?;
     let read_ns = fastest.map(|[(_, read_ns), _]| read_ns);
-    serving.floors = transport_overhead::measure(serving, read_ns, warnings)?;
-    let none = Floor {
+    server.overheads = transport_overhead::measure(server, read_ns, warnings)?;
+    let none = TransportOverhead {
         busy_ns: 0,
         alone_ns: 0,
     };
-    let floors = serving.floors.iter().map(|floor| floor.unwrap_or(none));
-    let floors = floors.collect();
-    serving.served.set_floors(floors);
+    let overheads = server
+        .overheads
+        .iter()
+        .map(|overhead| overhead.unwrap_or(none));
+    let overheads = overheads.collect();
+    server.drive.set_overheads(overheads);
     for (what, model_ns) in fastest.into_iter().flatten() {
-        for way in serving.ways() {
-            let Some(alone_ns) = way.floor_ns.filter(|&alone_ns| alone_ns > model_ns) else {
+        for transport in server.transport_reports() {
+            let Some(alone_ns) = transport.floor_ns.filter(|&alone_ns| alone_ns > model_ns) else {
                 continue;
             };
             warnings.push(Warning {
@@ -224,9 +229,9 @@ fn calibrate(serving: &mut Serving, warnings: &mut Vec<Warning>) -> Result<(), E
                     "a {what} of one page takes the model {} µs and {} alone {} µs: it will be seen to take as long as {} \
                      takes",
                     microseconds(model_ns),
-                    way.transport,
+                    transport.transport,
                     microseconds(alone_ns),
-                    way.transport
+                    transport.transport
                 ),
             });
         }
@@ -240,7 +245,7 @@ fn microseconds(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1000.0)
 }
 
-fn warn_of_the_disk(options: &Options, warnings: &mut Vec<Warning>) {
+fn warn_about_disk(options: &Options, warnings: &mut Vec<Warning>) {
     let Some(path) = options
         .backing_file
         .as_deref()
@@ -267,8 +272,8 @@ fn warn_of_the_disk(options: &Options, warnings: &mut Vec<Warning>) {
     }
 }
 
-fn warn_of_the_state(serving: &Serving, warnings: &mut Vec<Warning>) {
-    let done = serving.served.model().and_then(Model::preconditioned);
+fn warn_about_steady_state(server: &DriveServer, warnings: &mut Vec<Warning>) {
+    let done = server.drive.model().and_then(Model::preconditioned);
     if let Some(done) = done.filter(|done| !done.settled) {
         warnings.push(Warning {
             kind: "not-settled",
@@ -281,25 +286,25 @@ fn warn_of_the_state(serving: &Serving, warnings: &mut Vec<Warning>) {
     }
 }
 
-fn readiness(options: &Options, serving: &Serving, warnings: Vec<Warning>) -> Ready {
-    let facts = serving.served.facts();
-    let simulation = serving.served.model().map(Model::simulation);
+fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>) -> Ready {
+    let facts = server.drive.facts();
+    let simulation = server.drive.model().map(Model::simulation);
     Ready {
-        ways: serving.ways(),
+        transports: server.transport_reports(),
         stats: options.stats_socket.clone(),
         size_bytes: facts.size_bytes,
         block_bytes: facts.block_bytes,
         read_only: facts.read_only,
         model: options.model.clone(),
         model_bytes: simulation.map(|simulation| simulation.drive().spec().capacity_bytes()),
-        page_bytes: serving.served.model().map(Model::page_bytes),
+        page_bytes: server.drive.model().map(Model::page_bytes),
         policy: options.buffer.policy.clone(),
         buffer_pages: simulation.map_or(0, ioassay_sim::engine::OnlineDrive::buffer_capacity_pages),
-        preconditioned: serving
-            .served
+        preconditioned: server
+            .drive
             .model()
             .and_then(Model::preconditioned)
-            .map(Conditioned::from),
+            .map(PreconditioningReport::from),
         warnings,
     }
 }

@@ -1,4 +1,4 @@
-//! What is served and how, as the caller says it, and what it is told when the drive is ready.
+//! The options of a server, and its report when the drive is ready.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub enum Poll {
     Adaptive,
 }
 
-/// What is served and how. Read from JSON; what is absent is as in [`Options::default`].
+/// What is served and how. Read from JSON; absent keys are as in [`Options::default`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(clippy::struct_excessive_bools)] // what a user may want or not
@@ -50,11 +50,11 @@ pub struct Options {
     pub keep_awake: bool,
     /// Whether the thread that serves may sleep.
     pub poll: Poll,
-    /// Without a command for so long it does.
+    /// Time without a command after which it does.
     pub idle_ms: u64,
-    /// Whether the transports' own time is measured and taken off the model's.
+    /// Whether the transports' overhead is measured and subtracted from the model's time.
     pub calibrate: bool,
-    /// Unix socket that answers what the drive counts.
+    /// Unix socket for statistics and control.
     pub stats_socket: Option<PathBuf>,
     /// Whether all memory is taken at the start: that takes some tenths of a second for each GiB, and
     /// no first write of a page waits for the system later.
@@ -90,36 +90,36 @@ impl Default for Options {
     }
 }
 
-/// One way to reach the drive.
+/// One transport, by which clients reach the drive.
 #[derive(Debug, Clone, Serialize)]
-pub struct Way {
+pub struct TransportReport {
     /// The transport's name.
     pub transport: &'static str,
     /// Where clients find it.
     pub address: String,
     /// The qualified name of its NVMe subsystem, where it has one.
     pub nqn: Option<String>,
-    /// What it takes by itself at depth one, nanoseconds; it is taken off the model's time.
+    /// Its overhead at queue depth 1, nanoseconds, which is subtracted from the model's time.
     pub floor_ns: Option<u64>,
-    /// The same when the answer takes as long as a read of the model, so that the client may sleep;
-    /// it is taken off where a command is the only one in flight.
+    /// The same when the answer takes as long as a read of the model, so that the client may sleep. It
+    /// is subtracted where a command is the only one in flight.
     pub alone_ns: Option<u64>,
     /// Connections that are open.
     pub connections: usize,
 }
 
-/// Something that the user should know.
+/// A warning for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// What, in a word.
+    /// Its stable name.
     pub kind: &'static str,
-    /// What, and the remedy.
+    /// The problem and its remedy.
     pub text: String,
 }
 
 /// How a drive was preconditioned.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Conditioned {
+pub struct PreconditioningReport {
     /// Pages that were overwritten at random.
     pub written_pages: u64,
     /// Rounds that took, each of half of the pages in question.
@@ -130,7 +130,7 @@ pub struct Conditioned {
     pub settled: bool,
 }
 
-impl From<&Preconditioned> for Conditioned {
+impl From<&Preconditioned> for PreconditioningReport {
     fn from(done: &Preconditioned) -> Self {
         Self {
             written_pages: done.pages,
@@ -144,9 +144,10 @@ impl From<&Preconditioned> for Conditioned {
 /// The drive is ready.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ready {
-    /// Ways to reach it.
-    pub ways: Vec<Way>,
-    /// Where it tells what it counts.
+    /// Its transports.
+    #[serde(rename = "ways")]
+    pub transports: Vec<TransportReport>,
+    /// Socket for statistics and control.
     pub stats: Option<PathBuf>,
     /// Its size.
     pub size_bytes: u64,
@@ -158,14 +159,14 @@ pub struct Ready {
     pub model: String,
     /// Bytes that the model has, which may be more than are served.
     pub model_bytes: Option<u64>,
-    /// Bytes of a page of its flash, in which `flash` and `buffer` of its statistics are counted.
+    /// Bytes of a flash page, the unit of `flash` and `buffer` in its report.
     pub page_bytes: Option<u64>,
     /// Its policy.
     pub policy: String,
     /// Pages of its buffer.
     pub buffer_pages: u64,
     /// What was done to it first; absent for a drive that is new.
-    pub preconditioned: Option<Conditioned>,
-    /// What the user should know.
+    pub preconditioned: Option<PreconditioningReport>,
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }

@@ -115,12 +115,12 @@ pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
 }
 
 /// A drive that is served by a thread, until it is dropped.
-pub struct Served {
+pub struct EmulatedDrive {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Memory>>,
 }
 
-impl Served {
+impl EmulatedDrive {
     pub fn start<T: Transport + Send + 'static>(mut transport: T, mut drive: Memory) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -156,7 +156,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for EmulatedDrive {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

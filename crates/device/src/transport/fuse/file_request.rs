@@ -9,14 +9,14 @@ use crate::command::Op;
 pub const O_DSYNC: u32 = 0o10_000;
 
 /// What a program asks of the file.
-pub struct Asked {
+pub struct FileRequest {
     pub op: Op,
     /// Bytes, within the file.
     pub range: Range<u64>,
     pub durable: bool,
 }
 
-impl Asked {
+impl FileRequest {
     /// Reads a request; the file has so many bytes.
     ///
     /// # Errors

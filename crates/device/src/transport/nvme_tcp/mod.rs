@@ -220,7 +220,7 @@ impl Protocol for NvmeTcp {
     }
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        Some(Box::new(crate::client::nvme_tcp::FloorProbe::new(
+        Some(Box::new(crate::client::nvme_tcp::OverheadProbe::new(
             at.clone(),
             &self.subsystem.name,
         )))
