@@ -27,6 +27,7 @@ mod sys;
 pub mod table;
 mod test_file;
 mod throughput;
+mod worker;
 
 pub use calls::Done;
 pub use clock::{now_ns, overhead_ns};

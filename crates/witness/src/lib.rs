@@ -63,6 +63,7 @@
 
 mod capability;
 mod entries;
+mod error;
 mod gather;
 mod histogram;
 mod layer;
@@ -77,7 +78,8 @@ mod sys;
 mod system_calls;
 mod witness;
 
-pub use capability::{Capability, Unavailable, capability};
+pub use capability::{Capability, capability};
+pub use error::Unavailable;
 pub use observation::Seen;
 pub use options::Options;
 pub use witness::Witness;

@@ -6,8 +6,8 @@
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
-use crate::capability::{Unavailable, in_one_line};
 use crate::entries::Entries;
+use crate::error::{Unavailable, in_one_line};
 use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END, URING};
 use crate::object::OBJECT;
 use crate::options::Options;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map};
 
-use crate::capability::{Unavailable, check, kernel};
+use crate::capability::{check, kernel};
+use crate::error::Unavailable;
 use crate::gather;
 use crate::observation::Seen;
 use crate::options::Options;

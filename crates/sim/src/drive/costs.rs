@@ -46,3 +46,12 @@ impl Costs {
         self.read + self.transfer_per_sector * u64::from(sectors)
     }
 }
+
+impl Spec {
+    /// Average time of a page write at its element, without garbage collection, picoseconds.
+    #[must_use]
+    pub fn mean_write_ps(&self) -> u64 {
+        let costs = Costs::of(self);
+        costs.write + costs.summary / u64::from(self.data_pages())
+    }
+}

@@ -1,6 +1,5 @@
 //! The specification of a drive: geometry, times and policies.
 
-use super::costs::Costs;
 use crate::Error;
 
 /// Bytes of a sector, the unit of transfers.
@@ -326,13 +325,6 @@ impl Spec {
         let blocks = u64::from(self.blocks_per_element()) * u64::from(self.elements);
         let per_block = 4 * u64::from(self.pages_per_block) + BLOCK_STATE_BYTES;
         4 * self.pages_wide() + blocks * per_block
-    }
-
-    /// Average time of a page write at its element, without garbage collection, picoseconds.
-    #[must_use]
-    pub fn mean_write_ps(&self) -> u64 {
-        let costs = Costs::of(self);
-        costs.write + costs.summary / u64::from(self.data_pages())
     }
 
     /// Sectors of a page.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use aya::maps::{MapData, RingBuf};
 
-use crate::capability::Unavailable;
+use crate::error::Unavailable;
 use crate::program_set::ProgramSet;
 use crate::sys;
 

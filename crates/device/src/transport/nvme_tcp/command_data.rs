@@ -4,7 +4,7 @@ use super::entry::{FABRICS, Pointer, Submission};
 use super::pdu::{self, Pdu};
 use super::queue::Queue;
 use super::status::{self, Status};
-use super::{admin, io};
+use super::{admin, io, opcode};
 use crate::command::Facts;
 
 /// Where a command's data are.
@@ -66,7 +66,7 @@ pub fn locate<'a>(
     let length = length as usize;
     // Blocks have to be as many as the command says. Lists may come with more room than entries: Linux
     // always sends a whole page of ranges.
-    let moves_blocks = queue.id > 0 && command.opcode() != io::opcode::DATASET_MANAGEMENT;
+    let moves_blocks = queue.id > 0 && command.opcode() != opcode::io::DATASET_MANAGEMENT;
     let fits =
         length == wanted || (!moves_blocks && (wanted..=pdu::IN_CAPSULE_BYTES).contains(&length));
     if fits {
