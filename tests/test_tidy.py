@@ -11,8 +11,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -409,6 +410,95 @@ def test_pure_crates_read_no_clock_no_disk_and_no_chance() -> None:
                     if seen := re.search(pattern, code):
                         problems.append(f"{at(path, number)}: {seen[0]} in a pure crate; {advice}")
     none_of(problems)
+
+
+RUST_USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
+RUST_PATH = re.compile(r"(?<![\w:])(?:crate|self|super)(?:::\w+)+")
+RUST_UNIT_TESTS = "#[cfg(test)]\nmod tests"
+
+
+def rust_modules(source: Path) -> dict[tuple[str, ...], Path]:
+    """The files below a crate's `src` by the path of their module: `lib.rs` is `()`, `drive/mod.rs` is `("drive",)`."""
+    parts = {path: path.relative_to(source).with_suffix("").parts for path in source.rglob("*.rs")}
+    return {name[:-1] if name[-1] in {"lib", "mod"} else name: path for path, name in parts.items()}
+
+
+def paths_of_use(tree: str) -> Iterator[str]:
+    """`a::{b, c::{d, e}}` as `a::b`, `a::c::d`, `a::c::e`."""
+    prefix, brace, inner = tree.partition("{")
+    if not brace:
+        yield tree
+        return
+    depth, item = 0, ""
+    for letter in inner.rstrip()[:-1] + ",":
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            yield from (prefix + path for path in paths_of_use(item.strip()) if item.strip())
+            item = ""
+        else:
+            item += letter
+
+
+def rust_imports(module: tuple[str, ...], path: Path, modules: Container[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """The modules of the same crate that a file names. Its unit tests do not count, nor do the modules that it lies in
+    or that lie in it: those are one topic, in a folder.
+    """
+    code = re.sub(r"//.*", "", path.read_text().partition(RUST_UNIT_TESTS)[0])
+    named = [name for use in RUST_USE.findall(code) for name in paths_of_use(use)] + RUST_PATH.findall(code)
+    imports = set()
+    for name in named:
+        steps = re.sub(r"\s", "", name).split("::")
+        at = () if steps[0] == "crate" else module
+        while steps and steps[0] in {"crate", "self", "super"}:
+            at = at[:-1] if steps[0] == "super" else at
+            steps = steps[1:]
+        while steps and (*at, steps[0]) in modules:
+            at, steps = (*at, steps[0]), steps[1:]
+        if at in modules and at != module[: len(at)] and module != at[: len(module)]:
+            imports.add(at)
+    return imports
+
+
+def cycle_of_rust_files(source: Path) -> list[str]:
+    """Files below a crate's `src` each of which imports the next, the last the first; empty if there are none."""
+    modules = rust_modules(source)
+    imports = {module: sorted(rust_imports(module, path, modules)) for module, path in modules.items()}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return [modules[module].relative_to(source).as_posix() for module in reversed(error.args[1])]
+    return []
+
+
+@pytest.mark.parametrize("crate", CRATES)
+def test_files_of_a_crate_import_in_one_direction(crate: str) -> None:
+    if cycle := cycle_of_rust_files(ROOT / "crates" / crate / "src"):
+        advice = "move the constant or type that the lower one needs into it, or into a file below both"
+        pytest.fail(f"crates/{crate}/src: {' imports '.join(cycle)}; {advice}", pytrace=False)
+
+
+@pytest.mark.parametrize(
+    ("files", "cycle"),
+    [
+        ({"a.rs": "use crate::b::B;", "b.rs": "use super::a::{self, A};"}, {"a.rs", "b.rs"}),
+        ({"a.rs": "use crate::{\n    c::C,\n    b::{B, D},\n};", "b.rs": "fn f() -> crate::a::A {}"}, {"a.rs", "b.rs"}),
+        (
+            {"a.rs": "use crate::d::e;", "d/e.rs": "use super::f::F;", "d/f.rs": "use crate::a;"},
+            {"a.rs", "d/e.rs", "d/f.rs"},
+        ),
+        (
+            {"a.rs": "use crate::b::B;", "b.rs": "// use crate::a::A;\n#[cfg(test)]\nmod tests { use crate::a::A; }"},
+            set(),
+        ),
+        ({"d/mod.rs": "mod e;\nuse self::e::E;", "d/e.rs": "use super::D;"}, set()),
+        ({"a.rs": "use crate::b::B;", "b.rs": "use other::a::A;\nuse std::a;"}, set()),
+    ],
+)
+def test_a_cycle_of_rust_files_is_seen(tmp_path: Path, files: dict[str, str], cycle: set[str]) -> None:
+    for name, text in {"lib.rs": "mod a;", "d/mod.rs": "mod e;", **files}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert set(cycle_of_rust_files(tmp_path)) == cycle
 
 
 # Names, sizes, words

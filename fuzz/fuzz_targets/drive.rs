@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::Error;
-use ioassay_sim::drive::{Cleaning, Drive, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::{End, Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
+use ioassay_sim::drive::{GcPolicy, Drive, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::engine::{End, RunOptions, IssueMode, BufferMode, Scheduler, WriteBuffer, run};
 use ioassay_sim::policy::{Layout, POLICIES, Settings, make};
 use libfuzzer_sys::fuzz_target;
 
@@ -54,10 +54,10 @@ fn spec(bytes: &mut Bytes<'_>) -> Spec {
         } else {
             Pool::Element
         },
-        cleaning: if bytes.flag() {
-            Cleaning::CostBenefit
+        gc_policy: if bytes.flag() {
+            GcPolicy::CostBenefit
         } else {
-            Cleaning::Greedy
+            GcPolicy::Greedy
         },
         wear_levelling: match bytes.next() % 4 {
             0 | 1 => WearLevelling::Off,
@@ -74,7 +74,7 @@ fn spec(bytes: &mut Bytes<'_>) -> Spec {
 fn agree(drive: &Drive, map: &BTreeSet<u32>) {
     drive.audit().expect("tables that agree");
     for page in 0..drive.spec().pages() {
-        assert_eq!(drive.home(page).is_some(), map.contains(&page));
+        assert_eq!(drive.physical_page(page).is_some(), map.contains(&page));
     }
 }
 
@@ -94,9 +94,9 @@ fn touch(drive: &mut Drive, map: &mut BTreeSet<u32>, bytes: &mut Bytes<'_>) -> R
             map.remove(&page);
         }
         1 => assert_eq!(drive.read(place, 1) > 0, map.contains(&page)),
-        2 => drop(drive.clean(place.element)),
+        2 => drop(drive.collect_garbage(place.element)),
         _ => {
-            drive.clean(place.element);
+            drive.collect_garbage(place.element);
             drive.write(place)?;
             map.insert(page);
         }
@@ -129,13 +129,13 @@ fn load(spec: &Spec, bytes: &mut Bytes<'_>) -> Vec<Request> {
     load
 }
 
-fn feed(bytes: &mut Bytes<'_>) -> Feed {
-    Feed {
-        feeding: match bytes.next() % 4 {
-            0 => Feeding::Open,
-            1 => Feeding::Scaled(0.1),
-            2 => Feeding::Closed(1 + bytes.next() % 20),
-            _ => Feeding::Batches {
+fn options(bytes: &mut Bytes<'_>) -> RunOptions {
+    RunOptions {
+        issue_mode: match bytes.next() % 4 {
+            0 => IssueMode::OpenLoop,
+            1 => IssueMode::ScaledOpenLoop(0.1),
+            2 => IssueMode::ClosedLoop(1 + bytes.next() % 20),
+            _ => IssueMode::Bursts {
                 size: 1 + bytes.next() % 20,
                 gap_ps: 1_000_000_000,
             },
@@ -151,8 +151,8 @@ fn feed(bytes: &mut Bytes<'_>) -> Feed {
         } else {
             End::Drained
         },
-        slices: 8,
-        ..Feed::default()
+        series_rows: 8,
+        ..RunOptions::default()
     }
 }
 
@@ -170,9 +170,9 @@ fn buffer(spec: &Spec, bytes: &mut Bytes<'_>) -> Option<WriteBuffer> {
     (policy.capacity() > 0).then(|| WriteBuffer {
         policy,
         mode: if bytes.flag() {
-            Mode::Inline
+            BufferMode::Inline
         } else {
-            Mode::Reshape
+            BufferMode::Reshape
         },
         pad_reads: bytes.flag(),
     })
@@ -193,14 +193,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     agree(&drive, &map);
-    let (feed, buffer) = (feed(&mut bytes), buffer(&spec, &mut bytes));
+    let (options, buffer) = (options(&mut bytes), buffer(&spec, &mut bytes));
     let load = load(&spec, &mut bytes);
-    match run(&mut drive, &mut &load[..], buffer, &feed) {
+    match run(&mut drive, &mut &load[..], buffer, &options) {
         Err(error) => worn_out(&spec, &error),
         Ok((tally, _)) => {
             let done = tally.reads.count() + tally.writes.count() + tally.others.count();
             assert_eq!(done + tally.unfinished, tally.issued);
-            assert!(feed.end == End::LastIssued || tally.unfinished == 0);
+            assert!(options.end == End::LastIssued || tally.unfinished == 0);
         }
     }
     drive.audit().expect("tables that agree");

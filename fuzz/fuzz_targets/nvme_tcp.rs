@@ -7,7 +7,7 @@
 mod host;
 #[path = "../../crates/device/tests/hostile/mod.rs"]
 mod hostile;
-#[path = "../../crates/device/tests/serve/mod.rs"]
-mod serve;
+#[path = "../../crates/device/tests/memory_drive/mod.rs"]
+mod memory_drive;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| hostile::nvme_tcp(script));

@@ -1,17 +1,17 @@
 //! What a command costs the drive, without any transport: the clock is set to when something is due,
 //! so that nothing waits for the model's time. A transport adds its own.
 //!
-//! `cargo bench -p ioassay-device --bench served [-- THOUSANDS [ROUNDS]]`
+//! `cargo bench -p ioassay-device --bench drive [-- THOUSANDS [ROUNDS]]`
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
 use ioassay_device::command::{Drive, Facts};
-use ioassay_device::figures::Delivered;
+use ioassay_device::counters::Completion;
+use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
-use ioassay_device::served::Served;
 use ioassay_device::store::{Backing, Store};
 use ioassay_device::{Command, Op, Tag};
 
@@ -27,7 +27,7 @@ struct Case {
     backed: bool,
 }
 
-fn served(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Served {
+fn drive(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> EmulatedDrive {
     let buffer = BufferOptions {
         policy: case.policy.into(),
         ..BufferOptions::default()
@@ -55,22 +55,22 @@ fn served(case: &Case, clock: &Arc<AtomicU64>, folder: &tempfile::TempDir) -> Se
     let mut store = Store::new(SIZE_BYTES, backing).expect("memory");
     store.grant().expect("memory");
     let clock = Clock::Set(Arc::clone(clock));
-    Served::new(facts, store, model.expect("a model"), clock).expect("a drive")
+    EmulatedDrive::new(facts, store, model.expect("a model"), clock).expect("a drive")
 }
 
 /// Nanoseconds of a processor for a command.
 fn cost_ns(case: &Case, commands: u64) -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let clock = Arc::new(AtomicU64::new(0));
-    let mut served = served(case, &clock, &folder);
+    let mut drive = drive(case, &clock, &folder);
     let data = vec![7; PAGE as usize];
     let data = if case.op == Op::Write { &data[..] } else { &[] };
     let mut chance = 1_u64;
-    let mut due: Vec<Delivered> = Vec::new();
+    let mut due: Vec<Completion> = Vec::new();
     let mut answered = 0;
     let begin_ns = thread_ns();
     while answered < commands {
-        while served.in_flight() < DEPTH {
+        while drive.in_flight() < DEPTH {
             chance = chance
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
@@ -87,13 +87,13 @@ fn cost_ns(case: &Case, commands: u64) -> f64 {
                 length_bytes: PAGE,
                 fua: false,
             };
-            served.submit(command, data);
+            drive.submit(command, data);
         }
-        if let Some(next_ps) = served.next_ps() {
+        if let Some(next_ps) = drive.next_ps() {
             clock.fetch_max(next_ps, Ordering::Relaxed);
         }
-        served.due(&mut due);
-        served.delivered(&due);
+        drive.take_completions(&mut due);
+        drive.record_completions(&due);
         answered += due.len() as u64;
         due.clear();
     }

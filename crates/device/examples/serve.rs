@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use ioassay_device::serve::{Options, serve};
+use ioassay_device::server::{Options, serve};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let text = std::env::args()

@@ -2,8 +2,8 @@
 //! options, times are in microseconds, and what is absent is as in the reference drive.
 
 use ioassay_sim::BufferSpec;
-use ioassay_sim::drive::{Cleaning, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::Mode;
+use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::engine::BufferMode;
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use serde::Deserialize;
 
@@ -147,11 +147,11 @@ impl Geometry {
         let pools = [("element", Pool::Element), ("plane", Pool::Plane)];
         one_of("pool", self.pool.as_deref(), &pools, &mut spec.pool)?;
         let cleanings = [
-            ("greedy", Cleaning::Greedy),
-            ("cost-benefit", Cleaning::CostBenefit),
+            ("greedy", GcPolicy::Greedy),
+            ("cost-benefit", GcPolicy::CostBenefit),
         ];
         let cleaning = self.cleaning.as_deref();
-        one_of("cleaning", cleaning, &cleanings, &mut spec.cleaning)?;
+        one_of("cleaning", cleaning, &cleanings, &mut spec.gc_policy)?;
         let overlaps = [
             ("off", Overlap::Off),
             ("dies", Overlap::Dies),
@@ -253,7 +253,7 @@ impl BufferOptions {
         Ok(Some(BufferSpec {
             policy: self.policy.clone(),
             settings,
-            mode: Mode::Inline,
+            mode: BufferMode::Inline,
             pad_reads: self.pad_reads,
         }))
     }

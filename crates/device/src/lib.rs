@@ -7,24 +7,24 @@
 //! - [`client`]: what measures and tests the transports from outside.
 //! - [`command`]: what transports and drive exchange.
 //! - [`transport`]: the only place with sockets; one file or folder each.
-//! - [`served`]: the drive that transports see, over its content ([`store`]), its [`model`], and what
-//!   of the content is [`volatile`].
-//! - [`serve`]: from options to the end: the loop, and what measures, steers and ends it.
+//! - [`emulated_drive`]: the drive that transports see, over its content ([`store`]), its [`model`],
+//!   and its [`write_cache`], whose content a power loss takes.
+//! - [`server`]: from options to the end: the event loop, calibration, and the control socket.
 
 pub mod client;
 pub mod clock;
 pub mod command;
+pub mod counters;
+pub mod emulated_drive;
 mod error;
-pub mod figures;
 pub mod geometry;
+mod id_map;
 pub mod model;
-mod numbered;
-pub mod serve;
-pub mod served;
-pub mod statistics;
+pub mod report;
+pub mod server;
 pub mod store;
 pub mod transport;
-pub mod volatile;
+pub mod write_cache;
 
 pub use command::{Answer, Command, Op, Status, Tag};
 pub use error::Error;

@@ -5,7 +5,7 @@
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::Drive;
-use ioassay_sim::feed::{Event, Live};
+use ioassay_sim::engine::{Event, OnlineDrive};
 use ioassay_sim::{Preconditioned, Preconditioning, precondition};
 
 use crate::Error;
@@ -32,11 +32,11 @@ pub const MODELS: &[Entry] = &[
 ];
 
 /// After so long a rest its clock begins anew: its time is bounded.
-const REST_PS: u64 = 10 * 24 * 3600 * 1_000_000_000_000;
+const CLOCK_RESET_PS: u64 = 10 * 24 * 3600 * 1_000_000_000_000;
 
 /// A drive in real time.
 pub struct Model {
-    live: Live,
+    simulation: OnlineDrive,
     page_bytes: u64,
     /// When its time began, on the drive's clock.
     origin_ps: u64,
@@ -68,7 +68,7 @@ impl Model {
         let buffer = buffer.map(|buffer| buffer.make(&spec)).transpose()?;
         let drive = Drive::new(&spec, available_bytes)?;
         Ok(Some(Self {
-            live: Live::new(drive, buffer.flatten())?,
+            simulation: OnlineDrive::new(drive, buffer.flatten())?,
             page_bytes: u64::from(spec.page_bytes),
             origin_ps: 0,
             preconditioned: None,
@@ -89,7 +89,7 @@ impl Model {
             share,
             ..Preconditioning::default()
         };
-        let done = precondition(self.live.drive_mut(), &how, proceed)?;
+        let done = precondition(self.simulation.drive_mut(), &how, proceed)?;
         self.preconditioned = Some(done);
         Ok(())
     }
@@ -105,10 +105,10 @@ impl Model {
     /// # Errors
     /// [`Error::Model`].
     pub fn fastest(&self) -> Result<[(&'static str, u64); 2], Error> {
-        let spec = self.live.drive().spec();
+        let spec = self.simulation.drive().spec();
         let sectors = u64::from(spec.page_sectors());
         let channel_ps = sectors * spec.channel_ps_per_sector;
-        let mut alone = Live::new(Drive::new(spec, u64::MAX)?, None)?;
+        let mut alone = OnlineDrive::new(Drive::new(spec, u64::MAX)?, None)?;
         let page = |kind| Request {
             at_ns: 0,
             offset_bytes: 0,
@@ -118,13 +118,13 @@ impl Model {
         };
         let mut events = Vec::new();
         alone.submit(0, &page(Kind::Read))?;
-        alone.advance(u64::MAX - 1, &mut events)?;
+        alone.advance_to(u64::MAX - 1, &mut events)?;
         let read_ps = alone.now_ps();
-        let write_ps = if self.live.buffer_capacity_pages() > 0 {
+        let write_ps = if self.simulation.buffer_capacity_pages() > 0 {
             channel_ps
         } else {
             alone.submit(read_ps, &page(Kind::Write))?;
-            alone.advance(u64::MAX - 1, &mut events)?;
+            alone.advance_to(u64::MAX - 1, &mut events)?;
             alone.now_ps() - read_ps
         };
         Ok([("read", read_ps / 1000), ("write", write_ps / 1000)])
@@ -138,13 +138,13 @@ impl Model {
 
     /// The drive that it serves.
     #[must_use]
-    pub fn live(&self) -> &Live {
-        &self.live
+    pub fn simulation(&self) -> &OnlineDrive {
+        &self.simulation
     }
 
     /// What its requests are counted, which begins anew.
-    pub fn live_mut(&mut self) -> &mut Live {
-        &mut self.live
+    pub fn simulation_mut(&mut self) -> &mut OnlineDrive {
+        &mut self.simulation
     }
 
     /// A request begins now; its number. A write may pass the buffer by.
@@ -156,9 +156,9 @@ impl Model {
         now_ps: u64,
         kind: Kind,
         (offset_bytes, length_bytes): (u64, u64),
-        through: bool,
+        bypass: bool,
     ) -> Result<u64, Error> {
-        if now_ps - self.origin_ps > REST_PS && self.live.rest() {
+        if now_ps - self.origin_ps > CLOCK_RESET_PS && self.simulation.reset_clock() {
             self.origin_ps = now_ps;
         }
         let request = Request {
@@ -169,29 +169,29 @@ impl Model {
             kind,
         };
         let at_ps = now_ps - self.origin_ps;
-        Ok(if through {
-            self.live.submit_through(at_ps, &request)?
+        Ok(if bypass {
+            self.simulation.submit_bypass(at_ps, &request)?
         } else {
-            self.live.submit(at_ps, &request)?
+            self.simulation.submit(at_ps, &request)?
         })
     }
 
     /// When something happens next.
     #[must_use]
     pub fn next_ps(&self) -> Option<u64> {
-        Some(self.live.next_ps()?.saturating_add(self.origin_ps))
+        Some(self.simulation.next_ps()?.saturating_add(self.origin_ps))
     }
 
     /// Lets all happen that happens by `to_ps`; completions are on the drive's clock.
     ///
     /// # Errors
     /// [`Error::Model`] when it is worn out.
-    pub fn advance(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
+    pub fn advance_to(&mut self, to_ps: u64, events: &mut Vec<Event>) -> Result<(), Error> {
         let Some(to_ps) = to_ps.checked_sub(self.origin_ps) else {
             return Ok(());
         };
         let before = events.len();
-        let done = self.live.advance(to_ps, events);
+        let done = self.simulation.advance_to(to_ps, events);
         for event in &mut events[before..] {
             if let Event::Complete { at_ps, .. } = event {
                 *at_ps += self.origin_ps;

@@ -32,7 +32,7 @@ fn what_was_written_is_there_after_a_clean_end() {
         let mut bench = Bench::backed(&made, &path);
         bench.write(1024, &[7; 8192]);
         bench.settle();
-        bench.served.finish().expect("a file that takes all");
+        bench.drive.finish().expect("a file that takes all");
         let content = bench.content();
         drop(bench);
         assert_eq!(fs::read(&path).expect("a file"), content);
@@ -229,7 +229,7 @@ fn fill(folder: &Path) {
         bench.write(0, &[2; 4096]);
         bench.submit(Op::Read, 128 << 10, 4096, false, &[]);
         assert!(bench.settle().iter().all(|one| one.status == Status::Done));
-        assert!(bench.served.finish().is_err());
+        assert!(bench.drive.finish().is_err());
     }
 }
 
@@ -274,11 +274,11 @@ fn a_full_disk_is_a_full_drive_until_there_is_room() {
         statuses.extend(bench.settle().iter().map(|one| one.status));
         assert!(statuses.contains(&Status::NoSpace), "{statuses:?}");
         fs::remove_file(&other).expect("a file");
-        assert!(bench.served.trouble().unreliable);
+        assert!(bench.drive.trouble().unreliable);
         // With room again, the next flush makes all durable.
         bench.flush();
         assert_eq!(bench.settle()[0].status, Status::Done);
-        assert!(!bench.served.trouble().unreliable);
+        assert!(!bench.drive.trouble().unreliable);
         assert_eq!(fs::read(&path).expect("a file")[..8192], [1; 8192]);
         drop(bench);
         fs::remove_file(&path).expect("a file");
@@ -299,7 +299,7 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
     let backing = Backing::open(&path, Some(made.size_bytes()), false).expect("a file");
     let mut bench = Bench::with(&made, &geometry, Some(backing));
     let mut page = 0;
-    while !bench.served.trouble().worn_out {
+    while !bench.drive.trouble().worn_out {
         page = (page * 5 + 3) % made.pages;
         bench.write(page * PAGE, &[page as u8; PAGE as usize]);
         let flush = bench.flush();
@@ -307,6 +307,6 @@ fn a_worn_out_drive_flushes_and_ends_with_all_in_its_file() {
         let flushed = answers.iter().find(|one| one.command.tag.command == flush);
         assert_eq!(flushed.expect("an answer").status, Status::Done);
     }
-    bench.served.finish().expect("a file that takes all");
+    bench.drive.finish().expect("a file that takes all");
     assert!(fs::read(&path).expect("a file") == bench.content());
 }

@@ -36,7 +36,7 @@ fn change(bench: &mut Bench) {
     ];
     let mut out = Vec::new();
     for one in &requests {
-        session.received(one, &mut bench.served, &mut out);
+        session.received(one, &mut bench.drive, &mut out);
     }
     assert!(out.is_empty());
     for one in bench.settle() {
@@ -60,14 +60,14 @@ fn what_lies_beside_a_write_or_a_hole_stays_as_the_backing_file_has_it() {
         fs::write(&path, &wanted).expect("a file");
         let mut bench = Bench::backed(&made, &path);
         change(&mut bench);
-        bench.served.finish().expect("a file that takes all");
+        bench.drive.finish().expect("a file that takes all");
         wanted[4096 + 5..4096 + 7].copy_from_slice(b"wx");
         wanted[8192 + 1..8192 + 10].fill(0);
         assert!(
             fs::read(&path).expect("a file") == wanted,
             "{model}, {policy}"
         );
-        bench.served.load(0, made.size_bytes()).expect("content");
+        bench.drive.load(0, made.size_bytes()).expect("content");
         assert!(bench.content() == wanted, "{model}, {policy}");
     }
 }

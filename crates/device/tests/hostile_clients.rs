@@ -3,7 +3,7 @@
 
 mod host;
 mod hostile;
-mod serve;
+mod memory_drive;
 
 /// Scripts of each protocol.
 const SCRIPTS: u64 = 3000;

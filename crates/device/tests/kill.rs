@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use drives::Chance;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::serve::{Options, serve};
+use ioassay_device::server::{Options, serve};
 use ioassay_device::transport::socket::Endpoint;
 
 /// Says the child what it serves.
@@ -38,14 +38,14 @@ fn serves_as_a_child() {
     told.expect("a clean end");
 }
 
-struct Served {
+struct EmulatedDrive {
     child: Child,
     socket: PathBuf,
     /// Kept open: the tests' own summary is written to it.
     _out: BufReader<ChildStdout>,
 }
 
-impl Served {
+impl EmulatedDrive {
     fn start(folder: &Path, model: &str, policy: &str) -> Self {
         let socket = folder.join("drive.sock");
         let options = serde_json::json!({
@@ -83,7 +83,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for EmulatedDrive {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -115,8 +115,8 @@ impl Known {
 }
 
 /// Writes and flushes until the drive is killed; answered writes are durable at once where `at_once`.
-fn load(served: &mut Served, known: &mut Known, chance: &mut Chance, at_once: bool) {
-    let mut client = served.client();
+fn load(drive: &mut EmulatedDrive, known: &mut Known, chance: &mut Chance, at_once: bool) {
+    let mut client = drive.client();
     let until = Instant::now() + Duration::from_micros(chance.below(60_000));
     let mut written = Vec::new();
     while Instant::now() < until {
@@ -164,8 +164,8 @@ fn load(served: &mut Served, known: &mut Known, chance: &mut Chance, at_once: bo
     client.submit(16, Request::Flush);
     let _ = client.push();
     std::thread::sleep(Duration::from_micros(chance.below(2000)));
-    served.child.kill().expect("a child");
-    served.child.wait().expect("a child");
+    drive.child.kill().expect("a child");
+    drive.child.wait().expect("a child");
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn what_was_flushed_outlives_a_kill() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut known = Known(vec![vec![0]; BLOCKS as usize]);
         for _ in 0..4 {
-            let mut served = Served::start(folder.path(), model, policy);
-            load(&mut served, &mut known, &mut chance, at_once);
+            let mut drive = EmulatedDrive::start(folder.path(), model, policy);
+            load(&mut drive, &mut known, &mut chance, at_once);
             known.check(&folder.path().join("backing"));
         }
     }
@@ -191,8 +191,8 @@ fn what_was_flushed_outlives_a_kill() {
 #[test]
 fn a_clean_end_keeps_all() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut served = Served::start(folder.path(), "thesis", "lru");
-    let mut client = served.client();
+    let mut drive = EmulatedDrive::start(folder.path(), "thesis", "lru");
+    let mut client = drive.client();
     let data = vec![7; BLOCK as usize];
     for block in 0..8 {
         let offset_bytes = block * BLOCK;
@@ -204,10 +204,10 @@ fn a_clean_end_keeps_all() {
             })
             .expect("a write");
     }
-    let pid = rustix::process::Pid::from_child(&served.child);
+    let pid = rustix::process::Pid::from_child(&drive.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child");
-    assert!(served.child.wait().expect("a child").success());
-    assert!(!served.socket.exists());
+    assert!(drive.child.wait().expect("a child").success());
+    assert!(!drive.socket.exists());
     let content = std::fs::read(folder.path().join("backing")).expect("the file");
     let written = 8 * BLOCK as usize;
     assert!(content[..written].iter().all(|&byte| byte == 7));

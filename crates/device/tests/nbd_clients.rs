@@ -1,6 +1,6 @@
 //! NBD against clients that others wrote. A client that is not installed is skipped, and said.
 
-mod serve;
+mod memory_drive;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -8,10 +8,10 @@ use std::process::{Command, Output};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export};
 use ioassay_device::transport::socket::Endpoint;
-use serve::{Memory, Served};
+use memory_drive::{EmulatedDrive, Memory};
 
 struct Scene {
-    _served: Served,
+    _served: EmulatedDrive,
     uri: String,
     folder: PathBuf,
 }
@@ -29,7 +29,7 @@ fn scene(name: &str, size_bytes: u64, block_bytes: u32) -> Scene {
     let mut drive = Memory::new(size_bytes, block_bytes);
     drive.keeps = false;
     Scene {
-        _served: Served::start(transport, drive),
+        _served: EmulatedDrive::start(transport, drive),
         uri,
         folder,
     }

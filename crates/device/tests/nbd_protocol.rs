@@ -1,13 +1,13 @@
 //! NBD, byte by byte, without a socket: what the document says is answered to what.
 
-mod serve;
+mod memory_drive;
 
 use std::time::Instant;
 
 use ioassay_device::command::{Op, Status};
 use ioassay_device::transport::nbd::{Export, Nbd, Session};
 use ioassay_device::transport::socket::{End, Protocol, Then};
-use serve::Memory;
+use memory_drive::Memory;
 
 /// A client whose bytes go in by hand.
 struct Talk {

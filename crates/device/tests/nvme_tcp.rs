@@ -1,17 +1,17 @@
 //! NVMe over TCP through sockets, with this crate's own initiator.
 
-mod serve;
+mod memory_drive;
 
 use ioassay_device::client::nvme_tcp::{Admin, Settings, connect};
 use ioassay_device::client::{Initiator, Request};
 use ioassay_device::transport::Transport;
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::Endpoint;
-use serve::{Memory, Served};
+use memory_drive::{EmulatedDrive, Memory};
 
 const NAME: &str = "nqn.2016-06.io.example:drive";
 
-fn served(size_bytes: u64, block_bytes: u32) -> (Served, Endpoint) {
+fn drive(size_bytes: u64, block_bytes: u32) -> (EmulatedDrive, Endpoint) {
     let transport = nvme_tcp::serve(
         Subsystem::new(NAME).unwrap(),
         0,
@@ -20,7 +20,7 @@ fn served(size_bytes: u64, block_bytes: u32) -> (Served, Endpoint) {
     .unwrap();
     let at = transport.address().parse().unwrap();
     (
-        Served::start(transport, Memory::new(size_bytes, block_bytes)),
+        EmulatedDrive::start(transport, Memory::new(size_bytes, block_bytes)),
         at,
     )
 }
@@ -33,7 +33,7 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
         (512, 1, 1, true),
         (4096, 2, 7, true),
     ] {
-        let (_served, at) = served(16 << 20, block_bytes);
+        let (_served, at) = drive(16 << 20, block_bytes);
         let settings = Settings {
             header_digests: digests & 1 != 0,
             data_digests: digests & 2 != 0,
@@ -96,7 +96,7 @@ fn what_is_written_is_read_with_digests_and_without_and_at_any_alignment() {
 
 #[test]
 fn a_second_host_gets_a_controller_of_its_own() {
-    let (served, at) = served(1 << 20, 4096);
+    let (drive, at) = drive(1 << 20, 4096);
     let (first, mut one) = connect(&at, NAME, &Settings::default()).unwrap();
     let (second, mut two) = connect(
         &at,
@@ -132,12 +132,12 @@ fn a_second_host_gets_a_controller_of_its_own() {
         [5; 4096]
     );
     drop((second, two));
-    assert!(served.stop().seen[0].fua);
+    assert!(drive.stop().seen[0].fua);
 }
 
 #[test]
 fn the_discovery_service_says_where_the_subsystem_is() {
-    let (_served, at) = served(1 << 20, 4096);
+    let (_served, at) = drive(1 << 20, 4096);
     let mut admin = Admin::connect(&at, nvme_tcp::DISCOVERY_NAME, &Settings::default()).unwrap();
     admin.enable().unwrap();
     let log = admin.log(0x70, 0, 2048).unwrap();

@@ -1,8 +1,8 @@
 //! NVMe over TCP, byte by byte, without a socket: properties, Identify, features and logs.
 
 mod host;
+mod memory_drive;
 mod scene;
-mod serve;
 
 use host::{ENABLED, Entry, Said, configure, connect, connect_data};
 use ioassay_device::transport::nvme_tcp::DISCOVERY_NAME;

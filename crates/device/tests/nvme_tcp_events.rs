@@ -1,8 +1,8 @@
 //! NVMe over TCP, byte by byte, without a socket: what hosts are told unasked, and how they say that they leave.
 
 mod host;
+mod memory_drive;
 mod scene;
-mod serve;
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! NVMe over TCP, byte by byte, without a socket: commands of I/O queues and their data.
 
 mod host;
+mod memory_drive;
 mod scene;
-mod serve;
 
 use host::{Entry, Said, data};
 use ioassay_device::command::{Op, Status};

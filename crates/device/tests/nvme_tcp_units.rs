@@ -1,8 +1,8 @@
 //! NVMe over TCP, byte by byte, without a socket: what is a unit, who may connect, and when a connection ends.
 
 mod host;
+mod memory_drive;
 mod scene;
-mod serve;
 
 use std::time::Duration;
 

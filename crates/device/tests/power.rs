@@ -9,7 +9,7 @@ use drives::{Bench, Chance, Made, PAGE};
 use ioassay_block::{Kind, Request};
 use ioassay_device::{Op, Status};
 use ioassay_sim::drive::Drive;
-use ioassay_sim::feed::{Event, Live};
+use ioassay_sim::engine::{Event, OnlineDrive};
 use ioassay_sim::policy::POLICIES;
 use proptest::prelude::*;
 
@@ -194,7 +194,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
                 plain.write(id, offset, length, 0, fua);
             }
             5 => {
-                bench.served.power_cut();
+                bench.drive.power_cut();
                 bench.pass(0);
                 plain.cut(&bench.content())?;
                 answered = bench.answers.len();
@@ -218,7 +218,7 @@ fn exercise(bench: &mut Bench, made: &Made, seed: u64, steps: u32) -> Result<(),
     bench.settle();
     bench.flush();
     bench.settle();
-    prop_assert_eq!(bench.served.snapshot().volatile_pages, 0);
+    prop_assert_eq!(bench.drive.snapshot().volatile_pages, 0);
     Ok(())
 }
 
@@ -245,7 +245,7 @@ proptest! {
             }
             bench.pass(chance.below(400_000_000));
         }
-        bench.served.power_cut();
+        bench.drive.power_cut();
         let file = std::fs::read(&path).expect("the file");
         // Some of the content may not have been read from it; then nobody has changed it.
         bench.submit(Op::Read, 0, made.size_bytes(), false, &[]);
@@ -261,7 +261,7 @@ proptest! {
         let buffer = made.buffer().spec(&spec).expect("a buffer");
         let buffer = buffer.map(|buffer| buffer.make(&spec).expect("a policy"));
         let drive = Drive::new(&spec, u64::MAX).expect("a drive");
-        let mut live = Live::new(drive, buffer.flatten()).expect("a live drive");
+        let mut online = OnlineDrive::new(drive, buffer.flatten()).expect("an online drive");
         let mut chance = Chance(seed);
         let (mut flash, mut values) = (Flash::default(), BTreeMap::new());
         for step in 0..100_u64 {
@@ -275,14 +275,14 @@ proptest! {
                 device: 0,
                 kind: Kind::Write,
             };
-            live.submit(bench.now_ps(), &request).expect("a request");
+            online.submit(bench.now_ps(), &request).expect("a request");
             values.insert(step, value);
             bench.pass(chance.below(200_000_000));
             let mut events = Vec::new();
-            live.advance(bench.now_ps(), &mut events).expect("a drive");
+            online.advance_to(bench.now_ps(), &mut events).expect("a drive");
             flash.follow(&events);
         }
-        bench.served.power_cut();
+        bench.drive.power_cut();
         let content = bench.content();
         for page in 0..made.pages {
             let request = flash.durable.get(&(page as u32));
@@ -306,12 +306,12 @@ impl Flash {
         for event in events {
             match *event {
                 Event::Complete { .. }
-                | Event::Leaves {
+                | Event::ProgramIssued {
                     request: Some(_), ..
                 } => {}
-                Event::Arrived { request, page } => drop(self.buffered.insert(page, request)),
+                Event::Buffered { request, page } => drop(self.buffered.insert(page, request)),
                 Event::Dropped { page } => drop(self.buffered.remove(&page)),
-                Event::Leaves {
+                Event::ProgramIssued {
                     request: None,
                     page,
                 } => {
@@ -347,7 +347,7 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
     bench.submit(Op::Read, 0, 4096, false, &[]);
     bench.flush();
     assert_eq!(bench.pass(1).len(), 0);
-    assert_eq!(bench.served.power_cut(), 1);
+    assert_eq!(bench.drive.power_cut(), 1);
     let answers = bench.pass(0);
     assert_eq!(answers.len(), 3);
     assert!(
@@ -355,15 +355,12 @@ fn what_is_in_flight_at_a_cut_is_answered_so() {
             .iter()
             .all(|answer| answer.status == Status::PowerLost)
     );
-    assert_eq!(
-        (bench.served.in_flight(), bench.served.next_ps()),
-        (0, None)
-    );
+    assert_eq!((bench.drive.in_flight(), bench.drive.next_ps()), (0, None));
     // And it serves on.
     bench.write(0, &[2; 4096]);
     assert_eq!(bench.settle()[0].status, Status::Done);
     assert_eq!(bench.content()[0], 2);
-    let statistics = bench.served.snapshot().statistics(false);
+    let statistics = bench.drive.snapshot().report(false);
     assert_eq!((statistics.power_cuts, statistics.lost_pages), (1, 1));
 }
 
@@ -383,7 +380,7 @@ fn a_page_written_again_while_it_is_programmed_keeps_what_was_programmed() {
     bench.write(0, &[2; 4096]);
     bench.pass(10_000_000);
     bench.settle();
-    bench.served.power_cut();
+    bench.drive.power_cut();
     assert_eq!(bench.content()[0], 1);
 }
 
@@ -396,7 +393,7 @@ fn without_a_model_all_that_is_answered_stays() {
     let mut bench = Bench::new(&made);
     bench.write(512, &[7; 1024]);
     assert_eq!(bench.pass(0).len(), 1);
-    assert_eq!(bench.served.power_cut(), 0);
+    assert_eq!(bench.drive.power_cut(), 0);
     let content = bench.content();
     assert_eq!(
         (content[511], content[512], content[1535], content[1536]),

@@ -15,7 +15,7 @@ use ioassay_device::Error;
 use ioassay_device::client::nbd::Client;
 use ioassay_device::client::nvme_tcp::{self, Admin, Settings};
 use ioassay_device::client::{Initiator, Request, Waiting};
-use ioassay_device::serve::{Options, Ready, Summary, serve};
+use ioassay_device::server::{Options, Ready, Summary, serve};
 use ioassay_device::transport::socket::Endpoint;
 use serde_json::{Value, json};
 
@@ -111,10 +111,12 @@ fn by_nbd(drive: &Drive) -> Connection {
 }
 
 fn by_nvme_tcp(drive: &Drive) -> Connection {
-    let mut ways = drive.ready.ways.iter();
-    let way = ways.find(|way| way.transport == "nvme-tcp").expect("a way");
-    let at: Endpoint = way.address.parse().expect("an address");
-    let name = way.nqn.as_deref().expect("a name");
+    let mut transports = drive.ready.transports.iter();
+    let transport = transports
+        .find(|transport| transport.transport == "nvme-tcp")
+        .expect("a transport");
+    let at: Endpoint = transport.address.parse().expect("an address");
+    let name = transport.nqn.as_deref().expect("a name");
     let settings = Settings {
         entries: 1024,
         ..Settings::default()

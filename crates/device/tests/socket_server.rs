@@ -2,7 +2,7 @@
 //! dawdle and that talk nonsense, each beside one that behaves.
 
 mod host;
-mod serve;
+mod memory_drive;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use ioassay_device::transport::Transport;
 use ioassay_device::transport::nbd::{self, Export, Nbd};
 use ioassay_device::transport::nvme_tcp::{self, Subsystem};
 use ioassay_device::transport::socket::{Endpoint, Server};
-use serve::{Memory, Served, round};
+use memory_drive::{EmulatedDrive, Memory, round};
 
 /// After so long without anything nothing more is expected.
 const QUIET: Duration = Duration::from_millis(60);
@@ -355,7 +355,7 @@ fn many_clients_at_once_read_what_they_wrote() {
     let mut drive = Memory::new(16 << 20, 512);
     drive.keeps = false;
     assert_eq!(drive.facts().block_bytes, 512);
-    let _served = Served::start(server, drive);
+    let _served = EmulatedDrive::start(server, drive);
     let clients: Vec<_> = (0..8u64)
         .map(|number| {
             std::thread::spawn(move || {

@@ -6,9 +6,9 @@ use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 
 use crate::error::Fault;
-use crate::own::OwnFile;
 use crate::setup::Cache;
 use crate::sys;
+use crate::test_file::TestFile;
 
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub fn ready(
     cache: Cache,
     file: BorrowedFd<'_>,
-    own: &mut OwnFile,
+    own: &mut TestFile,
     bytes: u64,
 ) -> Result<(), Fault> {
     match cache {
@@ -43,7 +43,7 @@ fn drop_pages(file: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Read the file once, through a descriptor of its own, which is not direct.
-fn warm(own: &mut OwnFile, bytes: u64) -> Result<(), Errno> {
+fn warm(own: &mut TestFile, bytes: u64) -> Result<(), Errno> {
     let file = own.open(crate::suite::Opening::Existing, OFlags::RDONLY)?;
     let mut chunk = vec![0_u8; CHUNK_BYTES];
     let mut place = 0;

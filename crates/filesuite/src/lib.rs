@@ -18,7 +18,6 @@ mod matrix;
 mod mt19937;
 mod order;
 mod outcome;
-mod own;
 mod pass;
 mod remount;
 mod run;
@@ -26,7 +25,9 @@ mod setup;
 mod suite;
 mod sys;
 pub mod table;
+mod test_file;
 mod throughput;
+mod worker;
 
 pub use calls::Done;
 pub use clock::{now_ns, overhead_ns};

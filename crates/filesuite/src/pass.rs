@@ -16,10 +16,10 @@ use crate::error::Fault;
 use crate::matrix::Cell;
 use crate::order::{shuffled, strided};
 use crate::outcome::Outcome;
-use crate::own::OwnFile;
 use crate::setup::{Cache, Setup};
 use crate::suite::{Access, Kind, Opening};
 use crate::sys::{self, Stream};
+use crate::test_file::TestFile;
 
 /// Where workers wait for each other, so that their clocks start together.
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub struct Bench<'a> {
     /// File and record size.
     pub cell: Cell,
     /// The file.
-    pub own: OwnFile,
+    pub own: TestFile,
     /// The user's side of the data.
     pub buffers: Buffers,
     /// Set when the user wants to stop.

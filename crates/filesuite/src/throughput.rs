@@ -10,9 +10,9 @@ use crate::Error;
 use crate::clock::now_ns;
 use crate::outcome::{Event, Group, Outcome};
 use crate::pass::Gate;
-use crate::run::{Position, Worker, flush_all};
 use crate::setup::Setup;
 use crate::suite::Test;
+use crate::worker::{Position, Worker, flush_all};
 
 /// All chosen tests of one cell.
 pub fn measure(

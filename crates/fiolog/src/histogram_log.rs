@@ -9,8 +9,8 @@ use std::io::Read;
 
 use ioassay_stats::Histogram;
 
-use crate::feed::{Feed, LONGEST_LINE_BYTES, Line};
 use crate::line::{direction, number};
+use crate::line_source::{LONGEST_LINE_BYTES, Line, LineSource};
 use crate::reader::refuse_compressed;
 use crate::{BinLayout, Direction, Error, Fault};
 
@@ -111,13 +111,13 @@ pub fn read_histogram_log(
         return Err(Error::Quantile(ioassay_stats::Error::Quantile(q)));
     }
     let mut reader = Reader::new(options);
-    let mut feed = Feed::new(source);
-    feed.fill_to(2)?;
-    refuse_compressed(feed.pending())?;
-    while let Some(line) = feed.next_line()? {
+    let mut input = LineSource::new(source);
+    input.fill_to(2)?;
+    refuse_compressed(input.pending())?;
+    while let Some(line) = input.next_line()? {
         reader.take(&line)?;
     }
-    reader.summary.lines = feed.lines();
+    reader.summary.lines = input.lines();
     Ok(reader.summary)
 }
 

@@ -5,9 +5,9 @@
 //! other: a quarter more lines in the same time (measured).
 
 use crate::digits::REACH;
+use crate::fast_line::read_fast_line;
 use crate::line::Row;
 use crate::tail::TailMemory;
-use crate::usual::read_usual;
 use crate::{Layout, WindowValue};
 
 /// Rows that one lane holds.
@@ -110,7 +110,7 @@ impl<'rows> Lane<'_, 'rows> {
         let Some(window) = self.text[self.at..].first_chunk() else {
             return false;
         };
-        let Some((row, length)) = read_usual(window, layout, wanted, tails) else {
+        let Some((row, length)) = read_fast_line(window, layout, wanted, tails) else {
             return false;
         };
         let Some(place) = self.rows.get_mut(self.count) else {

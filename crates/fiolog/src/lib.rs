@@ -20,16 +20,16 @@ mod bins;
 mod block_sizes;
 mod digits;
 mod error;
-mod feed;
+mod fast_line;
 mod histogram_log;
 mod kind;
 mod lanes;
 mod line;
+mod line_source;
 mod reader;
 mod series;
 mod summary;
 mod tail;
-mod usual;
 
 pub use bins::{BinLayout, LAST_BIN, bin_middle};
 pub use block_sizes::BlockSizes;

@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
-use crate::feed::{Feed, LONGEST_LINE_BYTES, Line};
 use crate::lanes::Lanes;
 use crate::line::{self, read_careful};
+use crate::line_source::{LONGEST_LINE_BYTES, Line, LineSource};
 use crate::summary::DirectionSummary;
 use crate::{Direction, Error, Fault, Layout, LogKind, LogSummary, WindowValue};
 
@@ -70,15 +70,17 @@ impl LogOptions {
 /// [`Error::Compressed`]; [`Error::Option`] for a window or scale of 0.
 pub fn read_log(source: impl Read, options: LogOptions) -> Result<LogSummary, Error> {
     options.check()?;
-    let mut feed = Feed::new(source);
+    let mut input = LineSource::new(source);
     let mut reader = Reader::new(options);
-    reader.look_ahead(&mut feed)?;
+    reader.look_ahead(&mut input)?;
     loop {
-        reader.take_fast(&mut feed);
-        let Some(line) = feed.next_line()? else { break };
+        reader.take_fast(&mut input);
+        let Some(line) = input.next_line()? else {
+            break;
+        };
         reader.take_careful(&line)?;
     }
-    reader.summary.lines = feed.lines();
+    reader.summary.lines = input.lines();
     for direction in &mut reader.summary.by_direction {
         direction.finish();
     }
@@ -110,10 +112,10 @@ impl Reader {
     }
 
     /// Decides the layout by the first lines.
-    fn look_ahead(&mut self, feed: &mut Feed<impl Read>) -> Result<(), Error> {
-        feed.fill_to(BYTES_FOR_LAYOUT)?;
-        refuse_compressed(feed.pending())?;
-        let start = &feed.pending()[..feed.pending().len().min(BYTES_FOR_LAYOUT)];
+    fn look_ahead(&mut self, input: &mut LineSource<impl Read>) -> Result<(), Error> {
+        input.fill_to(BYTES_FOR_LAYOUT)?;
+        refuse_compressed(input.pending())?;
+        let start = &input.pending()[..input.pending().len().min(BYTES_FOR_LAYOUT)];
         let whole = memchr::memrchr(b'\n', start).unwrap_or(0);
         let lines = start[..whole].split(|&byte| byte == b'\n');
         self.summary.layout = Layout::of(lines);
@@ -121,21 +123,21 @@ impl Reader {
     }
 
     /// Takes lines as long as they are just as fio writes them.
-    fn take_fast<R: Read>(&mut self, feed: &mut Feed<R>) {
+    fn take_fast<R: Read>(&mut self, input: &mut LineSource<R>) {
         let Some(layout) = self.summary.layout else {
             return;
         };
         loop {
             let taken = self
                 .lanes
-                .take(feed.pending(), layout, self.options.window_value);
+                .take(input.pending(), layout, self.options.window_value);
             for row in taken.first.iter().chain(taken.second) {
                 // At most 15 digits by a scale of at most LARGEST_SCALE: always fits.
                 let value = row.value * self.options.scale;
                 self.summary.by_direction[row.direction as usize].record(row, value);
             }
             let lines = taken.first.len() + taken.second.len();
-            feed.take(taken.bytes, lines as u64);
+            input.take(taken.bytes, lines as u64);
             if lines == 0 {
                 return;
             }

@@ -1,6 +1,6 @@
 //! The drive that is served: options come as JSON, and what is told goes as JSON.
 
-use ioassay_device::serve::{self, Options};
+use ioassay_device::server::{self, Options};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -14,15 +14,15 @@ pub fn device_serve(options: &str, ready: &Bound<'_, PyAny>) -> PyResult<String>
     let options: Options =
         serde_json::from_str(options).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut raised = None;
-    let served = py.detach(|| {
-        serve::serve(&options, |told| {
+    let drive = py.detach(|| {
+        server::serve(&options, |told| {
             let said = json(told).and_then(|text| Python::attach(|py| ready.call1(py, (text,))));
             raised = said.err();
         })
     });
     match raised {
         Some(error) => Err(error),
-        None => json(&served.map_err(|error| CoreError::new_err(error.to_string()))?),
+        None => json(&drive.map_err(|error| CoreError::new_err(error.to_string()))?),
     }
 }
 

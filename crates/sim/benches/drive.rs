@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ioassay_block::{BATCH, Error, Kind, Request, Source};
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::feed::{Feed, Feeding, Mode, Scheduler, WriteBuffer, run};
+use ioassay_sim::engine::{BufferMode, IssueMode, RunOptions, Scheduler, WriteBuffer, run};
 use ioassay_sim::policy::{Layout, Settings, make};
 
 /// Splitmix64 (Steele, Lea and Flood 2014): good enough for addresses, and as fast as memory needs.
@@ -68,24 +68,24 @@ impl Source for Uniform {
 struct Case {
     name: &'static str,
     policy: &'static str,
-    feed: Feed,
+    options: RunOptions,
     reads: bool,
 }
 
 fn cases() -> Vec<Case> {
-    let open = Feed {
+    let open = RunOptions {
         window: None,
         scheduler: Scheduler::Fcfs,
-        ..Feed::default()
+        ..RunOptions::default()
     };
-    let with = |feeding| Feed {
-        feeding,
+    let with = |issue_mode| RunOptions {
+        issue_mode,
         ..open.clone()
     };
-    let case = |name, policy, feed, reads| Case {
+    let case = |name, policy, options, reads| Case {
         name,
         policy,
-        feed,
+        options,
         reads,
     };
     vec![
@@ -95,8 +95,13 @@ fn cases() -> Vec<Case> {
         case("bplru, 8 MiB, no padding", "bplru", open.clone(), false),
         case("idle-cold, 8 MiB", "idle-cold", open.clone(), false),
         case("half reads", "none", open.clone(), true),
-        case("window 20, C-LOOK", "none", Feed::default(), false),
-        case("closed loop, 32", "none", with(Feeding::Closed(32)), false),
+        case("window 20, C-LOOK", "none", RunOptions::default(), false),
+        case(
+            "closed loop, 32",
+            "none",
+            with(IssueMode::ClosedLoop(32)),
+            false,
+        ),
     ]
 }
 
@@ -112,7 +117,7 @@ fn policy(name: &str, spec: &Spec) -> Option<WriteBuffer> {
     let settings = Settings::new(layout, 2048);
     Some(WriteBuffer {
         policy: make(name, &settings).expect("a policy"),
-        mode: Mode::Reshape,
+        mode: BufferMode::Reshape,
         pad_reads: true,
     })
 }
@@ -136,7 +141,7 @@ fn rate(case: &Case, requests: u64) -> f64 {
             &mut drive,
             &mut source(requests),
             policy(case.policy, &spec),
-            &case.feed,
+            &case.options,
         )
         .expect("a run");
         if !warm_up {

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use ioassay_sim::policy::{Layout, Outlook, POLICIES, Page, Settings};
+use ioassay_sim::policy::{DriveState, Layout, POLICIES, Page, Settings};
 
 const WRITES: usize = 1 << 22;
 const CAPACITY: usize = 2048;
@@ -77,7 +77,7 @@ fn measure(name: &str, pages: &[Page], limit: f64) {
         .expect("it is in the list")
         .build(&settings)
         .expect("it can be built");
-    let outlook = Outlook {
+    let drive_state = DriveState {
         now_ps: 0,
         free_at_ps: &[],
     };
@@ -87,7 +87,7 @@ fn measure(name: &str, pages: &[Page], limit: f64) {
         left = 0;
         for batch in black_box(pages).chunks(256) {
             for &page in batch {
-                policy.write(page, &outlook, &mut evicted);
+                policy.write(page, &drive_state, &mut evicted);
             }
             left += evicted.len();
             evicted.clear();

@@ -1,14 +1,14 @@
 //! A simulated SSD with its write buffer, run over traces.
 //!
 //! Three decisions are kept apart: *what stays in the buffer* ([`policy`]), *where a page goes*
-//! (mapping, allocation, cleaning: [`drive`]), *when it is done* (timing: [`feed`]). Time is an
-//! argument everywhere, in picoseconds: the crate reads no clock, does no input or output, starts
-//! no thread, and all that is random in it comes from a seed.
+//! (mapping, allocation, garbage collection: [`drive`]), *when it is done* (timing: [`engine`]). Time
+//! is an argument everywhere, in picoseconds: the crate reads no clock, does no input or output,
+//! starts no thread, and draws all random numbers from a seed.
 
 pub mod divide;
 pub mod drive;
+pub mod engine;
 mod error;
-pub mod feed;
 pub mod policy;
 
 mod precondition;

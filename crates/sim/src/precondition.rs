@@ -108,11 +108,11 @@ pub fn precondition(
         let round = drive.counters().since(before);
         done.pages += round.written_pages;
         done.write_amplification.extend(round.write_amplification());
-        // Before the first cleaning all rounds are equal, and nothing has settled.
+        // Before the first garbage collection all rounds are equal, and nothing has settled.
         let cleaned = drive
             .elements()
             .iter()
-            .all(|element| element.counters().cleanings > 0);
+            .all(|element| element.counters().collected_blocks > 0);
         done.settled = cleaned && agree(&done.write_amplification, how);
     }
     Ok(done)
@@ -150,9 +150,9 @@ fn overwrite(
         if left / LOT % LOTS_BETWEEN_QUESTIONS == 0 && !proceed() {
             return Err(Error::Stopped);
         }
-        drive.anticipate(&places);
+        drive.prefetch(&places);
         for &place in &places {
-            drive.clean(place.element);
+            drive.collect_garbage(place.element);
             drive.write(place)?;
         }
     }

@@ -4,7 +4,7 @@ use ioassay_block::Source;
 
 use crate::Error;
 use crate::drive::{Counters, Drive, Element, Spec};
-use crate::feed::{self, Feed, Mode, Slices, Tally, WriteBuffer};
+use crate::engine::{self, BufferMode, RunOptions, Tally, TimeSeries, WriteBuffer};
 use crate::policy::{self, Layout};
 use crate::precondition::{Preconditioned, Preconditioning, precondition};
 use crate::steadiness::{Steadiness, judge};
@@ -14,16 +14,16 @@ use crate::steadiness::{Steadiness, judge};
 pub struct BufferSpec {
     /// Name of the policy, one of [`POLICIES`](policy::POLICIES).
     pub policy: String,
-    /// What the policy is told; its layout is that of the drive, whatever is set here.
+    /// The policy's settings. Their layout is ignored: it is that of the drive.
     pub settings: policy::Settings,
-    /// Where it stands.
-    pub mode: Mode,
-    /// Whether the drive sees the reads with which blocks are completed.
+    /// Where it is.
+    pub mode: BufferMode,
+    /// Whether the drive does the reads that pad blocks.
     pub pad_reads: bool,
 }
 
 impl BufferSpec {
-    /// The buffer of a drive; none where the policy is none, wherever it stands.
+    /// The buffer of a drive; `None` for the policy `none`.
     ///
     /// # Errors
     /// [`Error::Policy`].
@@ -46,29 +46,29 @@ impl BufferSpec {
     }
 }
 
-/// All that a simulation is made of, but the trace.
+/// Everything that defines a simulation, except its trace.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The drive.
     pub drive: Spec,
     /// Its write buffer.
     pub buffer: Option<BufferSpec>,
-    /// What is done to it before.
+    /// How the drive is preconditioned.
     pub preconditioning: Option<Preconditioning>,
-    /// How the trace is fed to it.
-    pub feed: Feed,
-    /// Memory that it may take, bytes.
+    /// How the trace is issued to it.
+    pub run: RunOptions,
+    /// Memory that it may use, bytes.
     pub available_bytes: u64,
 }
 
 impl Setup {
-    /// Whether such a simulation can be, short of its trace.
+    /// Checks everything but the trace.
     ///
     /// # Errors
     /// As [`simulate`]; nothing is run.
     pub fn check(&self) -> Result<(), Error> {
         self.drive.check_memory(self.available_bytes)?;
-        self.feed.check()?;
+        self.run.check()?;
         if let Some(buffer) = &self.buffer {
             buffer.make(&self.drive)?;
         }
@@ -78,39 +78,39 @@ impl Setup {
     }
 }
 
-/// What a simulation gave.
+/// The results of a simulation.
 #[derive(Debug, Clone)]
 pub struct Simulation {
-    /// Requests, pages of the buffer, and response times.
+    /// Counts of requests and of the buffer's pages, and response times.
     pub tally: Tally,
     /// Time series.
-    pub slices: Slices,
-    /// What the drive did, without what preconditioning did.
+    pub series: TimeSeries,
+    /// The drive's counters, without those of preconditioning.
     pub counters: Counters,
-    /// The same of each element.
+    /// The same for each element.
     pub elements: Vec<ElementTotals>,
-    /// What preconditioning did.
+    /// The results of preconditioning.
     pub preconditioned: Option<Preconditioned>,
-    /// Whether the mean means anything.
+    /// Whether the mean response time can be interpreted.
     pub steadiness: Steadiness,
 }
 
-/// What one element did.
+/// The totals of one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementTotals {
-    /// Without what preconditioning did.
+    /// Without those of preconditioning.
     pub counters: Counters,
-    /// How long it was busy, picoseconds.
+    /// Busy time, picoseconds.
     pub busy_ps: u64,
-    /// Erasures of its least and most erased block, preconditioning included.
+    /// Erase counts of its least and most erased block, preconditioning included.
     pub block_erases: (u32, u32),
 }
 
-/// Runs a trace over a new drive. Preconditioning asks now and then whether to `proceed`; the run
-/// itself can be stopped by its source.
+/// Runs a trace over a new drive. Preconditioning calls `proceed` periodically and stops when it
+/// returns false; the run itself can be stopped by its source.
 ///
 /// # Errors
-/// [`Error`] says what cannot be of the setup, or of the trace, with the number of the request.
+/// [`Error`] for an impossible setup, or a trace that cannot be read or does not fit the drive.
 pub fn simulate(
     source: &mut dyn Source,
     setup: &Setup,
@@ -128,8 +128,8 @@ pub fn simulate(
         .map(|how| precondition(&mut drive, how, proceed))
         .transpose()?;
     let before: Vec<Counters> = drive.elements().iter().map(Element::counters).collect();
-    let (tally, slices) = feed::run(&mut drive, source, buffer.flatten(), &setup.feed)?;
-    let steadiness = judge(&tally, &slices, setup.feed.feeding);
+    let (tally, series) = engine::run(&mut drive, source, buffer.flatten(), &setup.run)?;
+    let steadiness = judge(&tally, &series, setup.run.issue_mode);
     let elements = totals(&drive, &before, &tally.busy_ps);
     Ok(Simulation {
         counters: elements.iter().fold(Counters::default(), |sum, element| {
@@ -137,7 +137,7 @@ pub fn simulate(
         }),
         elements,
         tally,
-        slices,
+        series,
         preconditioned,
         steadiness,
     })

@@ -1,15 +1,15 @@
-//! Whether a mean response time means anything: did the load saturate the drive, did the drive
-//! change under it?
+//! Whether a mean response time can be interpreted: the load must not saturate the drive, and the
+//! drive must not drift under it.
 
-use crate::feed::{Feeding, Slice, Slices, Tally};
+use crate::engine::{IssueMode, Tally, TimeSeries, TimeSlice};
 
-/// What can be said of a run as a whole.
+/// The judgement of a run as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Steadiness {
-    /// Requests came faster than they were served: what was measured grows with the length of the
-    /// trace, and is no property of the drive.
+    /// Requests arrived faster than they were served: response times grow with the length of the
+    /// trace, and are no property of the drive.
     pub saturated: bool,
-    /// Requests that piled up in the second half of the load, for each that was issued there.
+    /// Growth of the queue in the second half of the load, per request issued there.
     pub growth: f64,
     /// Mean response time of what completed in the first and in the second half of the time,
     /// picoseconds; `None` where nothing did.
@@ -27,11 +27,11 @@ const DRIFT: f64 = 0.2;
 
 /// Judges a run from its time series.
 #[must_use]
-pub fn judge(tally: &Tally, slices: &Slices, feeding: Feeding) -> Steadiness {
-    let load = loaded(tally, slices);
+pub fn judge(tally: &Tally, series: &TimeSeries, issue_mode: IssueMode) -> Steadiness {
+    let load = loaded(tally, series);
     let (first, second) = load.split_at(load.len() / 2);
     let halves_ps = [mean_ps(first), mean_ps(second)];
-    let growth = if matches!(feeding, Feeding::Closed(_)) {
+    let growth = if matches!(issue_mode, IssueMode::ClosedLoop(_)) {
         0.0
     } else {
         growth(first, second)
@@ -50,12 +50,12 @@ pub fn judge(tally: &Tally, slices: &Slices, feeding: Feeding) -> Steadiness {
 }
 
 /// The rows in which requests were issued.
-fn loaded<'a>(tally: &Tally, slices: &'a Slices) -> &'a [Slice] {
-    let rows = (tally.last_issue_ps / slices.width_ps) as usize;
-    &slices.rows[..rows.clamp(1, slices.rows.len())]
+fn loaded<'a>(tally: &Tally, series: &'a TimeSeries) -> &'a [TimeSlice] {
+    let rows = (tally.last_issue_ps / series.width_ps) as usize;
+    &series.rows[..rows.clamp(1, series.rows.len())]
 }
 
-fn mean_ps(rows: &[Slice]) -> Option<f64> {
+fn mean_ps(rows: &[TimeSlice]) -> Option<f64> {
     let completed: u64 = rows.iter().map(|row| row.completed).sum();
     let sum: u128 = rows.iter().map(|row| row.response_ps).sum();
     (completed > 0).then(|| sum as f64 / completed as f64)
@@ -63,7 +63,7 @@ fn mean_ps(rows: &[Slice]) -> Option<f64> {
 
 /// What piled up in the second half, as a share of what came; nothing, when the pile was once as
 /// high before: bursts come and go.
-fn growth(first: &[Slice], second: &[Slice]) -> f64 {
+fn growth(first: &[TimeSlice], second: &[TimeSlice]) -> f64 {
     let at_half = first.last().map_or(0, |row| row.outstanding);
     let highest_before = first.iter().map(|row| row.outstanding).max().unwrap_or(0);
     let at_end = second.last().map_or(0, |row| row.outstanding);

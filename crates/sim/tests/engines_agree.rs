@@ -4,8 +4,8 @@
 mod loads;
 
 use ioassay_block::Request;
-use ioassay_sim::drive::{Cleaning, Drive, Pool, Spec};
-use ioassay_sim::feed::{End, Feed, Feeding, Mode, Tally, Through, run};
+use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec};
+use ioassay_sim::engine::{BufferMode, End, IssueMode, Responses, RunOptions, Tally, run};
 use loads::{Chance, Unsaid, buffer, drive, plain, write};
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ prop_compose! {
             min_free: 0.126,
             channel_ps_per_sector: if free_channel { 0 } else { 238_400 },
             pool: if plane_pool { Pool::Plane } else { Pool::Element },
-            cleaning: if cost_benefit { Cleaning::CostBenefit } else { Cleaning::Greedy },
+            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             copy_back,
             endurance: 0,
             ..Spec::default()
@@ -73,16 +73,21 @@ prop_compose! {
 const POLICIES: [Option<&str>; 4] = [None, Some("fifo"), Some("lru"), Some("epo")];
 
 /// Runs a load both ways.
-fn both(spec: &Spec, load: &[Request], policy: Option<&str>, feed: &Feed) -> [(Drive, Tally); 2] {
-    let new = || policy.map(|policy| buffer(spec, policy, 16, Mode::Reshape));
+fn both(
+    spec: &Spec,
+    load: &[Request],
+    policy: Option<&str>,
+    options: &RunOptions,
+) -> [(Drive, Tally); 2] {
+    let new = || policy.map(|policy| buffer(spec, policy, 16, BufferMode::Reshape));
     let (mut short, mut long) = (drive(spec), drive(spec));
     let mut said = load;
-    let (stream, _) = run(&mut short, &mut said, new(), feed).expect("a run");
-    let (events, _) = run(&mut long, &mut Unsaid(load), new(), feed).expect("a run");
+    let (stream, _) = run(&mut short, &mut said, new(), options).expect("a run");
+    let (events, _) = run(&mut long, &mut Unsaid(load), new(), options).expect("a run");
     [(short, stream), (long, events)]
 }
 
-fn same_through(stream: &Through, events: &Through) -> Result<(), TestCaseError> {
+fn same_through(stream: &Responses, events: &Responses) -> Result<(), TestCaseError> {
     prop_assert_eq!(stream.response_ps, events.response_ps);
     prop_assert_eq!(stream.device_ps, events.device_ps);
     prop_assert_eq!(stream.sectors, events.sectors);
@@ -101,7 +106,7 @@ fn same_tally(stream: &Tally, events: &Tally) -> Result<(), TestCaseError> {
             tally.buffered_writes,
             tally.write_hits,
             tally.evicted_pages,
-            tally.left_in_buffer,
+            tally.buffered_at_end,
         ]
     };
     prop_assert_eq!(counts(stream), counts(events));
@@ -115,16 +120,16 @@ fn same_drive(stream: &Drive, events: &Drive) -> Result<(), TestCaseError> {
         prop_assert_eq!(left.erases(), right.erases());
     }
     for page in 0..stream.spec().pages() {
-        prop_assert_eq!(stream.home(page), events.home(page));
+        prop_assert_eq!(stream.physical_page(page), events.physical_page(page));
     }
     Ok(())
 }
 
-fn feedings() -> impl Strategy<Value = Feeding> {
+fn feedings() -> impl Strategy<Value = IssueMode> {
     prop_oneof![
-        Just(Feeding::Open),
-        Just(Feeding::Scaled(0.3)),
-        Just(Feeding::Batches {
+        Just(IssueMode::OpenLoop),
+        Just(IssueMode::ScaledOpenLoop(0.3)),
+        Just(IssueMode::Bursts {
             size: 7,
             gap_ps: 500_000_000
         }),
@@ -136,11 +141,11 @@ proptest! {
 
     #[test]
     fn all_is_the_same_where_all_completes(
-        spec in specs(), load in loads(), policy in 0..POLICIES.len(), feeding in feedings()
+        spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
     ) {
-        let feed = Feed { feeding, ..plain() };
+        let options = RunOptions { issue_mode, ..plain() };
         let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, POLICIES[policy], &feed);
+        let [(short, stream), (long, events)] = both(&spec, &load, POLICIES[policy], &options);
         same_tally(&stream, &events)?;
         prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
         same_drive(&short, &long)?;
@@ -151,11 +156,11 @@ proptest! {
 
     #[test]
     fn responses_are_the_same_where_the_run_ends_with_the_last_request(
-        spec in specs(), load in loads(), policy in 0..POLICIES.len(), feeding in feedings()
+        spec in specs(), load in loads(), policy in 0..POLICIES.len(), issue_mode in feedings()
     ) {
-        let feed = Feed { feeding, end: End::LastIssued, ..plain() };
+        let options = RunOptions { issue_mode, end: End::LastIssued, ..plain() };
         let load = load.requests(&spec);
-        let [(_, stream), (_, events)] = both(&spec, &load, POLICIES[policy], &feed);
+        let [(_, stream), (_, events)] = both(&spec, &load, POLICIES[policy], &options);
         same_tally(&stream, &events)?;
     }
 
@@ -169,9 +174,9 @@ proptest! {
 
     #[test]
     fn work_is_the_same_where_the_run_ends_with_the_last_request(spec in specs(), load in loads()) {
-        let feed = Feed { end: End::LastIssued, ..plain() };
+        let options = RunOptions { end: End::LastIssued, ..plain() };
         let load = load.requests(&spec);
-        let [(short, stream), (long, events)] = both(&spec, &load, None, &feed);
+        let [(short, stream), (long, events)] = both(&spec, &load, None, &options);
         prop_assert_eq!(&stream.busy_ps, &events.busy_ps);
         same_drive(&short, &long)?;
     }

@@ -6,7 +6,7 @@ mod loads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::feed::{Feed, Scheduler, Tally};
+use ioassay_sim::engine::{RunOptions, Scheduler, Tally};
 use loads::{plain, read, reference, tally, write};
 
 /// A page crosses the host channel: 8 sectors of 238,400 ps.
@@ -23,12 +23,12 @@ fn unlimited(requests: &[Request]) -> Tally {
 }
 
 fn window_20(requests: &[Request]) -> Tally {
-    let feed = Feed {
+    let options = RunOptions {
         window: Some(20),
         scheduler: Scheduler::Clook,
         ..plain()
     };
-    tally(&reference(48), requests, None, &feed)
+    tally(&reference(48), requests, None, &options)
 }
 
 /// Sum of the responses, and the last completion.

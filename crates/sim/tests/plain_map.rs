@@ -6,7 +6,7 @@ mod loads;
 use std::collections::BTreeSet;
 
 use ioassay_sim::Error;
-use ioassay_sim::drive::{Cleaning, Drive, Pool, Spec, WearLevelling};
+use ioassay_sim::drive::{Drive, GcPolicy, Pool, Spec, WearLevelling};
 use loads::drive;
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 enum Step {
     /// Cleans as an element does before it serves a page, and writes.
     Write(u32),
-    /// Writes without cleaning: only need makes room.
+    /// Writes without garbage collection in advance.
     WriteAtOnce(u32),
     Read(u32),
     Trim(u32),
@@ -43,7 +43,7 @@ prop_compose! {
             min_free: share(low.min(blocks - 3)),
             copy_back,
             pool: if plane_pool { Pool::Plane } else { Pool::Element },
-            cleaning: if cost_benefit { Cleaning::CostBenefit } else { Cleaning::Greedy },
+            gc_policy: if cost_benefit { GcPolicy::CostBenefit } else { GcPolicy::Greedy },
             wear_levelling,
             endurance,
             ..Spec::default()
@@ -71,7 +71,7 @@ fn take(step: Step, drive: &mut Drive, map: &mut BTreeSet<u32>) -> Result<(), Er
         Step::Write(page) | Step::WriteAtOnce(page) => {
             let place = drive.place(page % pages);
             if matches!(step, Step::Write(_)) {
-                drive.clean(place.element);
+                drive.collect_garbage(place.element);
             }
             drive.write(place)?;
             map.insert(page % pages);
@@ -86,7 +86,7 @@ fn take(step: Step, drive: &mut Drive, map: &mut BTreeSet<u32>) -> Result<(), Er
             map.remove(&(page % pages));
         }
         Step::Clean(element) => {
-            drive.clean(element % drive.spec().elements);
+            drive.collect_garbage(element % drive.spec().elements);
         }
     }
     Ok(())
@@ -96,7 +96,7 @@ fn agree(drive: &Drive, map: &BTreeSet<u32>) {
     drive.audit().expect("tables that agree");
     let mut homes = BTreeSet::new();
     for page in 0..drive.spec().pages() {
-        let home = drive.home(page);
+        let home = drive.physical_page(page);
         assert_eq!(home.is_some(), map.contains(&page), "page {page}");
         assert!(
             home.is_none_or(|home| homes.insert(home)),
@@ -134,7 +134,7 @@ proptest! {
         for _ in 0..2000 {
             let pages = if chance.below(4) == 0 { spec.pages() } else { hot.min(spec.pages()) };
             let place = drive.place(chance.below(pages));
-            drive.clean(place.element);
+            drive.collect_garbage(place.element);
             let written = drive.write(place);
             prop_assert!(written.is_ok(), "{}", written.expect_err("an error"));
         }
@@ -158,7 +158,7 @@ fn a_drive_that_wears_out_says_so_and_still_holds_every_page() {
         let mut chance = loads::Chance(1);
         let error = loop {
             let place = drive.place(chance.below(spec.pages()));
-            drive.clean(place.element);
+            drive.collect_garbage(place.element);
             if let Err(error) = drive.write(place) {
                 break error;
             }

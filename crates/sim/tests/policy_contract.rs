@@ -5,8 +5,10 @@ mod policy_models;
 
 use std::collections::BTreeSet;
 
-use ioassay_sim::policy::{Access, Action, Eviction, Layout, Outlook, POLICIES, Policy, Settings};
-use ioassay_sim::policy::{BlockBy, Error, make, optimum::best_hits};
+use ioassay_sim::policy::{
+    Access, Action, DriveState, Eviction, Layout, POLICIES, Policy, Settings,
+};
+use ioassay_sim::policy::{BlockBy, Error, belady::best_hits, make};
 use policy_models::model;
 use proptest::prelude::*;
 
@@ -130,7 +132,7 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
         let free: Vec<u64> = (0..u64::from(elements))
             .map(|element| now * 7 * element % 31 * 40)
             .collect();
-        let outlook = Outlook {
+        let drive_state = DriveState {
             now_ps: now * 10,
             free_at_ps: &free,
         };
@@ -138,14 +140,14 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
         match step {
             Step::Write(page) => {
                 let was_held = held.contains(&page);
-                let access = policy.write(page, &outlook, &mut evicted);
+                let access = policy.write(page, &drive_state, &mut evicted);
                 assert_eq!(access == Access::Hit, was_held);
                 assert!(
                     access != Access::Hit || evicted.is_empty(),
                     "a hit evicted {evicted:?}"
                 );
                 hits += u64::from(was_held);
-                if access == Access::Through {
+                if access == Access::Bypass {
                     held.insert(page);
                     leave(&mut held, &evicted);
                     assert!(!held.contains(&page));
@@ -157,7 +159,7 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
             Step::Read(page) => policy.read(page),
             Step::Discard(page) => assert_eq!(policy.discard(page), held.remove(&page)),
             Step::WriteBack => {
-                policy.write_back(&outlook, &mut evicted);
+                policy.write_back(&drive_state, &mut evicted);
                 leave(&mut held, &evicted);
             }
             Step::Drain => {
@@ -209,13 +211,13 @@ proptest! {
             for settings in variants(entry.name, layout, capacity) {
                 let Some(mut model) = model(entry.name, &settings) else { continue };
                 let mut policy = entry.build(&settings).unwrap();
-                let outlook = Outlook { now_ps: 0, free_at_ps: &[] };
+                let drive_state = DriveState { now_ps: 0, free_at_ps: &[] };
                 let mut evicted = Vec::new();
                 for step in &steps {
                     evicted.clear();
                     let expected = match *step {
                         Step::Write(page) => {
-                            policy.write(page, &outlook, &mut evicted);
+                            policy.write(page, &drive_state, &mut evicted);
                             model.write(page)
                         }
                         Step::Discard(page) => {
@@ -305,15 +307,15 @@ fn idle_cold_leaves_busy_elements_alone() {
     let mut evicted = Vec::new();
     let mut free = [50_u64; 8];
     free[3] = 10;
-    let outlook = Outlook {
+    let drive_state = DriveState {
         now_ps: 10,
         free_at_ps: &free,
     };
     (0..8).for_each(|page| {
-        policy.write(page, &outlook, &mut evicted);
+        policy.write(page, &drive_state, &mut evicted);
     });
     assert!(evicted.is_empty());
-    policy.write(8, &outlook, &mut evicted);
+    policy.write(8, &drive_state, &mut evicted);
     assert_eq!(
         evicted[0].first, 3,
         "the only idle element's page, though not the oldest"
@@ -333,7 +335,7 @@ fn idle_cold_keeps_what_was_written_again_while_a_scan_passes() {
     {
         policy.write(
             page,
-            &Outlook {
+            &DriveState {
                 now_ps,
                 free_at_ps: &free,
             },
@@ -356,13 +358,13 @@ fn a_padded_block_is_one_request_of_joined_parts() {
         ..Settings::new(layout, 4)
     };
     let mut policy = make("bplru", &settings).unwrap();
-    let outlook = Outlook {
+    let drive_state = DriveState {
         now_ps: 0,
         free_at_ps: &[],
     };
     let mut evicted = Vec::new();
-    policy.write(5, &outlook, &mut evicted);
-    policy.write(1, &outlook, &mut evicted);
+    policy.write(5, &drive_state, &mut evicted);
+    policy.write(1, &drive_state, &mut evicted);
     policy.drain(&mut evicted);
     let part = |first, pages, action, joined| Eviction {
         first,

@@ -2,7 +2,7 @@
 //! a policy's rule: say so in `docs/policies.md`.
 
 use ioassay_sim::policy::{
-    Access, Action, Layout, Outlook, POLICIES, Settings, optimum::best_hits,
+    Access, Action, DriveState, Layout, POLICIES, Settings, belady::best_hits,
 };
 
 const LAYOUT: Layout = Layout {
@@ -55,11 +55,11 @@ fn run(name: &str, padding: bool, pages: &[u32]) -> [u64; 3] {
     let mut hits = 0;
     for (now, &page) in (0_u64..).zip(pages) {
         // An arrival every 10 µs: 31 of 48 elements busy.
-        let outlook = Outlook {
+        let drive_state = DriveState {
             now_ps: now * 10_000_000,
             free_at_ps: &[],
         };
-        hits += u64::from(policy.write(page, &outlook, &mut evicted) == Access::Hit);
+        hits += u64::from(policy.write(page, &drive_state, &mut evicted) == Access::Hit);
     }
     policy.drain(&mut evicted);
     let (mut written, mut read) = (0, 0);

@@ -4,7 +4,7 @@
 mod loads;
 
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::feed::Feed;
+use ioassay_sim::engine::RunOptions;
 use ioassay_sim::{Error, Preconditioned, Preconditioning, Setup, precondition, simulate};
 use loads::{MEMORY, drive, write};
 
@@ -29,7 +29,7 @@ fn done(spec: &Spec, how: &Preconditioning) -> (Drive, Preconditioned) {
     (drive, done)
 }
 
-/// Write amplification of uniform random overwrites under greedy cleaning.
+/// Write amplification of uniform random overwrites under greedy garbage collection.
 ///
 /// Of many blocks of b pages all are cleaned when they are down to the same number m of valid ones.
 /// A block loses its (j+1)-th to j-th page in U / j writes, where U are the pages of the drive; so
@@ -129,7 +129,7 @@ fn its_seed_alone_decides() {
         };
         let (drive, done) = done(&spec(0.2), &how);
         let homes: Vec<_> = (0..drive.spec().pages())
-            .map(|page| drive.home(page))
+            .map(|page| drive.physical_page(page))
             .collect();
         (done, drive.counters(), homes)
     };
@@ -147,9 +147,9 @@ fn it_touches_no_page_beyond_its_share() {
     let (worked, _) = done(&spec(0.2), &how);
     let untouched = drive(&spec(0.2));
     let pages = worked.spec().pages();
-    let moved = |page| worked.home(page) != untouched.home(page);
+    let moved = |page| worked.physical_page(page) != untouched.physical_page(page);
     assert!((0..pages / 2).filter(|&page| moved(page)).count() > pages as usize / 4);
-    // Cold blocks are full, and never worth cleaning.
+    // Cold blocks are full, and never worth collecting.
     assert!(!(pages / 2 + 200..pages).any(moved));
 }
 
@@ -184,7 +184,7 @@ fn a_simulation_counts_what_came_after_it() {
         drive: spec(0.2),
         buffer: None,
         preconditioning: Some(Preconditioning::default()),
-        feed: Feed::default(),
+        run: RunOptions::default(),
         available_bytes: MEMORY,
     };
     let load: Vec<_> = (0..1000)
@@ -194,7 +194,7 @@ fn a_simulation_counts_what_came_after_it() {
     let before = run.preconditioned.expect("it was asked for");
     assert!(before.settled);
     assert_eq!(run.counters.written_pages, 1000);
-    let of_rows = run.slices.rows.iter().map(|row| row.counters.written_pages);
+    let of_rows = run.series.rows.iter().map(|row| row.counters.written_pages);
     assert_eq!(of_rows.sum::<u64>(), 1000);
     assert!(run.counters.erases > 20 && run.counters.erases < 1000);
     let worn = run.elements.iter().map(|element| element.block_erases.1);

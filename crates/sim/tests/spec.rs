@@ -5,7 +5,7 @@ mod loads;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Drive, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::{Feed, run};
+use ioassay_sim::engine::{RunOptions, run};
 use ioassay_sim::policy::Settings;
 use ioassay_sim::{BufferSpec, Error, Preconditioning, Setup};
 use loads::{MEMORY, Unsaid, small};
@@ -226,8 +226,8 @@ fn what_is_extreme_and_can_be_runs() {
                     })
                     .collect();
                 let mut drive = Drive::new(&spec, MEMORY).expect("a drive");
-                let (tally, _) =
-                    run(&mut drive, &mut Unsaid(&load), None, &Feed::default()).expect("a run");
+                let (tally, _) = run(&mut drive, &mut Unsaid(&load), None, &RunOptions::default())
+                    .expect("a run");
                 assert_eq!(tally.transfers().count(), 200, "{spec:?}");
                 drive.audit().expect("tables that agree");
             }
@@ -240,7 +240,7 @@ fn setup() -> Setup {
         drive: small(),
         buffer: None,
         preconditioning: None,
-        feed: Feed::default(),
+        run: RunOptions::default(),
         available_bytes: MEMORY,
     }
 }
@@ -262,7 +262,7 @@ fn a_setup_is_checked_without_a_run() {
     let unknown = BufferSpec {
         policy: "lrv".into(),
         settings: Settings::new(layout, 8),
-        mode: ioassay_sim::feed::Mode::Inline,
+        mode: ioassay_sim::engine::BufferMode::Inline,
         pad_reads: true,
     };
     let buffered = Setup {

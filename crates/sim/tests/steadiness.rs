@@ -4,7 +4,7 @@ mod loads;
 
 use ioassay_block::Request;
 use ioassay_sim::drive::Spec;
-use ioassay_sim::feed::{Feed, Feeding, Scheduler};
+use ioassay_sim::engine::{IssueMode, RunOptions, Scheduler};
 use ioassay_sim::{Setup, Simulation, Steadiness, simulate};
 use loads::{Chance, MEMORY, plain, reference, write};
 
@@ -25,27 +25,27 @@ fn poisson(requests: u32, per_second: u64, pages: u32) -> Vec<Request> {
         .collect()
 }
 
-fn simulated(spec: &Spec, load: &[Request], feed: &Feed) -> Simulation {
+fn simulated(spec: &Spec, load: &[Request], options: &RunOptions) -> Simulation {
     let setup = Setup {
         drive: spec.clone(),
         buffer: None,
         preconditioning: None,
-        feed: feed.clone(),
+        run: options.clone(),
         available_bytes: MEMORY,
     };
     simulate(&mut &load[..], &setup, &mut || true).expect("a run")
 }
 
 /// Eight elements that do not clean before 20,000 writes.
-fn judged(load: &[Request], feed: &Feed) -> Steadiness {
+fn judged(load: &[Request], options: &RunOptions) -> Steadiness {
     let spec = reference(8);
-    let run = simulated(&spec, load, feed);
-    assert_eq!(run.counters.cleanings, 0);
+    let run = simulated(&spec, load, options);
+    assert_eq!(run.counters.collected_blocks, 0);
     run.steadiness
 }
 
-fn windowed() -> Feed {
-    Feed {
+fn windowed() -> RunOptions {
+    RunOptions {
         window: Some(20),
         scheduler: Scheduler::Clook,
         ..plain()
@@ -56,8 +56,8 @@ fn windowed() -> Feed {
 fn twice_what_a_drive_takes_saturates_it() {
     let load = poisson(15_000, 2 * CAPACITY, 20_000);
     // Of two that come one piles up; more with a window, which leaves elements idle.
-    for (feed, growth) in [(plain(), 0.5), (windowed(), 0.6)] {
-        let seen = judged(&load, &feed);
+    for (options, growth) in [(plain(), 0.5), (windowed(), 0.6)] {
+        let seen = judged(&load, &options);
         assert!(seen.saturated && !seen.steady, "{seen:?}");
         assert!((seen.growth - growth).abs() < 0.05, "{seen:?}");
     }
@@ -89,8 +89,8 @@ fn bursts_do_not_saturate() {
             ..request
         })
         .collect();
-    for feed in [plain(), windowed()] {
-        let seen = judged(&load, &feed);
+    for options in [plain(), windowed()] {
+        let seen = judged(&load, &options);
         assert!(!seen.saturated, "{seen:?}");
         assert!(seen.steady, "{seen:?}");
     }
@@ -100,33 +100,33 @@ fn bursts_do_not_saturate() {
 fn a_closed_loop_is_never_saturated() {
     let load = poisson(15_000, 10 * CAPACITY, 20_000);
     for outstanding in [1, 64, 1000] {
-        let feed = Feed {
-            feeding: Feeding::Closed(outstanding),
+        let options = RunOptions {
+            issue_mode: IssueMode::ClosedLoop(outstanding),
             ..plain()
         };
-        let seen = judged(&load, &feed);
+        let seen = judged(&load, &options);
         assert!(!seen.saturated, "{outstanding}: {seen:?}");
     }
 }
 
 #[test]
 fn a_run_that_was_given_up_is_saturated() {
-    let feed = Feed {
+    let options = RunOptions {
         max_outstanding: 50,
         ..windowed()
     };
     let load = poisson(5000, 4 * CAPACITY, 20_000);
-    let seen = judged(&load, &feed);
+    let seen = judged(&load, &options);
     assert!(seen.saturated && !seen.steady, "{seen:?}");
 }
 
 #[test]
 fn a_drive_that_begins_to_clean_midway_is_not_steady() {
     let spec = reference(8);
-    // The first cleaning comes after some 20,000 writes; cleaning takes a multiple of the time.
+    // Garbage collection starts after some 20,000 writes, and takes a multiple of the time.
     let load = poisson(40_000, 1500, spec.pages());
     let run = simulated(&spec, &load, &plain());
-    assert!(run.counters.cleanings > 100);
+    assert!(run.counters.collected_blocks > 100);
     let seen = run.steadiness;
     assert!(!seen.saturated && !seen.steady, "{seen:?}");
     let [Some(before), Some(after)] = seen.halves_ps else {

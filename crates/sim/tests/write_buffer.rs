@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use ioassay_block::{Kind, Request};
 use ioassay_sim::drive::{Overlap, Spec};
-use ioassay_sim::feed::{Feed, Feeding, Mode, Scheduler};
+use ioassay_sim::engine::{BufferMode, IssueMode, RunOptions, Scheduler};
 use ioassay_sim::policy::POLICIES;
 use loads::{Chance, buffer, flush, plain, read, reference, small, tally, try_tally, write};
 use proptest::prelude::*;
@@ -25,12 +25,12 @@ fn a_load_that_fits_takes_the_channel_alone() {
     let run = tally(
         &spec,
         &load,
-        Some(buffer(&spec, "lru", 16, Mode::Inline)),
+        Some(buffer(&spec, "lru", 16, BufferMode::Inline)),
         &plain(),
     );
     assert_eq!(run.writes.response_ps, u128::from(200 * CHANNEL));
     assert_eq!((run.write_hits, run.evicted_pages), (184, 0));
-    assert_eq!(run.left_in_buffer, 16);
+    assert_eq!(run.buffered_at_end, 16);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_full_buffer_lets_a_write_wait_until_flash_has_what_left() {
     let run = tally(
         &spec,
         &load,
-        Some(buffer(&spec, "fifo", 1, Mode::Inline)),
+        Some(buffer(&spec, "fifo", 1, BufferMode::Inline)),
         &plain(),
     );
     // The first takes the place. The second has crossed when page 0 begins to be programmed, and
@@ -68,7 +68,7 @@ fn reads_find_what_is_held_and_what_is_leaving() {
     let run = tally(
         &spec,
         &load,
-        Some(buffer(&spec, "fifo", 1, Mode::Inline)),
+        Some(buffer(&spec, "fifo", 1, BufferMode::Inline)),
         &plain(),
     );
     let sensed = 25_000_000 + 105_600_000 + CHANNEL;
@@ -89,11 +89,11 @@ fn a_flush_waits_until_all_is_in_flash() {
     let run = tally(
         &spec,
         &load,
-        Some(buffer(&spec, "lru", 8, Mode::Inline)),
+        Some(buffer(&spec, "lru", 8, BufferMode::Inline)),
         &plain(),
     );
     assert_eq!(run.others.response_ps, u128::from(2 * PROGRAM));
-    assert_eq!((run.evicted_pages, run.left_in_buffer), (3, 0));
+    assert_eq!((run.evicted_pages, run.buffered_at_end), (3, 0));
     // Without a buffer it waits for what is being programmed.
     let load = [write(0, 0, 1), flush(2_000)];
     let run = tally(&spec, &load, None, &plain());
@@ -119,13 +119,13 @@ fn what_is_discarded_leaves_the_buffer_unwritten() {
     let (drive, run, _) = try_tally(
         &spec,
         &load,
-        Some(buffer(&spec, "lru", 8, Mode::Inline)),
+        Some(buffer(&spec, "lru", 8, BufferMode::Inline)),
         &plain(),
     )
     .expect("a run");
     assert_eq!(run.evicted_pages, 1);
     assert_eq!(drive.counters().trimmed_pages, 2);
-    assert!((0..2).all(|page| drive.home(page).is_none()));
+    assert!((0..2).all(|page| drive.physical_page(page).is_none()));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_page_that_waits_and_is_written_again_gets_no_place_earlier() {
     let run = tally(
         &spec,
         &load,
-        Some(buffer(&spec, "fifo", 1, Mode::Inline)),
+        Some(buffer(&spec, "fifo", 1, BufferMode::Inline)),
         &plain(),
     );
     // Both wait for page 0, which begins to be programmed when the second has crossed.
@@ -197,7 +197,7 @@ proptest! {
             let page = u64::from(number * elements + chance.below(elements));
             write(at_ns, page, 1)
         }).collect();
-        let run = tally(&spec, &load, Some(buffer(&spec, "fifo", capacity, Mode::Inline)), &plain());
+        let run = tally(&spec, &load, Some(buffer(&spec, "fifo", capacity, BufferMode::Inline)), &plain());
         let wanted: u64 = naive(&spec, &load, capacity).iter().sum();
         prop_assert_eq!(run.writes.response_ps, u128::from(wanted));
     }
@@ -224,25 +224,25 @@ proptest! {
             };
             loads::request(kind, at_ns, u64::from(page), u64::from(pages))
         }).collect();
-        let feed = Feed {
-            feeding: if closed == 0 { Feeding::Open } else { Feeding::Closed(closed) },
+        let options = RunOptions {
+            issue_mode: if closed == 0 { IssueMode::OpenLoop } else { IssueMode::ClosedLoop(closed) },
             window: windowed.then_some(3),
             scheduler: if seed % 3 == 0 { Scheduler::Fcfs } else { Scheduler::Clook },
             ..plain()
         };
-        let place = (name != "none").then(|| buffer(&spec, name, capacity, Mode::Inline));
-        let (drive, run, slices) = try_tally(&spec, &load, place, &feed).expect("a run");
+        let place = (name != "none").then(|| buffer(&spec, name, capacity, BufferMode::Inline));
+        let (drive, run, series) = try_tally(&spec, &load, place, &options).expect("a run");
         prop_assert_eq!((run.issued, run.unfinished), (300, 0), "{}", name);
         let done = run.reads.count() + run.writes.count() + run.others.count();
         prop_assert_eq!(done, 300);
-        prop_assert!(run.left_in_buffer <= capacity as u64);
+        prop_assert!(run.buffered_at_end <= capacity as u64);
         // All that was written is in the buffer, was discarded there, or is in flash.
         if name != "none" {
             let written = drive.counters().written_pages;
             prop_assert_eq!(written, run.evicted_pages + run.pad_writes);
         }
         // The rows hold each request once.
-        let rows = |of: fn(&ioassay_sim::feed::Slice) -> u64| slices.rows.iter().map(of).sum::<u64>();
+        let rows = |of: fn(&ioassay_sim::engine::TimeSlice) -> u64| series.rows.iter().map(of).sum::<u64>();
         prop_assert_eq!((rows(|row| row.issued), rows(|row| row.completed)), (300, 300));
     }
 }

@@ -8,10 +8,10 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 
 use crate::entries::Entries;
 use crate::histogram::{BUCKETS, filled};
-use crate::loaded::Loaded;
 use crate::names;
+use crate::observation::{Calls, File, Operation, Requests, Session};
+use crate::program_set::ProgramSet;
 use crate::record::Event;
-use crate::seen::{Calls, File, Operation, Requests, Session};
 use crate::shape::{
     self, BLOCK_CLASS_WORDS, CALLED_BEYOND, CALLED_COMPAT, CALLED_WORDS, FILE_WORDS, Health,
     KIND_NAMES, KINDS, NONE, OPERATION_WORDS, SESSION_WORDS,
@@ -24,19 +24,19 @@ macro_rules! map {
     };
 }
 
-fn named<'a>(loaded: &'a Loaded, name: &str) -> &'a Map {
+fn named<'a>(loaded: &'a ProgramSet, name: &str) -> &'a Map {
     loaded.ebpf.map(name).expect("a map of the object")
 }
 
 /// One of the counters of `health`.
-pub(crate) fn health(loaded: &Loaded, which: Health) -> u64 {
+pub(crate) fn health(loaded: &ProgramSet, which: Health) -> u64 {
     map!(loaded, Array<u64>, "health")
         .get(&(which as u32), 0)
         .unwrap_or(0)
 }
 
 /// The operations that were made at all.
-pub(crate) fn operations(loaded: &Loaded) -> Vec<Operation> {
+pub(crate) fn operations(loaded: &ProgramSet) -> Vec<Operation> {
     let map = map!(loaded, PerCpuArray<[u64; OPERATION_WORDS]>, "operations");
     let classes = Entries::new().classes;
     let made = classes
@@ -56,7 +56,7 @@ pub(crate) fn operations(loaded: &Loaded) -> Vec<Operation> {
 }
 
 /// System calls by name, and those of them that failed.
-pub(crate) fn calls(loaded: &Loaded) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+pub(crate) fn calls(loaded: &ProgramSet) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
     let (mut calls, mut errors) = (BTreeMap::new(), BTreeMap::new());
     if !loaded.layers.contains(&"syscalls") {
         return (calls, errors);
@@ -106,7 +106,7 @@ fn merged<const N: usize>(
 }
 
 /// The sessions, in the order in which they began.
-pub(crate) fn sessions(loaded: &Loaded) -> Vec<Session> {
+pub(crate) fn sessions(loaded: &ProgramSet) -> Vec<Session> {
     let map = map!(loaded, Array<[u64; SESSION_WORDS]>, "sessions");
     let number = health(loaded, Health::NextSession).min(u64::from(shape::MAX_SESSIONS));
     (0..number as u32)
@@ -160,7 +160,7 @@ fn flag_names(flags: i32) -> Vec<&'static str> {
 }
 
 /// The files, by id.
-pub(crate) fn files(loaded: &Loaded) -> Vec<File> {
+pub(crate) fn files(loaded: &ProgramSet) -> Vec<File> {
     let map = map!(loaded, Array<[u64; FILE_WORDS]>, "files");
     let number = health(loaded, Health::NextFile).min(u64::from(shape::MAX_FILES));
     let has_cache = loaded.layers.contains(&"page-cache");
@@ -203,7 +203,7 @@ fn dev_name(dev: u32) -> String {
 }
 
 /// The classes of block requests that there were.
-pub(crate) fn block(loaded: &Loaded) -> Vec<Requests> {
+pub(crate) fn block(loaded: &ProgramSet) -> Vec<Requests> {
     if !loaded.layers.contains(&"block") {
         return Vec::new();
     }
@@ -240,7 +240,7 @@ pub(crate) fn block(loaded: &Loaded) -> Vec<Requests> {
 }
 
 /// The devices seen, in the order in which they were, by the kernel's number.
-pub(crate) fn devices(loaded: &Loaded) -> Vec<(u32, u32)> {
+pub(crate) fn devices(loaded: &ProgramSet) -> Vec<(u32, u32)> {
     let map = map!(loaded, HashMap<u32, u32>, "devices");
     let mut found: Vec<(u32, u32)> = map.iter().filter_map(Result::ok).collect();
     found.sort_by_key(|&(_, index)| index);
@@ -259,7 +259,7 @@ pub(crate) fn device_name(dev: u32) -> String {
 }
 
 /// Requests that were started and whose completion was not seen, as they are recorded.
-pub(crate) fn unended(loaded: &Loaded) -> Vec<Event> {
+pub(crate) fn unended(loaded: &ProgramSet) -> Vec<Event> {
     let map = map!(loaded, HashMap<u64, [u64; shape::INFLIGHT_WORDS]>, "inflight");
     map.iter()
         .filter_map(Result::ok)
@@ -277,7 +277,7 @@ pub(crate) fn unended(loaded: &Loaded) -> Vec<Event> {
 }
 
 /// Reads, writes and syncs of libaio and `io_uring` that did not end. Others may wait for ever, and rightly.
-pub(crate) fn unended_calls(loaded: &Loaded) -> u64 {
+pub(crate) fn unended_calls(loaded: &ProgramSet) -> u64 {
     let aio = map!(loaded, HashMap<[u64; 2], [u64; 4]>, "aio_requests");
     let uring = map!(loaded, HashMap<u64, [u64; 4]>, "uring_requests");
     let moves = |words: &[u64; 4]| words[0] != 0 && shape::halves(words[2]).1 < 3;

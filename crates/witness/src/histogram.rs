@@ -3,7 +3,7 @@
 
 use ioassay_stats::bucket_bounds;
 
-use crate::seen::Histogram;
+use crate::observation::Histogram;
 
 const SUB_BITS: u32 = 5;
 pub(crate) const BUCKETS: usize = 1280;

@@ -63,21 +63,23 @@
 
 mod capability;
 mod entries;
+mod error;
 mod gather;
 mod histogram;
 mod layer;
-mod loaded;
 mod names;
 mod object;
+pub mod observation;
 mod options;
+mod program_set;
 pub mod record;
-pub mod seen;
 mod shape;
 mod sys;
 mod system_calls;
 mod witness;
 
-pub use capability::{Capability, Unavailable, capability};
+pub use capability::{Capability, capability};
+pub use error::Unavailable;
+pub use observation::Seen;
 pub use options::Options;
-pub use seen::Seen;
 pub use witness::Witness;

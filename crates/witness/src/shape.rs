@@ -2,7 +2,7 @@
 //! of words here, which needs no unsafe code.
 
 use crate::histogram::BUCKETS;
-use crate::seen::Calls;
+use crate::observation::Calls;
 
 pub(crate) const SYSCALLS: usize = 512;
 /// Calls of 32-bit programs, and those of numbers beyond the table that found no room, behind the table.

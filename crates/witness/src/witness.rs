@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map};
 
-use crate::capability::{Unavailable, check, kernel};
+use crate::capability::{check, kernel};
+use crate::error::Unavailable;
 use crate::gather;
-use crate::loaded::Loaded;
+use crate::observation::Seen;
 use crate::options::Options;
+use crate::program_set::ProgramSet;
 use crate::record::{Event, Recorder};
-use crate::seen::Seen;
 use crate::shape::{Health, TASK_WORDS};
 use crate::sys;
 
@@ -23,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Programs that are attached; dropped, they are gone.
 pub struct Witness {
-    loaded: Loaded,
+    loaded: ProgramSet,
     recorder: Option<Recorder>,
     roots: u64,
     attach_s: f64,
@@ -38,7 +39,7 @@ impl Witness {
     pub fn attach(options: &Options) -> Result<Self, Unavailable> {
         let (start, cpu_before_s) = (Instant::now(), sys::thread_cpu_s());
         check()?;
-        let mut loaded = Loaded::load(options)?;
+        let mut loaded = ProgramSet::load(options)?;
         let recorder = match &options.record {
             Some(path) => Some(Recorder::start(&mut loaded, path)?),
             None => None,
@@ -166,11 +167,11 @@ fn in_flight(unended: &[u32]) -> u64 {
         .sum()
 }
 
-fn mark_attached(loaded: &mut Loaded) {
+fn mark_attached(loaded: &mut ProgramSet) {
     set_health(loaded, Health::AttachedNs, sys::monotonic_ns());
 }
 
-fn set_health(loaded: &mut Loaded, which: Health, value: u64) {
+fn set_health(loaded: &mut ProgramSet, which: Health, value: u64) {
     let map = loaded.ebpf.map_mut("health").expect("a map of the object");
     let mut health = Array::<_, u64>::try_from(map).expect("an array of words");
     health

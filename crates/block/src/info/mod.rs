@@ -1,12 +1,12 @@
 //! What a trace is like: one pass, in memory that does not grow with it.
 //!
-//! A [`Survey`] takes requests and gives [`Info`]; [`Info::doubts`] says what makes a trace
+//! A [`Survey`] takes requests and gives [`Info`]; [`Info::warnings`] says what makes a trace
 //! implausible. It deliberately judges no workload: a trace of writes alone may be what was wanted.
 
-mod doubt;
 mod pages;
+mod plausibility;
 
-pub use doubt::Doubt;
+pub use plausibility::TraceWarning;
 
 use std::collections::BTreeMap;
 
@@ -109,8 +109,8 @@ impl Info {
 
     /// What makes the trace implausible.
     #[must_use]
-    pub fn doubts(&self) -> Vec<Doubt> {
-        Doubt::of(self)
+    pub fn warnings(&self) -> Vec<TraceWarning> {
+        TraceWarning::of(self)
     }
 }
 

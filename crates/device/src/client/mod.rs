@@ -116,7 +116,7 @@ pub struct Refused {
 ///
 /// # Errors
 /// As [`Initiator::call`].
-pub fn floor(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
+pub fn overhead(initiator: &mut dyn Initiator, for_ms: u64) -> io::Result<Vec<u64>> {
     let block_bytes = initiator.block_bytes();
     let whole_page = initiator.size_bytes() >= 4096;
     let length_bytes = if whole_page {

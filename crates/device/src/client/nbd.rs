@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use super::{Completion, Initiator, Request, Waiting, Wire, floor};
+use super::{Completion, Initiator, Request, Waiting, Wire, overhead};
 use crate::transport::Probe;
 use crate::transport::nbd::wire::{
     self, CHUNK_MAGIC, NBD_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, chunk,
@@ -299,11 +299,11 @@ impl Initiator for Client {
 
 /// Finds out how long NBD takes.
 #[derive(Debug)]
-pub struct FloorProbe {
+pub struct OverheadProbe {
     at: Endpoint,
 }
 
-impl FloorProbe {
+impl OverheadProbe {
     /// Of a server that listens there.
     #[must_use]
     pub fn new(at: Endpoint) -> Self {
@@ -311,10 +311,10 @@ impl FloorProbe {
     }
 }
 
-impl Probe for FloorProbe {
+impl Probe for OverheadProbe {
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
         let mut client = Client::connect(&self.at, "", true, Waiting::of_most(slow))?;
-        let took_ns = floor(&mut client, for_ms)?;
+        let took_ns = overhead(&mut client, for_ms)?;
         client.disconnect()?;
         Ok(took_ns)
     }

@@ -1,8 +1,8 @@
 //! What the drive holds: its present content in memory, and what is durable of it in a backing file,
 //! if there is one.
 //!
-//! Which is which is not decided here: `write` and `zero` change what is present, `keep` what is
-//! durable. Content of a backing file is read when it is first needed.
+//! The caller decides which is which: `write` and `zero` change the present content, `write_back` the
+//! durable one. Content of a backing file is read when it is first needed.
 
 mod backing;
 mod bits;
@@ -19,17 +19,17 @@ pub use sync::Syncer;
 use crate::{Error, Status};
 use bits::Bits;
 
-/// What is read from the backing file at once, and what is known to differ from it.
+/// Unit in which the backing file is read, and in which dirty content is tracked.
 const UNIT_BYTES: u64 = 4096;
 
 /// The drive's content.
 pub struct Store {
     present: Content,
     backing: Option<Backing>,
-    /// Units that are in memory; without a backing file all are.
+    /// Units in memory; without a backing file all are.
     loaded: Bits,
-    /// Units that are durable and that the backing file would not take.
-    owed: BTreeSet<u64>,
+    /// Units that are durable in the model, but that the backing file refused.
+    dirty: BTreeSet<u64>,
     size_bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Store {
             present: Content::new(size_bytes)?,
             loaded: Bits::new(units),
             backing,
-            owed: BTreeSet::new(),
+            dirty: BTreeSet::new(),
             size_bytes,
         })
     }
@@ -116,70 +116,74 @@ impl Store {
     pub fn write(&mut self, offset_bytes: u64, data: &[u8]) {
         let from = offset_bytes as usize;
         self.present.bytes_mut()[from..from + data.len()].copy_from_slice(data);
-        self.is_loaded(offset_bytes, data.len() as u64);
+        self.mark_loaded(offset_bytes, data.len() as u64);
     }
 
     /// Makes zeroes of a range; its ends are loaded.
     pub fn zero(&mut self, offset_bytes: u64, length_bytes: u64) {
         self.present
             .zero(offset_bytes as usize, length_bytes as usize);
-        self.is_loaded(offset_bytes, length_bytes);
+        self.mark_loaded(offset_bytes, length_bytes);
     }
 
-    fn is_loaded(&mut self, offset_bytes: u64, length_bytes: u64) {
+    fn mark_loaded(&mut self, offset_bytes: u64, length_bytes: u64) {
         if self.backing.is_some() {
             self.loaded.set(units(offset_bytes, length_bytes));
         }
     }
 
-    /// What is present of a range is durable: the backing file is to have it.
+    /// The present content of a range is durable: writes it to the backing file.
     ///
     /// # Errors
-    /// What it says. It is owed the range then, see [`Store::owed`].
-    pub fn keep(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+    /// Its error. The range is dirty then, see [`Store::first_dirty_unit`].
+    pub fn write_back(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
         };
         let bytes = &self.present.bytes()[offset_bytes as usize..][..length_bytes as usize];
         let done = backing.write(offset_bytes, bytes);
-        self.account(offset_bytes, length_bytes, done)
+        self.track_dirty(offset_bytes, length_bytes, done)
     }
 
-    /// Bytes that are not present any more are durable.
+    /// Older content of a range is durable: writes it to the backing file.
     ///
     /// # Errors
-    /// What the backing file says; whoever holds them has to try again.
-    pub fn keep_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
+    /// The error of the backing file; the caller keeps the bytes and tries again.
+    pub fn write_back_bytes(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), Status> {
         let Some(backing) = &self.backing else {
             return Ok(());
         };
         let done = backing.write(offset_bytes, bytes);
-        self.account(offset_bytes, bytes.len() as u64, done)
+        self.track_dirty(offset_bytes, bytes.len() as u64, done)
     }
 
     /// Zeroes of a range are durable.
     ///
     /// # Errors
     /// What the backing file says.
-    pub fn keep_zeroes(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+    pub fn write_back_zeroes(
+        &mut self,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), Status> {
         let Some(backing) = &mut self.backing else {
             return Ok(());
         };
-        // A trim that failed is owed to nobody: who asked for it is told.
+        // A trim that failed leaves nothing dirty: its command fails.
         backing.zero(offset_bytes, length_bytes)?;
-        self.account(offset_bytes, length_bytes, Ok(()))
+        self.track_dirty(offset_bytes, length_bytes, Ok(()))
     }
 
-    fn account(
+    fn track_dirty(
         &mut self,
         offset_bytes: u64,
         length_bytes: u64,
         done: Result<(), Status>,
     ) -> Result<(), Status> {
         if done.is_err() {
-            self.owed.extend(units(offset_bytes, length_bytes));
-        } else if !self.owed.is_empty() {
-            // What lies in a unit beside the range may be owed still.
+            self.dirty.extend(units(offset_bytes, length_bytes));
+        } else if !self.dirty.is_empty() {
+            // A unit is clean only if the range covers it entirely.
             let (first, end) = (
                 offset_bytes.div_ceil(UNIT_BYTES),
                 offset_bytes + length_bytes,
@@ -190,26 +194,26 @@ impl Store {
                 end / UNIT_BYTES
             };
             let end = end.max(first);
-            while let Some(&unit) = self.owed.range(first..end).next() {
-                self.owed.remove(&unit);
+            while let Some(&unit) = self.dirty.range(first..end).next() {
+                self.dirty.remove(&unit);
             }
         }
         done
     }
 
-    /// The first unit that a range touches and that the backing file is owed.
+    /// The first dirty unit that a range touches: its offset and length, bytes.
     #[must_use]
-    pub fn owed(&self, range: Range<u64>) -> Option<(u64, u64)> {
+    pub fn first_dirty_unit(&self, range: Range<u64>) -> Option<(u64, u64)> {
         let length_bytes = range.end.saturating_sub(range.start);
-        let unit = *self.owed.range(units(range.start, length_bytes)).next()?;
+        let unit = *self.dirty.range(units(range.start, length_bytes)).next()?;
         let offset_bytes = unit * UNIT_BYTES;
         Some((offset_bytes, UNIT_BYTES.min(self.size_bytes - offset_bytes)))
     }
 
-    /// Whether the backing file is owed anything.
+    /// Whether any unit is dirty.
     #[must_use]
-    pub fn owes(&self) -> bool {
-        !self.owed.is_empty()
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
     }
 }
 

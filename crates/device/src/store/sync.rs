@@ -47,7 +47,7 @@ impl Syncer {
     /// All that was written before is to become durable; the ticket comes back when it is. Whether
     /// that can be.
     #[must_use]
-    pub fn want(&self, ticket: u64) -> bool {
+    pub fn request(&self, ticket: u64) -> bool {
         let wanted = self.wanted.as_ref();
         wanted.is_some_and(|wanted| wanted.send(ticket).is_ok())
     }
@@ -127,7 +127,7 @@ mod tests {
     fn what_was_lost_once_is_told_ever_after_and_at_the_end() {
         let mut syncer = loses_at_first();
         for ticket in 1..4 {
-            assert!(syncer.want(ticket));
+            assert!(syncer.request(ticket));
             assert_eq!(syncer.done.recv(), Ok((ticket, Err(Status::Failed))));
         }
         assert_eq!(syncer.finish(), Err(Status::Failed));
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn the_end_waits_for_the_disk() {
         let mut syncer = Syncer::with(|| Ok(())).expect("a thread");
-        assert!(syncer.want(1));
+        assert!(syncer.request(1));
         assert_eq!(syncer.finish(), Ok(()));
-        assert!(!syncer.want(2));
+        assert!(!syncer.request(2));
     }
 }

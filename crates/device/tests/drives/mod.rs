@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioassay_device::clock::Clock;
 use ioassay_device::command::{Drive, Facts};
-use ioassay_device::figures::Delivered;
+use ioassay_device::counters::Completion;
+use ioassay_device::emulated_drive::EmulatedDrive;
 use ioassay_device::geometry::{BufferOptions, Geometry};
 use ioassay_device::model::Model;
-use ioassay_device::served::Served;
 use ioassay_device::store::{Backing, Store};
 use ioassay_device::{Command, Op, Tag};
 
@@ -83,9 +83,9 @@ impl Made {
 
 /// A drive, its clock, and what it answered.
 pub struct Bench {
-    pub served: Served,
+    pub drive: EmulatedDrive,
     clock: Arc<AtomicU64>,
-    pub answers: Vec<Delivered>,
+    pub answers: Vec<Completion>,
     commands: u64,
 }
 
@@ -113,7 +113,7 @@ impl Bench {
         let store = Store::new(made.size_bytes(), backing).expect("a store");
         let of_clock = Clock::Set(Arc::clone(&clock));
         Self {
-            served: Served::new(facts, store, model, of_clock).expect("a drive"),
+            drive: EmulatedDrive::new(facts, store, model, of_clock).expect("a drive"),
             clock,
             answers: Vec::new(),
             commands: 0,
@@ -147,7 +147,7 @@ impl Bench {
             length_bytes,
             fua,
         };
-        self.served.submit(command, data);
+        self.drive.submit(command, data);
         tag.command
     }
 
@@ -160,12 +160,12 @@ impl Bench {
     }
 
     /// Time goes on, event by event; returns the answers since.
-    pub fn pass(&mut self, ps: u64) -> Vec<Delivered> {
+    pub fn pass(&mut self, ps: u64) -> Vec<Completion> {
         let until = self.now_ps().saturating_add(ps);
         let before = self.answers.len();
         loop {
             self.answer();
-            match self.served.next_ps().filter(|&next| next <= until) {
+            match self.drive.next_ps().filter(|&next| next <= until) {
                 Some(next) => self.clock.fetch_max(next, Ordering::Relaxed),
                 None => break,
             };
@@ -177,16 +177,16 @@ impl Bench {
 
     fn answer(&mut self) {
         let mut due = Vec::new();
-        self.served.due(&mut due);
-        self.served.delivered(&due);
+        self.drive.take_completions(&mut due);
+        self.drive.record_completions(&due);
         self.answers.append(&mut due);
     }
 
     /// Waits until all is answered, the backing file's thread included.
-    pub fn settle(&mut self) -> Vec<Delivered> {
+    pub fn settle(&mut self) -> Vec<Completion> {
         let before = self.answers.len();
         let begin = std::time::Instant::now();
-        while self.served.in_flight() > 0 {
+        while self.drive.in_flight() > 0 {
             self.pass(1_000_000_000_000);
             assert!(
                 begin.elapsed().as_secs() < 60,
@@ -198,8 +198,8 @@ impl Bench {
     }
 
     pub fn content(&self) -> Vec<u8> {
-        let size = self.served.facts().size_bytes;
-        self.served.content(0, size).to_vec()
+        let size = self.drive.facts().size_bytes;
+        self.drive.content(0, size).to_vec()
     }
 }
 

@@ -14,7 +14,7 @@ use ioassay_device::transport::nvme_tcp::{DISCOVERY_NAME, NvmeTcp, Subsystem};
 use ioassay_device::transport::socket::{Protocol, Then};
 
 use crate::host::{self, ENABLED, Entry};
-use crate::serve::Memory;
+use crate::memory_drive::Memory;
 pub use mounted::fuse;
 
 const NAME: &str = "nqn.2016-06.io.example:drive";

@@ -6,7 +6,7 @@ use ioassay_device::command::Status;
 use ioassay_device::transport::fuse::{Reply, Session};
 
 use super::Bytes;
-use crate::serve::Memory;
+use crate::memory_drive::Memory;
 
 const SIZE_BYTES: u64 = 1 << 16;
 const IN_HEADER: usize = 40;

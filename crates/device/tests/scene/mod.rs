@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::host::{ENABLED, Entry, Said, configure, connect, connect_data, initialize, said};
-use crate::serve::Memory;
+use crate::memory_drive::Memory;
 use ioassay_device::transport::nvme_tcp::{NvmeTcp, Session, Subsystem};
 use ioassay_device::transport::socket::{End, Protocol, Then};
 

@@ -1,4 +1,4 @@
-//! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is told in
+//! The simulated drive: what Python says of it is read in `setup.rs`, what it gave is written by
 //! `outcome.rs`.
 
 mod outcome;
@@ -113,15 +113,15 @@ pub fn simulate<'py>(
         })?;
         Ok((simulation, opened, begin.elapsed().as_secs_f64()))
     })?;
-    let told = outcome::told(py, simulation)?;
-    told.set_item("format", opened.format)?;
+    let results = outcome::dictionary(py, simulation)?;
+    results.set_item("format", opened.format)?;
     let changes = PyDict::new(py);
     for (name, count) in opened.changes().counts() {
         changes.set_item(name, count)?;
     }
-    told.set_item("changes", changes)?;
-    told.set_item("wall_s", wall_s)?;
-    Ok(told)
+    results.set_item("changes", changes)?;
+    results.set_item("wall_s", wall_s)?;
+    Ok(results)
 }
 
 /// The write buffers: one dictionary each.

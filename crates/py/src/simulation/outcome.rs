@@ -1,47 +1,47 @@
 //! What a simulation gave, as Python takes it: counts, histograms, columns. Nothing is derived here.
 
 use ioassay_sim::drive::Counters;
-use ioassay_sim::feed::{Slices, Tally, Through};
+use ioassay_sim::engine::{Responses, Tally, TimeSeries};
 use ioassay_sim::{ElementTotals, Preconditioned, Simulation, Steadiness};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::histogram::Histogram;
 
-pub fn told(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, PyDict>> {
-    let told = PyDict::new(py);
-    told.set_item("requests", requests(py, &simulation.tally)?)?;
-    told.set_item("buffer", buffer(py, &simulation.tally)?)?;
-    told.set_item("drive", counters(py, &simulation.counters)?)?;
-    told.set_item("steadiness", steadiness(py, &simulation.steadiness)?)?;
-    told.set_item("elements", elements(py, &simulation.elements)?)?;
-    told.set_item("series", series(py, &simulation.slices)?)?;
+pub fn dictionary(py: Python<'_>, simulation: Simulation) -> PyResult<Bound<'_, PyDict>> {
+    let outcome = PyDict::new(py);
+    outcome.set_item("requests", requests(py, &simulation.tally)?)?;
+    outcome.set_item("buffer", buffer(py, &simulation.tally)?)?;
+    outcome.set_item("drive", counters(py, &simulation.counters)?)?;
+    outcome.set_item("steadiness", steadiness(py, &simulation.steadiness)?)?;
+    outcome.set_item("elements", elements(py, &simulation.elements)?)?;
+    outcome.set_item("series", series(py, &simulation.series)?)?;
     let preconditioned = simulation.preconditioned.as_ref();
-    told.set_item(
+    outcome.set_item(
         "preconditioned",
         preconditioned
             .map(|done| preconditioning(py, done))
             .transpose()?,
     )?;
     let tally = simulation.tally;
-    for (name, through) in [
+    for (name, of_kind) in [
         ("all", tally.transfers()),
         ("read", tally.reads),
         ("write", tally.writes),
         ("other", tally.others),
     ] {
-        told.set_item(name, responses(py, through)?)?;
+        outcome.set_item(name, responses(py, of_kind)?)?;
     }
-    Ok(told)
+    Ok(outcome)
 }
 
-fn responses(py: Python<'_>, through: Through) -> PyResult<Bound<'_, PyDict>> {
+fn responses(py: Python<'_>, responses: Responses) -> PyResult<Bound<'_, PyDict>> {
     let of = PyDict::new(py);
-    of.set_item("count", through.count())?;
-    of.set_item("mean_response_ps", through.mean_response_ps())?;
-    of.set_item("mean_device_ps", through.mean_device_ps())?;
-    of.set_item("sectors", through.sectors)?;
-    of.set_item("response_ns", Histogram(through.response_ns))?;
+    of.set_item("count", responses.count())?;
+    of.set_item("mean_response_ps", responses.mean_response_ps())?;
+    of.set_item("mean_device_ps", responses.mean_device_ps())?;
+    of.set_item("sectors", responses.sectors)?;
+    of.set_item("response_ns", Histogram(responses.response_ns))?;
     Ok(of)
 }
 
@@ -64,7 +64,7 @@ fn buffer<'py>(py: Python<'py>, tally: &Tally) -> PyResult<Bound<'py, PyDict>> {
     of.set_item("evicted_pages", tally.evicted_pages)?;
     of.set_item("pad_reads", tally.pad_reads)?;
     of.set_item("pad_writes", tally.pad_writes)?;
-    of.set_item("left", tally.left_in_buffer)?;
+    of.set_item("left", tally.buffered_at_end)?;
     Ok(of)
 }
 
@@ -75,7 +75,7 @@ fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, Py
     of.set_item("trimmed_pages", counters.trimmed_pages)?;
     of.set_item("moved_pages", counters.moved_pages)?;
     of.set_item("summary_pages", counters.summary_pages)?;
-    of.set_item("cleanings", counters.cleanings)?;
+    of.set_item("cleanings", counters.collected_blocks)?;
     of.set_item("erases", counters.erases)?;
     of.set_item("levellings", counters.levellings)?;
     of.set_item("dead_blocks", counters.dead_blocks)?;
@@ -113,7 +113,10 @@ fn elements<'py>(py: Python<'py>, all: &[ElementTotals]) -> PyResult<Bound<'py, 
     )?;
     of.set_item("read_pages", column(all, |one| one.counters.read_pages))?;
     of.set_item("moved_pages", column(all, |one| one.counters.moved_pages))?;
-    of.set_item("cleanings", column(all, |one| one.counters.cleanings))?;
+    of.set_item(
+        "cleanings",
+        column(all, |one| one.counters.collected_blocks),
+    )?;
     of.set_item("erases", column(all, |one| one.counters.erases))?;
     of.set_item("dead_blocks", column(all, |one| one.counters.dead_blocks))?;
     of.set_item("busy_ps", column(all, |one| one.busy_ps))?;
@@ -122,10 +125,10 @@ fn elements<'py>(py: Python<'py>, all: &[ElementTotals]) -> PyResult<Bound<'py, 
     Ok(of)
 }
 
-fn series<'py>(py: Python<'py>, slices: &Slices) -> PyResult<Bound<'py, PyDict>> {
-    let rows = &slices.rows;
+fn series<'py>(py: Python<'py>, series: &TimeSeries) -> PyResult<Bound<'py, PyDict>> {
+    let rows = &series.rows;
     let of = PyDict::new(py);
-    of.set_item("width_ps", slices.width_ps)?;
+    of.set_item("width_ps", series.width_ps)?;
     of.set_item("issued", column(rows, |row| row.issued))?;
     of.set_item("completed", column(rows, |row| row.completed))?;
     of.set_item("response_ps", column(rows, |row| row.response_ps as f64))?;
@@ -135,7 +138,10 @@ fn series<'py>(py: Python<'py>, slices: &Slices) -> PyResult<Bound<'py, PyDict>>
         column(rows, |row| row.counters.written_pages),
     )?;
     of.set_item("moved_pages", column(rows, |row| row.counters.moved_pages))?;
-    of.set_item("cleanings", column(rows, |row| row.counters.cleanings))?;
+    of.set_item(
+        "cleanings",
+        column(rows, |row| row.counters.collected_blocks),
+    )?;
     of.set_item("erases", column(rows, |row| row.counters.erases))?;
     of.set_item("busy_ps", column(rows, |row| row.busy_ps.clone()))?;
     Ok(of)

@@ -1,8 +1,8 @@
 //! What Python says of a simulation: a dictionary with `drive`, `buffer`, `precondition`, `feed`
 //! and `available_bytes`. What is absent is as in the reference drive. Times are in microseconds.
 
-use ioassay_sim::drive::{Cleaning, Overlap, Pool, Spec, WearLevelling};
-use ioassay_sim::feed::{End, Feed, Feeding, Mode, Scheduler, Unaligned};
+use ioassay_sim::drive::{GcPolicy, Overlap, Pool, Spec, WearLevelling};
+use ioassay_sim::engine::{BufferMode, End, IssueMode, RunOptions, Scheduler, Unaligned};
 use ioassay_sim::policy::{BlockBy, Layout, Settings};
 use ioassay_sim::{BufferSpec, Preconditioning, Setup};
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Setup> {
     let drive = drive.unwrap_or_default();
     let buffer = fields.fields("buffer")?;
     let preconditioning = fields.fields("precondition")?;
-    let feed = fields.fields("feed")?;
+    let run_options = fields.fields("feed")?;
     let available_bytes = fields.whole("available_bytes")?.unwrap_or(u64::MAX);
     fields.finish()?;
     Ok(Setup {
@@ -25,7 +25,10 @@ pub fn of(dictionary: &Bound<'_, PyDict>) -> PyResult<Setup> {
             .map(|fields| read_buffer(fields, &drive))
             .transpose()?,
         preconditioning: preconditioning.map(read_preconditioning).transpose()?,
-        feed: feed.map(read_feed).transpose()?.unwrap_or_default(),
+        run: run_options
+            .map(read_run_options)
+            .transpose()?
+            .unwrap_or_default(),
         drive,
         available_bytes,
     })
@@ -62,10 +65,10 @@ fn read_drive(mut fields: Fields<'_>) -> PyResult<Spec> {
     let pools = [("element", Pool::Element), ("plane", Pool::Plane)];
     one_of(&mut fields, "pool", &pools, &mut spec.pool)?;
     let cleanings = [
-        ("greedy", Cleaning::Greedy),
-        ("cost-benefit", Cleaning::CostBenefit),
+        ("greedy", GcPolicy::Greedy),
+        ("cost-benefit", GcPolicy::CostBenefit),
     ];
-    one_of(&mut fields, "cleaning", &cleanings, &mut spec.cleaning)?;
+    one_of(&mut fields, "cleaning", &cleanings, &mut spec.gc_policy)?;
     let overlaps = [
         ("off", Overlap::Off),
         ("dies", Overlap::Dies),
@@ -103,8 +106,11 @@ fn read_buffer(mut fields: Fields<'_>, drive: &Spec) -> PyResult<BufferSpec> {
     set(&mut settings.block_requests, fields.flag("block_requests")?);
     let blocks = [("lba", BlockBy::Lba), ("element", BlockBy::Element)];
     one_of(&mut fields, "block_by", &blocks, &mut settings.block_by)?;
-    let mut mode = Mode::Reshape;
-    let modes = [("reshape", Mode::Reshape), ("inline", Mode::Inline)];
+    let mut mode = BufferMode::Reshape;
+    let modes = [
+        ("reshape", BufferMode::Reshape),
+        ("inline", BufferMode::Inline),
+    ];
     one_of(&mut fields, "mode", &modes, &mut mode)?;
     let pad_reads = fields.flag("pad_reads")?.unwrap_or(true);
     fields.finish()?;
@@ -133,31 +139,36 @@ fn read_preconditioning(mut fields: Fields<'_>) -> PyResult<Preconditioning> {
     Ok(how)
 }
 
-fn read_feed(mut fields: Fields<'_>) -> PyResult<Feed> {
-    let mut feed = Feed {
-        feeding: read_feeding(&mut fields)?,
-        ..Feed::default()
+fn read_run_options(mut fields: Fields<'_>) -> PyResult<RunOptions> {
+    let mut options = RunOptions {
+        issue_mode: read_issue_mode(&mut fields)?,
+        ..RunOptions::default()
     };
     let mut window = 0;
     small(&mut fields, "window", &mut window)?;
-    feed.window = (window > 0).then_some(window);
+    options.window = (window > 0).then_some(window);
     let schedulers = [("fcfs", Scheduler::Fcfs), ("clook", Scheduler::Clook)];
-    one_of(&mut fields, "scheduler", &schedulers, &mut feed.scheduler)?;
+    one_of(
+        &mut fields,
+        "scheduler",
+        &schedulers,
+        &mut options.scheduler,
+    )?;
     let ends = [("drained", End::Drained), ("last-issued", End::LastIssued)];
-    one_of(&mut fields, "end", &ends, &mut feed.end)?;
+    one_of(&mut fields, "end", &ends, &mut options.end)?;
     let unaligned = [("round", Unaligned::Round), ("refuse", Unaligned::Refuse)];
-    one_of(&mut fields, "unaligned", &unaligned, &mut feed.unaligned)?;
+    one_of(&mut fields, "unaligned", &unaligned, &mut options.unaligned)?;
     let most = fields.whole("max_outstanding")?;
-    set(&mut feed.max_outstanding, most.map(|most| most as usize));
+    set(&mut options.max_outstanding, most.map(|most| most as usize));
     let slices = fields.whole("slices")?.map(|slices| slices.min(100_000));
-    set(&mut feed.slices, slices.map(|slices| slices as usize));
+    set(&mut options.series_rows, slices.map(|rows| rows as usize));
     fields.finish()?;
-    Ok(feed)
+    Ok(options)
 }
 
 /// `feeding` is open, scaled, closed or batches, with `factor`, `outstanding`, or `size` and
 /// `gap_us`.
-fn read_feeding(fields: &mut Fields<'_>) -> PyResult<Feeding> {
+fn read_issue_mode(fields: &mut Fields<'_>) -> PyResult<IssueMode> {
     let name = fields.text("feeding")?.unwrap_or_else(|| "open".into());
     let factor = fields.number("factor")?.unwrap_or(1.0);
     let (mut outstanding, mut size, mut gap_ps) = (1, 1, 0);
@@ -165,16 +176,16 @@ fn read_feeding(fields: &mut Fields<'_>) -> PyResult<Feeding> {
     small(fields, "size", &mut size)?;
     duration(fields, "gap_us", &mut gap_ps)?;
     match name.as_str() {
-        "open" => Ok(Feeding::Open),
-        "scaled" if factor > 0.0 && factor.is_finite() => Ok(Feeding::Scaled(factor)),
+        "open" => Ok(IssueMode::OpenLoop),
+        "scaled" if factor > 0.0 && factor.is_finite() => Ok(IssueMode::ScaledOpenLoop(factor)),
         "scaled" => Err(argument(format!(
             "feed.factor is {factor}, wanted a number above 0"
         ))),
         "closed" | "batches" if outstanding == 0 || size == 0 => Err(argument(
             "feed is of 0 requests at a time, wanted at least 1".into(),
         )),
-        "closed" => Ok(Feeding::Closed(outstanding)),
-        "batches" => Ok(Feeding::Batches { size, gap_ps }),
+        "closed" => Ok(IssueMode::ClosedLoop(outstanding)),
+        "batches" => Ok(IssueMode::Bursts { size, gap_ps }),
         _ => Err(argument(format!(
             "feed.feeding is {name}, wanted open, scaled, closed or batches"
         ))),

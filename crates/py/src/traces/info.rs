@@ -34,7 +34,7 @@ pub fn trace_info<'py>(
     found.set_item("size_bytes", distribution(py, &info.sizes_bytes)?)?;
     found.set_item("time", time(py, &info)?)?;
     found.set_item("space", space(py, &info)?)?;
-    found.set_item("doubts", doubts(py, &info)?)?;
+    found.set_item("doubts", warnings(py, &info)?)?;
     Ok(found)
 }
 
@@ -97,16 +97,16 @@ fn space<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyDict>> {
     Ok(space)
 }
 
-fn doubts<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyList>> {
-    let doubts = PyList::empty(py);
-    for doubt in info.doubts() {
+fn warnings<'py>(py: Python<'py>, info: &Info) -> PyResult<Bound<'py, PyList>> {
+    let warnings = PyList::empty(py);
+    for warning in info.warnings() {
         let of = PyDict::new(py);
-        of.set_item("code", doubt.code())?;
-        of.set_item("text", doubt.to_string())?;
-        of.set_item("remedy", doubt.remedy())?;
-        doubts.append(of)?;
+        of.set_item("code", warning.code())?;
+        of.set_item("text", warning.to_string())?;
+        of.set_item("remedy", warning.remedy())?;
+        warnings.append(of)?;
     }
-    Ok(doubts)
+    Ok(warnings)
 }
 
 /// The formats of traces: one dictionary each.

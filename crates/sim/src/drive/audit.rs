@@ -1,51 +1,55 @@
-//! Whether a drive's tables agree with each other: for tests, which ask after anything that was
-//! done to a drive. It looks at every page, and changes nothing.
+//! A consistency check of a drive's tables and counters, for tests. It reads every page, and changes
+//! nothing.
 
 use super::Drive;
 use super::element::{Element, Plane, State};
-use super::pages::Tables;
+use super::mapping::MappingTables;
 use super::shape::Shape;
 
 impl Drive {
-    /// Whether every logical page that was not discarded lies at one place of its own, and all
-    /// counts are what can be counted.
+    /// Checks that every logical page that is not discarded has a physical page of its own, and that
+    /// all counters agree with the tables.
     ///
     /// # Errors
-    /// The first thing that is not so.
+    /// The first contradiction.
     #[doc(hidden)]
     pub fn audit(&self) -> Result<(), String> {
         for (number, element) in (0..).zip(&self.elements) {
             element
-                .audit(&self.shape, &self.tables, number)
+                .audit(&self.shape, &self.mapping, number)
                 .map_err(|fault| format!("element {number}: {fault}"))?;
         }
         Ok(())
     }
 
-    /// Where a page lies, as a number of its own in the drive; `None` for one that was discarded.
+    /// Element and physical page of a logical page; `None` for a discarded page.
     #[doc(hidden)]
     #[must_use]
-    pub fn home(&self, page: u32) -> Option<(u32, u32)> {
+    pub fn physical_page(&self, page: u32) -> Option<(u32, u32)> {
         let place = self.place(page);
-        let home = self.tables.home(&self.shape, place.element, place.local);
-        home.map(|physical| (place.element, physical))
+        let physical_page = self
+            .mapping
+            .physical_page(&self.shape, place.element, place.local);
+        physical_page.map(|physical| (place.element, physical))
     }
 }
 
 fn same<T: Copy + PartialEq + std::fmt::Display>(
     what: &str,
-    told: T,
+    recorded: T,
     counted: T,
 ) -> Result<(), String> {
-    if told == counted {
+    if recorded == counted {
         return Ok(());
     }
-    Err(format!("{what}: {told} in the tables, {counted} counted"))
+    Err(format!(
+        "{what}: {recorded} in the tables, {counted} counted"
+    ))
 }
 
 impl Element {
-    fn audit(&self, shape: &Shape, tables: &Tables, number: u32) -> Result<(), String> {
-        self.audit_pages(shape, tables, number)?;
+    fn audit(&self, shape: &Shape, mapping: &MappingTables, number: u32) -> Result<(), String> {
+        self.audit_pages(shape, mapping, number)?;
         for number in 0..shape.planes {
             self.audit_plane(shape, number)
                 .map_err(|fault| format!("plane {number}: {fault}"))?;
@@ -56,11 +60,16 @@ impl Element {
         same("low planes", self.low_planes as usize, counted)
     }
 
-    /// Every page lies where its owner is known to be it, so that no two share a place.
-    fn audit_pages(&self, shape: &Shape, tables: &Tables, number: u32) -> Result<(), String> {
+    /// Checks that both tables agree for every page, so that no two pages share a physical page.
+    fn audit_pages(
+        &self,
+        shape: &Shape,
+        mapping: &MappingTables,
+        number: u32,
+    ) -> Result<(), String> {
         let mut valid = vec![0_u16; self.blocks.len()];
         for local in 0..shape.local_pages {
-            let Some(physical) = tables.home(shape, number, local) else {
+            let Some(physical) = mapping.physical_page(shape, number, local) else {
                 continue;
             };
             let block = shape.block_of(physical);
@@ -70,14 +79,14 @@ impl Element {
             }
             same(
                 "owner of a page",
-                tables.owner(shape, number, physical),
+                mapping.logical_page(shape, number, physical),
                 local,
             )?;
             let plane = &self.planes[shape.plane_of(block) as usize];
             let written = match self.blocks[block as usize].state {
                 State::Free | State::Dead => false,
                 State::Open => plane.open_block == block && position < plane.position,
-                State::Sealed | State::Held => true,
+                State::Sealed | State::Pinned => true,
             };
             if !written {
                 return Err(format!("page {local} at {physical}, which is not written"));
@@ -119,7 +128,7 @@ impl Element {
     fn audit_erases(&self, shape: &Shape) -> Result<(), String> {
         let erases: u64 = self.erases.iter().map(|&erases| u64::from(erases)).sum();
         same("erasures", self.counters.erases, erases)?;
-        same("cleanings", self.counters.cleanings, erases)?;
+        same("cleanings", self.counters.collected_blocks, erases)?;
         let dead = |block: &super::element::Block| block.state == State::Dead;
         let counted = self.blocks.iter().filter(|block| dead(block)).count();
         same("dead blocks", self.counters.dead_blocks as usize, counted)?;

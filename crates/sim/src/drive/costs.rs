@@ -1,4 +1,4 @@
-//! How long the parts of an element's work take.
+//! The times of an element's operations.
 
 use super::spec::{SECTOR_BYTES, Spec};
 
@@ -44,5 +44,14 @@ impl Costs {
     #[inline]
     pub fn read_ps(&self, sectors: u32) -> u64 {
         self.read + self.transfer_per_sector * u64::from(sectors)
+    }
+}
+
+impl Spec {
+    /// Average time of a page write at its element, without garbage collection, picoseconds.
+    #[must_use]
+    pub fn mean_write_ps(&self) -> u64 {
+        let costs = Costs::of(self);
+        costs.write + costs.summary / u64::from(self.data_pages())
     }
 }

@@ -1,30 +1,30 @@
-//! What happened inside a drive.
+//! The counters of a drive.
 
 /// Counts since the drive was made, or since they were taken last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Pages that the host, or its buffer, had written.
+    /// Pages written by the host, or evicted by its write buffer.
     pub written_pages: u64,
-    /// Pages that were read from flash.
+    /// Pages read from flash.
     pub read_pages: u64,
-    /// Pages that were discarded.
+    /// Pages discarded.
     pub trimmed_pages: u64,
-    /// Valid pages that cleaning moved.
+    /// Valid pages moved by garbage collection.
     pub moved_pages: u64,
-    /// Summary pages that were programmed when a block was full.
+    /// Summary pages, each programmed as the last page of a full block.
     pub summary_pages: u64,
-    /// Blocks that were cleaned.
-    pub cleanings: u64,
-    /// Blocks that were erased.
+    /// Blocks collected, each with one erasure.
+    pub collected_blocks: u64,
+    /// Block erasures.
     pub erases: u64,
-    /// Blocks that were cleaned to spread erasures, among `cleanings`.
+    /// Blocks collected for static wear levelling, among `collected_blocks`.
     pub levellings: u64,
-    /// Blocks that are dead.
+    /// Dead blocks.
     pub dead_blocks: u32,
 }
 
 impl Counters {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Counters {
             trimmed_pages: self.trimmed_pages + other.trimmed_pages,
             moved_pages: self.moved_pages + other.moved_pages,
             summary_pages: self.summary_pages + other.summary_pages,
-            cleanings: self.cleanings + other.cleanings,
+            collected_blocks: self.collected_blocks + other.collected_blocks,
             erases: self.erases + other.erases,
             levellings: self.levellings + other.levellings,
             dead_blocks: self.dead_blocks + other.dead_blocks,
@@ -49,15 +49,15 @@ impl Counters {
             trimmed_pages: self.trimmed_pages - earlier.trimmed_pages,
             moved_pages: self.moved_pages - earlier.moved_pages,
             summary_pages: self.summary_pages - earlier.summary_pages,
-            cleanings: self.cleanings - earlier.cleanings,
+            collected_blocks: self.collected_blocks - earlier.collected_blocks,
             erases: self.erases - earlier.erases,
             levellings: self.levellings - earlier.levellings,
             dead_blocks: self.dead_blocks - earlier.dead_blocks,
         }
     }
 
-    /// Data pages programmed for each page that the host had written; `None` before the first.
-    /// Summary pages are not counted, as is usual.
+    /// Write amplification: data pages programmed per page written by the host; `None` before the
+    /// first write. Summary pages are not counted, as usual.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         (self.written_pages > 0)

@@ -1,25 +1,25 @@
-//! One flash element: a page-mapped log over its planes.
+//! One flash element (die or package; `DiskSim`'s term): a page-mapped log over its planes.
 //!
-//! At first every logical page is mapped, block by block, the planes in turn, and every exported
-//! block is full. Where pages are stands in [`Pages`].
+//! Initially every logical page is mapped, block by block, the planes in turn, and every exported
+//! block is full. [`ElementMapping`] has the location of each page.
 
 use super::costs::Costs;
 use super::counters::Counters;
-use super::pages::Pages;
+use super::mapping::ElementMapping;
 use super::shape::Shape;
 use super::spec::{Pool, WearLevelling};
 
-/// What a block is good for.
+/// The state of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub(super) enum State {
     #[default]
     Free,
     Open,
-    /// Full, so that it may be cleaned.
+    /// Full, so that it may be a victim of garbage collection.
     Sealed,
-    /// Full, and never cleaned: the block mapped last at first stays in use for ever.
-    Held,
+    /// Full, and never a victim: the reference model pins the block that is mapped last at first.
+    Pinned,
     Dead,
 }
 
@@ -31,31 +31,31 @@ pub(super) struct Block {
     pub state: State,
 }
 
-/// The block that a plane is writing, and how much it can still take.
+/// The open block of a plane, and the plane's room for further pages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plane {
     pub open_block: u32,
-    /// When that was opened.
+    /// When it was opened.
     pub opened: u32,
-    /// Its next page.
+    /// Position of its next page.
     pub position: u32,
     pub free_blocks: u32,
-    /// Pages that can still be written, a summary page a block included.
+    /// Pages that can still be written, including one summary page per block.
     pub room: u32,
 }
 
-/// A flash element.
+/// A flash element (die or package).
 pub struct Element {
     pub(super) blocks: Vec<Block>,
     pub(super) erases: Vec<u32>,
     pub(super) planes: Vec<Plane>,
-    /// The plane that is looked at first for the next page.
+    /// The first candidate for the next page.
     next_plane: u32,
-    /// No plane has more room.
+    /// Upper bound of the planes' room.
     most_room: u32,
-    /// The plane that is looked at first for cleaning.
-    pub(super) next_cleaned: u32,
-    /// Planes with as few free blocks as make them clean.
+    /// The first candidate for garbage collection.
+    pub(super) next_collected: u32,
+    /// Planes with so few free blocks that they need garbage collection.
     pub(super) low_planes: u32,
     /// Blocks opened so far.
     pub(super) opened: u32,
@@ -70,19 +70,19 @@ impl Element {
             planes: Vec::with_capacity(shape.planes as usize),
             next_plane: 0,
             most_room: u32::MAX,
-            next_cleaned: 0,
+            next_collected: 0,
             low_planes: 0,
             opened: shape.usable_rows * shape.planes,
             counters: Counters::default(),
         };
         element.fill(shape);
         for plane in 0..shape.planes {
-            element.found(shape, plane);
+            element.open_reserve_block(shape, plane);
         }
         element
     }
 
-    /// Every exported block is full of its first pages.
+    /// Fills every exported block with the pages that it holds initially.
     fn fill(&mut self, shape: &Shape) {
         for plane in 0..shape.planes {
             for row in 0..shape.usable_rows {
@@ -94,11 +94,11 @@ impl Element {
             }
         }
         let last = (shape.planes - 1) * shape.rows + shape.usable_rows - 1;
-        self.blocks[last as usize].state = State::Held;
+        self.blocks[last as usize].state = State::Pinned;
     }
 
-    /// The first reserved row of a plane is open, the others are free.
-    fn found(&mut self, shape: &Shape, plane: u32) {
+    /// Opens the first block of a plane's over-provisioned reserve; the others are free.
+    fn open_reserve_block(&mut self, shape: &Shape, plane: u32) {
         let open_block = plane * shape.rows + shape.usable_rows;
         let free_blocks = shape.rows - shape.usable_rows - 1;
         self.opened += 1;
@@ -116,85 +116,85 @@ impl Element {
         });
     }
 
-    /// What happened here.
+    /// The element's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Erasures of each block, plane by plane.
+    /// Erase count of each block, plane by plane.
     #[must_use]
     pub fn erases(&self) -> &[u32] {
         &self.erases
     }
 
-    /// Something of the block of a physical page: only asked for so that the processor fetches it.
+    /// Reads the entry of a physical page's block, so that the processor fetches it.
     #[inline]
-    pub(super) fn peek(&self, shape: &Shape, physical: u32) -> u32 {
+    pub(super) fn touch_entry(&self, shape: &Shape, physical: u32) -> u32 {
         self.blocks[shape.block_of(physical) as usize].opened
     }
 
-    /// Whether there is something to read.
+    /// Counts a read; returns false for a discarded page.
     #[inline]
-    pub(super) fn read(&mut self, shape: &Shape, pages: &Pages<'_>, local: u32) -> bool {
-        let there = pages.home(shape, local).is_some();
+    pub(super) fn read(&mut self, shape: &Shape, mapping: &ElementMapping<'_>, local: u32) -> bool {
+        let there = mapping.physical_page(shape, local).is_some();
         self.counters.read_pages += u64::from(there);
         there
     }
 
-    pub(super) fn trim(&mut self, shape: &Shape, pages: &mut Pages<'_>, local: u32) {
-        if let Some(physical) = pages.home(shape, local) {
+    pub(super) fn trim(&mut self, shape: &Shape, mapping: &mut ElementMapping<'_>, local: u32) {
+        if let Some(physical) = mapping.physical_page(shape, local) {
             self.blocks[shape.block_of(physical) as usize].valid -= 1;
-            pages.discard(local);
+            mapping.discard(local);
             self.counters.trimmed_pages += 1;
         }
     }
 
-    /// Programs a logical page; returns for how long, `None` when no block is left.
+    /// Programs a logical page; returns the time it takes, `None` when no block is left.
     #[inline]
     pub(super) fn write(
         &mut self,
         shape: &Shape,
-        pages: &mut Pages<'_>,
+        mapping: &mut ElementMapping<'_>,
         costs: &Costs,
         local: u32,
     ) -> Option<u64> {
-        let old = pages.home(shape, local);
+        let old = mapping.physical_page(shape, local);
         let plane = self.plane_for(shape, old, |_| true)?;
-        self.put(shape, pages, costs, plane, local, old)
-            .or_else(|| self.write_in_need(shape, pages, costs, local))
+        self.program(shape, mapping, costs, plane, local, old)
+            .or_else(|| self.write_to_last_resort(shape, mapping, costs, local))
     }
 
-    /// As `write`, where no place was found.
+    /// As `write`, where the page's own plane has no place.
     #[cold]
-    fn write_in_need(
+    fn write_to_last_resort(
         &mut self,
         shape: &Shape,
-        pages: &mut Pages<'_>,
+        mapping: &mut ElementMapping<'_>,
         costs: &Costs,
         local: u32,
     ) -> Option<u64> {
-        let plane = self.plane_in_need(|_| true)?;
-        let old = pages.home(shape, local); // cleaning in vain may have moved it
-        self.put(shape, pages, costs, plane, local, old)
+        let plane = self.plane_of_last_resort(|_| true)?;
+        let old = mapping.physical_page(shape, local); // garbage collection may have moved it
+        self.program(shape, mapping, costs, plane, local, old)
     }
 
-    /// The plane for a page whose own plane has no place left and cannot make one: its blocks are
-    /// full of valid pages, or dead. Then the order of blocks must stand back.
+    /// The plane for a page whose own plane has no place left and can free none: its blocks are full
+    /// of valid pages, or dead. Then the order of blocks is given up.
     #[cold]
-    pub(super) fn plane_in_need(&self, allowed: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn plane_of_last_resort(&self, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         (0..)
             .zip(&self.planes)
-            // The last page of a plane's room is a summary's.
+            // The last page of a plane's room is for a summary page.
             .filter(|(number, plane)| plane.room > 1 && allowed(*number))
             .max_by_key(|(_, plane)| plane.room)
             .map(|(number, _)| number)
     }
 
-    /// The plane for a page whose old copy is `old`, among those that are allowed.
+    /// The plane for a page whose old copy is `old`, among those allowed.
     ///
-    /// A plane may take it if its open block is the one with the old copy or a younger one: then
-    /// the summary pages, read in the order in which blocks were opened, find the newest copy last.
+    /// A plane qualifies if its open block has the old copy or is younger: then the summary pages,
+    /// read in the order in which blocks were opened, end with the newest copy.
     #[inline]
     pub(super) fn plane_for(
         &mut self,
@@ -212,13 +212,13 @@ impl Element {
         }
     }
 
-    /// Programs a logical page, whose old copy is `old`, in the plane that is for it; returns for
-    /// how long, `None` when no block is left.
+    /// Programs a logical page, whose old copy is `old`, in a plane; returns the time it takes, `None`
+    /// when no block is left.
     #[inline]
-    pub(super) fn put(
+    pub(super) fn program(
         &mut self,
         shape: &Shape,
-        pages: &mut Pages<'_>,
+        mapping: &mut ElementMapping<'_>,
         costs: &Costs,
         plane: u32,
         local: u32,
@@ -231,21 +231,21 @@ impl Element {
         };
         let mut cost_ps = costs.write;
         if self.planes[plane as usize].position == shape.data_pages {
-            cost_ps += self.make_room(shape, pages, costs, plane)?;
-            old = pages.home(shape, local); // making room may have moved it
+            cost_ps += self.make_room(shape, mapping, costs, plane)?;
+            old = mapping.physical_page(shape, local); // making room may have moved it
         }
         if let Some(physical) = old {
             self.blocks[shape.block_of(physical) as usize].valid -= 1;
         }
         self.counters.written_pages += 1;
-        Some(cost_ps + self.append(shape, pages, costs, plane, local))
+        Some(cost_ps + self.append(shape, mapping, costs, plane, local))
     }
 
-    /// Among the allowed planes whose open block is at least as young as `opened`, the one with
-    /// most room, beginning with the plane whose turn it is.
+    /// Among the allowed planes whose open block is at least as young as `opened`, the one with the
+    /// most room, in round-robin order among equals.
     ///
-    /// Mostly that is the plane whose turn it is, because none has more: `most_room` tells so
-    /// without a look at the others.
+    /// Mostly that is the next plane in turn, because none has more room: `most_room` says so without
+    /// a scan of the others.
     #[inline]
     pub(super) fn roomiest(&mut self, opened: u32, allowed: impl Fn(u32) -> bool) -> Option<u32> {
         let next = &self.planes[self.next_plane as usize];
@@ -260,7 +260,7 @@ impl Element {
         let (mut best, mut room, mut most_room) = (None, 0, 0);
         for (number, plane) in (self.next_plane..).zip(from).chain((0..).zip(before)) {
             most_room = plane.room.max(most_room);
-            // Without any room at all the first one has to do; it cleans.
+            // Without any room at all the first one has to do: it collects garbage.
             let better = plane.room > room || best.is_none();
             if better && plane.opened >= opened && allowed(number) {
                 best = Some(number);
@@ -271,18 +271,18 @@ impl Element {
         best
     }
 
-    /// Opens a block in a plane whose open block is full; returns the time for it. Almost always
-    /// that is none: only a plane that is the only one allowed and has run out of blocks cleans.
+    /// Opens a block in a plane whose open block is full; returns the time it takes. Almost always that
+    /// is 0: only a plane that is the only one allowed and has no free block collects garbage.
     fn make_room(
         &mut self,
         shape: &Shape,
-        pages: &mut Pages<'_>,
+        mapping: &mut ElementMapping<'_>,
         costs: &Costs,
         plane: u32,
     ) -> Option<u64> {
         let mut cost_ps = 0;
         if self.planes[plane as usize].free_blocks == 0 {
-            cost_ps = self.clean_in_need(shape, pages, costs, plane)?;
+            cost_ps = self.collect_for_write(shape, mapping, costs, plane)?;
         }
         if self.planes[plane as usize].position == shape.data_pages {
             self.open(shape, plane)?;
@@ -290,13 +290,13 @@ impl Element {
         Some(cost_ps)
     }
 
-    /// Writes a page to the plane's open block, which has one; returns the time beyond the page's
-    /// own: of the summary page, where it filled the block.
+    /// Appends a page to the plane's open block, which has room. Returns the time beyond the page's
+    /// own: that of the summary page, if the block is full now.
     #[inline]
     pub(super) fn append(
         &mut self,
         shape: &Shape,
-        pages: &mut Pages<'_>,
+        mapping: &mut ElementMapping<'_>,
         costs: &Costs,
         plane: u32,
         local: u32,
@@ -307,7 +307,7 @@ impl Element {
         target.room -= 1;
         let block = &mut self.blocks[target.open_block as usize];
         block.valid += 1;
-        pages.place(local, physical);
+        mapping.place(local, physical);
         if target.position < shape.data_pages {
             return 0;
         }
@@ -316,7 +316,7 @@ impl Element {
         costs.summary
     }
 
-    /// Opens a free block of the plane; `None` when there is none.
+    /// Opens a free block of the plane; `None` without one.
     pub(super) fn open(&mut self, shape: &Shape, plane: u32) -> Option<()> {
         let block = self.next_free(shape, plane)?;
         self.opened += 1;
@@ -350,7 +350,7 @@ impl Element {
         }
     }
 
-    /// Erases a block that holds nothing valid; its plane can use it again, unless it is worn out.
+    /// Erases a block without valid pages, which is free then, or dead if it is worn out.
     pub(super) fn erase(&mut self, shape: &Shape, block: u32) {
         let plane = &mut self.planes[shape.plane_of(block) as usize];
         self.erases[block as usize] += 1;
@@ -367,14 +367,14 @@ impl Element {
         self.most_room = self.most_room.max(plane.room);
     }
 
-    /// Whether some plane has to be cleaned.
+    /// Whether some plane needs garbage collection.
     #[inline]
     pub(super) fn is_low(&self) -> bool {
         self.low_planes > 0
     }
 
-    /// Takes a page out of the block where it lies, because it is moved.
-    pub(super) fn lift(&mut self, block: u32) {
+    /// Invalidates one page of a block, because it is moved.
+    pub(super) fn invalidate(&mut self, block: u32) {
         self.blocks[block as usize].valid -= 1;
     }
 }

@@ -1,29 +1,29 @@
 //! The drive without its queues: where pages go and what that costs.
 //!
-//! [`Drive`] answers each page with the time that its element is busy with it, cleaning included;
-//! when the element begins is the business of [`feed`](crate::feed). Everything here depends on
+//! [`Drive`] returns for each page how long its element is busy with it, garbage collection
+//! included; when the element begins is up to [`engine`](crate::engine). Everything here depends on
 //! the order of the pages alone, so one drive serves a trace at full speed and a transport in real
 //! time alike.
 
 mod audit;
-mod clean;
 mod costs;
 mod counters;
 mod element;
-mod pages;
+mod gc;
+mod gc_victim;
+mod mapping;
 mod shape;
 mod spec;
-mod victim;
 
 pub use counters::Counters;
 pub use element::Element;
 pub use shape::Place;
-pub use spec::{Cleaning, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
+pub use spec::{GcPolicy, Overlap, Pool, SECTOR_BYTES, Spec, WearLevelling};
 
 use crate::Error;
 use crate::policy::Page;
 use costs::Costs;
-use pages::Tables;
+use mapping::MappingTables;
 use shape::Shape;
 
 /// A drive whose every page holds data, as after it was once written from end to end.
@@ -31,13 +31,13 @@ pub struct Drive {
     spec: Spec,
     shape: Shape,
     costs: Costs,
-    tables: Tables,
+    mapping: MappingTables,
     elements: Vec<Element>,
 }
 
-/// A page's work in a plane, and over the pins.
+/// The work on a page: in its plane, and over the pins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct InPlane {
+pub(crate) struct PlaneWork {
     pub plane: u32,
     pub pins_ps: u64,
     pub plane_ps: u64,
@@ -55,14 +55,14 @@ impl Drive {
         let shape = Shape::of(spec);
         Ok(Self {
             elements: (0..spec.elements).map(|_| Element::new(&shape)).collect(),
-            tables: Tables::new(&shape, spec.elements),
+            mapping: MappingTables::new(&shape, spec.elements),
             costs: Costs::of(spec),
             shape,
             spec: spec.clone(),
         })
     }
 
-    /// What it is made of.
+    /// Its specification.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
@@ -75,39 +75,39 @@ impl Drive {
         self.shape.place(page)
     }
 
-    /// Programs a page; returns for how long its element is busy with it, picoseconds.
+    /// Programs a page; returns how long its element is busy, picoseconds.
     ///
     /// # Errors
     /// [`Error::WornOut`] when no block is left to write to.
     #[inline]
     pub fn write(&mut self, place: Place) -> Result<u64, Error> {
         let element = &mut self.elements[place.element as usize];
-        let mut pages = self.tables.of(place.element);
+        let mut mapping = self.mapping.of(place.element);
         element
-            .write(&self.shape, &mut pages, &self.costs, place.local)
+            .write(&self.shape, &mut mapping, &self.costs, place.local)
             .ok_or_else(|| self.worn_out(place.element))
     }
 
-    /// Cleans as [`Drive::clean`], then writes as [`Drive::write`]; returns for how long both
-    /// together, `None` when no block is left.
+    /// [`Drive::collect_garbage`], then [`Drive::write`]; returns the time of both together, `None` when
+    /// no block is left.
     #[inline]
-    pub(crate) fn serve_write(&mut self, place: Place) -> Option<u64> {
+    pub(crate) fn collect_and_write(&mut self, place: Place) -> Option<u64> {
         let element = &mut self.elements[place.element as usize];
-        let mut pages = self.tables.of(place.element);
+        let mut mapping = self.mapping.of(place.element);
         let mut busy_ps = 0;
         if element.is_low() {
-            busy_ps = element.clean_while_low(&self.shape, &mut pages, &self.costs);
+            busy_ps = element.collect_while_low(&self.shape, &mut mapping, &self.costs);
         }
-        Some(busy_ps + element.write(&self.shape, &mut pages, &self.costs, place.local)?)
+        Some(busy_ps + element.write(&self.shape, &mut mapping, &self.costs, place.local)?)
     }
 
-    /// Reads `sectors` of a page; returns for how long its element is busy with it, picoseconds.
-    /// A page that was discarded costs nothing: its element is not asked.
+    /// Reads `sectors` of a page; returns how long its element is busy, picoseconds. A discarded page
+    /// takes no time: its element is not involved.
     #[inline]
     pub fn read(&mut self, place: Place, sectors: u32) -> u64 {
         let element = &mut self.elements[place.element as usize];
-        let pages = self.tables.of(place.element);
-        if element.read(&self.shape, &pages, place.local) {
+        let mapping = self.mapping.of(place.element);
+        if element.read(&self.shape, &mapping, place.local) {
             self.costs.read_ps(sectors)
         } else {
             0
@@ -115,81 +115,83 @@ impl Drive {
     }
 
     /// As [`Drive::write`], in one of the planes that are allowed, with the time over the pins and
-    /// the time in the plane apart; `None` when the page may go to none of these planes.
+    /// the time in the plane separate; `None` when the page may go to none of these planes.
     pub(crate) fn write_within(
         &mut self,
         place: Place,
         allowed: impl Fn(u32) -> bool,
-    ) -> Result<Option<InPlane>, Error> {
+    ) -> Result<Option<PlaneWork>, Error> {
         let element = &mut self.elements[place.element as usize];
-        let mut pages = self.tables.of(place.element);
-        let old = pages.home(&self.shape, place.local);
+        let mut mapping = self.mapping.of(place.element);
+        let old = mapping.physical_page(&self.shape, place.local);
         let Some(mut target) = element.plane_for(&self.shape, old, &allowed) else {
             return Ok(None);
         };
-        let mut put = element.put(
+        let mut outcome = element.program(
             &self.shape,
-            &mut pages,
+            &mut mapping,
             &self.costs,
             target,
             place.local,
             old,
         );
-        if put.is_none() {
-            target = element.plane_in_need(&allowed).unwrap_or(target);
-            let old = pages.home(&self.shape, place.local); // cleaning in vain may have moved it
-            put = element.put(
+        if outcome.is_none() {
+            target = element.plane_of_last_resort(&allowed).unwrap_or(target);
+            let old = mapping.physical_page(&self.shape, place.local); // garbage collection may have moved it
+            outcome = element.program(
                 &self.shape,
-                &mut pages,
+                &mut mapping,
                 &self.costs,
                 target,
                 place.local,
                 old,
             );
         }
-        let Some(cost_ps) = put else {
+        let Some(cost_ps) = outcome else {
             // A plane that is not allowed now may have a place, or make one, later.
             if (0..self.spec.planes).all(allowed) {
                 return Err(self.worn_out(place.element));
             }
             return Ok(None);
         };
-        Ok(Some(InPlane {
+        Ok(Some(PlaneWork {
             plane: target,
             pins_ps: self.costs.transfer,
             plane_ps: cost_ps - self.costs.transfer,
         }))
     }
 
-    /// As [`Drive::read`], with the times apart; `None` for a page that was discarded.
-    pub(crate) fn read_apart(&mut self, place: Place, sectors: u32) -> Option<InPlane> {
-        let home = self.plane_of(place)?;
+    /// As [`Drive::read`], with separate times; `None` for a discarded page.
+    pub(crate) fn read_split(&mut self, place: Place, sectors: u32) -> Option<PlaneWork> {
+        let plane = self.plane_of(place)?;
         let all_ps = self.read(place, sectors);
         let pins_ps = self.costs.transfer_ps(sectors);
-        Some(InPlane {
-            plane: home,
+        Some(PlaneWork {
+            plane,
             pins_ps,
             plane_ps: all_ps - pins_ps,
         })
     }
 
-    /// The plane that holds a page; `None` for one that was discarded.
+    /// The plane that holds a page; `None` for a discarded page.
     pub(crate) fn plane_of(&self, place: Place) -> Option<u32> {
-        let home = self.tables.home(&self.shape, place.element, place.local);
-        home.map(|physical| self.shape.plane_of(self.shape.block_of(physical)))
+        let physical_page = self
+            .mapping
+            .physical_page(&self.shape, place.element, place.local);
+        physical_page.map(|physical| self.shape.plane_of(self.shape.block_of(physical)))
     }
 
-    /// Cleans one block, or what is cleaned at once, of a low plane that is allowed; which, and for
-    /// how long.
-    pub(crate) fn clean_within(
+    /// One step of garbage collection in an allowed plane that is low on free blocks; returns the plane
+    /// and the time it takes.
+    pub(crate) fn collect_within(
         &mut self,
         element: u32,
         allowed: impl Fn(u32) -> bool,
     ) -> Option<(u32, u64)> {
         let place = &mut self.elements[element as usize];
         if place.is_low() {
-            let mut pages = self.tables.of(element);
-            place.clean_one(&self.shape, &mut pages, &self.costs, allowed)
+            let mut mapping = self.mapping.of(element);
+            place.collect_next(&self.shape, &mut mapping, &self.costs, allowed)
         } else {
             None
         }
@@ -197,40 +199,42 @@ impl Drive {
 
     /// Discards a page; takes no time.
     pub fn trim(&mut self, place: Place) {
-        let mut pages = self.tables.of(place.element);
-        self.elements[place.element as usize].trim(&self.shape, &mut pages, place.local);
+        let mut mapping = self.mapping.of(place.element);
+        self.elements[place.element as usize].trim(&self.shape, &mut mapping, place.local);
     }
 
-    /// Cleans an element as far as its thresholds ask for it, as it does before it begins to serve
-    /// a page; returns for how long it is busy with that, picoseconds.
+    /// Collects garbage in an element until no plane is below its threshold, as the element does before
+    /// it serves a page; returns the time it takes, picoseconds.
     #[inline]
-    pub fn clean(&mut self, element: u32) -> u64 {
+    pub fn collect_garbage(&mut self, element: u32) -> u64 {
         let place = &mut self.elements[element as usize];
         if place.is_low() {
-            let mut pages = self.tables.of(element);
-            place.clean_while_low(&self.shape, &mut pages, &self.costs)
+            let mut mapping = self.mapping.of(element);
+            place.collect_while_low(&self.shape, &mut mapping, &self.costs)
         } else {
             0
         }
     }
 
-    /// Touches the tables' entries of pages that will be written soon, so that the processor has
-    /// fetched them by then. One after the other, each write waits for memory about twice.
+    /// Prefetches the table entries of pages that will be written soon. Without it, each write waits
+    /// for memory about twice.
     #[inline]
-    pub fn anticipate(&self, places: &[Place]) {
+    pub fn prefetch(&self, places: &[Place]) {
         let seen = places.iter().fold(0_u32, |seen, place| {
-            seen ^ self.tables.peek(place.element, place.local)
+            seen ^ self.mapping.touch_entry(place.element, place.local)
         });
         std::hint::black_box(seen);
         let seen = places.iter().fold(0_u32, |seen, place| {
-            let home = self.tables.home(&self.shape, place.element, place.local);
+            let physical_page = self
+                .mapping
+                .physical_page(&self.shape, place.element, place.local);
             let element = &self.elements[place.element as usize];
-            seen ^ home.map_or(0, |physical| element.peek(&self.shape, physical))
+            seen ^ physical_page.map_or(0, |physical| element.touch_entry(&self.shape, physical))
         });
         std::hint::black_box(seen);
     }
 
-    /// What happened, all elements together.
+    /// The counters of all elements together.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.elements
@@ -246,7 +250,7 @@ impl Drive {
         &self.elements
     }
 
-    /// That no block of an element is left.
+    /// The error of an element without a free block.
     #[cold]
     pub(crate) fn worn_out(&self, element: u32) -> Error {
         let counters = self.elements[element as usize].counters();

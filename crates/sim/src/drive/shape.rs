@@ -1,15 +1,15 @@
-//! The geometry as the tables use it: small numbers, and divisors that are prepared.
+//! The geometry as the tables use it: small numbers, and prepared divisors.
 //!
 //! Within an element, blocks are numbered plane by plane (`plane × rows + row`), so that the
 //! blocks of a plane lie side by side, and physical pages block by block.
 
 use std::num::NonZeroU32;
 
-use super::spec::{Cleaning, Pool, Spec, WearLevelling};
+use super::spec::{GcPolicy, Pool, Spec, WearLevelling};
 use crate::divide::Divisor;
 use crate::policy::Page;
 
-/// Where a logical page lives: its element, and its number there.
+/// The location of a logical page: its element, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// The element.
@@ -22,17 +22,17 @@ pub(super) struct Shape {
     pub planes: u32,
     /// Blocks of a plane.
     pub rows: u32,
-    /// Blocks of a plane that hold exported pages at first.
+    /// Blocks of a plane that hold exported pages initially.
     pub usable_rows: u32,
     pub pages_per_block: u32,
     pub data_pages: u32,
     /// Pages that an element exports.
     pub local_pages: u32,
-    /// Free blocks at which a plane is cleaned.
+    /// Free blocks at which a plane needs garbage collection.
     pub low: u32,
     pub endurance: u32,
     pub pool: Pool,
-    pub cleaning: Cleaning,
+    pub gc_policy: GcPolicy,
     pub wear_levelling: WearLevelling,
     pub copy_back: bool,
     by_elements: Divisor,
@@ -54,7 +54,7 @@ impl Shape {
             low: spec.low_blocks(),
             endurance: spec.endurance,
             pool: spec.pool,
-            cleaning: spec.cleaning,
+            gc_policy: spec.gc_policy,
             wear_levelling: spec.wear_levelling,
             copy_back: spec.copy_back,
             by_elements: prepared(spec.elements),
@@ -85,16 +85,16 @@ impl Shape {
         self.by_rows.div(block)
     }
 
-    /// The physical page where a logical page lies at first: page by page, the planes in turn.
+    /// The initial physical page of a logical page: block by block, the planes in turn.
     #[inline]
-    pub fn first_home(&self, local: u32) -> u32 {
+    pub fn initial_physical_page(&self, local: u32) -> u32 {
         let (stripe, page) = self.by_data_pages.div_rem(local);
         let (row, plane) = self.by_planes.div_rem(stripe);
         (plane * self.rows + row) * self.pages_per_block + page
     }
 
-    /// The logical page that lies at a physical page at first.
-    pub fn first_owner(&self, physical: u32) -> u32 {
+    /// The initial logical page of a physical page.
+    pub fn initial_logical_page(&self, physical: u32) -> u32 {
         let (block, page) = self.by_pages_per_block.div_rem(physical);
         let (plane, row) = self.by_rows.div_rem(block);
         (row * self.planes + plane) * self.data_pages + page

@@ -1,6 +1,5 @@
-//! What a drive is made of: geometry, times, and the rules it follows.
+//! The specification of a drive: geometry, times and policies.
 
-use super::costs::Costs;
 use crate::Error;
 
 /// Bytes of a sector, the unit of transfers.
@@ -15,9 +14,9 @@ pub enum Pool {
     Plane,
 }
 
-/// Which block of a plane is cleaned.
+/// How garbage collection chooses its victim among the blocks of a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cleaning {
+pub enum GcPolicy {
     /// The one with the fewest valid pages.
     Greedy,
     /// The one with the highest (1 - u) / 2u × age, where u is its share of valid pages and age is
@@ -32,12 +31,12 @@ pub enum WearLevelling {
     Off,
     /// The free block with the fewest erasures is taken.
     Dynamic,
-    /// As dynamic; and when the erasures of a plane's blocks differ by more than this number, the
-    /// least erased block is cleaned in the place of the usual victim, so that cold data move on.
+    /// As dynamic; and when the erase counts of a plane's blocks differ by more than this number, the
+    /// least erased block is the victim instead of the usual one, so that cold data move on.
     Static(u32),
 }
 
-/// What of an element may work at the same time.
+/// Which parts of an element may work in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
     /// Nothing: an element serves one page at a time.
@@ -52,7 +51,7 @@ pub enum Overlap {
 /// 4 GiB, as simulated by `DiskSim` 4.0 with its SSD extension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// Flash elements (packages).
+    /// Flash elements (dies or packages; `DiskSim`'s term).
     pub elements: u32,
     /// Dies of an element; divides `planes`.
     pub dies: u32,
@@ -64,9 +63,10 @@ pub struct Spec {
     pub pages_per_block: u32,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Share of a plane's blocks that is not exported.
+    /// Over-provisioned share of a plane's blocks: spare blocks over all blocks. (Over-provisioning as
+    /// usually quoted is spare capacity over exported capacity.)
     pub reserve: f64,
-    /// Share of a plane's blocks at which cleaning begins.
+    /// Share of a plane's blocks at which garbage collection begins.
     pub min_free: f64,
     /// Time to read a page from flash to the element's register, picoseconds.
     pub read_ps: u64,
@@ -82,17 +82,17 @@ pub struct Spec {
     pub channel_ps_per_sector: u64,
     /// Host channels; element `e` is served by channel `e % channels`.
     pub channels: u32,
-    /// Pages are moved within a plane without crossing the pins.
+    /// Garbage collection moves pages within a plane, without crossing the pins (copy-back).
     pub copy_back: bool,
     /// Where a page may be written.
     pub pool: Pool,
-    /// Which block is cleaned.
-    pub cleaning: Cleaning,
+    /// Which block is the victim of garbage collection.
+    pub gc_policy: GcPolicy,
     /// How erasures are spread.
     pub wear_levelling: WearLevelling,
-    /// What may work at the same time.
+    /// What may work in parallel.
     pub overlap: Overlap,
-    /// Reads that wait at an element go before writes.
+    /// Reads have priority over writes that wait at an element.
     pub read_priority: bool,
     /// Erasures after which a block is dead; 0: never.
     pub endurance: u32,
@@ -118,7 +118,7 @@ impl Default for Spec {
             channels: 1,
             copy_back: true,
             pool: Pool::Element,
-            cleaning: Cleaning::Greedy,
+            gc_policy: GcPolicy::Greedy,
             wear_levelling: WearLevelling::Off,
             overlap: Overlap::Off,
             read_priority: false,
@@ -190,7 +190,7 @@ impl Spec {
                 "min_free",
                 self.min_free,
                 format!(
-                    "at least {least:.4}, one of the {} blocks of a plane: cleaning needs a free block to move pages to",
+                    "at least {least:.4}, one of the {} blocks of a plane: garbage collection needs a free block for moved pages",
                     self.blocks_per_plane
                 ),
             ));
@@ -201,7 +201,7 @@ impl Spec {
                 self.reserve,
                 format!(
                     "at least {} of the {} blocks of a plane and less than all: min_free keeps {low} of them free, \
-                     one is being written, and cleaning needs one to win",
+                     one is being written, and garbage collection has to gain one",
                     low + 2,
                     self.blocks_per_plane
                 ),
@@ -264,7 +264,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Blocks of a plane that are not exported.
+    /// Over-provisioned blocks of a plane.
     #[must_use]
     pub fn reserved_blocks(&self) -> u32 {
         (self.reserve * f64::from(self.blocks_per_plane)) as u32
@@ -276,7 +276,7 @@ impl Spec {
         self.blocks_per_plane - self.reserved_blocks()
     }
 
-    /// Free blocks of a plane at which, or below which, it is cleaned.
+    /// Free blocks of a plane at or below which it needs garbage collection.
     #[must_use]
     pub fn low_blocks(&self) -> u32 {
         (self.min_free * f64::from(self.blocks_per_plane)) as u32
@@ -325,13 +325,6 @@ impl Spec {
         let blocks = u64::from(self.blocks_per_element()) * u64::from(self.elements);
         let per_block = 4 * u64::from(self.pages_per_block) + BLOCK_STATE_BYTES;
         4 * self.pages_wide() + blocks * per_block
-    }
-
-    /// What a page costs its element on average, without cleaning, picoseconds.
-    #[must_use]
-    pub fn mean_write_ps(&self) -> u64 {
-        let costs = Costs::of(self);
-        costs.write + costs.summary / u64::from(self.data_pages())
     }
 
     /// Sectors of a page.

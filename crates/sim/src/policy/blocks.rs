@@ -1,9 +1,9 @@
-//! Buffered pages by block: which pages of which block are there, and what leaves with a block.
-//! What `bplru` and `fab` stand on.
+//! Buffered pages by block: which pages of which block are buffered, and the evictions of a block. The
+//! basis of `bplru` and `fab`.
 
 use std::num::NonZeroU32;
 
-use super::{Action, BlockBy, Eviction, Page, Settings, places::Places};
+use super::{Action, BlockBy, Eviction, Page, Settings, slots::Slots};
 use crate::divide::Divisor;
 
 /// How pages make blocks.
@@ -26,28 +26,28 @@ impl Cut {
         }
     }
 
-    /// Block and place in it. By element, page `p` is number `p / n` of element `p % n`.
+    /// Block and offset in it. By element, page `p` is number `p / n` of element `p % n`.
     #[inline]
     fn locate(&self, page: Page) -> (u32, u32) {
         match self.by {
             BlockBy::Lba => self.length.div_rem(page),
             BlockBy::Element => {
                 let (local, element) = self.elements.div_rem(page);
-                let (row, place) = self.length.div_rem(local);
-                (row * self.elements.get() + element, place)
+                let (row, offset) = self.length.div_rem(local);
+                (row * self.elements.get() + element, offset)
             }
         }
     }
 
-    /// The page at a place of a block; `None` behind the last page of the drive.
+    /// The page at an offset in a block; `None` beyond the last page of the drive.
     #[inline]
-    fn page(&self, block: u32, place: u32) -> Option<Page> {
+    fn page(&self, block: u32, offset: u32) -> Option<Page> {
         let length = u64::from(self.length.get());
         let page = match self.by {
-            BlockBy::Lba => u64::from(block) * length + u64::from(place),
+            BlockBy::Lba => u64::from(block) * length + u64::from(offset),
             BlockBy::Element => {
                 let (row, element) = self.elements.div_rem(block);
-                let local = u64::from(row) * length + u64::from(place);
+                let local = u64::from(row) * length + u64::from(offset);
                 local * u64::from(self.elements.get()) + u64::from(element)
             }
         };
@@ -68,7 +68,7 @@ impl Cut {
 #[derive(Debug)]
 pub(super) struct Blocks {
     cut: Cut,
-    places: Places,
+    slots: Slots,
     /// Bits of the pages that are there, `words` for each slot.
     present: Box<[u64]>,
     words: usize,
@@ -86,7 +86,7 @@ impl Blocks {
         let words = cut.length.get().div_ceil(64) as usize;
         Self {
             cut,
-            places: Places::new(slots),
+            slots: Slots::new(slots),
             present: vec![0; slots * words].into_boxed_slice(),
             words,
             counts: vec![0; slots].into_boxed_slice(),
@@ -98,7 +98,7 @@ impl Blocks {
 
     /// Slots that blocks can have.
     pub(super) fn slots(&self) -> usize {
-        self.places.capacity()
+        self.slots.capacity()
     }
 
     /// Pages held.
@@ -117,7 +117,7 @@ impl Blocks {
         self.pages >= self.capacity
     }
 
-    /// Number of a page's block, and the page's place in it.
+    /// Number of a page's block, and the page's offset in it.
     #[inline]
     pub(super) fn locate(&self, page: Page) -> (u32, u32) {
         self.cut.locate(page)
@@ -126,7 +126,7 @@ impl Blocks {
     /// The slot of a block that has pages here.
     #[inline]
     pub(super) fn find(&self, block: u32) -> Option<u32> {
-        self.places.find(block)
+        self.slots.find(block)
     }
 
     /// Pages that are here of the block in a slot.
@@ -136,67 +136,67 @@ impl Blocks {
     }
 
     /// Places of the block in a slot that lie on the drive.
-    pub(super) fn places_of(&self, slot: u32) -> u32 {
-        let block = self.places.key(slot);
+    pub(super) fn pages_of_block(&self, slot: u32) -> u32 {
+        let block = self.slots.key(slot);
         let length = self.cut.length.get();
         if self.cut.page(block, length - 1).is_some() {
             return length;
         }
         (0..length)
-            .take_while(|&place| self.cut.page(block, place).is_some())
+            .take_while(|&offset| self.cut.page(block, offset).is_some())
             .count() as u32
     }
 
     #[inline]
-    fn bit(&self, slot: u32, place: u32) -> (usize, u64) {
+    fn bit(&self, slot: u32, offset: u32) -> (usize, u64) {
         (
-            slot as usize * self.words + place as usize / 64,
-            1 << (place % 64),
+            slot as usize * self.words + offset as usize / 64,
+            1 << (offset % 64),
         )
     }
 
-    /// Whether a place of the block in a slot is filled.
+    /// Whether the page at an offset of the block in a slot is buffered.
     #[inline]
-    pub(super) fn has(&self, slot: u32, place: u32) -> bool {
-        let (word, bit) = self.bit(slot, place);
+    pub(super) fn has(&self, slot: u32, offset: u32) -> bool {
+        let (word, bit) = self.bit(slot, offset);
         self.present[word] & bit != 0
     }
 
     pub(super) fn holds(&self, page: Page) -> bool {
-        let (block, place) = self.locate(page);
-        self.find(block).is_some_and(|slot| self.has(slot, place))
+        let (block, offset) = self.locate(page);
+        self.find(block).is_some_and(|slot| self.has(slot, offset))
     }
 
     /// Gives a block a slot, without any page. `None`: the caller has to evict first.
     #[inline]
     pub(super) fn open(&mut self, block: u32) -> Option<u32> {
-        self.places.enter(block)
+        self.slots.insert(block)
     }
 
-    /// Fills an empty place.
+    /// Adds the page at an offset, which is not buffered.
     #[inline]
-    pub(super) fn add(&mut self, slot: u32, place: u32) {
-        let (word, bit) = self.bit(slot, place);
+    pub(super) fn add(&mut self, slot: u32, offset: u32) {
+        let (word, bit) = self.bit(slot, offset);
         self.present[word] |= bit;
         self.counts[slot as usize] += 1;
         self.pages += 1;
     }
 
-    /// Empties a filled place; the slot of a block without pages is free again.
-    pub(super) fn take(&mut self, slot: u32, place: u32) {
-        let (word, bit) = self.bit(slot, place);
+    /// Removes a buffered page; the slot of a block without pages is free again.
+    pub(super) fn take(&mut self, slot: u32, offset: u32) {
+        let (word, bit) = self.bit(slot, offset);
         self.present[word] &= !bit;
         self.counts[slot as usize] -= 1;
         self.pages -= 1;
         if self.counts[slot as usize] == 0 {
-            self.places.leave(slot);
+            self.slots.remove(slot);
         }
     }
 
     /// Evicts a block's pages, in ascending order.
     #[inline]
     pub(super) fn flush(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
-        let block = self.places.key(slot);
+        let block = self.slots.key(slot);
         let start = evicted.len();
         // Random writes leave most blocks with one page: no loop whose end must be guessed.
         if self.words == 1 && self.counts[slot as usize] == 1 {
@@ -209,9 +209,9 @@ impl Blocks {
         for word in 0..self.words {
             let mut bits = std::mem::take(&mut self.present[slot as usize * self.words + word]);
             while bits != 0 {
-                let place = word as u32 * 64 + bits.trailing_zeros();
+                let offset = word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                if let Some(page) = self.cut.page(block, place) {
+                if let Some(page) = self.cut.page(block, offset) {
                     self.append(evicted, start, page, Action::Write);
                 }
             }
@@ -222,22 +222,22 @@ impl Blocks {
     /// Evicts a block whole: the pages that are not here are read first, then all are written, in
     /// ascending order. Nothing behind the last page of the drive.
     pub(super) fn flush_padded(&mut self, slot: u32, evicted: &mut Vec<Eviction>) {
-        let block = self.places.key(slot);
-        let places = self.places_of(slot);
+        let block = self.slots.key(slot);
+        let pages = self.pages_of_block(slot);
         let mut start = evicted.len();
-        for place in (0..places).filter(|&place| !self.has(slot, place)) {
-            if let Some(page) = self.cut.page(block, place) {
+        for offset in (0..pages).filter(|&offset| !self.has(slot, offset)) {
+            if let Some(page) = self.cut.page(block, offset) {
                 self.append(evicted, start, page, Action::PadRead);
             }
         }
         start = evicted.len();
-        for place in 0..places {
-            let action = if self.has(slot, place) {
+        for offset in 0..pages {
+            let action = if self.has(slot, offset) {
                 Action::Write
             } else {
                 Action::PadWrite
             };
-            if let Some(page) = self.cut.page(block, place) {
+            if let Some(page) = self.cut.page(block, offset) {
                 self.append(evicted, start, page, action);
             }
         }
@@ -271,11 +271,11 @@ impl Blocks {
         });
     }
 
-    /// Frees a slot whose places are empty.
+    /// Frees a slot without pages.
     #[inline]
     fn close(&mut self, slot: u32) {
         self.pages -= self.counts[slot as usize] as usize;
         self.counts[slot as usize] = 0;
-        self.places.leave(slot);
+        self.slots.remove(slot);
     }
 }

@@ -14,13 +14,13 @@
 //! block is either consecutive LBAs or the pages of one element: the paper's drive had but one.
 
 use super::{
-    Access, Error, Eviction, Outlook, Page, Policy, Settings, blocks::Blocks, list::Lists,
+    Access, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks, list::Lists,
 };
 
 struct Bplru {
     blocks: Blocks,
     order: Lists,
-    /// For each slot the place up to which it was written in order from its first one.
+    /// For each slot the offset up to which it was written in order from its first one.
     runs: Box<[u32]>,
     padding: bool,
     compensation: bool,
@@ -55,14 +55,14 @@ impl Bplru {
         true
     }
 
-    fn compensate(&mut self, slot: u32, place: u32) {
+    fn compensate(&mut self, slot: u32, offset: u32) {
         let run = &mut self.runs[slot as usize];
-        *run = match place {
+        *run = match offset {
             0 => 1,
-            place if place == *run => place + 1,
+            offset if offset == *run => offset + 1,
             _ => 0,
         };
-        if *run == self.blocks.places_of(slot) {
+        if *run == self.blocks.pages_of_block(slot) {
             self.order.unlink(slot);
             self.order.push_back(0, slot);
         }
@@ -88,30 +88,35 @@ impl Policy for Bplru {
         self.padding
     }
 
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        let (block, place) = self.blocks.locate(page);
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
+        let (block, offset) = self.blocks.locate(page);
         let mut access = Access::Miss;
         let slot = if let Some(slot) = self.blocks.find(block) {
             self.order.renew(0, slot);
-            if self.blocks.has(slot, place) {
+            if self.blocks.has(slot, offset) {
                 access = Access::Hit;
             } else {
                 if self.blocks.is_full() {
                     // Another block: this one is the newest, and were it alone it would be whole.
                     self.evict(evicted);
                 }
-                self.blocks.add(slot, place);
+                self.blocks.add(slot, offset);
             }
             slot
         } else if let Some(slot) = self.open(block, evicted) {
-            self.blocks.add(slot, place);
+            self.blocks.add(slot, offset);
             slot
         } else {
             evicted.push(Eviction::of(page));
-            return Access::Through;
+            return Access::Bypass;
         };
         if self.compensation {
-            self.compensate(slot, place);
+            self.compensate(slot, offset);
         }
         access
     }
@@ -121,16 +126,16 @@ impl Policy for Bplru {
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        let (block, place) = self.blocks.locate(page);
+        let (block, offset) = self.blocks.locate(page);
         let found = self
             .blocks
             .find(block)
-            .filter(|&slot| self.blocks.has(slot, place));
+            .filter(|&slot| self.blocks.has(slot, offset));
         if let Some(slot) = found {
             if self.blocks.count(slot) == 1 {
                 self.order.unlink(slot);
             }
-            self.blocks.take(slot, place);
+            self.blocks.take(slot, offset);
             self.runs[slot as usize] = 0;
         }
         found.is_some()

@@ -6,11 +6,11 @@
 //! no hole in the ring. A page comes unmarked: only one that was written again gets its chance.
 
 use super::{
-    Access, Error, Eviction, Outlook, Page, Policy, Settings, list::Lists, places::Places,
+    Access, DriveState, Error, Eviction, Page, Policy, Settings, list::Lists, slots::Slots,
 };
 
 struct Clock {
-    places: Places,
+    slots: Slots,
     order: Lists,
     marked: Box<[bool]>,
 }
@@ -19,7 +19,7 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
     settings.need("clock", 1, "it keeps pages")?;
     let capacity = settings.capacity_pages;
     Ok(Box::new(Clock {
-        places: Places::new(capacity),
+        slots: Slots::new(capacity),
         order: Lists::new(capacity, 1),
         marked: vec![false; capacity].into_boxed_slice(),
     }))
@@ -31,7 +31,7 @@ impl Clock {
         while let Some(slot) = self.order.back(0) {
             if !std::mem::take(&mut self.marked[slot as usize]) {
                 self.order.unlink(slot);
-                evicted.push(Eviction::of(self.places.leave(slot)));
+                evicted.push(Eviction::of(self.slots.remove(slot)));
                 return;
             }
             self.order.renew(0, slot);
@@ -40,15 +40,20 @@ impl Clock {
 }
 
 impl Policy for Clock {
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        if let Some(slot) = self.places.find(page) {
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
+        if let Some(slot) = self.slots.find(page) {
             self.marked[slot as usize] = true;
             return Access::Hit;
         }
-        if self.places.is_full() {
+        if self.slots.is_full() {
             self.evict(evicted);
         }
-        if let Some(slot) = self.places.enter(page) {
+        if let Some(slot) = self.slots.insert(page) {
             self.marked[slot as usize] = false;
             self.order.push_front(0, slot);
         }
@@ -56,30 +61,30 @@ impl Policy for Clock {
     }
 
     fn holds(&self, page: Page) -> bool {
-        self.places.find(page).is_some()
+        self.slots.find(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        let found = self.places.find(page);
+        let found = self.slots.find(page);
         if let Some(slot) = found {
             self.order.unlink(slot);
-            self.places.leave(slot);
+            self.slots.remove(slot);
         }
         found.is_some()
     }
 
     fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     fn capacity(&self) -> usize {
-        self.places.capacity()
+        self.slots.capacity()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
         while let Some(slot) = self.order.back(0) {
             self.order.unlink(slot);
-            evicted.push(Eviction::of(self.places.leave(slot)));
+            evicted.push(Eviction::of(self.slots.remove(slot)));
         }
     }
 }

@@ -8,10 +8,12 @@
 //! exploit element-level parallelism, and no more. That there is one list an element, in order of
 //! last write, and that elements take turns, is our reading; `epo-all` is the other one.
 
-use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, by_element::ByElement};
+use super::{
+    Access, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
+};
 
 struct Epo {
-    held: ByElement,
+    held: PerElementLru,
     /// Whose turn it is.
     turn: u32,
 }
@@ -19,7 +21,7 @@ struct Epo {
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     settings.need("epo", 1, "it keeps pages")?;
     Ok(Box::new(Epo {
-        held: ByElement::new(settings),
+        held: PerElementLru::new(settings),
         turn: 0,
     }))
 }
@@ -43,19 +45,24 @@ impl Epo {
 }
 
 impl Policy for Epo {
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
         if self.held.touch(page) {
             return Access::Hit;
         }
-        if self.held.places.is_full() {
+        if self.held.slots.is_full() {
             self.evict(evicted);
         }
-        self.held.enter(page);
+        self.held.insert(page);
         Access::Miss
     }
 
     fn holds(&self, page: Page) -> bool {
-        self.held.places.find(page).is_some()
+        self.held.slots.find(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
@@ -63,11 +70,11 @@ impl Policy for Epo {
     }
 
     fn len(&self) -> usize {
-        self.held.places.len()
+        self.held.slots.len()
     }
 
     fn capacity(&self) -> usize {
-        self.held.places.capacity()
+        self.held.slots.capacity()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {

@@ -4,17 +4,19 @@
 //! of the elements: a stripe as wide as the drive, after which the buffer has room for as many
 //! pages. Inferred, as `epo` is: the other reading of the same abstract.
 
-use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings, by_element::ByElement};
+use super::{
+    Access, DriveState, Error, Eviction, Page, Policy, Settings, per_element_lru::PerElementLru,
+};
 
 struct EpoAll {
-    held: ByElement,
+    held: PerElementLru,
 }
 
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
     let wanted = settings.layout.elements as usize;
     settings.need("epo-all", wanted, "one for each element")?;
     Ok(Box::new(EpoAll {
-        held: ByElement::new(settings),
+        held: PerElementLru::new(settings),
     }))
 }
 
@@ -27,19 +29,24 @@ impl EpoAll {
 }
 
 impl Policy for EpoAll {
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
         if self.held.touch(page) {
             return Access::Hit;
         }
-        if self.held.places.is_full() {
+        if self.held.slots.is_full() {
             self.evict(evicted);
         }
-        self.held.enter(page);
+        self.held.insert(page);
         Access::Miss
     }
 
     fn holds(&self, page: Page) -> bool {
-        self.held.places.find(page).is_some()
+        self.held.slots.find(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
@@ -47,11 +54,11 @@ impl Policy for EpoAll {
     }
 
     fn len(&self) -> usize {
-        self.held.places.len()
+        self.held.slots.len()
     }
 
     fn capacity(&self) -> usize {
-        self.held.places.capacity()
+        self.held.slots.capacity()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {

@@ -11,7 +11,7 @@
 //! page, so each list is in the order of last use, and nothing is ever searched.
 
 use super::{
-    Access, Error, Eviction, Outlook, Page, Policy, Settings, blocks::Blocks, list::Lists,
+    Access, DriveState, Error, Eviction, Page, Policy, Settings, blocks::Blocks, list::Lists,
 };
 
 struct Fab {
@@ -56,12 +56,17 @@ impl Fab {
 }
 
 impl Policy for Fab {
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        let (block, place) = self.blocks.locate(page);
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
+        let (block, offset) = self.blocks.locate(page);
         if let Some(slot) = self
             .blocks
             .find(block)
-            .filter(|&slot| self.blocks.has(slot, place))
+            .filter(|&slot| self.blocks.has(slot, offset))
         {
             self.by_count.unlink(slot);
             self.rank(slot);
@@ -77,9 +82,9 @@ impl Policy for Fab {
             slot
         } else {
             evicted.push(Eviction::of(page));
-            return Access::Through;
+            return Access::Bypass;
         };
-        self.blocks.add(slot, place);
+        self.blocks.add(slot, offset);
         self.rank(slot);
         Access::Miss
     }
@@ -89,14 +94,14 @@ impl Policy for Fab {
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        let (block, place) = self.blocks.locate(page);
+        let (block, offset) = self.blocks.locate(page);
         let found = self
             .blocks
             .find(block)
-            .filter(|&slot| self.blocks.has(slot, place));
+            .filter(|&slot| self.blocks.has(slot, offset));
         if let Some(slot) = found {
             self.by_count.unlink(slot);
-            self.blocks.take(slot, place);
+            self.blocks.take(slot, offset);
             if self.blocks.count(slot) > 0 {
                 self.rank(slot);
             }

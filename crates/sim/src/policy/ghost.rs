@@ -1,4 +1,4 @@
-//! Pages that left not long ago: their numbers, without their data.
+//! Ghost list: the numbers of recently evicted pages, without their data.
 //!
 //! A direct-mapped table, written over where two pages meet: it forgets a few early, never grows,
 //! and costs one memory access. Eight bytes a page, at least twice as many entries as are
@@ -11,7 +11,7 @@ struct Entry {
     left: u32,
 }
 
-/// Remembers the last departures, as many as the buffer has places, each with a mark.
+/// Remembers the last departures, as many as the buffer has slots, each with a mark.
 #[derive(Debug)]
 pub(super) struct Ghost {
     entries: Box<[Entry]>,

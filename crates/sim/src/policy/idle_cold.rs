@@ -1,25 +1,25 @@
 //! `idle-cold`: the coldest page of an idle element leaves. Our own.
 //!
-//! Round robin spreads pages evenly, but blindly: its next element may be cleaning or reading
+//! Round robin spreads pages evenly, but blindly: its next element may be collecting garbage or reading
 //! while others stand idle, and its oldest page may be a hot one. Two questions are asked instead.
 //!
 //! *Which element?* One that is idle, and of these the one whose candidate was written longest ago:
 //! under light load that is plain replacement by coldness over the whole buffer. If none is idle,
 //! the one that is free soonest. An element that was passed over while it was busy collects old
 //! pages, which go as soon as it is idle, so no element is forgotten. What the policy has just given
-//! to an element counts as `service_ps` of work even if the outlook does not know it yet: pages that
-//! leave at the same instant go to different elements, and without any outlook (reshaping with no
-//! drive behind) the elements take turns.
+//! to an element counts as `service_ps` of work even if the drive's state does not show it yet: pages
+//! evicted at the same time go to different elements, and without any state (reshaping with no drive
+//! behind) the elements take turns.
 //!
 //! *Which page?* Pages written once and pages written again stand in two lists an element, each in
 //! order of last write; a long run of pages written once so passes without taking the others along.
-//! How many places the first kind may have is not a constant: as in ARC (N. Megiddo and
+//! How many slots the first kind may have is not a constant: as in ARC (N. Megiddo and
 //! D. S. Modha, FAST 2003), each return of a page that left too early, of which the last `capacity`
-//! are remembered, gives its kind one more place. It begins at half, which favours neither. Where
+//! are remembered, gives its kind one more slot. It begins at half, which favours neither. Where
 //! no element with a page of the kind in excess is idle, an idle one's page of the other kind goes:
 //! it is still the coldest of its element and may cost a write later, while waiting costs time now.
 //!
-//! Writing back inside a drive keeps as many places free as there are elements, so that a burst as
+//! Writing back inside a drive keeps as many slots free as there are elements, so that a burst as
 //! wide as the drive finds room, but an eighth of the buffer at most; only idle elements are given
 //! pages, one each.
 //!
@@ -29,8 +29,8 @@
 use std::num::NonZeroU32;
 
 use super::{
-    Access, Error, Eviction, Outlook, Page, Policy, Settings, ghost::Ghost, list::Lists,
-    places::Places,
+    Access, DriveState, Error, Eviction, Page, Policy, Settings, ghost::Ghost, list::Lists,
+    slots::Slots,
 };
 use crate::divide::Divisor;
 
@@ -39,15 +39,17 @@ const NO_PAGE: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Once,
-    Again,
+    /// Written once.
+    Recent,
+    /// Written again while it was buffered, or remembered.
+    Frequent,
 }
 
 impl Kind {
     const fn other(self) -> Self {
         match self {
-            Self::Once => Self::Again,
-            Self::Again => Self::Once,
+            Self::Recent => Self::Frequent,
+            Self::Frequent => Self::Recent,
         }
     }
 }
@@ -61,8 +63,8 @@ struct Candidate {
 }
 
 struct IdleCold {
-    places: Places,
-    /// Pages of `Kind::Once` of each element, then those of `Kind::Again`.
+    slots: Slots,
+    /// For each element its pages of `Kind::Recent`, then for each those of `Kind::Frequent`.
     lists: Lists,
     elements: Divisor,
     /// Number of each page's last write, and its kind.
@@ -71,14 +73,14 @@ struct IdleCold {
     /// Number of the last write of the back of each list: what an eviction compares.
     backs: Box<[u64]>,
     writes: u64,
-    once: usize,
-    /// Places that pages written once may take.
-    once_share: usize,
+    recent_pages: usize,
+    /// Slots that pages written once may take: the target size of ARC.
+    recent_target: usize,
     ghost: Ghost,
-    /// Until when each element is busy with what it was given here.
-    given_until_ps: Box<[u64]>,
+    /// Until when each element is busy with the pages that this policy evicted.
+    busy_until_ps: Box<[u64]>,
     service_ps: u64,
-    spare: usize,
+    spare_slots: usize,
 }
 
 pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error> {
@@ -86,21 +88,21 @@ pub(super) fn make(settings: &Settings) -> Result<Box<dyn Policy + Send>, Error>
     let capacity = settings.capacity_pages;
     let elements = settings.layout.elements as usize;
     Ok(Box::new(IdleCold {
-        places: Places::new(capacity),
+        slots: Slots::new(capacity),
         lists: Lists::new(capacity, 2 * elements),
         elements: Divisor::new(
             NonZeroU32::new(settings.layout.elements).unwrap_or(NonZeroU32::MIN),
         ),
         written: vec![0; capacity].into_boxed_slice(),
-        kinds: vec![Kind::Once; capacity].into_boxed_slice(),
+        kinds: vec![Kind::Recent; capacity].into_boxed_slice(),
         backs: vec![NO_PAGE; 2 * elements].into_boxed_slice(),
         writes: 0,
-        once: 0,
-        once_share: capacity / 2,
+        recent_pages: 0,
+        recent_target: capacity / 2,
         ghost: Ghost::new(capacity),
-        given_until_ps: vec![0; elements].into_boxed_slice(),
+        busy_until_ps: vec![0; elements].into_boxed_slice(),
         service_ps: settings.service_ps.max(1),
-        spare: elements.min(capacity / 8),
+        spare_slots: elements.min(capacity / 8),
     }))
 }
 
@@ -108,8 +110,8 @@ impl IdleCold {
     #[inline]
     fn list(&self, kind: Kind, element: u32) -> u32 {
         match kind {
-            Kind::Once => element,
-            Kind::Again => self.elements.get() + element,
+            Kind::Recent => element,
+            Kind::Frequent => self.elements.get() + element,
         }
     }
 
@@ -119,7 +121,7 @@ impl IdleCold {
         self.lists.push_front(list, slot);
         self.kinds[slot as usize] = kind;
         self.written[slot as usize] = self.writes;
-        self.once += usize::from(kind == Kind::Once);
+        self.recent_pages += usize::from(kind == Kind::Recent);
         let back = &mut self.backs[list as usize];
         // Only the first page of a list is its back as well.
         *back = (*back).min(self.writes);
@@ -130,7 +132,7 @@ impl IdleCold {
         let kind = self.kinds[slot as usize];
         let list = self.list(kind, element);
         self.lists.unlink(slot);
-        self.once -= usize::from(kind == Kind::Once);
+        self.recent_pages -= usize::from(kind == Kind::Recent);
         let back = self.lists.back(list);
         self.backs[list as usize] = back.map_or(NO_PAGE, |back| self.written[back as usize]);
     }
@@ -138,18 +140,18 @@ impl IdleCold {
     /// The element that can begin first with a page of this kind, of several the one whose page is
     /// oldest; and whether any element is idle, with or without one.
     #[inline]
-    fn candidate(&self, kind: Kind, outlook: &Outlook<'_>) -> (Option<Candidate>, bool) {
+    fn candidate(&self, kind: Kind, drive_state: &DriveState<'_>) -> (Option<Candidate>, bool) {
         let from = self.list(kind, 0) as usize;
-        let backs = &self.backs[from..from + self.given_until_ps.len()];
+        let backs = &self.backs[from..from + self.busy_until_ps.len()];
         let (mut best_wait_ps, mut best_age, mut best) = (u64::MAX, NO_PAGE, 0);
         let mut any_idle = false;
-        for (element, (&age, &given)) in (0..).zip(backs.iter().zip(&self.given_until_ps)) {
-            let free = outlook
+        for (element, (&age, &busy)) in (0..).zip(backs.iter().zip(&self.busy_until_ps)) {
+            let free = drive_state
                 .free_at_ps
                 .get(element as usize)
                 .copied()
                 .unwrap_or(0);
-            let wait_ps = given.max(free).saturating_sub(outlook.now_ps);
+            let wait_ps = busy.max(free).saturating_sub(drive_state.now_ps);
             any_idle |= wait_ps == 0;
             if age != NO_PAGE && (wait_ps, age) < (best_wait_ps, best_age) {
                 (best_wait_ps, best_age, best) = (wait_ps, age, element);
@@ -164,25 +166,31 @@ impl IdleCold {
     }
 
     #[inline]
-    fn victim(&self, outlook: &Outlook<'_>) -> Option<Candidate> {
-        let kind = if self.once > self.once_share || self.once == self.places.len() {
-            Kind::Once
-        } else {
-            Kind::Again
-        };
-        let (wanted, any_idle) = self.candidate(kind, outlook);
+    fn victim(&self, drive_state: &DriveState<'_>) -> Option<Candidate> {
+        let kind =
+            if self.recent_pages > self.recent_target || self.recent_pages == self.slots.len() {
+                Kind::Recent
+            } else {
+                Kind::Frequent
+            };
+        let (wanted, any_idle) = self.candidate(kind, drive_state);
         let is_idle = wanted.is_some_and(|wanted| wanted.wait_ps == 0);
         if is_idle || (wanted.is_some() && !any_idle) {
             return wanted;
         }
-        let (other, _) = self.candidate(kind.other(), outlook);
+        let (other, _) = self.candidate(kind.other(), drive_state);
         other
             .filter(|other| other.wait_ps == 0 || wanted.is_none())
             .or(wanted)
     }
 
     #[inline]
-    fn evict(&mut self, victim: Candidate, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) {
+    fn evict(
+        &mut self,
+        victim: Candidate,
+        drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) {
         let Candidate {
             element,
             kind,
@@ -193,10 +201,10 @@ impl IdleCold {
             return;
         };
         self.delist(slot, element);
-        let page = self.places.leave(slot);
-        self.ghost.remember(page, kind == Kind::Again);
-        let begins_ps = outlook.now_ps.saturating_add(wait_ps);
-        self.given_until_ps[element as usize] = begins_ps.saturating_add(self.service_ps);
+        let page = self.slots.remove(slot);
+        self.ghost.remember(page, kind == Kind::Frequent);
+        let begins_ps = drive_state.now_ps.saturating_add(wait_ps);
+        self.busy_until_ps[element as usize] = begins_ps.saturating_add(self.service_ps);
         evicted.push(Eviction::of(page));
     }
 
@@ -205,64 +213,72 @@ impl IdleCold {
     #[inline]
     fn arriving(&mut self, page: Page) -> Kind {
         match self.ghost.recall(page) {
-            None => return Kind::Once,
-            Some(false) => self.once_share = self.places.capacity().min(self.once_share + 1),
-            Some(true) => self.once_share = self.once_share.saturating_sub(1),
+            None => return Kind::Recent,
+            Some(false) => self.recent_target = self.slots.capacity().min(self.recent_target + 1),
+            Some(true) => self.recent_target = self.recent_target.saturating_sub(1),
         }
-        Kind::Again
+        Kind::Frequent
     }
 }
 
 impl Policy for IdleCold {
-    fn write(&mut self, page: Page, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+    fn write(
+        &mut self,
+        page: Page,
+        drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
         self.writes += 1;
         let element = self.elements.rem(page);
-        if let Some(slot) = self.places.find(page) {
+        if let Some(slot) = self.slots.find(page) {
             self.delist(slot, element);
-            self.enlist(slot, element, Kind::Again);
+            self.enlist(slot, element, Kind::Frequent);
             return Access::Hit;
         }
         let kind = self.arriving(page);
-        if self.places.is_full() {
-            if let Some(victim) = self.victim(outlook) {
-                self.evict(victim, outlook, evicted);
+        if self.slots.is_full() {
+            if let Some(victim) = self.victim(drive_state) {
+                self.evict(victim, drive_state, evicted);
             }
         }
-        if let Some(slot) = self.places.enter(page) {
+        if let Some(slot) = self.slots.insert(page) {
             self.enlist(slot, element, kind);
         }
         Access::Miss
     }
 
     fn holds(&self, page: Page) -> bool {
-        self.places.find(page).is_some()
+        self.slots.find(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        let found = self.places.find(page);
+        let found = self.slots.find(page);
         if let Some(slot) = found {
             self.delist(slot, self.elements.rem(page));
-            self.places.leave(slot);
+            self.slots.remove(slot);
         }
         found.is_some()
     }
 
     fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     fn capacity(&self) -> usize {
-        self.places.capacity()
+        self.slots.capacity()
     }
 
     fn watches_elements(&self) -> bool {
         true
     }
 
-    fn write_back(&mut self, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) {
-        while self.places.capacity() - self.places.len() < self.spare {
-            match self.victim(outlook).filter(|victim| victim.wait_ps == 0) {
-                Some(victim) => self.evict(victim, outlook, evicted),
+    fn write_back(&mut self, drive_state: &DriveState<'_>, evicted: &mut Vec<Eviction>) {
+        while self.slots.capacity() - self.slots.len() < self.spare_slots {
+            match self
+                .victim(drive_state)
+                .filter(|victim| victim.wait_ps == 0)
+            {
+                Some(victim) => self.evict(victim, drive_state, evicted),
                 None => return,
             }
         }
@@ -270,17 +286,17 @@ impl Policy for IdleCold {
 
     /// One page an element in turn, so that all have work: the older of its two candidates.
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {
-        let outlook = Outlook {
+        let drive_state = DriveState {
             now_ps: 0,
             free_at_ps: &[],
         };
         while !self.is_empty() {
             for element in 0..self.elements.get() {
                 let age = |kind| self.backs[self.list(kind, element) as usize];
-                let kind = if age(Kind::Once) < age(Kind::Again) {
-                    Kind::Once
+                let kind = if age(Kind::Recent) < age(Kind::Frequent) {
+                    Kind::Recent
                 } else {
-                    Kind::Again
+                    Kind::Frequent
                 };
                 if age(kind) != NO_PAGE {
                     self.evict(
@@ -289,13 +305,13 @@ impl Policy for IdleCold {
                             element,
                             kind,
                         },
-                        &outlook,
+                        &drive_state,
                         evicted,
                     );
                 }
             }
         }
         // What comes after is not held up by this.
-        self.given_until_ps.fill(0);
+        self.busy_until_ps.fill(0);
     }
 }

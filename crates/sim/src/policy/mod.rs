@@ -1,15 +1,14 @@
-//! Write buffers: which pages stay, which go, and in what order. One file a policy, one literal
-//! list: [`POLICIES`].
+//! Write buffer policies: which pages a buffer keeps, which it evicts, and in what order. One file per
+//! policy, one literal list: [`POLICIES`].
 //!
-//! A policy knows pages and elements, never time stamps of a trace or the inside of the drive: it
-//! is told what is written, and answers with what leaves. So the same policy serves two modes. In
-//! *reshape* its evictions become the requests of a trace that is then fed to a drive without
-//! buffer; *inline* it is a buffer inside the drive, whose places come free when the drive has
-//! programmed what left.
+//! A policy knows pages and elements, never the time stamps of a trace or the inside of the drive. It
+//! receives writes and returns evictions. So the same policy serves two modes. In *reshape* its
+//! evictions become the requests of a trace for a drive without buffer. *Inline* it is a buffer inside
+//! the drive, whose slots come free when the drive has programmed the evicted pages.
 
+pub mod belady;
 mod blocks;
 mod bplru;
-mod by_element;
 mod clock;
 mod epo;
 mod epo_all;
@@ -22,10 +21,10 @@ mod index;
 mod list;
 mod lru;
 mod none;
-pub mod optimum;
-mod places;
+mod per_element_lru;
 mod queue;
 mod settings;
+mod slots;
 
 pub use error::Error;
 pub use settings::{BlockBy, Settings};
@@ -37,7 +36,7 @@ pub type Page = u32;
 /// `p / elements`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Flash elements (packages) of the drive.
+    /// Flash elements (dies or packages) of the drive.
     pub elements: u32,
     /// Pages of an erase block.
     pub pages_per_block: u32,
@@ -45,27 +44,27 @@ pub struct Layout {
     pub pages: u32,
 }
 
-/// What a policy may know of the drive at one moment.
+/// The state of the drive, as far as policies may know it.
 #[derive(Debug, Clone, Copy)]
-pub struct Outlook<'a> {
+pub struct DriveState<'a> {
     /// Now, picoseconds.
     pub now_ps: u64,
-    /// For each element when it will have done all that was given to it; at or before `now_ps`: idle.
+    /// For each element the time at which it finishes its queue; an idle one has a time up to `now_ps`.
     pub free_at_ps: &'a [u64],
 }
 
-/// Whether a written page was in the buffer.
+/// The result of a write to the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It was; its data were replaced in place. Nothing was evicted.
+    /// The page was in the buffer; its data were replaced in place. Nothing was evicted.
     Hit,
-    /// It was not, and now it is; pages may have been evicted to make room.
+    /// The page was not in the buffer, and now it is. Pages may have been evicted to make room.
     Miss,
-    /// It was not and is not: it was given straight to the drive, as an eviction.
-    Through,
+    /// The page was not in the buffer and is not: it goes straight to the drive, as an eviction.
+    Bypass,
 }
 
-/// What an eviction does to the drive.
+/// What the drive does for an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Pages that were in the buffer are written.
@@ -87,7 +86,7 @@ pub struct Eviction {
     pub first: Page,
     /// How many.
     pub pages: u32,
-    /// What is done.
+    /// What the drive does.
     pub action: Action,
     /// Part of the same request as the eviction before it.
     pub joined: bool,
@@ -113,7 +112,12 @@ impl Eviction {
 /// since), never more than `capacity` pages are held, a hit evicts nothing, `drain` leaves it empty.
 pub trait Policy {
     /// One page is written. Evictions are appended to `evicted`, in the order in which they are to go.
-    fn write(&mut self, page: Page, outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access;
+    fn write(
+        &mut self,
+        page: Page,
+        drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access;
 
     /// Whether the page is in the buffer, so that a read of it needs no flash. Changes nothing.
     fn holds(&self, page: Page) -> bool;
@@ -141,17 +145,17 @@ pub trait Policy {
         false
     }
 
-    /// Whether `write` and `write_back` look at their outlook: then each page is decided when the
-    /// drive has come to it, else many are decided at once.
+    /// Whether `write` and `write_back` depend on the state of the drive. Then each page is decided when
+    /// the drive reaches it; otherwise many are decided at once.
     fn watches_elements(&self) -> bool {
         false
     }
 
-    /// Pages worth writing now although there is room: to idle elements, say. Inline buffers ask
-    /// at every write and every completion; most policies wait until they are full.
-    fn write_back(&mut self, _outlook: &Outlook<'_>, _evicted: &mut Vec<Eviction>) {}
+    /// Evicts pages ahead of need, for example to idle elements. Inline buffers call it at every write
+    /// and every completion; most policies wait until they are full.
+    fn write_back(&mut self, _drive_state: &DriveState<'_>, _evicted: &mut Vec<Eviction>) {}
 
-    /// Evicts all that is held, in the policy's own order.
+    /// Evicts all pages, in the policy's own order.
     fn drain(&mut self, evicted: &mut Vec<Eviction>);
 }
 

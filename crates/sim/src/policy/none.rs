@@ -1,6 +1,6 @@
 //! `none`: no buffer. Every page goes straight to the drive. What all others are compared with.
 
-use super::{Access, Error, Eviction, Outlook, Page, Policy, Settings};
+use super::{Access, DriveState, Error, Eviction, Page, Policy, Settings};
 
 struct None;
 
@@ -13,9 +13,14 @@ pub(super) fn make(_settings: &Settings) -> Result<Box<dyn Policy + Send>, Error
 }
 
 impl Policy for None {
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
         evicted.push(Eviction::of(page));
-        Access::Through
+        Access::Bypass
     }
 
     fn holds(&self, _page: Page) -> bool {

@@ -1,18 +1,18 @@
 //! What first in, first out and least recently used share: one line of pages.
 
-use super::{Access, Eviction, Outlook, Page, Policy, list::Lists, places::Places};
+use super::{Access, DriveState, Eviction, Page, Policy, list::Lists, slots::Slots};
 
 /// Pages in one line: new ones join in front, the last one leaves. With `RENEWS`, a page that is
 /// written again goes to the front.
 pub(super) struct Queue<const RENEWS: bool> {
-    places: Places,
+    slots: Slots,
     order: Lists,
 }
 
 impl<const RENEWS: bool> Queue<RENEWS> {
     pub fn new(capacity: usize) -> Self {
         Self {
-            places: Places::new(capacity),
+            slots: Slots::new(capacity),
             order: Lists::new(capacity, 1),
         }
     }
@@ -23,47 +23,52 @@ impl<const RENEWS: bool> Queue<RENEWS> {
             return false;
         };
         self.order.unlink(slot);
-        evicted.push(Eviction::of(self.places.leave(slot)));
+        evicted.push(Eviction::of(self.slots.remove(slot)));
         true
     }
 }
 
 impl<const RENEWS: bool> Policy for Queue<RENEWS> {
-    fn write(&mut self, page: Page, _outlook: &Outlook<'_>, evicted: &mut Vec<Eviction>) -> Access {
-        if let Some(slot) = self.places.find(page) {
+    fn write(
+        &mut self,
+        page: Page,
+        _drive_state: &DriveState<'_>,
+        evicted: &mut Vec<Eviction>,
+    ) -> Access {
+        if let Some(slot) = self.slots.find(page) {
             if RENEWS {
                 self.order.renew(0, slot);
             }
             return Access::Hit;
         }
-        if self.places.is_full() {
+        if self.slots.is_full() {
             self.evict(evicted);
         }
-        if let Some(slot) = self.places.enter(page) {
+        if let Some(slot) = self.slots.insert(page) {
             self.order.push_front(0, slot);
         }
         Access::Miss
     }
 
     fn holds(&self, page: Page) -> bool {
-        self.places.find(page).is_some()
+        self.slots.find(page).is_some()
     }
 
     fn discard(&mut self, page: Page) -> bool {
-        let found = self.places.find(page);
+        let found = self.slots.find(page);
         if let Some(slot) = found {
             self.order.unlink(slot);
-            self.places.leave(slot);
+            self.slots.remove(slot);
         }
         found.is_some()
     }
 
     fn len(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
     fn capacity(&self) -> usize {
-        self.places.capacity()
+        self.slots.capacity()
     }
 
     fn drain(&mut self, evicted: &mut Vec<Eviction>) {

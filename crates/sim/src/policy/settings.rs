@@ -1,4 +1,4 @@
-//! What a buffer can be told.
+//! The settings of a write buffer.
 
 use super::{Error, Layout};
 
@@ -34,7 +34,7 @@ pub struct Settings {
     /// Whether consecutive pages of a block go as one request, instead of one a page.
     pub block_requests: bool,
     /// How long an element takes to program a page, picoseconds: for the policies that watch
-    /// elements, where the outlook says nothing of them.
+    /// elements, where the drive's state is unknown.
     pub service_ps: u64,
 }
 

@@ -5,7 +5,9 @@
 use ioassay_block::{Error as TraceError, Kind, Request, Source};
 use ioassay_sim::Error;
 use ioassay_sim::drive::{Drive, Spec};
-use ioassay_sim::feed::{End, Feed, Mode, Scheduler, Slices, Tally, WriteBuffer, run};
+use ioassay_sim::engine::{
+    BufferMode, End, RunOptions, Scheduler, Tally, TimeSeries, WriteBuffer, run,
+};
 use ioassay_sim::policy::{Layout, Settings, make};
 
 pub const MEMORY: u64 = 1 << 32;
@@ -69,12 +71,12 @@ impl Source for Unsaid<'_> {
 }
 
 /// Open loop, no window, until all is complete.
-pub fn plain() -> Feed {
-    Feed {
+pub fn plain() -> RunOptions {
+    RunOptions {
         window: None,
         scheduler: Scheduler::Fcfs,
         end: End::Drained,
-        ..Feed::default()
+        ..RunOptions::default()
     }
 }
 
@@ -82,7 +84,7 @@ pub fn drive(spec: &Spec) -> Drive {
     Drive::new(spec, MEMORY).expect("a drive that can be")
 }
 
-pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: Mode) -> WriteBuffer {
+pub fn buffer(spec: &Spec, policy: &str, pages: usize, mode: BufferMode) -> WriteBuffer {
     let layout = Layout {
         elements: spec.elements,
         pages_per_block: spec.pages_per_block,
@@ -100,16 +102,21 @@ pub fn try_tally(
     spec: &Spec,
     requests: &[Request],
     buffer: Option<WriteBuffer>,
-    feed: &Feed,
-) -> Result<(Drive, Tally, Slices), Error> {
+    options: &RunOptions,
+) -> Result<(Drive, Tally, TimeSeries), Error> {
     let mut drive = drive(spec);
-    let (tally, slices) = run(&mut drive, &mut Unsaid(requests), buffer, feed)?;
+    let (tally, series) = run(&mut drive, &mut Unsaid(requests), buffer, options)?;
     drive.audit().expect("tables that agree");
-    Ok((drive, tally, slices))
+    Ok((drive, tally, series))
 }
 
-pub fn tally(spec: &Spec, requests: &[Request], buffer: Option<WriteBuffer>, feed: &Feed) -> Tally {
-    try_tally(spec, requests, buffer, feed).expect("a run").1
+pub fn tally(
+    spec: &Spec,
+    requests: &[Request],
+    buffer: Option<WriteBuffer>,
+    options: &RunOptions,
+) -> Tally {
+    try_tally(spec, requests, buffer, options).expect("a run").1
 }
 
 /// Splitmix64 (Steele, Lea and Flood 2014).

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use aya::maps::{MapData, RingBuf};
 
-use crate::capability::Unavailable;
-use crate::loaded::Loaded;
+use crate::error::Unavailable;
+use crate::program_set::ProgramSet;
 use crate::sys;
 
 use super::event::{Event, MAGIC};
@@ -41,7 +41,7 @@ impl Drop for Recorder {
 
 impl Recorder {
     /// Makes the file, and writes to it from now on.
-    pub(crate) fn start(loaded: &mut Loaded, path: &Path) -> Result<Self, Unavailable> {
+    pub(crate) fn start(loaded: &mut ProgramSet, path: &Path) -> Result<Self, Unavailable> {
         let shown = path.display().to_string();
         let mut file = File::create(path)
             .map(|file| BufWriter::with_capacity(BUFFER_BYTES, file))

@@ -10,7 +10,7 @@ pub use queue::Queue;
 
 use std::io;
 
-use super::{Waiting, floor};
+use super::{Waiting, overhead};
 use crate::transport::Probe;
 use crate::transport::socket::Endpoint;
 
@@ -67,12 +67,12 @@ pub fn connect(to: &Endpoint, subsystem: &str, settings: &Settings) -> io::Resul
 
 /// Finds out how long NVMe over TCP takes.
 #[derive(Debug)]
-pub struct FloorProbe {
+pub struct OverheadProbe {
     at: Endpoint,
     subsystem: String,
 }
 
-impl FloorProbe {
+impl OverheadProbe {
     /// Of a subsystem that listens there.
     #[must_use]
     pub fn new(at: Endpoint, subsystem: &str) -> Self {
@@ -83,13 +83,13 @@ impl FloorProbe {
     }
 }
 
-impl Probe for FloorProbe {
+impl Probe for OverheadProbe {
     fn run(&mut self, for_ms: u64, slow: bool) -> io::Result<Vec<u64>> {
         let settings = Settings {
             waiting: Waiting::of_most(slow),
             ..Settings::default()
         };
         let (_admin, mut queue) = connect(&self.at, &self.subsystem, &settings)?;
-        floor(&mut queue, for_ms)
+        overhead(&mut queue, for_ms)
     }
 }

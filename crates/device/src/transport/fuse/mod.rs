@@ -5,8 +5,8 @@
 //! drive as they are, several at once, and the page cache holds nothing of it.
 
 mod abi;
-mod about;
-mod asked;
+mod file_request;
+mod metadata;
 mod mount;
 mod probe;
 mod session;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 pub use self::session::{Reply, Session};
 
-use self::about::MAX_DATA_BYTES;
+use self::metadata::MAX_DATA_BYTES;
 use self::mount::Mount;
 use super::{Probe, Transport};
 use crate::command::{Answer, Drive};

@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use super::abi::{self, Request, errno, opcode};
-use super::about;
-use super::asked::Asked;
+use super::file_request::FileRequest;
+use super::metadata;
 use crate::command::{Command, Drive, Op, Status, Tag};
 
 /// More zeroes than two blocks have.
@@ -74,7 +74,7 @@ impl Session {
         let Some(request) = Request::parse(bytes) else {
             return; // nobody could be answered
         };
-        let told = match request.opcode {
+        let result = match request.opcode {
             opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => return,
             opcode::READ | opcode::WRITE | opcode::FSYNC | opcode::FALLOCATE => {
                 match self.begin(request, drive) {
@@ -85,9 +85,9 @@ impl Session {
                     Err(error) => Err(error),
                 }
             }
-            _ => about::tell(request, self.owner, drive.facts()),
+            _ => metadata::reply_body(request, self.owner, drive.facts()),
         };
-        match told {
+        match result {
             Ok(body) => reply(out, request.unique, &body),
             Err(error) => out.extend(abi::out_header(request.unique, error, 0)),
         }
@@ -132,54 +132,71 @@ impl Session {
             drive.facts().size_bytes,
             u64::from(drive.facts().block_bytes),
         );
-        let asked = Asked::read(request.opcode, fields, size)?;
-        let changes = matches!(asked.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        let file_request = FileRequest::read(request.opcode, fields, size)?;
+        let changes = matches!(file_request.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if changes && drive.facts().read_only {
             return Err(errno::READ_ONLY);
         }
-        if asked.op == Op::Write && asked.range.start >= size {
+        if file_request.op == Op::Write && file_request.range.start >= size {
             return Err(errno::NO_SPACE);
         }
-        if asked.op != Op::Flush && asked.range.is_empty() {
+        if file_request.op != Op::Flush && file_request.range.is_empty() {
             return Ok(false);
         }
         if changes {
-            load_ends(&asked.range, block, drive)?;
+            load_ends(&file_request.range, block, drive)?;
         }
-        match asked.op {
-            Op::Trim | Op::WriteZeroes => self.zero(request.unique, &asked, block, drive),
+        match file_request.op {
+            Op::Trim | Op::WriteZeroes => self.zero(request.unique, &file_request, block, drive),
             Op::Write => {
-                let tag = self.place(request.unique, &asked, 1);
-                let length = (asked.range.end - asked.range.start) as usize;
+                let tag = self.place(request.unique, &file_request, 1);
+                let length = (file_request.range.end - file_request.range.start) as usize;
                 let data = fields.from(abi::WRITE_IN).get(..length);
-                let command = of(tag, &asked, Op::Write, &widen(&asked.range, block));
-                self.write(command, &asked.range, data.unwrap_or_default(), drive);
+                let command = of(
+                    tag,
+                    &file_request,
+                    Op::Write,
+                    &widen(&file_request.range, block),
+                );
+                self.write(
+                    command,
+                    &file_request.range,
+                    data.unwrap_or_default(),
+                    drive,
+                );
             }
             op => {
-                let tag = self.place(request.unique, &asked, 1);
-                drive.submit(of(tag, &asked, op, &widen(&asked.range, block)), &[]);
+                let tag = self.place(request.unique, &file_request, 1);
+                drive.submit(
+                    of(tag, &file_request, op, &widen(&file_request.range, block)),
+                    &[],
+                );
             }
         }
         Ok(true)
     }
 
     /// Whole blocks are trimmed, or zeroed; what a program asked for of others is written.
-    fn zero(&mut self, unique: u64, asked: &Asked, block: u64, drive: &mut dyn Drive) {
-        let Range { start, end } = asked.range;
+    fn zero(&mut self, unique: u64, file_request: &FileRequest, block: u64, drive: &mut dyn Drive) {
+        let Range { start, end } = file_request.range;
         let (first, last) = (start.next_multiple_of(block), end / block * block);
         let parts = if first < last {
             [
                 (Op::Write, start..first),
-                (asked.op, first..last),
+                (file_request.op, first..last),
                 (Op::Write, last..end),
             ]
         } else {
-            [(Op::Write, start..end), (asked.op, 0..0), (asked.op, 0..0)]
+            [
+                (Op::Write, start..end),
+                (file_request.op, 0..0),
+                (file_request.op, 0..0),
+            ]
         };
         let parts = parts.iter().filter(|(_, range)| !range.is_empty());
-        let tag = self.place(unique, asked, parts.clone().count());
+        let tag = self.place(unique, file_request, parts.clone().count());
         for (op, range) in parts {
-            let command = of(tag, asked, *op, &widen(range, block));
+            let command = of(tag, file_request, *op, &widen(range, block));
             if *op == Op::Write {
                 let zeroes = &ZEROES[..(range.end - range.start) as usize];
                 self.write(command, range, zeroes, drive);
@@ -206,12 +223,12 @@ impl Session {
     }
 
     /// A place for a request of so many commands.
-    fn place(&mut self, unique: u64, asked: &Asked, commands: usize) -> Tag {
+    fn place(&mut self, unique: u64, file_request: &FileRequest, commands: usize) -> Tag {
         self.in_flight += commands;
         let waiting = Some(Waiting {
             unique,
-            op: asked.op,
-            wanted: asked.range.clone(),
+            op: file_request.op,
+            wanted: file_request.range.clone(),
             left: commands,
             status: Status::Done,
         });
@@ -230,13 +247,13 @@ impl Session {
     }
 }
 
-fn of(tag: Tag, asked: &Asked, op: Op, blocks: &Range<u64>) -> Command {
+fn of(tag: Tag, file_request: &FileRequest, op: Op, blocks: &Range<u64>) -> Command {
     Command {
         tag,
         op,
         offset_bytes: blocks.start,
         length_bytes: blocks.end - blocks.start,
-        fua: asked.durable,
+        fua: file_request.durable,
     }
 }
 

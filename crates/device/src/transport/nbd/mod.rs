@@ -183,7 +183,7 @@ impl Protocol for Nbd {
     fn closed(&mut self, _session: &mut Session) {}
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        Some(Box::new(crate::client::nbd::FloorProbe::new(at.clone())))
+        Some(Box::new(crate::client::nbd::OverheadProbe::new(at.clone())))
     }
 }
 

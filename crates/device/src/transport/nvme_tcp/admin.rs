@@ -4,31 +4,10 @@ use super::controller::Controller;
 use super::entry::{Outcome, Submission};
 use super::events::MAX_REQUESTS;
 use super::link::Link;
+use super::opcode::admin as opcode;
 use super::queue::Queue;
 use super::{Subsystem, features, identify, logs, status};
 use crate::command::Drive;
-
-/// Opcodes.
-mod opcode {
-    pub const GET_LOG_PAGE: u8 = 0x02;
-    pub const IDENTIFY: u8 = 0x06;
-    pub const ABORT: u8 = 0x08;
-    pub const SET_FEATURES: u8 = 0x09;
-    pub const GET_FEATURES: u8 = 0x0a;
-    pub const ASYNCHRONOUS_EVENT_REQUEST: u8 = 0x0c;
-    pub const KEEP_ALIVE: u8 = 0x18;
-}
-
-/// All that there are.
-pub const OPCODES: [u8; 7] = [
-    opcode::GET_LOG_PAGE,
-    opcode::IDENTIFY,
-    opcode::ABORT,
-    opcode::SET_FEATURES,
-    opcode::GET_FEATURES,
-    opcode::ASYNCHRONOUS_EVENT_REQUEST,
-    opcode::KEEP_ALIVE,
-];
 
 /// A command was not aborted.
 const NOT_ABORTED: u64 = 1;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::events::{Events, warnings};
-use super::features::Features;
+use super::feature_values::Features;
 use super::status::Status;
 use crate::command::Drive;
 

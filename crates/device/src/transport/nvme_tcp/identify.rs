@@ -4,7 +4,7 @@
 use super::controller::{Controller, ERROR_ENTRIES, VERSION};
 use super::entry::{Outcome, Submission};
 use super::events::MAX_REQUESTS;
-use super::features::WARNING_KELVIN;
+use super::feature_values::WARNING_KELVIN;
 use super::io::{EVERY_NAMESPACE, NAMESPACE};
 use super::pdu::IN_CAPSULE_BYTES;
 use super::status;

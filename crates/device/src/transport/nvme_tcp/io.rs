@@ -3,22 +3,11 @@
 use super::MAX_TRANSFER_BYTES;
 use super::entry::{Outcome, Submission};
 use super::link::Link;
+use super::opcode::io as opcode;
 use super::pdu::{u32_at, u64_at};
 use super::queue::{Part, Queue, Ranges, Wanted};
 use super::status::{self, Status};
 use crate::command::{Answer, Drive, Facts, Op, Status as Ended};
-
-/// Opcodes.
-pub mod opcode {
-    #![allow(missing_docs)] // the specification's own names
-    pub const FLUSH: u8 = 0x00;
-    pub const WRITE: u8 = 0x01;
-    pub const READ: u8 = 0x02;
-    pub const COMPARE: u8 = 0x05;
-    pub const WRITE_ZEROES: u8 = 0x08;
-    pub const DATASET_MANAGEMENT: u8 = 0x09;
-    pub const VERIFY: u8 = 0x0c;
-}
 
 /// The only namespace.
 pub const NAMESPACE: u32 = 1;

@@ -2,9 +2,10 @@
 
 use super::controller::{Controller, ERROR_ENTRIES};
 use super::entry::{Outcome, Submission};
-use super::features::KELVIN;
-use super::io::{NAMESPACE, opcode};
-use super::{MAX_TRANSFER_BYTES, Subsystem, admin, discovery, status};
+use super::feature_values::KELVIN;
+use super::io::NAMESPACE;
+use super::opcode::{self, io};
+use super::{MAX_TRANSFER_BYTES, Subsystem, discovery, status};
 use crate::command::Drive;
 
 /// Identifiers.
@@ -161,17 +162,13 @@ fn commands() -> Vec<u8> {
     const SUPPORTED: u8 = 1;
     const CHANGES_CONTENT: u8 = 2;
     let mut page = vec![0; 4096];
-    for code in admin::OPCODES {
+    for code in opcode::admin::ALL {
         page[usize::from(code) * 4] = SUPPORTED;
     }
-    for code in [opcode::FLUSH, opcode::READ, opcode::COMPARE, opcode::VERIFY] {
+    for code in [io::FLUSH, io::READ, io::COMPARE, io::VERIFY] {
         page[1024 + usize::from(code) * 4] = SUPPORTED;
     }
-    for code in [
-        opcode::WRITE,
-        opcode::WRITE_ZEROES,
-        opcode::DATASET_MANAGEMENT,
-    ] {
+    for code in [io::WRITE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT] {
         page[1024 + usize::from(code) * 4] = SUPPORTED | CHANGES_CONTENT;
     }
     page

@@ -6,18 +6,20 @@
 //! own), metadata, reservations, asymmetric access, and everything about PRPs.
 
 mod admin;
+mod command_data;
 mod controller;
 pub(crate) mod digest;
 mod discovery;
 mod entry;
 mod events;
 mod fabrics;
+mod feature_values;
 mod features;
 mod identify;
 mod io;
 mod link;
-mod locate;
 mod logs;
+mod opcode;
 pub(crate) mod pdu;
 mod queue;
 mod session;
@@ -220,7 +222,7 @@ impl Protocol for NvmeTcp {
     }
 
     fn probe(&self, at: &Endpoint) -> Option<Box<dyn Probe>> {
-        Some(Box::new(crate::client::nvme_tcp::FloorProbe::new(
+        Some(Box::new(crate::client::nvme_tcp::OverheadProbe::new(
             at.clone(),
             &self.subsystem.name,
         )))

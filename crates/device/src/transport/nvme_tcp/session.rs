@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use super::command_data::{Data, in_capsule, locate};
 use super::controller::Controller;
 use super::entry::{FABRICS, Outcome, Submission};
 use super::fabrics::{self, kind as fabrics_kind};
 use super::link::Link;
-use super::locate::{Data, in_capsule, locate};
 use super::pdu::{self, Digests, Fatal, Pdu, kind};
 use super::queue::{Part, Queue};
 use super::status::{self, Status};

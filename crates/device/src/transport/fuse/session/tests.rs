@@ -1,7 +1,7 @@
 //! Requests as the kernel makes them, and what becomes of them.
 
 use super::super::abi::{self, Fields, allocate, attribute, init};
-use super::super::asked::O_DSYNC;
+use super::super::file_request::O_DSYNC;
 use super::*;
 use crate::command::{Answer, Facts, Health};
 use proptest::prelude::*;
@@ -267,9 +267,9 @@ fn a_hole_that_fails_in_part_fails() {
     let done = file.session.answered(&parts[1], Status::NoSpace);
     assert_eq!((done, out.len()), (None, 0));
     assert_eq!(file.session.answered(&parts[0], Status::Done), None);
-    let told = file.session.answered(&parts[2], Status::Failed);
+    let result = file.session.answered(&parts[2], Status::Failed);
     let wanted = abi::out_header(5, errno::NO_SPACE, 0);
-    assert_eq!(told, Some(Reply::Short(wanted.into())));
+    assert_eq!(result, Some(Reply::Short(wanted.into())));
 }
 
 #[test]
@@ -306,9 +306,9 @@ fn a_failed_command_is_an_error_of_its_program() {
         file.session
             .received(&request(opcode::READ, 5, &body), &mut file.ram, &mut out);
         let answer = file.ram.due.pop().unwrap();
-        let told = file.session.answered(&answer.command, status);
+        let result = file.session.answered(&answer.command, status);
         assert_eq!(
-            told,
+            result,
             Some(Reply::Short(abi::out_header(5, wanted, 0).into()))
         );
         assert_eq!(file.session.answered(&answer.command, status), None);

@@ -1,0 +1,73 @@
+//! Counters of the commands of a drive.
+
+use ioassay_stats::Histogram;
+
+use crate::command::{Command, Op, Status};
+
+/// Commands of one kind.
+#[derive(Debug, Clone, Default)]
+pub struct OpCounters {
+    /// Answered successfully.
+    pub commands: u64,
+    /// Bytes of their ranges.
+    pub bytes: u64,
+    /// Answered with an error.
+    pub errors: u64,
+    /// From arrival to answer, nanoseconds, of successful ones.
+    pub latency_ns: Histogram,
+}
+
+/// Counters of all commands.
+#[derive(Debug, Clone, Default)]
+pub struct CommandCounters {
+    /// Reads.
+    pub reads: OpCounters,
+    /// Writes.
+    pub writes: OpCounters,
+    /// Trims and zeroes.
+    pub trims: OpCounters,
+    /// Flushes.
+    pub flushes: OpCounters,
+    /// How late each answer was given to the system, after its deadline, nanoseconds.
+    pub late_ns: Histogram,
+    /// Commands in flight at each arrival, including the new completion.
+    pub depth: Histogram,
+    /// Time with commands in flight, picoseconds.
+    pub busy_ps: u64,
+}
+
+/// A completed command, as it is answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Completion {
+    /// The command.
+    pub command: Command,
+    /// How it ended.
+    pub status: Status,
+    /// When it arrived.
+    pub arrived_ps: u64,
+    /// When its answer is due.
+    pub deadline_ps: u64,
+}
+
+impl CommandCounters {
+    /// An answer was given to the system at `at_ps`.
+    pub fn record(&mut self, completion: &Completion, at_ps: u64) {
+        self.late_ns
+            .record(at_ps.saturating_sub(completion.deadline_ps) / 1000);
+        let counters = match completion.command.op {
+            Op::Read => &mut self.reads,
+            Op::Write => &mut self.writes,
+            Op::Trim | Op::WriteZeroes => &mut self.trims,
+            Op::Flush => &mut self.flushes,
+        };
+        if completion.status == Status::Done {
+            counters.commands += 1;
+            counters.bytes += completion.command.length_bytes;
+            counters
+                .latency_ns
+                .record(at_ps.saturating_sub(completion.arrived_ps) / 1000);
+        } else {
+            counters.errors += 1;
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The drive that transports see: its content and its model.
+//!
+//! A command changes the content when it arrives; the model says when it is answered. `submission` and
+//! `trim` have what a command does, `completion` what follows later, `power_loss` what a power loss
+//! or the end leaves.
+
+mod completion;
+mod power_loss;
+mod slots;
+mod submission;
+mod trim;
+
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioassay_sim::drive::Counters;
+use ioassay_sim::engine::Event;
+
+use crate::clock::Clock;
+use crate::command::{Command, Drive, Facts, Health, Op, Trouble};
+use crate::counters::{CommandCounters, Completion};
+use crate::id_map::IdMap;
+use crate::model::Model;
+use crate::report::{BufferReport, Snapshot};
+use crate::store::{Store, Syncer};
+use crate::write_cache::WriteCache;
+use crate::{Error, Status};
+use slots::{ReadyAnswer, Slots};
+use trim::{PendingTrim, TrimBudget};
+
+/// The overhead of a transport: the part of the latency that is not the drive's, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransportOverhead {
+    /// When the drive answers at once, or other commands are in flight: the client is awake.
+    pub busy_ns: u64,
+    /// When the client waits for this command alone, for the model's time: it may sleep, and has to
+    /// be woken.
+    pub alone_ns: u64,
+}
+
+/// A drive in real time: content, model and counters. It knows no transport.
+pub struct EmulatedDrive {
+    facts: Facts,
+    clock: Clock,
+    store: Store,
+    model: Option<Model>,
+    /// A fixed latency instead of the model's, while overheads are measured.
+    fixed_latency_ps: Option<u64>,
+    write_cache: WriteCache,
+    syncer: Option<Syncer>,
+    /// A sync of the backing file failed: no flush succeeds any more.
+    sync_failed: bool,
+    /// Incremented by power cuts and other breaks: a sync from before one answers no command.
+    epoch: u32,
+    slots: Slots,
+    /// By the model's numbers of requests.
+    by_request: IdMap<u64, u32>,
+    ready: BinaryHeap<ReadyAnswer>,
+    /// Of each transport.
+    overheads: Vec<TransportOverhead>,
+    /// Trims in progress.
+    trims: VecDeque<PendingTrim>,
+    trim_budget: TrimBudget,
+    events: Vec<Event>,
+    /// Durable ranges of the present content to be written back to the backing file.
+    writeback: Vec<(u64, u64)>,
+    counters: CommandCounters,
+    /// As of the last reset of the counters.
+    health: Health,
+    flash_before: Counters,
+    since_ps: u64,
+    busy_since_ps: u64,
+    lost_pages: u64,
+    worn_out: Option<String>,
+}
+
+impl EmulatedDrive {
+    /// A drive with this content, an optional model, and a clock.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn new(
+        facts: Facts,
+        store: Store,
+        model: Option<Model>,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let syncer = match store.backing() {
+            Some(backing) if !facts.read_only => Some(Syncer::start(backing.file())?),
+            _ => None,
+        };
+        let flash_before = model
+            .as_ref()
+            .map(|model| model.simulation().drive().counters());
+        Ok(Self {
+            since_ps: clock.now_ps(),
+            facts,
+            clock,
+            store,
+            model,
+            fixed_latency_ps: None,
+            write_cache: WriteCache::default(),
+            syncer,
+            sync_failed: false,
+            epoch: 0,
+            slots: Slots::default(),
+            by_request: IdMap::default(),
+            ready: BinaryHeap::new(),
+            overheads: Vec::new(),
+            trims: VecDeque::new(),
+            trim_budget: TrimBudget::default(),
+            events: Vec::new(),
+            writeback: Vec::new(),
+            counters: CommandCounters::default(),
+            health: Health::default(),
+            flash_before: flash_before.unwrap_or_default(),
+            busy_since_ps: 0,
+            lost_pages: 0,
+            worn_out: None,
+        })
+    }
+
+    /// Sets the overhead of each transport: its answers leave earlier by this time.
+    pub fn set_overheads(&mut self, overheads: Vec<TransportOverhead>) {
+        self.overheads = overheads;
+    }
+
+    /// Answers all commands after a fixed latency instead of the model's, while overheads are measured.
+    pub fn set_fixed_latency(&mut self, fixed_latency_ns: Option<u64>) {
+        self.fixed_latency_ps = fixed_latency_ns.map(|ns| ns * 1000);
+    }
+
+    /// Its model, if it has one.
+    #[must_use]
+    pub fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
+    /// Commands not answered yet.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.slots.used()
+    }
+
+    /// Now, on the drive's clock.
+    #[must_use]
+    pub fn now_ps(&self) -> u64 {
+        self.clock.now_ps()
+    }
+
+    /// Time of the next work; `None` if there is none until a command arrives or the backing file is
+    /// synced.
+    #[must_use]
+    pub fn next_ps(&self) -> Option<u64> {
+        let model_ps = self.model.as_ref().and_then(Model::next_ps);
+        let ready_ps = self.ready.peek().map(|ready| ready.deadline_ps);
+        let trim_ps = (!self.trims.is_empty()).then(|| self.clock.now_ps());
+        model_ps.into_iter().chain(ready_ps).chain(trim_ps).min()
+    }
+
+    /// Records completions whose answers were given to the system just now.
+    pub fn record_completions(&mut self, completions: &[Completion]) {
+        let now_ps = self.clock.now_ps();
+        for completion in completions {
+            self.counters.record(completion, now_ps);
+            self.health.media_errors += u64::from(completion.status == Status::Failed);
+        }
+        if self.slots.used() == 0 {
+            self.counters.busy_ps += now_ps - self.busy_since_ps;
+            self.busy_since_ps = now_ps;
+        }
+    }
+
+    /// A snapshot of all counters.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let now_ps = self.clock.now_ps();
+        let simulation = self.model.as_ref().map(Model::simulation);
+        Snapshot {
+            facts: self.facts.clone(),
+            served_ps: now_ps,
+            counted_ps: now_ps - self.since_ps,
+            counters: CommandCounters {
+                busy_ps: self.busy_ps(now_ps),
+                ..self.counters.clone()
+            },
+            depth: self.slots.used() as u64,
+            flash: simulation
+                .map(|simulation| simulation.drive().counters().since(self.flash_before)),
+            buffer: simulation.map(BufferReport::of),
+            volatile_pages: self.write_cache.pages() as u64,
+            power_cuts: self.health.unsafe_shutdowns,
+            lost_pages: self.lost_pages,
+            worn_out: self.worn_out.clone(),
+        }
+    }
+
+    /// Resets all counters and the health log: nothing counted so far was a client's.
+    pub fn reset_all_counters(&mut self) {
+        self.reset_counters();
+        self.health = Health::default();
+    }
+
+    /// Resets the counters, but not the drive's health log.
+    pub fn reset_counters(&mut self) {
+        self.health = self.health();
+        self.counters = CommandCounters::default();
+        self.since_ps = self.clock.now_ps();
+        self.busy_since_ps = self.since_ps;
+        if let Some(model) = &mut self.model {
+            model.simulation_mut().take_tally();
+            self.flash_before = model.simulation().drive().counters();
+        }
+    }
+
+    /// Busy time, including the period in progress.
+    fn busy_ps(&self, now_ps: u64) -> u64 {
+        let is_busy = self.slots.used() > 0;
+        self.counters.busy_ps
+            + if is_busy {
+                now_ps - self.busy_since_ps
+            } else {
+                0
+            }
+    }
+
+    /// Whether the drive has a write buffer, so that writes are answered before they are in flash.
+    fn is_buffered(&self) -> bool {
+        let model = self.model.as_ref();
+        model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0)
+    }
+
+    fn overhead_ps(&self, command: &Command) -> u64 {
+        let Some(overhead) = self.overheads.get(command.tag.transport as usize) else {
+            return 0;
+        };
+        let alone = self.slots.used() == 1;
+        1000 * if alone {
+            overhead.alone_ns
+        } else {
+            overhead.busy_ns
+        }
+    }
+
+    /// The error of a command that the drive cannot carry out.
+    fn command_error(&self, command: &Command, data: &[u8]) -> Option<Status> {
+        let block = u64::from(self.facts.block_bytes);
+        let (offset, length) = (command.offset_bytes, command.length_bytes);
+        let writes = matches!(command.op, Op::Write | Op::Trim | Op::WriteZeroes);
+        let ends = offset.checked_add(length);
+        if command.op != Op::Flush
+            && ((offset | length) % block != 0
+                || ends.is_none_or(|end| end > self.facts.size_bytes))
+        {
+            return Some(Status::OutOfRange);
+        }
+        if command.op == Op::Write && data.len() as u64 != length {
+            return Some(Status::OutOfRange);
+        }
+        (writes && self.facts.read_only).then_some(Status::ReadOnly)
+    }
+}
+
+impl Drive for EmulatedDrive {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn submit(&mut self, command: Command, data: &[u8]) {
+        let now_ps = self.clock.now_ps();
+        if self.slots.used() == 0 {
+            self.busy_since_ps = now_ps;
+        }
+        let slot = self.slots.insert(command, now_ps);
+        self.counters.depth.record(self.slots.used() as u64);
+        let submitted = match self.command_error(&command, data) {
+            Some(status) => Err(status),
+            None => self.submit_command(slot, &command, data, now_ps),
+        };
+        if let Err(status) = submitted {
+            self.slots.get(slot).status = status;
+        }
+        if self.slots.get(slot).parts == 0 {
+            self.finish_command(slot, now_ps + self.fixed_latency_ps.unwrap_or(0));
+        }
+    }
+
+    fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
+        self.store.present(offset_bytes, length_bytes)
+    }
+
+    fn load(&mut self, offset_bytes: u64, length_bytes: u64) -> Result<(), Status> {
+        self.store.load(offset_bytes, length_bytes)
+    }
+
+    fn trouble(&self) -> Trouble {
+        Trouble {
+            worn_out: self.worn_out.is_some(),
+            unreliable: self.sync_failed || self.store.is_dirty(),
+        }
+    }
+
+    fn health(&self) -> Health {
+        let counters = &self.counters;
+        let spec = self
+            .model
+            .as_ref()
+            .map(|model| model.simulation().drive().spec());
+        let endurance = spec.map_or(0, |spec| spec.endurance);
+        let erased = self.model.as_ref().map_or(0, |model| {
+            let elements = model.simulation().drive().elements().iter();
+            elements
+                .flat_map(ioassay_sim::drive::Element::erases)
+                .copied()
+                .max()
+                .unwrap_or(0)
+        });
+        Health {
+            read_bytes: self.health.read_bytes + counters.reads.bytes,
+            written_bytes: self.health.written_bytes + counters.writes.bytes,
+            reads: self.health.reads + counters.reads.commands,
+            writes: self.health.writes + counters.writes.commands,
+            busy_us: self.health.busy_us + self.busy_ps(self.clock.now_ps()) / 1_000_000,
+            media_errors: self.health.media_errors,
+            unsafe_shutdowns: self.health.unsafe_shutdowns,
+            power_on_s: self.clock.now_ps() / 1_000_000_000_000,
+            percentage_used: (u64::from(erased) * 100)
+                .checked_div(u64::from(endurance))
+                .map_or(0, |used| used.min(255) as u8),
+        }
+    }
+}

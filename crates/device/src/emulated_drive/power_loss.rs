@@ -1,0 +1,88 @@
+//! Power loss, wear-out, and the clean end.
+
+use super::EmulatedDrive;
+use crate::command::{Op, Status};
+use crate::model::Model;
+use crate::store::Syncer;
+
+impl EmulatedDrive {
+    /// Cuts and restores power: what the model has not in flash is lost, and commands in flight are
+    /// answered with [`Status::PowerLost`]. The drive continues with an empty buffer. Returns the number
+    /// of pages lost.
+    pub fn power_cut(&mut self) -> u64 {
+        let now_ps = self.clock.now_ps();
+        self.advance_model(now_ps);
+        if let Some(model) = &mut self.model {
+            model.simulation_mut().cut_power();
+        }
+        let (store, page_bytes) = (
+            &mut self.store,
+            self.model.as_ref().map_or(0, Model::page_bytes),
+        );
+        let lost = self
+            .write_cache
+            .lose_power(|page, durable| store.write(u64::from(page) * page_bytes, durable));
+        self.complete_all(|_| Status::PowerLost, now_ps);
+        self.health.unsafe_shutdowns += 1;
+        self.lost_pages += lost as u64;
+        lost as u64
+    }
+
+    /// No block is left to write to: the drive becomes read-only, as drives do.
+    pub(super) fn wear_out(&mut self, why: &str, now_ps: u64) {
+        self.facts.read_only = true;
+        self.worn_out = Some(why.to_owned());
+        if let Some(model) = &mut self.model {
+            model.simulation_mut().cut_power();
+        }
+        self.make_durable();
+        self.complete_all(
+            |op| match op {
+                Op::Read | Op::Flush => Status::Done,
+                _ => Status::Failed,
+            },
+            now_ps,
+        );
+    }
+
+    /// Completes all commands in flight now; a flush with `Done` still waits for the backing file.
+    fn complete_all(&mut self, status: impl Fn(Op) -> Status, now_ps: u64) {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.by_request.clear();
+        self.trims.clear();
+        self.ready.clear();
+        for number in self.slots.numbers() {
+            let slot = self.slots.get(number);
+            slot.parts = 0;
+            slot.status = status(slot.command.op);
+            self.finish_command(number, now_ps);
+        }
+    }
+
+    /// Makes all present content durable.
+    fn make_durable(&mut self) {
+        let mut pages = Vec::new();
+        self.write_cache.make_durable(|page| pages.push(page));
+        if self.store.backing().is_some() {
+            let of_pages = pages.into_iter().map(|page| self.page(page));
+            let ranges: Vec<(u64, u64)> = of_pages.collect();
+            self.writeback.extend(ranges);
+            self.write_back();
+        }
+    }
+
+    /// The clean end: writes everything back to the backing file, and syncs it.
+    ///
+    /// # Errors
+    /// The failure, as a flush would have been answered.
+    pub fn finish(&mut self) -> Result<(), Status> {
+        let now_ps = self.clock.now_ps();
+        self.advance_model(now_ps);
+        if self.syncer.is_none() {
+            return Ok(());
+        }
+        self.make_durable();
+        self.flush_deferred(0..self.facts.size_bytes)?;
+        self.syncer.as_mut().map_or(Ok(()), Syncer::finish)
+    }
+}

@@ -1,0 +1,87 @@
+//! Commands in flight, and the order of their answers.
+
+use std::cmp::Ordering;
+
+use crate::command::{Command, Status};
+
+/// A command in flight.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub command: Command,
+    pub arrived_ps: u64,
+    /// Parts that the model or the backing file has not done yet.
+    pub parts: u32,
+    pub status: Status,
+    /// Whether its answer waits for a sync of the backing file.
+    pub syncs: bool,
+    used: bool,
+}
+
+/// Slots by small numbers, which are reused.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    entries: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    pub fn used(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub fn insert(&mut self, command: Command, arrived_ps: u64) -> u32 {
+        let slot = Slot {
+            command,
+            arrived_ps,
+            parts: 0,
+            status: Status::Done,
+            syncs: false,
+            used: true,
+        };
+        if let Some(number) = self.free.pop() {
+            self.entries[number as usize] = slot;
+            return number;
+        }
+        self.entries.push(slot);
+        (self.entries.len() - 1) as u32
+    }
+
+    pub fn get(&mut self, number: u32) -> &mut Slot {
+        &mut self.entries[number as usize]
+    }
+
+    pub fn remove(&mut self, number: u32) -> Slot {
+        let slot = &mut self.entries[number as usize];
+        slot.used = false;
+        self.free.push(number);
+        *slot
+    }
+
+    /// The numbers in use.
+    pub fn numbers(&self) -> Vec<u32> {
+        let numbered = self.entries.iter().zip(0..);
+        numbered
+            .filter_map(|(slot, number)| slot.used.then_some(number))
+            .collect()
+    }
+}
+
+/// An answer that is to leave; the first is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReadyAnswer {
+    pub deadline_ps: u64,
+    pub slot: u32,
+}
+
+impl Ord for ReadyAnswer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let mine = (self.deadline_ps, self.slot);
+        (other.deadline_ps, other.slot).cmp(&mine)
+    }
+}
+
+impl PartialOrd for ReadyAnswer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}

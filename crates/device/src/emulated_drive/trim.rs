@@ -1,0 +1,119 @@
+//! Trims and zeroes, which are trims to the model: no data cross its channel, and flash does no work.
+//!
+//! Large ones, and many, are carried out in chunks between other commands: a file system may trim a
+//! whole drive at once, and no other command waits for that.
+
+use ioassay_block::Kind;
+
+use super::EmulatedDrive;
+use crate::command::Status;
+
+/// Bytes trimmed between two polls of the transports, by all trims together: about a millisecond of
+/// work at worst, by which other answers may be late.
+const BUDGET_BYTES: u64 = 4 << 20;
+
+/// Least cost of a trim, bytes: small ones take time, too.
+const MIN_TRIM_BYTES: u64 = 64 << 10;
+
+/// What may still be trimmed before the next poll.
+#[derive(Debug)]
+pub(super) struct TrimBudget {
+    remaining_bytes: u64,
+}
+
+impl Default for TrimBudget {
+    fn default() -> Self {
+        Self {
+            remaining_bytes: BUDGET_BYTES,
+        }
+    }
+}
+
+/// The rest of a trim.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PendingTrim {
+    slot: u32,
+    from: u64,
+    end: u64,
+}
+
+impl EmulatedDrive {
+    /// Discards the pages within the range; overwrites its parts of other pages with zeroes.
+    pub(super) fn trim(
+        &mut self,
+        slot: u32,
+        range: (u64, u64),
+        fua: bool,
+        now_ps: u64,
+    ) -> Result<(), Status> {
+        let (offset, length) = range;
+        let page_bytes = self.page_bytes();
+        let end = offset + length;
+        let first = offset.next_multiple_of(page_bytes);
+        // The drive's last page may be a part of one of the model's.
+        let last = if end == self.facts.size_bytes {
+            end
+        } else {
+            end / page_bytes * page_bytes
+        };
+        if first >= last {
+            return self.write(slot, range, None, fua, now_ps);
+        }
+        if offset < first {
+            self.write(slot, (offset, first - offset), None, fua, now_ps)?;
+        }
+        if last < end {
+            self.write(slot, (last, end - last), None, fua, now_ps)?;
+        }
+        let mut rest = PendingTrim {
+            slot,
+            from: first,
+            end: last,
+        };
+        if self.trims.is_empty() && self.trim_budget.remaining_bytes > 0 {
+            self.trim_chunk(&mut rest, now_ps)?;
+        }
+        if rest.from < rest.end {
+            self.slots.get(slot).parts += 1;
+            self.trims.push_back(rest);
+        }
+        Ok(())
+    }
+
+    /// Renews the budget, and continues the oldest trims.
+    pub(super) fn advance_trims(&mut self, now_ps: u64) {
+        self.trim_budget = TrimBudget::default();
+        while self.trim_budget.remaining_bytes > 0 {
+            let Some(mut rest) = self.trims.pop_front() else {
+                return;
+            };
+            let slot = rest.slot;
+            let done = self.trim_chunk(&mut rest, now_ps);
+            if done.is_ok() && rest.from < rest.end {
+                self.trims.push_front(rest);
+                return;
+            }
+            if let Err(status) = done {
+                self.slots.get(slot).status = status;
+            }
+            self.part_done(slot, now_ps);
+        }
+    }
+
+    fn trim_chunk(&mut self, rest: &mut PendingTrim, now_ps: u64) -> Result<(), Status> {
+        let chunk_bytes = self
+            .trim_budget
+            .remaining_bytes
+            .next_multiple_of(self.page_bytes());
+        let length = (rest.end - rest.from).min(chunk_bytes);
+        let cost = length.max(MIN_TRIM_BYTES);
+        self.trim_budget.remaining_bytes = self.trim_budget.remaining_bytes.saturating_sub(cost);
+        let range = (rest.from, length);
+        rest.from += length;
+        self.store.load_ends(range.0, range.1)?;
+        self.submit_part(rest.slot, Kind::Trim, range, false, now_ps)?;
+        self.write_cache.trim(self.pages(range));
+        self.store.zero(range.0, range.1);
+        self.store.write_back_zeroes(range.0, range.1)
+    }
+}

@@ -1,0 +1,247 @@
+//! The drive's report on itself, as JSON. Every key carries its unit.
+
+use ioassay_sim::drive::Counters;
+use ioassay_sim::engine::OnlineDrive;
+use ioassay_stats::Histogram;
+use serde::Serialize;
+
+use crate::command::Facts;
+use crate::counters::{CommandCounters, OpCounters};
+
+/// The write buffer.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct BufferReport {
+    /// Pages that it can hold.
+    pub capacity_pages: u64,
+    /// Pages that it holds.
+    pub held_pages: u64,
+    /// Pages written to it.
+    pub written_pages: u64,
+    /// Among them those that were in it.
+    pub write_hits: u64,
+    /// Pages read.
+    pub read_pages: u64,
+    /// Among them those that it had.
+    pub read_hits: u64,
+}
+
+impl BufferReport {
+    /// That of a drive; all is 0 where it has none.
+    #[must_use]
+    pub fn of(drive: &OnlineDrive) -> Self {
+        let [(written_pages, write_hits), (read_pages, read_hits)] = drive.buffer_hits();
+        Self {
+            capacity_pages: drive.buffer_capacity_pages(),
+            held_pages: drive.buffered_pages(),
+            written_pages,
+            write_hits,
+            read_pages,
+            read_hits,
+        }
+    }
+}
+
+/// All counters at one time: quick to take, so that no command waits. Another thread makes the report
+/// of it.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The drive.
+    pub facts: Facts,
+    /// Time since the start, picoseconds.
+    pub served_ps: u64,
+    /// Time since the counters were reset, picoseconds.
+    pub counted_ps: u64,
+    /// The commands.
+    pub counters: CommandCounters,
+    /// Commands in flight.
+    pub depth: u64,
+    /// Counters of flash, where there is a model.
+    pub flash: Option<Counters>,
+    /// Counters of the buffer, where there is a model.
+    pub buffer: Option<BufferReport>,
+    /// Pages whose content a power cut would change.
+    pub volatile_pages: u64,
+    /// Power cuts.
+    pub power_cuts: u64,
+    /// Pages whose content they changed.
+    pub lost_pages: u64,
+    /// Why the drive can only be read.
+    pub worn_out: Option<String>,
+}
+
+/// A distribution.
+#[derive(Debug, Clone, Serialize)]
+pub struct Distribution {
+    /// Number of values.
+    pub count: u64,
+    /// Smallest value.
+    pub min: Option<u64>,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
+    /// Largest value.
+    pub max: Option<u64>,
+    /// Values with their counts, where requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<Vec<(u64, u64)>>,
+}
+
+impl Distribution {
+    fn of(histogram: &Histogram, buckets: bool) -> Self {
+        let at = |q| histogram.value_at_quantile(q).ok();
+        let pairs = || histogram.buckets().map(|one| (one.value, one.count));
+        Self {
+            count: histogram.count(),
+            min: histogram.moments().min(),
+            mean: histogram.moments().mean(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.moments().max(),
+            buckets: buckets.then(|| pairs().collect()),
+        }
+    }
+}
+
+/// Commands of one kind.
+#[derive(Debug, Clone, Serialize)]
+pub struct OpReport {
+    /// Answered successfully.
+    pub commands: u64,
+    /// Bytes of their ranges.
+    pub bytes: u64,
+    /// Answered with an error.
+    pub errors: u64,
+    /// From arrival to answer.
+    pub latency_ns: Distribution,
+}
+
+impl OpReport {
+    fn of(counters: &OpCounters, buckets: bool) -> Self {
+        Self {
+            commands: counters.commands,
+            bytes: counters.bytes,
+            errors: counters.errors,
+            latency_ns: Distribution::of(&counters.latency_ns, buckets),
+        }
+    }
+}
+
+/// Counters of flash.
+#[derive(Debug, Clone, Serialize)]
+pub struct FlashReport {
+    /// Pages written by the host, or evicted by the buffer.
+    pub written_pages: u64,
+    /// Pages read.
+    pub read_pages: u64,
+    /// Pages discarded.
+    pub trimmed_pages: u64,
+    /// Valid pages moved by garbage collection.
+    pub moved_pages: u64,
+    /// Blocks collected.
+    pub cleanings: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Blocks that are dead.
+    pub dead_blocks: u32,
+    /// Pages programmed for each page written.
+    pub write_amplification: Option<f64>,
+}
+
+impl From<Counters> for FlashReport {
+    fn from(counters: Counters) -> Self {
+        Self {
+            written_pages: counters.written_pages,
+            read_pages: counters.read_pages,
+            trimmed_pages: counters.trimmed_pages,
+            moved_pages: counters.moved_pages,
+            cleanings: counters.collected_blocks,
+            erases: counters.erases,
+            dead_blocks: counters.dead_blocks,
+            write_amplification: counters.write_amplification(),
+        }
+    }
+}
+
+/// The report.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Version of these keys.
+    pub schema: u32,
+    /// Bytes of the drive.
+    pub size_bytes: u64,
+    /// Bytes of a logical block.
+    pub block_bytes: u32,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+    /// Time since the start.
+    pub served_s: f64,
+    /// Time since the counters were reset.
+    pub counted_s: f64,
+    /// Of that, with commands in flight.
+    pub busy_s: f64,
+    /// Reads.
+    pub reads: OpReport,
+    /// Writes.
+    pub writes: OpReport,
+    /// Trims and zeroes.
+    pub trims: OpReport,
+    /// Flushes.
+    pub flushes: OpReport,
+    /// How late each answer left, after its deadline.
+    pub late_ns: Distribution,
+    /// Commands in flight.
+    pub depth_now: u64,
+    /// Commands in flight at each arrival, including the new one.
+    pub depth: Distribution,
+    /// The write buffer; absent without a model.
+    pub buffer: Option<BufferReport>,
+    /// Flash; absent without a model.
+    pub flash: Option<FlashReport>,
+    /// Pages whose content a power cut would change.
+    pub volatile_pages: u64,
+    /// Power cuts since it was started.
+    pub power_cuts: u64,
+    /// Pages whose content they changed.
+    pub lost_pages: u64,
+    /// Why it can only be read.
+    pub worn_out: Option<String>,
+}
+
+impl Snapshot {
+    /// Makes the report, with the histograms' buckets if wanted.
+    #[must_use]
+    pub fn report(&self, buckets: bool) -> Report {
+        let (counters, s) = (&self.counters, |ps: u64| ps as f64 / 1e12);
+        Report {
+            schema: 1,
+            size_bytes: self.facts.size_bytes,
+            block_bytes: self.facts.block_bytes,
+            read_only: self.facts.read_only,
+            served_s: s(self.served_ps),
+            counted_s: s(self.counted_ps),
+            busy_s: s(counters.busy_ps),
+            reads: OpReport::of(&counters.reads, buckets),
+            writes: OpReport::of(&counters.writes, buckets),
+            trims: OpReport::of(&counters.trims, buckets),
+            flushes: OpReport::of(&counters.flushes, buckets),
+            late_ns: Distribution::of(&counters.late_ns, buckets),
+            depth_now: self.depth,
+            depth: Distribution::of(&counters.depth, buckets),
+            buffer: self.buffer,
+            flash: self.flash.map(FlashReport::from),
+            volatile_pages: self.volatile_pages,
+            power_cuts: self.power_cuts,
+            lost_pages: self.lost_pages,
+            worn_out: self.worn_out.clone(),
+        }
+    }
+}

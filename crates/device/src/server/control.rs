@@ -1,0 +1,233 @@
+//! The control socket of a drive: one line of JSON per request, one line of JSON per answer.
+//!
+//! Requests are `{"request": "stats"}`, with `"buckets": true` for whole histograms, `power-cut`,
+//! `reset-stats` and `stop`. Answers are `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+//! Its own threads serve the clients and write the JSON. The thread that serves the drive only takes
+//! the snapshot.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::options::TransportReport;
+use crate::Error;
+use crate::report::{Report, Snapshot};
+use crate::transport::socket::{Endpoint, Listener, Stream};
+
+/// Bytes of a request at most.
+const LONGEST_LINE: u64 = 4096;
+/// Clients at a time; further ones are turned away.
+const MOST_CLIENTS: usize = 16;
+/// A client without a request for this time is disconnected.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The thread that serves answers at once, unless it has ended.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// What a client requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlRequest {
+    /// A snapshot of all counters.
+    Stats,
+    /// Power is cut, and restored.
+    PowerCut,
+    /// Counters start again at 0.
+    ResetStats,
+    /// The drive stops.
+    Stop,
+}
+
+/// A request, and where its reply goes.
+#[derive(Debug)]
+pub struct PendingRequest {
+    /// The request.
+    pub request: ControlRequest,
+    /// Where the reply goes.
+    pub reply_to: SyncSender<ControlReply>,
+}
+
+/// The reply of the thread that serves.
+#[derive(Debug)]
+pub enum ControlReply {
+    /// The counters, and the transports.
+    Stats(Box<Snapshot>, Vec<TransportReport>),
+    /// Power was cut, and this number of pages was lost.
+    PowerCut(u64),
+    /// It is done.
+    Done,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    request: ControlRequest,
+    #[serde(default)]
+    buckets: bool,
+}
+
+#[derive(Serialize)]
+struct StatsReply {
+    #[serde(flatten)]
+    report: Report,
+    #[serde(rename = "ways")]
+    transports: Vec<TransportReport>,
+}
+
+/// The socket, which is removed when this is dropped.
+pub struct Control {
+    /// Requests of all clients.
+    pub requests: Receiver<PendingRequest>,
+    end: Arc<OwnedFd>,
+    listener: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone)]
+struct RequestSender {
+    requests: Sender<PendingRequest>,
+    wakeup: Arc<OwnedFd>,
+}
+
+impl Control {
+    /// Listens at `path`, for the same user alone; `wakeup` wakes the thread that serves.
+    ///
+    /// # Errors
+    /// [`Error::System`] for a place that is taken or cannot be.
+    pub fn listen(path: &Path, wakeup: OwnedFd) -> Result<Self, Error> {
+        let failed = |error| Error::system("cannot answer for statistics", error);
+        let listener = Listener::bind(&Endpoint::Unix(path.to_owned()))
+            .map_err(|error| failed(std::io::Error::other(error)))?;
+        let (sender, receiver) = channel();
+        let sender = RequestSender {
+            requests: sender,
+            wakeup: Arc::new(wakeup),
+        };
+        let end = rustix::event::eventfd(0, EventfdFlags::CLOEXEC);
+        let end = Arc::new(end.map_err(|error| failed(error.into()))?);
+        let ends = Arc::clone(&end);
+        let thread = thread::Builder::new()
+            .name("ioassay-control".into())
+            .spawn(move || listen(&listener, &sender, &ends))
+            .map_err(failed)?;
+        Ok(Self {
+            requests: receiver,
+            end,
+            listener: Some(thread),
+        })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes()); // at zero it takes one
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join(); // the socket is gone then, whatever the thread says
+        }
+    }
+}
+
+fn listen(listener: &Listener, sender: &RequestSender, end: &OwnedFd) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    loop {
+        let mut waits = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(end, PollFlags::IN),
+        ];
+        let _ = rustix::event::poll(&mut waits, None); // a signal makes it look, too
+        if !waits[1].revents().is_empty() {
+            return;
+        }
+        if let Ok(Some(Stream::Unix(client))) = listener.accept() {
+            take(client, sender, &clients);
+        }
+    }
+}
+
+fn take(client: UnixStream, sender: &RequestSender, clients: &Arc<AtomicUsize>) {
+    if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+        clients.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    let (sender, counted) = (sender.clone(), Arc::clone(clients));
+    let thread = thread::Builder::new()
+        .name("ioassay-control".into())
+        .spawn(move || {
+            // A client that fails is gone, and nobody else notices.
+            let _ = serve_client(&client, &sender);
+            counted.fetch_sub(1, Ordering::Relaxed);
+        });
+    if thread.is_err() {
+        clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut reader = BufReader::new(client);
+    loop {
+        let mut line = Vec::new();
+        let mut bounded = (&mut reader).take(LONGEST_LINE);
+        if bounded.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let whole = line.ends_with(b"\n");
+        let answer = if whole {
+            answer(&line, sender)
+        } else {
+            refusal(&format!("wanted a line of at most {LONGEST_LINE} bytes"))
+        };
+        let mut text = answer.to_string();
+        text.push('\n');
+        (&*client).write_all(text.as_bytes())?;
+        if !whole {
+            return Ok(());
+        }
+    }
+}
+
+fn answer(line: &[u8], sender: &RequestSender) -> Value {
+    let request: Request = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(error) => {
+            return refusal(&format!(
+                "{error}; wanted {{\"request\": \"stats\"}}, power-cut, reset-stats or stop"
+            ));
+        }
+    };
+    match sender.send(request.request) {
+        None => refusal("the drive has ended"),
+        Some(ControlReply::Done) => json!({"ok": true}),
+        Some(ControlReply::PowerCut(lost_pages)) => json!({"ok": true, "lost_pages": lost_pages}),
+        Some(ControlReply::Stats(snapshot, transports)) => {
+            let report = snapshot.report(request.buckets);
+            json!({"ok": true, "stats": StatsReply { report, transports }})
+        }
+    }
+}
+
+fn refusal(error: &str) -> Value {
+    json!({"ok": false, "error": error})
+}
+
+impl RequestSender {
+    fn send(&self, request: ControlRequest) -> Option<ControlReply> {
+        let (reply_to, reply) = sync_channel(1);
+        self.requests
+            .send(PendingRequest { request, reply_to })
+            .ok()?;
+        let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes()); // it is awake, or will be soon
+        reply.recv_timeout(ANSWER_TIME).ok()
+    }
+}

@@ -1,0 +1,203 @@
+//! The event loop: one thread polls transports, advances the model and answers.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::thread::CpuSet;
+
+use super::control::{ControlReply, ControlRequest, PendingRequest};
+use super::machine;
+use super::options::{Poll, TransportReport};
+use crate::Error;
+use crate::counters::Completion;
+use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
+use crate::transport::Transport;
+
+/// Longest sleep at once: transports have timeouts of their own.
+const LONGEST_SLEEP_NS: u64 = 100_000_000;
+
+/// A drive and its transports.
+pub struct DriveServer {
+    /// The drive.
+    pub drive: EmulatedDrive,
+    /// Its transports.
+    pub transports: Vec<Box<dyn Transport>>,
+    /// The overhead of each.
+    pub overheads: Vec<Option<TransportOverhead>>,
+    /// Processors for clients of its own, while this thread is pinned.
+    pub allowed: Option<CpuSet>,
+    completions: Vec<Completion>,
+    /// Wakes the thread that sleeps.
+    wakeup: OwnedFd,
+}
+
+/// When the loop sleeps and when it ends.
+pub struct LoopOptions<'a> {
+    /// Whether it may sleep.
+    pub poll: Poll,
+    /// Time without a command after which it does.
+    pub idle_ms: u64,
+    /// Stops it when set.
+    pub end: &'a AtomicBool,
+    /// Requests of the control socket.
+    pub requests: Option<&'a Receiver<PendingRequest>>,
+}
+
+impl DriveServer {
+    /// Serves a drive by transports.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn new(drive: EmulatedDrive, transports: Vec<Box<dyn Transport>>) -> Result<Self, Error> {
+        let wakeup = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| Error::system("cannot make an event descriptor", error))?;
+        Ok(Self {
+            drive,
+            overheads: vec![None; transports.len()],
+            transports,
+            allowed: machine::allowed(),
+            completions: Vec::new(),
+            wakeup,
+        })
+    }
+
+    /// A descriptor that wakes the loop when it is written.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn wakeup(&self) -> Result<OwnedFd, Error> {
+        let wakeup = self.wakeup.try_clone();
+        wakeup.map_err(|error| Error::system("cannot copy a descriptor", error))
+    }
+
+    /// Polls the transports once and sends the answers that are due. Returns false if there was nothing
+    /// to do.
+    ///
+    /// # Errors
+    /// [`Error::System`] when a transport fails altogether.
+    pub fn poll_once(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        for transport in &mut self.transports {
+            any |= transport
+                .poll(&mut self.drive)
+                .map_err(|error| failed(transport.as_ref(), error))?;
+        }
+        self.drive.take_completions(&mut self.completions);
+        for completion in &self.completions {
+            if let Some(transport) = self
+                .transports
+                .get_mut(completion.command.tag.transport as usize)
+            {
+                transport.answer(completion.into(), &self.drive);
+            }
+        }
+        for transport in &mut self.transports {
+            transport
+                .send()
+                .map_err(|error| failed(transport.as_ref(), error))?;
+        }
+        if !self.completions.is_empty() {
+            self.drive.record_completions(&self.completions);
+            self.completions.clear();
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// [`Error::System`] when a transport fails altogether.
+    pub fn run(&mut self, options: &LoopOptions<'_>) -> Result<(), Error> {
+        let idle_ps = options.idle_ms.saturating_mul(1_000_000_000);
+        let mut busy_ps = self.drive.now_ps();
+        while !options.end.load(Ordering::Relaxed) {
+            let busy = self.poll_once()?;
+            if let Some(requests) = options.requests {
+                while let Ok(pending) = requests.try_recv() {
+                    self.answer_request(&pending, options.end);
+                }
+            }
+            if busy || self.drive.in_flight() > 0 {
+                busy_ps = self.drive.now_ps();
+            } else if options.poll == Poll::Adaptive && self.drive.now_ps() - busy_ps >= idle_ps {
+                self.sleep()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_request(&mut self, pending: &PendingRequest, end: &AtomicBool) {
+        let reply = match pending.request {
+            ControlRequest::Stats => {
+                ControlReply::Stats(Box::new(self.drive.snapshot()), self.transport_reports())
+            }
+            ControlRequest::PowerCut => ControlReply::PowerCut(self.drive.power_cut()),
+            ControlRequest::ResetStats => {
+                self.drive.reset_counters();
+                ControlReply::Done
+            }
+            ControlRequest::Stop => {
+                end.store(true, Ordering::Relaxed);
+                ControlReply::Done
+            }
+        };
+        let _ = pending.reply_to.send(reply); // the client may be gone
+    }
+
+    /// The state of each transport.
+    #[must_use]
+    pub fn transport_reports(&self) -> Vec<TransportReport> {
+        let numbered = self.transports.iter().zip(&self.overheads);
+        numbered
+            .map(|(transport, overhead)| TransportReport {
+                transport: transport.name(),
+                address: transport.address(),
+                nqn: transport.nqn(),
+                floor_ns: overhead.map(|overhead| overhead.busy_ns),
+                alone_ns: overhead.map(|overhead| overhead.alone_ns),
+                connections: transport.connections(),
+            })
+            .collect()
+    }
+
+    /// Sleeps until a transport has input, a request or a signal arrives, or the model's next event.
+    fn sleep(&mut self) -> Result<(), Error> {
+        let mut descriptors: Vec<RawFd> = Vec::new();
+        for transport in &self.transports {
+            transport.descriptors(&mut descriptors);
+        }
+        let mut wait_ns = LONGEST_SLEEP_NS;
+        if let Some(next_ps) = self.drive.next_ps() {
+            wait_ns = wait_ns.min(next_ps.saturating_sub(self.drive.now_ps()) / 1000);
+        }
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::try_from(wait_ns).unwrap_or(0),
+        };
+        let mut waits: Vec<PollFd<'_>> = descriptors
+            .iter()
+            .map(|&descriptor| PollFd::from_borrowed_fd(borrowed(descriptor), PollFlags::IN))
+            .collect();
+        waits.push(PollFd::new(&self.wakeup, PollFlags::IN));
+        match rustix::event::poll(&mut waits, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::system("cannot wait for commands", error)),
+        }
+        let _ = rustix::io::read(self.wakeup.as_fd(), &mut [0_u8; 8]); // empty: nobody rang
+        Ok(())
+    }
+}
+
+fn failed(transport: &dyn Transport, error: std::io::Error) -> Error {
+    Error::system(format!("{} failed", transport.name()), error)
+}
+
+/// A descriptor of a transport, which has it open as long as it lives.
+#[allow(unsafe_code)]
+fn borrowed<'a>(descriptor: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the transports, which are borrowed all the while, have it open.
+    unsafe { BorrowedFd::borrow_raw(descriptor) }
+}

@@ -1,0 +1,197 @@
+//! The machine that the server runs on: memory, processors, signals.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::thread::CpuSet;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+use crate::Error;
+
+/// Memory that is left, bytes: of the machine, or of the control group, if that has less. Below
+/// `root` are `/proc` and `/sys`.
+#[must_use]
+pub fn available_bytes(root: &Path) -> Option<u64> {
+    let of_machine = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let of_machine = of_machine
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?
+        .trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        * 1024;
+    Some(of_group(root).map_or(of_machine, |of_group| of_group.min(of_machine)))
+}
+
+fn of_group(root: &Path) -> Option<u64> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let folder = root.join("sys/fs/cgroup").join(group);
+    let number = |name| -> Option<u64> {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+}
+
+/// This thread runs on one processor alone.
+///
+/// # Errors
+/// [`Error::Option`] for one that is not there, [`Error::System`].
+pub fn pin(processor: u32) -> Result<(), Error> {
+    let wanted = "a processor that is on and that this process may use";
+    if processor as usize >= CpuSet::MAX_CPU {
+        return Err(Error::option("pin", processor, wanted));
+    }
+    let mut set = CpuSet::new();
+    set.set(processor as usize);
+    rustix::thread::sched_setaffinity(None, &set).map_err(|error| match error {
+        Errno::INVAL => Error::option("pin", processor, wanted),
+        other => Error::system(format!("cannot run on processor {processor}"), other),
+    })
+}
+
+/// Processors that this thread may run on, for threads that are started when it is pinned.
+#[must_use]
+pub fn allowed() -> Option<CpuSet> {
+    rustix::thread::sched_getaffinity(None).ok()
+}
+
+/// This thread may run on these again.
+pub fn spread(over: Option<&CpuSet>) {
+    if let Some(over) = over {
+        let _ = rustix::thread::sched_setaffinity(None, over); // it shares a processor then
+    }
+}
+
+/// Keeps processors awake until it is dropped.
+pub struct KeepAwake {
+    end: Arc<AtomicBool>,
+}
+
+impl KeepAwake {
+    /// A thread on each processor that this one may use, but not on `but`.
+    #[must_use]
+    pub fn start(except: Option<u32>) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let Some(allowed) = allowed() else {
+            return Self { end };
+        };
+        for processor in 0..CpuSet::MAX_CPU as u32 {
+            if allowed.is_set(processor as usize) && Some(processor) != except {
+                let end = Arc::clone(&end);
+                // One that cannot be started keeps nothing awake, and nothing else happens.
+                let _ = thread::Builder::new()
+                    .name("ioassay-awake".into())
+                    .spawn(move || stay_awake(processor, &end));
+            }
+        }
+        Self { end }
+    }
+}
+
+impl Drop for KeepAwake {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+fn stay_awake(processor: u32, end: &AtomicBool) {
+    let idle = libc::sched_param { sched_priority: 0 };
+    // SAFETY: it changes how this thread is scheduled, and reads `idle` alone.
+    let last = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) } == 0;
+    // In any other class it would take time from those who work.
+    if last && pin(processor).is_ok() {
+        while !end.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The flag that stops the server: set by a signal, or by a request.
+#[derive(Debug)]
+pub struct StopSignal {
+    flag: Arc<AtomicBool>,
+    handlers: Vec<SigId>,
+}
+
+impl StopSignal {
+    /// SIGTERM and SIGINT end it, and so does SIGHUP unless it is ignored, as under nohup. A file that is
+    /// too large is an error, and no signal that kills.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn on_signals() -> Result<Self, Error> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut handlers = Vec::new();
+        let hangup = (!is_ignored(SIGHUP)).then(|| (SIGHUP, Arc::clone(&flag)));
+        let always = [
+            (SIGTERM, Arc::clone(&flag)),
+            (SIGINT, Arc::clone(&flag)),
+            (SIGXFSZ, Arc::default()),
+        ];
+        for (signal, flag) in always.into_iter().chain(hangup) {
+            let handler = signal_hook::flag::register(signal, flag);
+            handlers
+                .push(handler.map_err(|error| Error::system("cannot listen to signals", error))?);
+        }
+        Ok(Self { flag, handlers })
+    }
+
+    /// What is true when it is to end.
+    #[must_use]
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+}
+
+impl Drop for StopSignal {
+    fn drop(&mut self) {
+        for &handler in &self.handlers {
+            signal_hook::low_level::unregister(handler);
+        }
+    }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all of it are integers and pointers, for which zeroes are a value.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action it only writes the present one to `now`.
+    let known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) } == 0;
+    known && now.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn memory_is_that_of_the_machine_or_of_the_group() {
+        let root = tempfile::tempdir().expect("a folder");
+        let root = root.path();
+        assert_eq!(available_bytes(root), None);
+        let meminfo = "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n";
+        write(root, "proc/meminfo", meminfo);
+        assert_eq!(available_bytes(root), Some(8_000_000 * 1024));
+        write(root, "proc/self/cgroup", "0::/a/b\n");
+        write(root, "sys/fs/cgroup/a/b/memory.max", "max\n");
+        write(root, "sys/fs/cgroup/a/b/memory.current", "1000\n");
+        assert_eq!(available_bytes(root), Some(8_000_000 * 1024));
+        write(root, "sys/fs/cgroup/a/b/memory.max", "5000\n");
+        assert_eq!(available_bytes(root), Some(4000));
+    }
+}

@@ -1,0 +1,310 @@
+//! Serving a drive from its options to its end, in the thread of the caller.
+
+mod control;
+mod event_loop;
+mod machine;
+mod options;
+mod transport_overhead;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use control::ControlRequest;
+pub use machine::available_bytes;
+pub use options::{Options, Poll, PreconditioningReport, Ready, TransportReport, Warning};
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::command::{Drive, Facts, Status};
+use crate::emulated_drive::{EmulatedDrive, TransportOverhead};
+use crate::model::Model;
+use crate::report::Report;
+use crate::store::{Backing, Store};
+use crate::transport;
+use control::Control;
+use event_loop::{DriveServer, LoopOptions};
+use machine::{KeepAwake, StopSignal};
+
+/// Memory besides the content, one part in this many: tables, copies of volatile pages, buffers.
+const CONTENT_PER_OVERHEAD: u64 = 20;
+
+/// The result of serving a drive.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// All counters at the end.
+    #[serde(rename = "statistics")]
+    pub report: Report,
+    /// Why the backing file is incomplete, if it is.
+    pub lost: Option<String>,
+}
+
+/// Serves a drive until SIGTERM, SIGINT, SIGHUP or a request to stop; `ready` is called once, when
+/// clients can connect.
+///
+/// # Errors
+/// [`Error`]: what cannot be of the options, and what of the system fails.
+pub fn serve(options: &Options, ready: impl FnOnce(&Ready)) -> Result<Summary, Error> {
+    let end = StopSignal::on_signals()?;
+    let flag = end.flag();
+    let mut server = prepare(options, &|| {
+        !flag.load(std::sync::atomic::Ordering::Relaxed)
+    })?;
+    // These threads are not to share the processor of this one.
+    let control = match &options.stats_socket {
+        Some(path) => Some(Control::listen(path, server.wakeup()?)?),
+        None => None,
+    };
+    let awake = options.keep_awake.then(|| KeepAwake::start(options.pin));
+    if let Some(processor) = options.pin {
+        machine::pin(processor)?;
+    }
+    let mut warnings = Vec::new();
+    if options.calibrate {
+        calibrate(&mut server, &mut warnings)?;
+    }
+    warn_about_disk(options, &mut warnings);
+    warn_about_steady_state(&server, &mut warnings);
+    ready(&ready_report(options, &server, warnings));
+    let ended = server.run(&LoopOptions {
+        poll: options.poll,
+        idle_ms: options.idle_ms,
+        end: &flag,
+        requests: control.as_ref().map(|control| &control.requests),
+    });
+    drop(awake);
+    let lost = server.drive.finish().err();
+    ended?;
+    Ok(Summary {
+        report: server.drive.snapshot().report(true),
+        lost: lost.map(|status| loss_message(status).to_owned()),
+    })
+}
+
+/// The message for a backing file that is incomplete at the end.
+fn loss_message(status: Status) -> &'static str {
+    match status {
+        Status::NoSpace => {
+            "the disk is full: what was written last is not in it; free space before it is served again"
+        }
+        _ => "it could not be written: what was written last is not in it",
+    }
+}
+
+fn prepare(options: &Options, proceed: &dyn Fn() -> bool) -> Result<DriveServer, Error> {
+    if ![512, 4096].contains(&options.block_bytes) {
+        return Err(Error::option(
+            "block_bytes",
+            options.block_bytes,
+            "512 or 4096",
+        ));
+    }
+    if options.transports.is_empty() {
+        return Err(Error::option(
+            "transports",
+            0,
+            "at least one way to the drive",
+        ));
+    }
+    let available_bytes = options
+        .available_bytes
+        .or_else(|| available_bytes(Path::new("/")))
+        .unwrap_or(u64::MAX);
+    let size_bytes = wanted_size(options)?;
+    let left_bytes = check_size(options, size_bytes, available_bytes)?;
+    let mut model = Model::new(
+        &options.model,
+        size_bytes,
+        &options.geometry,
+        &options.buffer,
+        left_bytes,
+    )?;
+    let opened = options.transports.iter().zip(0..);
+    let opened = opened.map(|(pending, number)| transport::open(number, pending));
+    let transports = opened.collect::<Result<_, _>>()?;
+    // After all that can be refused: a file is not made for a drive that cannot be.
+    let backing = match &options.backing_file {
+        None => None,
+        Some(path) => Some(Backing::open(path, Some(size_bytes), options.read_only)?),
+    };
+    let facts = facts(options, size_bytes, backing.is_some(), model.as_ref());
+    let mut store = Store::new(size_bytes, backing)?;
+    if options.prefault {
+        store.grant()?;
+    }
+    if let Some(model) = model.as_mut().filter(|_| options.precondition > 0.0) {
+        model.precondition(options.precondition, &mut || proceed())?;
+    }
+    let drive = EmulatedDrive::new(facts, store, model, Clock::start())?;
+    DriveServer::new(drive, transports)
+}
+
+/// The size that options say, or that of the backing file.
+fn wanted_size(options: &Options) -> Result<u64, Error> {
+    let Some(path) = &options.backing_file else {
+        let size_bytes = options.size_bytes;
+        return size_bytes
+            .ok_or_else(|| Error::option("size", "absent", "a size, or a backing file"));
+    };
+    if let Some(size_bytes) = options.size_bytes {
+        return Ok(size_bytes);
+    }
+    let wrong = |what: String| Error::Backing {
+        path: path.clone(),
+        what,
+    };
+    match std::fs::metadata(path) {
+        Ok(about) if about.len() > 0 => Ok(about.len()),
+        Ok(_) => Err(wrong(
+            "is empty, wanted one that holds a drive, or a size".into(),
+        )),
+        Err(error) => Err(wrong(format!("{error}; wanted a size to make it"))),
+    }
+}
+
+/// Whether the machine has room for it; what is left beside its content.
+fn check_size(options: &Options, size_bytes: u64, available_bytes: u64) -> Result<u64, Error> {
+    let block = u64::from(options.block_bytes);
+    if size_bytes == 0 || size_bytes % block != 0 {
+        return Err(Error::option(
+            "size",
+            size_bytes,
+            format!("whole blocks of {block} bytes, and at least one"),
+        ));
+    }
+    let needed_bytes = size_bytes.saturating_add(size_bytes / CONTENT_PER_OVERHEAD);
+    if needed_bytes > available_bytes {
+        return Err(Error::Memory {
+            size_bytes,
+            needed_bytes,
+            available_bytes,
+        });
+    }
+    Ok(available_bytes - size_bytes)
+}
+
+fn facts(options: &Options, size_bytes: u64, backed: bool, model: Option<&Model>) -> Facts {
+    let buffered = model.is_some_and(|model| model.simulation().buffer_capacity_pages() > 0);
+    let fits = |text: &str, most| {
+        text.chars()
+            .filter(|&of| (' '..='~').contains(&of))
+            .take(most)
+            .collect()
+    };
+    Facts {
+        size_bytes,
+        block_bytes: options.block_bytes,
+        read_only: options.read_only,
+        volatile_cache: buffered || backed,
+        serial: fits(&options.serial, 20),
+        model: fits(&format!("ioassay {}", options.model), 40),
+        firmware: fits(env!("CARGO_PKG_VERSION"), 8),
+    }
+}
+
+/// Measures the overhead of each transport, to be subtracted from the model's time, and warns where
+/// that is not possible.
+fn calibrate(server: &mut DriveServer, warnings: &mut Vec<Warning>) -> Result<(), Error> {
+    let fastest = server.drive.model().map(Model::fastest).transpose()?;
+    let read_ns = fastest.map(|[(_, read_ns), _]| read_ns);
+    server.overheads = transport_overhead::measure(server, read_ns, warnings)?;
+    let none = TransportOverhead {
+        busy_ns: 0,
+        alone_ns: 0,
+    };
+    let overheads = server
+        .overheads
+        .iter()
+        .map(|overhead| overhead.unwrap_or(none));
+    let overheads = overheads.collect();
+    server.drive.set_overheads(overheads);
+    for (what, model_ns) in fastest.into_iter().flatten() {
+        for transport in server.transport_reports() {
+            let Some(alone_ns) = transport.floor_ns.filter(|&alone_ns| alone_ns > model_ns) else {
+                continue;
+            };
+            warnings.push(Warning {
+                kind: "faster-than-transport",
+                text: format!(
+                    "a {what} of one page takes the model {} µs and {} alone {} µs: it will be seen to take as long as {} \
+                     takes",
+                    microseconds(model_ns),
+                    transport.transport,
+                    microseconds(alone_ns),
+                    transport.transport
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// One place after the point.
+#[allow(clippy::cast_precision_loss)] // below a second
+fn microseconds(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
+}
+
+fn warn_about_disk(options: &Options, warnings: &mut Vec<Warning>) {
+    let Some(path) = options
+        .backing_file
+        .as_deref()
+        .filter(|_| !options.read_only)
+    else {
+        return;
+    };
+    let (Ok(disk), Ok(file)) = (rustix::fs::statvfs(path), std::fs::metadata(path)) else {
+        return;
+    };
+    let free_bytes = disk.f_bavail * disk.f_frsize;
+    let missing_bytes = file
+        .len()
+        .saturating_sub(std::os::unix::fs::MetadataExt::blocks(&file) * 512);
+    if missing_bytes > free_bytes {
+        warnings.push(Warning {
+            kind: "disk-may-fill",
+            text: format!(
+                "backing file {}: {missing_bytes} bytes of it are not there yet and its disk has {free_bytes}: \
+                 when that is full, writes fail as on a full drive",
+                path.display()
+            ),
+        });
+    }
+}
+
+fn warn_about_steady_state(server: &DriveServer, warnings: &mut Vec<Warning>) {
+    let done = server.drive.model().and_then(Model::preconditioned);
+    if let Some(done) = done.filter(|done| !done.settled) {
+        warnings.push(Warning {
+            kind: "not-settled",
+            text: format!(
+                "the drive is not in its steady state: its write amplification did not settle in {} rounds of \
+                 preconditioning",
+                done.write_amplification.len()
+            ),
+        });
+    }
+}
+
+fn ready_report(options: &Options, server: &DriveServer, warnings: Vec<Warning>) -> Ready {
+    let facts = server.drive.facts();
+    let simulation = server.drive.model().map(Model::simulation);
+    Ready {
+        transports: server.transport_reports(),
+        stats: options.stats_socket.clone(),
+        size_bytes: facts.size_bytes,
+        block_bytes: facts.block_bytes,
+        read_only: facts.read_only,
+        model: options.model.clone(),
+        model_bytes: simulation.map(|simulation| simulation.drive().spec().capacity_bytes()),
+        page_bytes: server.drive.model().map(Model::page_bytes),
+        policy: options.buffer.policy.clone(),
+        buffer_pages: simulation.map_or(0, ioassay_sim::engine::OnlineDrive::buffer_capacity_pages),
+        preconditioned: server
+            .drive
+            .model()
+            .and_then(Model::preconditioned)
+            .map(PreconditioningReport::from),
+        warnings,
+    }
+}

@@ -1,0 +1,80 @@
+//! What a program asks of the file's content: read from a request, within the file.
+
+use std::ops::Range;
+
+use super::abi::{self, Fields, allocate, errno, opcode};
+use super::metadata::MAX_DATA_BYTES;
+use crate::command::Op;
+
+pub const O_DSYNC: u32 = 0o10_000;
+
+/// What a program asks of the file.
+pub struct FileRequest {
+    pub op: Op,
+    /// Bytes, within the file.
+    pub range: Range<u64>,
+    pub durable: bool,
+}
+
+impl FileRequest {
+    /// Reads a request; the file has so many bytes.
+    ///
+    /// # Errors
+    /// It is shorter than its kind, or asks for what there is not.
+    pub fn read(opcode: u32, fields: Fields<'_>, size: u64) -> Result<Self, i32> {
+        match opcode {
+            opcode::READ | opcode::WRITE => {
+                Self::transfer(opcode, fields, size).ok_or(errno::INVALID)
+            }
+            opcode::FALLOCATE => Self::allocation(fields, size),
+            _ => Ok(Self {
+                op: Op::Flush,
+                range: 0..0,
+                durable: false,
+            }),
+        }
+    }
+
+    /// `fuse_read_in` and `fuse_write_in`.
+    fn transfer(opcode: u32, fields: Fields<'_>, size: u64) -> Option<Self> {
+        let (offset, length) = (fields.u64(8)?, fields.u32(16)?);
+        let range = within(offset, length.into(), size);
+        if opcode == opcode::READ {
+            return (range.end - range.start <= u64::from(MAX_DATA_BYTES)).then_some(Self {
+                op: Op::Read,
+                range,
+                durable: false,
+            });
+        }
+        let durable = fields.u32(32)? & O_DSYNC != 0;
+        (fields.from(abi::WRITE_IN).len() == length as usize).then_some(Self {
+            op: Op::Write,
+            range,
+            durable,
+        })
+    }
+
+    /// `fuse_fallocate_in`. The size is fixed: what the kernel would take for growth is refused.
+    fn allocation(fields: Fields<'_>, size: u64) -> Result<Self, i32> {
+        let read = || Some((fields.u64(8)?, fields.u64(16)?, fields.u32(24)?));
+        let (offset, length, mode) = read().ok_or(errno::INVALID)?;
+        let op = match mode & !allocate::KEEP_SIZE {
+            allocate::PUNCH_HOLE => Op::Trim,
+            allocate::ZERO_RANGE => Op::WriteZeroes,
+            _ => return Err(errno::NOT_SUPPORTED),
+        };
+        let grows = offset.checked_add(length).is_none_or(|end| end > size);
+        if grows && mode & allocate::KEEP_SIZE == 0 {
+            return Err(errno::TOO_BIG);
+        }
+        Ok(Self {
+            op,
+            range: within(offset, length, size),
+            durable: false,
+        })
+    }
+}
+
+fn within(offset: u64, length: u64, size: u64) -> Range<u64> {
+    offset.min(size)..offset.checked_add(length).map_or(size, |end| end.min(size))
+}

@@ -1,0 +1,108 @@
+//! What the kernel is told of the file: how it is spoken to, what stat(2) and statfs(2) say. None of it asks the
+//! drive for anything.
+
+use super::abi::{self, Fields, MAJOR, MINOR, ROOT, Request, attribute, errno, init, opcode};
+use crate::command::Facts;
+
+/// Bytes of data in one request at most.
+pub const MAX_DATA_BYTES: u32 = 1 << 20;
+const PAGE_BYTES: u32 = 4096;
+/// Requests that the kernel has under way for programs that do not wait: more than any queue.
+const BACKGROUND: u16 = 4096;
+/// Short, so that a drive that was killed is seen to be gone.
+const ATTRIBUTES_HOLD_S: u64 = 1;
+const MODE: u32 = 0o100_600;
+
+/// The body of the answer to a request that is no command of the drive.
+///
+/// # Errors
+/// A number of [`errno`].
+pub fn reply_body(request: Request<'_>, owner: (u32, u32), facts: &Facts) -> Result<Vec<u8>, i32> {
+    let fields = request.fields();
+    match request.opcode {
+        opcode::INIT => greet(fields),
+        opcode::GETATTR => Ok(attributes(owner, facts)),
+        opcode::SETATTR => {
+            resized(fields, facts).ok_or(errno::INVALID)?;
+            Ok(attributes(owner, facts))
+        }
+        opcode::OPEN => open(fields, facts),
+        opcode::STATFS => Ok(statistics(facts)),
+        opcode::RELEASE | opcode::FLUSH | opcode::DESTROY => Ok(Vec::new()),
+        _ => Err(errno::NOT_IMPLEMENTED),
+    }
+}
+
+/// `fuse_attr_out`: how long it holds, then what stat(2) tells.
+fn attributes(owner: (u32, u32), facts: &Facts) -> Vec<u8> {
+    let size = facts.size_bytes;
+    let mut body = Vec::with_capacity(104);
+    for long in [ATTRIBUTES_HOLD_S, 0, ROOT, size, size / 512, 0, 0, 0] {
+        body.extend(long.to_ne_bytes());
+    }
+    let (user, group) = owner;
+    for short in [0, 0, 0, MODE, 1, user, group, 0, PAGE_BYTES, 0] {
+        body.extend(short.to_ne_bytes());
+    }
+    body
+}
+
+/// `fuse_init_out`; the kernel and we speak the older of the two minor versions.
+fn greet(fields: Fields<'_>) -> Result<Vec<u8>, i32> {
+    let major = fields.u32(0).ok_or(errno::INVALID)?;
+    let minor = fields.u32(4).ok_or(errno::INVALID)?;
+    let offered = fields.u32(12).ok_or(errno::INVALID)?;
+    if major != MAJOR || minor < 31 {
+        return Err(errno::NOT_SUPPORTED);
+    }
+    let wanted = init::ASYNC_READ | init::BIG_WRITES | init::ASYNC_DIO | init::MAX_PAGES;
+    let mut body = Vec::with_capacity(64);
+    for number in [MAJOR, MINOR.min(minor), MAX_DATA_BYTES, wanted & offered] {
+        body.extend(number.to_ne_bytes());
+    }
+    for number in [BACKGROUND, BACKGROUND / 4 * 3] {
+        body.extend(number.to_ne_bytes());
+    }
+    for number in [MAX_DATA_BYTES, 1] {
+        body.extend(number.to_ne_bytes());
+    }
+    body.extend(((MAX_DATA_BYTES / PAGE_BYTES) as u16).to_ne_bytes());
+    body.resize(64, 0);
+    Ok(body)
+}
+
+/// Whether a change of attributes leaves the size as it is. As with a block device, opening it with
+/// `O_TRUNC` changes nothing, and making it another size is an error.
+fn resized(fields: Fields<'_>, facts: &Facts) -> Option<()> {
+    let valid = fields.u32(0)?;
+    let size = fields.u64(16)?;
+    let by_path_to_nothing = valid & attribute::HANDLE == 0 && size == 0;
+    let kept = valid & attribute::SIZE == 0 || size == facts.size_bytes || by_path_to_nothing;
+    kept.then_some(())
+}
+
+/// `fuse_open_out`.
+fn open(fields: Fields<'_>, facts: &Facts) -> Result<Vec<u8>, i32> {
+    let writes = fields.u32(0).ok_or(errno::INVALID)? & 0b11 != 0;
+    if writes && facts.read_only {
+        return Err(errno::READ_ONLY);
+    }
+    let mut body = vec![0; 8];
+    body.extend(abi::OPEN_DIRECT.to_ne_bytes());
+    body.extend([0; 4]);
+    Ok(body)
+}
+
+/// `fuse_statfs_out`: a full file system with one file.
+fn statistics(facts: &Facts) -> Vec<u8> {
+    let mut body = Vec::with_capacity(80);
+    let blocks = facts.size_bytes / u64::from(PAGE_BYTES);
+    for long in [blocks, 0, 0, 1, 0] {
+        body.extend(long.to_ne_bytes());
+    }
+    for short in [PAGE_BYTES, 255, PAGE_BYTES] {
+        body.extend(short.to_ne_bytes());
+    }
+    body.resize(80, 0);
+    body
+}

@@ -1,0 +1,35 @@
+//! Opcodes of the commands that the controller supports.
+#![allow(missing_docs)] // the specification's own names
+
+/// Of the admin queue (NVM Express Base Specification 2.0, section 5).
+pub mod admin {
+    pub const GET_LOG_PAGE: u8 = 0x02;
+    pub const IDENTIFY: u8 = 0x06;
+    pub const ABORT: u8 = 0x08;
+    pub const SET_FEATURES: u8 = 0x09;
+    pub const GET_FEATURES: u8 = 0x0a;
+    pub const ASYNCHRONOUS_EVENT_REQUEST: u8 = 0x0c;
+    pub const KEEP_ALIVE: u8 = 0x18;
+
+    /// All of them.
+    pub const ALL: [u8; 7] = [
+        GET_LOG_PAGE,
+        IDENTIFY,
+        ABORT,
+        SET_FEATURES,
+        GET_FEATURES,
+        ASYNCHRONOUS_EVENT_REQUEST,
+        KEEP_ALIVE,
+    ];
+}
+
+/// Of I/O queues (NVM Command Set Specification 1.0, section 3.2).
+pub mod io {
+    pub const FLUSH: u8 = 0x00;
+    pub const WRITE: u8 = 0x01;
+    pub const READ: u8 = 0x02;
+    pub const COMPARE: u8 = 0x05;
+    pub const WRITE_ZEROES: u8 = 0x08;
+    pub const DATASET_MANAGEMENT: u8 = 0x09;
+    pub const VERIFY: u8 = 0x0c;
+}

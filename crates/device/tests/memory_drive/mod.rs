@@ -1,0 +1,166 @@
+//! A drive of plain memory and the smallest loop that serves it, for tests of transports.
+
+#![allow(dead_code)] // each test file uses what it needs
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use ioassay_device::command::{Answer, Command, Drive, Facts, Health, Op, Status, Trouble};
+use ioassay_device::transport::Transport;
+
+/// Answers at once, or when it is told to.
+pub struct Memory {
+    pub facts: Facts,
+    pub bytes: Vec<u8>,
+    pub due: VecDeque<Answer>,
+    /// Commands in the order in which they came.
+    pub seen: Vec<Command>,
+    /// Whether `seen` is kept.
+    pub keeps: bool,
+    /// What it warns of.
+    pub trouble: Trouble,
+    /// What all commands end with.
+    pub status: Status,
+}
+
+impl Memory {
+    pub fn new(size_bytes: u64, block_bytes: u32) -> Self {
+        let facts = Facts {
+            size_bytes,
+            block_bytes,
+            read_only: false,
+            volatile_cache: true,
+            serial: "IA0001".to_owned(),
+            model: "ioassay memory".to_owned(),
+            firmware: "1".to_owned(),
+        };
+        let bytes = vec![0; size_bytes as usize];
+        Self {
+            facts,
+            bytes,
+            due: VecDeque::new(),
+            seen: Vec::new(),
+            keeps: true,
+            trouble: Trouble::default(),
+            status: Status::Done,
+        }
+    }
+
+    fn carry_out(&mut self, command: &Command, data: &[u8]) -> Status {
+        let (start, length) = (command.offset_bytes, command.length_bytes);
+        let block = u64::from(self.facts.block_bytes);
+        assert!(
+            start + length <= self.facts.size_bytes,
+            "the transport let {command:?} through"
+        );
+        assert!(
+            start % block == 0 && length % block == 0,
+            "the transport let {command:?} through"
+        );
+        if self.status != Status::Done {
+            return self.status;
+        }
+        let range = start as usize..(start + length) as usize;
+        match command.op {
+            Op::Write => self.bytes[range].copy_from_slice(data),
+            Op::Trim | Op::WriteZeroes => self.bytes[range].fill(0),
+            Op::Read | Op::Flush => assert!(data.is_empty()),
+        }
+        Status::Done
+    }
+}
+
+impl Drive for Memory {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn submit(&mut self, command: Command, data: &[u8]) {
+        let status = self.carry_out(&command, data);
+        if self.keeps {
+            self.seen.push(command);
+        }
+        self.due.push_back(Answer { command, status });
+    }
+
+    fn content(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
+        &self.bytes[offset_bytes as usize..(offset_bytes + length_bytes) as usize]
+    }
+
+    fn trouble(&self) -> Trouble {
+        self.trouble
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            reads: 3,
+            written_bytes: 1_024_000,
+            unsafe_shutdowns: 7,
+            ..Health::default()
+        }
+    }
+}
+
+/// One round: what arrived is taken, answered and sent.
+pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
+    let mut any = transport.poll(drive).expect("the transport goes on");
+    while let Some(answer) = drive.due.pop_front() {
+        transport.answer(answer, drive);
+        any = true;
+    }
+    transport.send().expect("the transport goes on");
+    any
+}
+
+/// A drive that is served by a thread, until it is dropped.
+pub struct EmulatedDrive {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Memory>>,
+}
+
+impl EmulatedDrive {
+    pub fn start<T: Transport + Send + 'static>(mut transport: T, mut drive: Memory) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut idle = 0u32;
+            while !stopped.load(Ordering::Relaxed) {
+                idle = if round(&mut transport, &mut drive) {
+                    0
+                } else {
+                    idle.saturating_add(1)
+                };
+                if idle > 20_000 {
+                    // Tests run beside each other on few cores.
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                }
+            }
+            drive
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Ends the serving and gives the drive back.
+    pub fn stop(mut self) -> Memory {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread
+            .take()
+            .expect("it runs")
+            .join()
+            .expect("it did not panic")
+    }
+}
+
+impl Drop for EmulatedDrive {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! A drive served from its options to its end, and the socket that steers it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use ioassay_device::Error;
+use ioassay_device::client::nbd::Client;
+use ioassay_device::client::{Initiator, Request, Waiting};
+use ioassay_device::server::{Options, Ready, Summary, serve};
+use ioassay_device::transport::socket::Endpoint;
+use serde_json::{Value, json};
+
+struct Drive {
+    thread: Option<JoinHandle<Result<Summary, Error>>>,
+    ready: Ready,
+    folder: tempfile::TempDir,
+}
+
+impl Drive {
+    fn start(changes: &Value) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = json!({
+            "size_bytes": 16 << 20,
+            "transports": [format!("nbd:unix:{}", folder.path().join("drive.sock").display())],
+            "stats_socket": folder.path().join("stats.sock"),
+            "geometry": {"elements": 4, "planes": 1, "dies": 1},
+            "calibrate": false,
+            "idle_ms": 5,
+        });
+        for (key, value) in changes.as_object().expect("an object") {
+            options[key] = value.clone();
+        }
+        let options: Options = serde_json::from_value(options).expect("options");
+        let (tell, told) = channel();
+        let thread = std::thread::spawn(move || {
+            serve(&options, |ready| {
+                tell.send(ready.clone()).expect("a listener");
+            })
+        });
+        let ready = told.recv().expect("a drive that starts");
+        Self {
+            thread: Some(thread),
+            ready,
+            folder,
+        }
+    }
+
+    fn stats(&self) -> PathBuf {
+        self.folder.path().join("stats.sock")
+    }
+
+    fn client(&self) -> Client {
+        let at = Endpoint::Unix(self.folder.path().join("drive.sock"));
+        Client::connect(&at, "", true, Waiting::Sleeps).expect("a drive that serves")
+    }
+
+    fn stop(mut self) -> Summary {
+        assert_eq!(
+            ask(&self.stats(), &json!({"request": "stop"})),
+            json!({"ok": true})
+        );
+        let thread = self.thread.take().expect("a thread");
+        thread.join().expect("no panic").expect("a clean end")
+    }
+}
+
+fn ask(path: &Path, request: &Value) -> Value {
+    raw(path, format!("{request}\n").as_bytes())
+}
+
+fn raw(path: &Path, bytes: &[u8]) -> Value {
+    let mut stream = UnixStream::connect(path).expect("a socket");
+    stream.write_all(bytes).expect("a listener");
+    let mut line = String::new();
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .expect("an answer");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+fn write(client: &mut Client, block: u64, value: u8) {
+    let (offset_bytes, data) = (block * 4096, vec![value; 4096]);
+    client
+        .call(Request::Write {
+            offset_bytes,
+            data: &data,
+            fua: false,
+        })
+        .expect("a write");
+}
+
+fn read(client: &mut Client, block: u64) -> u8 {
+    let offset_bytes = block * 4096;
+    client
+        .call(Request::Read {
+            offset_bytes,
+            length_bytes: 4096,
+        })
+        .expect("a read")[0]
+}
+
+#[test]
+fn power_cuts_take_what_was_not_flushed() {
+    let drive = Drive::start(&json!({"buffer": {"policy": "lru", "bytes": 1 << 20}}));
+    assert_eq!(
+        (drive.ready.policy.as_str(), drive.ready.buffer_pages),
+        ("lru", 256)
+    );
+    let mut client = drive.client();
+    write(&mut client, 0, 1);
+    client.call(Request::Flush).expect("a flush");
+    write(&mut client, 0, 2);
+    write(&mut client, 1, 2);
+    assert_eq!(read(&mut client, 0), 2);
+    let answer = ask(&drive.stats(), &json!({"request": "power-cut"}));
+    assert_eq!(answer, json!({"ok": true, "lost_pages": 2}));
+    assert_eq!((read(&mut client, 0), read(&mut client, 1)), (1, 0));
+    let stats = &ask(
+        &drive.stats(),
+        &json!({"request": "stats", "buckets": true}),
+    )["stats"];
+    assert_eq!(
+        (&stats["power_cuts"], &stats["writes"]["commands"]),
+        (&json!(1), &json!(3))
+    );
+    assert_eq!(stats["ways"][0]["connections"], 1);
+    assert!(stats["writes"]["latency_ns"]["buckets"].is_array());
+    assert_eq!(
+        ask(&drive.stats(), &json!({"request": "reset-stats"})),
+        json!({"ok": true})
+    );
+    let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
+    assert_eq!(stats["writes"]["commands"], 0);
+    let (socket, summary) = (drive.stats(), drive.stop());
+    assert!(summary.lost.is_none());
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_floor_is_measured_and_taken_off() {
+    let policy = json!({"policy": "lru", "bytes": 1 << 20});
+    let drive = Drive::start(&json!({"calibrate": true, "buffer": policy}));
+    let transport = &drive.ready.transports[0];
+    let kinds: Vec<&str> = drive
+        .ready
+        .warnings
+        .iter()
+        .map(|warning| warning.kind)
+        .collect();
+    match transport.floor_ns {
+        // 1.9 microseconds over the channel are less than a way through sockets takes.
+        Some(floor_ns) => assert!(floor_ns > 1000 && kinds.contains(&"faster-than-transport")),
+        None => assert!(kinds.contains(&"floor-unknown")),
+    }
+    let stats = &ask(&drive.stats(), &json!({"request": "stats"}))["stats"];
+    assert_eq!(stats["reads"]["commands"], 0);
+    let mut client = drive.client();
+    write(&mut client, 3, 9);
+    assert_eq!(read(&mut client, 3), 9);
+    drop(client);
+    drive.stop();
+}
+
+#[test]
+fn answers_never_leave_before_the_model_says() {
+    let drive = Drive::start(&json!({}));
+    let mut client = drive.client();
+    for block in 0..50 {
+        read(&mut client, block);
+    }
+    let stats = ask(&drive.stats(), &json!({"request": "stats"}));
+    let least = stats["stats"]["reads"]["latency_ns"]["min"]
+        .as_u64()
+        .expect("a read");
+    assert!(least >= 25_000 + 105_600 + 1_907, "{least}");
+    drive.stop();
+}
+
+#[test]
+fn the_socket_is_private_and_hostile_lines_harm_nobody() {
+    let drive = Drive::start(&json!({}));
+    let path = drive.stats();
+    let mode = std::fs::metadata(&path)
+        .expect("a socket")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    for bytes in [
+        &b"\n"[..],
+        b"{}\n",
+        b"{\"request\": \"explode\"}\n",
+        b"{\"request\": \"stats\", \"more\": 1}\n",
+        b"\xff\xfe\x00\n",
+        &[b'['; 5000],
+    ] {
+        assert_eq!(raw(&path, bytes)["ok"], false, "{bytes:?}");
+    }
+    // Clients that say nothing take no place for long: further ones are turned away, not queued.
+    let silent: Vec<UnixStream> = (0..40)
+        .map_while(|_| UnixStream::connect(&path).ok())
+        .collect();
+    let mut turned_away = 0;
+    for stream in silent.iter().rev().take(10) {
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+            .expect("a timeout");
+        turned_away += usize::from((&*stream).read(&mut [0]).is_ok_and(|bytes| bytes == 0));
+    }
+    assert_eq!(turned_away, 10);
+    drop(silent);
+    let mut answer = json!(null);
+    while answer["ok"] != true {
+        answer = std::panic::catch_unwind(|| ask(&path, &json!({"request": "stats"})))
+            .unwrap_or_default();
+    }
+    drive.stop();
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let message = |options: Value| {
+        let options: Options = serde_json::from_value(options).expect("options");
+        let error = serve(&options, |_| panic!("it is served"))
+            .map(|_| ())
+            .expect_err("an error");
+        error.to_string()
+    };
+    let transport = format!("nbd:unix:{}", folder.path().join("drive.sock").display());
+    let (size, file) = (16 << 20, folder.path().join("backing"));
+    for (options, wanted) in [
+        (json!({"size_bytes": size}), "transports is 0"),
+        (
+            json!({"transports": [transport]}),
+            "(os error 2); wanted a size to make it",
+        ),
+        (
+            json!({"transports": [transport], "backing_file": null}),
+            "size is absent",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": 1000}),
+            "size is 1000",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "block_bytes": 1024}),
+            "block_bytes is 1024",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "model": "paper"}),
+            "model is paper, wanted thesis or none",
+        ),
+        (
+            json!({"transports": ["pigeon:x"], "size_bytes": size}),
+            "transport is pigeon:x, wanted nbd:unix:PATH",
+        ),
+        (
+            json!({"transports": ["nbd:tcp:8.8.8.8:1"], "size_bytes": size}),
+            "wanted a loopback address, such as 127.0.0.1:1",
+        ),
+        (
+            json!({"transports": [transport, transport], "size_bytes": size}),
+            "taken",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "available_bytes": size}),
+            "takes 17616076 bytes of memory and 16777216 are available",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "buffer": {"policy": "magic"}}),
+            "magic",
+        ),
+        (
+            json!({"transports": [transport], "size_bytes": size, "pin": 1000}),
+            "pin is 1000",
+        ),
+    ] {
+        let mut options = options;
+        if options.get("backing_file").is_none() {
+            options["backing_file"] = json!(file);
+        }
+        let seen = message(options.clone());
+        assert!(seen.contains(wanted), "{options}: {seen}");
+        // No file is left of a drive that was never served.
+        assert!(!file.exists() || wanted == "pin is 1000");
+    }
+    assert!(serde_json::from_value::<Options>(json!({"sise_bytes": 1})).is_err());
+}
+
+#[test]
+fn a_preconditioned_drive_cleans_from_its_first_overwrites_on_and_always_alike() {
+    let swift = json!({"elements": 4, "planes": 1, "dies": 1, "read_us": 0, "program_us": 0, "erase_us": 0});
+    let drives = [0.0, 1.0, 1.0].map(|share| {
+        let drive = Drive::start(
+            &json!({"precondition": share, "geometry": swift, "size_bytes": 128 << 20}),
+        );
+        let mut client = drive.client();
+        for step in 0..2000 {
+            write(&mut client, step * 15_973 % (128 << 8), 1);
+        }
+        let counted = ask(&drive.stats(), &json!({"request": "stats"}));
+        let flash = counted["stats"]["flash"].clone();
+        let before = drive.ready.preconditioned.clone();
+        drop(client);
+        drive.stop();
+        (before, flash)
+    });
+    let [(none, new), (before, old), again] = drives;
+    assert!(none.is_none());
+    assert_eq!(new["write_amplification"], 1.0);
+    let settled = before.as_ref().expect("it was asked for");
+    assert!(settled.settled && settled.rounds >= 3 && settled.written_pages > 128 << 8);
+    assert_eq!(old["written_pages"], 2000, "its own writes are not counted");
+    assert!(
+        old["write_amplification"].as_f64() > Some(1.2),
+        "{old}, before: {settled:?}"
+    );
+    assert_eq!((before, old), again);
+}

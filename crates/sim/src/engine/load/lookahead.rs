@@ -1,0 +1,137 @@
+//! What the engine issues next: the trace's requests, or what a reshaping buffer makes of them.
+
+use crate::Error;
+use crate::drive::{Drive, Place};
+use crate::engine::RunOptions;
+use crate::engine::load::arrivals::Arrivals;
+use crate::engine::load::requests::DriveRequest;
+use crate::engine::load::reshaping_buffer::ReshapingBuffer;
+use crate::engine::load::trace_input::{IssueMode, TraceInput};
+use crate::engine::tally::Tally;
+use crate::policy::DriveState;
+
+/// Requests of the trace that pass the buffer before the drive sees its evictions. Many, so that
+/// table entries are prefetched early; only one where the policy depends on the drive's state.
+const LOOKAHEAD: usize = 256;
+
+pub(in crate::engine) struct Lookahead<'a> {
+    input: TraceInput<'a>,
+    reshape: Option<ReshapingBuffer>,
+    issue_mode: IssueMode,
+    depth: usize,
+    /// Requests of the trace, from `consumed` on.
+    arrivals: Vec<DriveRequest>,
+    consumed: usize,
+    /// Requests for the drive, from `issued` on.
+    ready: Vec<DriveRequest>,
+    issued: usize,
+    issued_before: u64,
+    places: Vec<Place>,
+}
+
+impl<'a> Lookahead<'a> {
+    pub fn new(
+        input: TraceInput<'a>,
+        options: &RunOptions,
+        reshape: Option<ReshapingBuffer>,
+        watches_elements: bool,
+    ) -> Self {
+        Self {
+            input,
+            reshape,
+            issue_mode: options.issue_mode,
+            depth: if watches_elements { 1 } else { LOOKAHEAD },
+            arrivals: Vec::new(),
+            consumed: 0,
+            ready: Vec::new(),
+            issued: 0,
+            issued_before: 0,
+            places: Vec::new(),
+        }
+    }
+
+    /// All requests that are ready; `recycle` gives the vector back for its memory.
+    pub fn take_ready(&mut self) -> Vec<DriveRequest> {
+        self.issued_before += self.ready.len() as u64;
+        std::mem::take(&mut self.ready)
+    }
+
+    pub fn recycle(&mut self, ready: Vec<DriveRequest>) {
+        self.ready = ready;
+        self.ready.clear();
+    }
+
+    fn make_ready(&mut self, drive_state: &DriveState<'_>, tally: &mut Tally) {
+        let until = (self.consumed + self.depth).min(self.arrivals.len());
+        let arrived = &self.arrivals[self.consumed..until];
+        match &mut self.reshape {
+            None => self.ready.extend_from_slice(arrived),
+            Some(reshape) => {
+                for request in arrived {
+                    reshape.apply(request, drive_state, &mut self.ready, tally);
+                }
+            }
+        }
+        self.consumed = until;
+    }
+
+    /// Requests of a burst are issued at the burst's time, not their own.
+    fn set_burst_times(&mut self) {
+        if let IssueMode::Bursts { size, gap_ps } = self.issue_mode {
+            for (request, number) in self.ready.iter_mut().zip(self.issued_before..) {
+                request.at_ps = (number / u64::from(size)).saturating_mul(gap_ps);
+            }
+        }
+    }
+
+    fn prefetch(&mut self, drive: &Drive) {
+        self.places.clear();
+        self.places.extend(
+            self.ready
+                .iter()
+                .filter(|request| request.pages > 0)
+                .map(|request| drive.place(request.first)),
+        );
+        drive.prefetch(&self.places);
+    }
+}
+
+impl Arrivals for Lookahead<'_> {
+    #[inline]
+    fn peek(&self) -> Option<&DriveRequest> {
+        self.ready.get(self.issued)
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        self.issued += 1;
+    }
+
+    fn refill(
+        &mut self,
+        drive: &Drive,
+        drive_state: &DriveState<'_>,
+        tally: &mut Tally,
+    ) -> Result<(), Error> {
+        self.issued_before += self.issued as u64;
+        self.issued = 0;
+        self.ready.clear();
+        while self.ready.is_empty() {
+            if self.consumed == self.arrivals.len() {
+                self.consumed = 0;
+                self.arrivals.clear();
+                if !self.input.read_batch(&mut self.arrivals)? {
+                    return Ok(());
+                }
+            }
+            self.make_ready(drive_state, tally);
+        }
+        self.set_burst_times();
+        self.prefetch(drive);
+        Ok(())
+    }
+
+    fn held_pages(&self) -> u64 {
+        self.reshape.as_ref().map_or(0, ReshapingBuffer::held_pages)
+    }
+}

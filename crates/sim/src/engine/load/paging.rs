@@ -1,0 +1,132 @@
+//! From bytes to the drive's sectors and pages.
+
+use ioassay_block::{Kind, Request};
+
+use crate::Error;
+use crate::drive::{SECTOR_BYTES, Spec};
+use crate::engine::load::requests::DriveRequest;
+
+/// What becomes of a range that is not whole sectors of 512 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unaligned {
+    /// It is rounded out to whole sectors.
+    Round,
+    /// It is an error.
+    Refuse,
+}
+
+pub(in crate::engine) struct Paging {
+    page_sectors: u64,
+    /// Binary logarithm of the page size, where that is a power of two.
+    page_shift: Option<u32>,
+    capacity_bytes: u64,
+    capacity_sectors: u64,
+    unaligned: Unaligned,
+}
+
+impl Paging {
+    pub fn new(spec: &Spec, unaligned: Unaligned) -> Self {
+        Self {
+            page_sectors: u64::from(spec.page_sectors()),
+            page_shift: spec
+                .page_bytes
+                .is_power_of_two()
+                .then(|| spec.page_bytes.trailing_zeros()),
+            capacity_bytes: spec.capacity_bytes(),
+            capacity_sectors: spec.capacity_bytes() / u64::from(SECTOR_BYTES),
+            unaligned,
+        }
+    }
+
+    /// A request in the drive's pages, issued at `at_ps`; the `number` is for messages.
+    #[inline]
+    pub fn drive_request(
+        &self,
+        request: &Request,
+        at_ps: u64,
+        number: u64,
+    ) -> Result<DriveRequest, Error> {
+        if let Some(first) = self.whole_page(request) {
+            return Ok(DriveRequest {
+                at_ps,
+                first,
+                pages: 1,
+                sectors: self.page_sectors as u32,
+                skip: 0,
+                kind: request.kind,
+                bypass: false,
+            });
+        }
+        let (begin, sectors) = self.sectors(request, number)?;
+        let (first, skip) = (begin / self.page_sectors, begin % self.page_sectors);
+        Ok(DriveRequest {
+            at_ps,
+            first: first as u32,
+            pages: (skip + sectors).div_ceil(self.page_sectors) as u32,
+            sectors: sectors as u32,
+            skip: skip as u32,
+            kind: request.kind,
+            bypass: false,
+        })
+    }
+
+    /// The page of a request for exactly one page, the most common case.
+    #[inline]
+    fn whole_page(&self, request: &Request) -> Option<u32> {
+        let page_bytes = 1 << self.page_shift?;
+        let fits = request.length_bytes == page_bytes
+            && request.offset_bytes & (page_bytes - 1) == 0
+            && request.offset_bytes < self.capacity_bytes
+            && request.kind != Kind::Flush;
+        fits.then(|| (request.offset_bytes >> self.page_shift.unwrap_or(0)) as u32)
+    }
+
+    /// First sector and number of sectors.
+    #[inline]
+    fn sectors(&self, request: &Request, number: u64) -> Result<(u64, u64), Error> {
+        let sector = u64::from(SECTOR_BYTES);
+        if (request.offset_bytes | request.length_bytes) & (sector - 1) != 0
+            && self.unaligned == Unaligned::Refuse
+        {
+            return Err(refused(
+                request,
+                number,
+                "whole sectors of 512 bytes, or rounding",
+            ));
+        }
+        let Some(end_bytes) = request.end_bytes() else {
+            return Err(refused(request, number, "an end within 64 bits"));
+        };
+        let (begin, end) = (request.offset_bytes / sector, end_bytes.div_ceil(sector));
+        if request.kind == Kind::Flush {
+            return Ok((0, 0));
+        }
+        if request.length_bytes == 0 {
+            return Err(refused(request, number, "a length of at least one byte"));
+        }
+        if end > self.capacity_sectors {
+            let capacity_bytes = self.capacity_sectors * sector;
+            return Err(refused(
+                request,
+                number,
+                &format!(
+                    "to end within the drive's {capacity_bytes} bytes: shrink, wrap or drop it"
+                ),
+            ));
+        }
+        let most = u64::from(u32::MAX);
+        if end - begin > most && request.kind != Kind::Trim {
+            return Err(refused(request, number, "less than 2 TiB"));
+        }
+        Ok((begin, (end - begin).min(most)))
+    }
+}
+
+#[cold]
+fn refused(request: &Request, number: u64, wanted: &str) -> Error {
+    Error::Request {
+        number,
+        what: format!("{} bytes at {}", request.length_bytes, request.offset_bytes),
+        wanted: wanted.to_owned(),
+    }
+}

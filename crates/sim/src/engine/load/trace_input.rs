@@ -1,0 +1,116 @@
+//! Reads a trace and makes drive requests of it: checked, in pages, each with its time of issue.
+
+use ioassay_block::{BATCH, Request, Source};
+
+use crate::drive::Spec;
+use crate::engine::load::paging::{Paging, Unaligned};
+use crate::engine::load::requests::DriveRequest;
+use crate::{Error, error};
+
+/// When requests are issued.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum IssueMode {
+    /// Open loop: at the trace's time stamps.
+    OpenLoop,
+    /// Open loop at the trace's time stamps times a factor; below 1 is faster.
+    ScaledOpenLoop(f64),
+    /// Closed loop: whenever fewer than this number are outstanding. Time stamps do not matter.
+    ClosedLoop(u32),
+    /// `size` requests at once, bursts `gap_ps` apart. Time stamps do not matter.
+    Bursts {
+        /// Requests of a burst.
+        size: u32,
+        /// Picoseconds from the beginning of one burst to that of the next.
+        gap_ps: u64,
+    },
+}
+
+pub(in crate::engine) struct TraceInput<'a> {
+    source: &'a mut dyn Source,
+    batch: Vec<Request>,
+    paging: Paging,
+    scale: Option<f64>,
+    first_ns: Option<u64>,
+    last_ps: u64,
+    requests_read: u64,
+}
+
+impl<'a> TraceInput<'a> {
+    pub fn new(
+        source: &'a mut dyn Source,
+        spec: &Spec,
+        issue_mode: IssueMode,
+        unaligned: Unaligned,
+    ) -> Self {
+        Self {
+            source,
+            batch: Vec::with_capacity(BATCH),
+            paging: Paging::new(spec, unaligned),
+            scale: match issue_mode {
+                IssueMode::ScaledOpenLoop(factor) => Some(factor),
+                _ => None,
+            },
+            first_ns: None,
+            last_ps: 0,
+            requests_read: 0,
+        }
+    }
+
+    /// Appends the next requests to `out`; returns false at the end of the trace.
+    pub fn read_batch(&mut self, out: &mut Vec<DriveRequest>) -> Result<bool, Error> {
+        self.source.next_batch(&mut self.batch)?;
+        let batch = std::mem::take(&mut self.batch);
+        out.reserve(batch.len());
+        for request in &batch {
+            self.requests_read += 1;
+            out.push(self.drive_request(request)?);
+        }
+        self.batch = batch;
+        Ok(!self.batch.is_empty())
+    }
+
+    #[inline]
+    fn drive_request(&mut self, request: &Request) -> Result<DriveRequest, Error> {
+        let at_ps = self.at_ps(request)?;
+        self.paging
+            .drive_request(request, at_ps, self.requests_read)
+    }
+
+    /// Picoseconds since the first request.
+    #[inline]
+    fn at_ps(&mut self, request: &Request) -> Result<u64, Error> {
+        let first_ns = *self.first_ns.get_or_insert(request.at_ns);
+        let since_ns = request.at_ns.wrapping_sub(first_ns);
+        let at_ps = match self.scale {
+            None => since_ns.wrapping_mul(1000),
+            // The conversion saturates far beyond the longest run, which is refused below.
+            Some(factor) => (since_ns as f64 * 1000.0 * factor) as u64,
+        };
+        if since_ns <= error::LONGEST_PS / 1000
+            && (self.last_ps..=error::LONGEST_PS).contains(&at_ps)
+        {
+            self.last_ps = at_ps;
+            return Ok(at_ps);
+        }
+        if request.at_ns >= first_ns && at_ps >= self.last_ps {
+            return Err(self.too_late(request));
+        }
+        Err(Error::Request {
+            number: self.requests_read,
+            what: format!("at {} ns, goes back in time", request.at_ns),
+            wanted: "a trace in the order of time: let its reader sort it".into(),
+        })
+    }
+
+    #[cold]
+    fn too_late(&self, request: &Request) -> Error {
+        Error::Request {
+            number: self.requests_read,
+            what: format!(
+                "at {} ns, is more than 100 days after the first",
+                request.at_ns
+            ),
+            wanted: "a shorter trace, or another unit of time".into(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! When requests complete: they are issued, wait, cross a channel, wait at elements, complete.
+//!
+//! The rules are those of `DiskSim` 4.0 with its SSD extension, written anew from a description: a
+//! host queue, at most a window of requests in the drive, one serial channel, and a queue for
+//! each element. A write crosses the channel whole and is then split into pages; a read is split
+//! at once and crosses the channel when its last page is there. Completions take no time of a
+//! channel, but wait for a transfer in progress, and go before new transfers.
+
+mod back_end;
+mod channel;
+mod elements;
+mod event_loop;
+mod host_queue;
+mod inline_buffer;
+mod listener;
+mod load;
+mod online_drive;
+mod run;
+mod tally;
+mod time_series;
+mod timers;
+mod write_stream;
+
+pub use host_queue::Scheduler;
+pub use load::paging::Unaligned;
+pub use load::trace_input::IssueMode;
+pub use online_drive::{Event, OnlineDrive};
+pub use run::run;
+pub use tally::{Responses, Tally};
+pub use time_series::{TimeSeries, TimeSlice};
+
+use crate::Error;
+use crate::policy::Policy;
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// When all requests are complete.
+    Drained,
+    /// When the last request is issued; what is not complete then is counted, not measured.
+    /// `DiskSim` does so.
+    LastIssued,
+}
+
+/// Where the write buffer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BufferMode {
+    /// In front of the drive: its evictions are the load, and no request waits for it.
+    Reshape,
+    /// Inside the drive: writes complete in it and wait for room in it, and reads may hit it.
+    Inline,
+}
+
+/// A write buffer, and how it is connected.
+pub struct WriteBuffer {
+    /// Which pages it keeps and which it evicts.
+    pub policy: Box<dyn Policy + Send>,
+    /// Where it is.
+    pub mode: BufferMode,
+    /// Whether the drive does the reads that pad blocks; else they are only counted.
+    pub pad_reads: bool,
+}
+
+/// How a run issues its load and when it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOptions {
+    /// When requests are issued.
+    pub issue_mode: IssueMode,
+    /// Requests that the drive holds at most (queue depth); `None`: any number.
+    pub window: Option<u32>,
+    /// Order of the host's queue, for requests beyond the window.
+    pub scheduler: Scheduler,
+    /// When the run ends.
+    pub end: End,
+    /// Outstanding requests beyond which the run is given up as saturated.
+    pub max_outstanding: usize,
+    /// Treatment of ranges that are not whole sectors.
+    pub unaligned: Unaligned,
+    /// Rows of the time series at most; at least 2.
+    pub series_rows: usize,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            issue_mode: IssueMode::OpenLoop,
+            window: Some(20),
+            scheduler: Scheduler::Clook,
+            end: End::Drained,
+            max_outstanding: 1_000_000,
+            unaligned: Unaligned::Round,
+            series_rows: 256,
+        }
+    }
+}
+
+impl RunOptions {
+    /// Checks that a run with these options is possible.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn check(&self) -> Result<(), Error> {
+        let at_least_one = |name, value: u64| match value {
+            0 => Err(Error::option(name, value, "at least 1")),
+            _ => Ok(()),
+        };
+        match self.issue_mode {
+            IssueMode::OpenLoop => {}
+            IssueMode::ScaledOpenLoop(factor) if factor >= 0.0 && factor.is_finite() => {}
+            IssueMode::ScaledOpenLoop(factor) => {
+                return Err(Error::option("scaled", factor, "a number from 0 on"));
+            }
+            IssueMode::ClosedLoop(outstanding) => at_least_one("closed", outstanding.into())?,
+            IssueMode::Bursts { size, .. } => at_least_one("batch", size.into())?,
+        }
+        at_least_one("max_outstanding", self.max_outstanding as u64)?;
+        self.window
+            .map_or(Ok(()), |window| at_least_one("window", window.into()))
+    }
+}

@@ -1,0 +1,137 @@
+//! What is counted of requests and pages during a run.
+
+use ioassay_block::Kind;
+use ioassay_stats::Histogram;
+
+/// Response times that are recorded together: one pass over many is cheaper than many over one.
+const BATCH: usize = 512;
+
+/// Response times and transfers of one kind of request.
+#[derive(Debug, Clone, Default)]
+pub struct Responses {
+    /// From issue to completion, nanoseconds.
+    pub response_ns: Histogram,
+    /// Their exact sum, picoseconds.
+    pub response_ps: u128,
+    /// From dispatch to completion, summed up, picoseconds.
+    pub device_ps: u128,
+    /// Sectors transferred.
+    pub sectors: u64,
+    recent_ns: Vec<u64>,
+}
+
+impl Responses {
+    #[inline]
+    fn record(&mut self, response_ps: u64, device_ps: u64, sectors: u32) {
+        self.response_ps += u128::from(response_ps);
+        self.device_ps += u128::from(device_ps);
+        self.sectors += u64::from(sectors);
+        self.recent_ns.push((response_ps + 500) / 1000);
+        if self.recent_ns.len() >= BATCH {
+            self.record_recent();
+        }
+    }
+
+    fn record_recent(&mut self) {
+        self.response_ns.record_all(&self.recent_ns);
+        self.recent_ns.clear();
+    }
+
+    /// Requests that completed.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.response_ns.count()
+    }
+
+    /// Mean response time, picoseconds; `None` without a request.
+    #[must_use]
+    pub fn mean_response_ps(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.response_ps as f64 / self.count() as f64)
+    }
+
+    /// Mean time in the drive, without the wait in the host's queue, picoseconds.
+    #[must_use]
+    pub fn mean_device_ps(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.device_ps as f64 / self.count() as f64)
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.response_ns.merge(&other.response_ns);
+        sum.response_ps += other.response_ps;
+        sum.device_ps += other.device_ps;
+        sum.sectors += other.sectors;
+        sum
+    }
+}
+
+/// Counts of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Reads that completed.
+    pub reads: Responses,
+    /// Writes that completed.
+    pub writes: Responses,
+    /// Trims and flushes that completed.
+    pub others: Responses,
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests issued that did not complete before the end.
+    pub unfinished: u64,
+    /// Whether the run was given up because too many were outstanding.
+    pub gave_up: bool,
+    /// When the last request was issued, picoseconds after the first.
+    pub last_issue_ps: u64,
+    /// When the last completed.
+    pub last_completion_ps: u64,
+    /// Page writes to the buffer.
+    pub buffered_writes: u64,
+    /// Hits among them.
+    pub write_hits: u64,
+    /// Page reads that looked in the buffer.
+    pub buffered_reads: u64,
+    /// Hits among them.
+    pub read_hits: u64,
+    /// Pages evicted by the buffer.
+    pub evicted_pages: u64,
+    /// Pages read to pad blocks.
+    pub pad_reads: u64,
+    /// Pages written to pad blocks.
+    pub pad_writes: u64,
+    /// Pages in the buffer at the end.
+    pub buffered_at_end: u64,
+    /// Busy time of each element, picoseconds.
+    pub busy_ps: Vec<u64>,
+}
+
+impl Tally {
+    #[inline]
+    pub(super) fn complete(&mut self, kind: Kind, response_ps: u64, device_ps: u64, sectors: u32) {
+        let bypass = match kind {
+            Kind::Read => &mut self.reads,
+            Kind::Write => &mut self.writes,
+            Kind::Trim | Kind::Flush => &mut self.others,
+        };
+        bypass.record(response_ps, device_ps, sectors);
+    }
+
+    pub(super) fn record_recent(&mut self) {
+        for bypass in [&mut self.reads, &mut self.writes, &mut self.others] {
+            bypass.record_recent();
+        }
+    }
+
+    /// Reads and writes together.
+    #[must_use]
+    pub fn transfers(&self) -> Responses {
+        self.reads.plus(&self.writes)
+    }
+
+    /// Hit ratio of page writes; `None` without a buffer.
+    #[must_use]
+    pub fn hit_ratio(&self) -> Option<f64> {
+        (self.buffered_writes > 0).then(|| self.write_hits as f64 / self.buffered_writes as f64)
+    }
+}

@@ -1,0 +1,136 @@
+//! Time series of a run of unknown length: when all rows are used, each two are merged into one of
+//! twice the width.
+
+use crate::drive::Counters;
+
+/// One row: what happened in an interval of time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TimeSlice {
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests completed.
+    pub completed: u64,
+    /// Sum of their response times, picoseconds.
+    pub response_ps: u128,
+    /// Requests outstanding at its end.
+    pub outstanding: u64,
+    /// The drive's counters.
+    pub counters: Counters,
+    /// Work started at each element, picoseconds.
+    pub busy_ps: Vec<u64>,
+}
+
+impl TimeSlice {
+    fn merge(&mut self, later: &Self) {
+        self.issued += later.issued;
+        self.completed += later.completed;
+        self.response_ps += later.response_ps;
+        self.outstanding = later.outstanding;
+        self.counters = self.counters.plus(later.counters);
+        for (mine, theirs) in self.busy_ps.iter_mut().zip(&later.busy_ps) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// Rows of one width, from time 0 on.
+#[derive(Debug, Clone)]
+pub struct TimeSeries {
+    /// Width of a row, picoseconds.
+    pub width_ps: u64,
+    /// The rows.
+    pub rows: Vec<TimeSlice>,
+    max_rows: usize,
+    elements: usize,
+    /// When the current row ends.
+    pub(super) row_end_ps: u64,
+}
+
+/// Initial width of the rows: 0.1 ms.
+const INITIAL_WIDTH_PS: u64 = 100_000_000;
+
+impl TimeSeries {
+    pub(super) fn new(max_rows: usize, elements: usize) -> Self {
+        let mut series = Self {
+            width_ps: INITIAL_WIDTH_PS,
+            rows: Vec::new(),
+            max_rows: max_rows.max(2),
+            elements,
+            row_end_ps: INITIAL_WIDTH_PS,
+        };
+        series.rows.push(series.empty());
+        series
+    }
+
+    fn empty(&self) -> TimeSlice {
+        TimeSlice {
+            busy_ps: vec![0; self.elements],
+            ..TimeSlice::default()
+        }
+    }
+
+    /// The current row.
+    #[inline]
+    pub(super) fn current_row(&mut self) -> &mut TimeSlice {
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    /// The row of a time that has passed.
+    #[inline]
+    pub(super) fn row_at(&mut self, at_ps: u64) -> &mut TimeSlice {
+        let last = self.rows.len() - 1;
+        if at_ps >= self.row_end_ps - self.width_ps {
+            return &mut self.rows[last];
+        }
+        let row = (at_ps / self.width_ps) as usize;
+        &mut self.rows[row.min(last)]
+    }
+
+    /// Closes the current row, and goes on to the one that holds `now_ps`.
+    #[cold]
+    pub(super) fn advance(&mut self, now_ps: u64, outstanding: u64, counters: Counters) {
+        let row = self.current_row();
+        row.outstanding = outstanding;
+        row.counters = row.counters.plus(counters);
+        while now_ps / self.width_ps >= self.max_rows as u64 {
+            self.merge_pairs();
+        }
+        while self.rows.len() as u64 <= now_ps / self.width_ps {
+            let mut empty = self.empty();
+            empty.outstanding = outstanding;
+            self.rows.push(empty);
+        }
+        self.row_end_ps = (self.rows.len() as u64).saturating_mul(self.width_ps);
+    }
+
+    fn merge_pairs(&mut self) {
+        let old = std::mem::take(&mut self.rows);
+        for pair in old.chunks(2) {
+            let mut first = pair[0].clone();
+            if let Some(second) = pair.get(1) {
+                first.merge(second);
+            }
+            self.rows.push(first);
+        }
+        self.width_ps *= 2;
+    }
+
+    /// Busy time of each element, picoseconds.
+    pub(super) fn busy_ps(&self) -> Vec<u64> {
+        let mut sums = vec![0; self.elements];
+        for row in &self.rows {
+            for (sum, busy_ps) in sums.iter_mut().zip(&row.busy_ps) {
+                *sum += busy_ps;
+            }
+        }
+        sums
+    }
+
+    /// Ends the series.
+    pub(super) fn close(&mut self, outstanding: u64, counters: Counters) {
+        let row = self.current_row();
+        row.outstanding = outstanding;
+        row.counters = row.counters.plus(counters);
+    }
+}

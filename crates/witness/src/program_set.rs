@@ -1,0 +1,273 @@
+//! The programs in the kernel: loaded for the layers that are asked for, attached together, detached when dropped.
+//!
+//! Programs are loaded before any is attached, so that a layer which this kernel lacks is left out as a whole. Within
+//! a layer those that end something are attached before those that begin it: nothing begins unseen and ends seen.
+
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
+
+use crate::entries::Entries;
+use crate::error::{Unavailable, in_one_line};
+use crate::layer::{BLOCK, Layer, PAGE_CACHE, Program, SYNTHETIC, SYSCALLS, TREE, TREE_END, URING};
+use crate::object::OBJECT;
+use crate::options::Options;
+
+/// Maps that only a layer needs: made small where it is not asked for.
+const SYSCALL_MAPS: &[&str] = &[
+    "file_ids",
+    "files",
+    "open_files",
+    "sessions",
+    "aio_requests",
+    "called",
+    "odd_calls",
+];
+const BLOCK_MAPS: &[&str] = &["inflight", "bios", "block_classes", "block_latencies"];
+const PAGE_BYTES: u32 = 4096;
+
+pub(crate) struct ProgramSet {
+    pub(crate) ebpf: Ebpf,
+    pub(crate) layers: Vec<&'static str>,
+    pub(crate) why: Vec<String>,
+    names: Vec<&'static str>,
+}
+
+impl ProgramSet {
+    /// Loads the tree's program, and what there is of the layers asked for.
+    pub(crate) fn load(options: &Options) -> Result<Self, Unavailable> {
+        let btf = Btf::from_sys_fs()?;
+        let mut loaded = Self {
+            ebpf: open(options)?,
+            layers: Vec::new(),
+            why: Vec::new(),
+            names: Vec::new(),
+        };
+        // Without it the most that were alive at once are not known, which is no reason to watch nothing.
+        let _ = loaded.load_program(&TREE_END, &btf);
+        loaded
+            .load_program(&TREE, &btf)
+            .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+        for (layer, is_wanted) in wanted(options) {
+            if is_wanted {
+                loaded.load_layer(layer, &btf, options.oldest);
+            }
+        }
+        if options.record.is_some() && loaded.layers.contains(&"block") {
+            loaded.layers.push("record");
+        }
+        Ok(loaded)
+    }
+
+    /// Loads a layer or what serves for it on older kernels (with `oldest`, the oldest that can be); says why neither.
+    fn load_layer(&mut self, layer: &Layer, btf: &Btf, oldest: bool) {
+        let mut forms: Vec<&Layer> = layer.forms().collect();
+        if oldest {
+            forms.reverse();
+        }
+        let mut whys = Vec::new();
+        for form in forms {
+            match self.load_programs(form, btf) {
+                Ok(()) => return,
+                Err(why) => whys.push(why),
+            }
+        }
+        whys.dedup();
+        self.why.push(format!(
+            "{} cannot be watched on this kernel: {}",
+            layer.names[0],
+            whys.join(", ")
+        ));
+    }
+
+    /// All required programs of a layer, or none of them counts as loaded.
+    fn load_programs(&mut self, layer: &Layer, btf: &Btf) -> Result<(), String> {
+        let before = self.names.len();
+        for program in layer.programs {
+            let loaded = self.load_program(program, btf);
+            if program.is_required && loaded.is_err() {
+                self.names.truncate(before);
+                return loaded;
+            }
+        }
+        self.layers.extend(layer.names);
+        Ok(())
+    }
+
+    fn load_program(&mut self, program: &Program, btf: &Btf) -> Result<(), String> {
+        let loaded = self.tracepoint(program.name)?.load(program.tracepoint, btf);
+        match loaded {
+            // A layer that was given up for an older one has some programs of it.
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => self.names.push(program.name),
+            Err(error) => return Err(format!("{}: {}", program.tracepoint, in_one_line(&error))),
+        }
+        Ok(())
+    }
+
+    fn tracepoint(&mut self, name: &str) -> Result<&mut BtfTracePoint, String> {
+        let found = self
+            .ebpf
+            .program_mut(name)
+            .ok_or_else(|| format!("no program {name}"))?;
+        found.try_into().map_err(|error| in_one_line(&error))
+    }
+
+    /// Whether tasks are seen to end.
+    pub(crate) fn counts_alive(&self) -> bool {
+        self.names.contains(&TREE_END.name)
+    }
+
+    /// Attaches all that was loaded.
+    pub(crate) fn attach(&mut self) -> Result<(), Unavailable> {
+        for name in self.names.clone() {
+            let found = self
+                .tracepoint(name)
+                .map_err(|what| Unavailable::Unsupported { what, errno: None })?;
+            found.attach()?;
+        }
+        Ok(())
+    }
+
+    /// Detaches everything; the maps stay.
+    pub(crate) fn detach(&mut self) {
+        for name in std::mem::take(&mut self.names) {
+            if let Ok(found) = self.tracepoint(name) {
+                let _ = found.unload(); // it was loaded, which is the only way this could fail
+            }
+        }
+    }
+}
+
+fn wanted(options: &Options) -> [(&'static Layer, bool); 5] {
+    [
+        (&BLOCK, options.block),
+        (&URING, options.block || options.syscalls),
+        (&SYSCALLS, options.syscalls),
+        (&PAGE_CACHE, options.syscalls),
+        (&SYNTHETIC, options.synthetic && options.record.is_some()),
+    ]
+}
+
+fn open(options: &Options) -> Result<Ebpf, Unavailable> {
+    let entries = Entries::new();
+    let recording = u32::from(options.record.is_some());
+    let with_sessions = u32::from(options.syscalls);
+    let page_bytes = u64::from(PAGE_BYTES);
+    let synthetic_call = libc::SYS_pread64 as u32;
+    let mut loader = EbpfLoader::new();
+    loader
+        .allow_unsupported_maps()
+        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .set_global("entries", &entries.table, true)
+        .set_global("aio_operation", &entries.aio, true)
+        .set_global("uring_operation", &entries.uring, true)
+        .set_global("with_sessions", &with_sessions, true)
+        .set_global("page_bytes", &page_bytes, true)
+        .set_global("recording", &recording, true)
+        .set_global("synthetic_call", &synthetic_call, true);
+    if !options.syscalls {
+        shrink(&mut loader, SYSCALL_MAPS, 1);
+    }
+    if !options.block {
+        shrink(&mut loader, BLOCK_MAPS, 1);
+    }
+    if options.record.is_none() {
+        shrink(&mut loader, &["ring"], PAGE_BYTES);
+    }
+    Ok(loader.load(OBJECT)?)
+}
+
+fn shrink(loader: &mut EbpfLoader<'_>, maps: &[&'static str], entries: u32) {
+    for map in maps {
+        loader.set_max_entries(map, entries);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Layer;
+
+    const ABSENT: Layer = Layer {
+        names: &["absent"],
+        programs: &[
+            Program {
+                name: "uring_submit",
+                tracepoint: "io_uring_submit_req",
+                is_required: true,
+            },
+            Program {
+                name: "uring_complete",
+                tracepoint: "there_is_no_such_tracepoint",
+                is_required: true,
+            },
+        ],
+        older: None,
+    };
+
+    /// A program that reads arguments which the tracepoint of this kernel does not have.
+    const OTHER_SIGNATURE: Layer = Layer {
+        names: &["other"],
+        programs: &[Program {
+            name: "uring_complete_old",
+            tracepoint: "block_io_start",
+            is_required: true,
+        }],
+        older: None,
+    };
+
+    /// Nothing where this process may not load programs.
+    fn loaded() -> Option<ProgramSet> {
+        let options = Options {
+            block: false,
+            ..Options::default()
+        };
+        crate::capability::check().ok()?;
+        ProgramSet::load(&options).ok()
+    }
+
+    #[test]
+    fn a_layer_that_the_kernel_lacks_is_left_out_with_the_reason() {
+        let Some(mut loaded) = loaded() else { return };
+        let btf = Btf::from_sys_fs().unwrap();
+        loaded.load_layer(&ABSENT, &btf, false);
+        loaded.load_layer(&OTHER_SIGNATURE, &btf, false);
+        assert!(loaded.layers.is_empty());
+        assert_eq!(loaded.names, [TREE_END.name, TREE.name]);
+        assert!(loaded.why[0].starts_with("absent cannot be watched on this kernel: there_is_no"));
+        assert!(
+            loaded.why[1].starts_with("other cannot be watched on this kernel: block_io_start")
+        );
+        loaded.attach().unwrap();
+    }
+    #[test]
+    fn an_older_layer_serves_where_there_is_one() {
+        static OLDER: Layer = Layer {
+            names: &["absent"],
+            programs: &[Program {
+                name: "uring_submit",
+                tracepoint: "io_uring_submit_req",
+                is_required: true,
+            }],
+            older: None,
+        };
+        let Some(mut loaded) = loaded() else { return };
+        let btf = Btf::from_sys_fs().unwrap();
+        let layer = Layer {
+            older: Some(&OLDER),
+            ..ABSENT
+        };
+        loaded.load_layer(&layer, &btf, false);
+        assert_eq!(loaded.layers, ["absent"]);
+        assert_eq!(loaded.names, [TREE_END.name, TREE.name, "uring_submit"]);
+        assert!(loaded.why.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_form_is_taken_where_it_is_asked_for() {
+        let Some(mut loaded) = loaded() else { return };
+        let btf = Btf::from_sys_fs().unwrap();
+        loaded.load_layer(&BLOCK, &btf, true);
+        assert_eq!(loaded.layers, ["block", "bios"], "{:?}", loaded.why);
+        loaded.attach().unwrap();
+    }
+}
