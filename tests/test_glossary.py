@@ -229,12 +229,12 @@ def test_a_banned_phrase_is_found_in_any_case_and_over_lines(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["files-beside-run", "besides", "`beside`"])
 def test_a_longer_word_is_not_the_phrase(text: str, tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text(f"{text}\n")
-    assert not pattern("beside").search(prose(tmp_path / "page.md"))
+    (tmp_path / "README.md").write_text(f"{text}\n")
+    assert not pattern("beside").search(prose(tmp_path / "README.md"))
 
 
 def test_code_of_a_document_is_no_prose(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+    page = tmp_path / "README.md"
     page.write_text(
         "One\n\n    cleaning the code\n\n```\ncleaning\n```\n\n- item\n    - cleaning in a list\n\n| `cleaning` |\n"
     )
