@@ -6,7 +6,7 @@
 2. `ioassay simulate` replays them on a small simulated SSD with each write buffer.
 3. The best and the worst are served as drives, and db_bench is measured on them (target `virtual`).
 
-A trace has no flushes, each of which empties the buffer of a served drive, and it does not wait for its drive as RocksDB
+A trace has no flushes, each of which empties the buffer of a served drive. It does not wait for its drive as RocksDB
 does. The predicted order may therefore not hold. The last lines of the output compare the two.
 OPERATIONS is the total over all runs of db_bench.
 """

@@ -30,6 +30,8 @@ REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", 
 # What the tests with these markers count is done by the kernel for everybody: another program's reclaim, write-back
 # or scan can be in it. They get a second chance, and the summary names each that needed it (`RERUN`).
 WHOLE_MACHINE = frozenset({"bpf", "loop"})
+# Mounts and loop devices are the machine's: what one test detaches another one may be given in the next instant.
+ONE_BY_ONE = WHOLE_MACHINE | {"root"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
@@ -122,6 +124,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=unmet[need]))
         if needs_of(item) & WHOLE_MACHINE:
             item.add_marker(pytest.mark.flaky(reruns=1))
+        if needs_of(item) & ONE_BY_ONE:
+            item.add_marker(pytest.mark.xdist_group("whole machine"))  # one after another, in one process
 
 
 @pytest.hookimpl(wrapper=True)
@@ -248,8 +252,11 @@ def loop_device(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 def detach(device: Path, patience_s: float = 5.0) -> None:
     """Ends a loop device; one that something still holds after `patience_s` (a mount) is the test's error.
 
-    The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells.
+    The kernel takes the order to detach a busy device and does it at the last close, so only sysfs tells. Partitions go
+    first: the kernel may keep them for whoever is given the device next.
     """
+    if any(Path("/sys/block", device.name).glob(f"{device.name}p*")):
+        subprocess.run(["partx", "--delete", str(device)], capture_output=True, check=False)
     subprocess.run(["losetup", "--detach", str(device)], capture_output=True, check=False)
     backing = Path("/sys/block", device.name, "loop/backing_file")
     give_up = time.monotonic() + patience_s

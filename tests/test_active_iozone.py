@@ -37,6 +37,7 @@ def folders(tmp_path: Path) -> Path:
 @pytest.mark.root
 @pytest.mark.bpf
 @pytest.mark.slow
+@pytest.mark.alone
 def test_every_cell_of_the_quick_study_is_filled_and_within_1_percent_or_explained(folders: Path) -> None:
     quick = ["--scale", "quick", "--repetitions", "2"]  # two tell what three do of cells: each is judged by itself
     code, found = ioassay(folders, "run", "active-iozone", *quick, *FACTORS)

@@ -19,8 +19,8 @@ from ioassay.runner import worker, worker_pool
 MEMINFO = "MemTotal: 8000 kB\nMemAvailable: 1000 kB\n"
 ORPHAN = """
 import os, time
-from ioassay import pool
-workers = pool.Workers(2, {tag!r})
+from ioassay.runner import worker_pool
+workers = worker_pool.Workers(2, {tag!r})
 calls = [workers.submit(os.getpid) for _ in range(2)]
 [call.result() for call in calls]
 calls = [workers.submit(time.sleep, 1000) for _ in range(2)]
@@ -127,11 +127,12 @@ def test_a_call_that_a_worker_cannot_read_says_why(workers: worker_pool.Workers)
 
 
 def test_an_answer_that_cannot_be_read_is_an_error_and_not_the_end(workers: worker_pool.Workers) -> None:
+    worker = "__import__('ioassay').runner.worker"
     code = (
-        "setattr(__import__('ioassay').worker, 'There', type('There', (), {'__module__': 'ioassay.runner.worker'})) or "
+        f"setattr({worker}, 'There', type('There', (), {{'__module__': 'ioassay.runner.worker'}})) or {worker}.There()"
     )
     with pytest.raises(AttributeError, match="There"):
-        workers.submit(eval, f"{code}__import__('ioassay').worker.There()").result()
+        workers.submit(eval, code).result()
     assert workers.submit(operator.add, 1, 2).result() == 3
 
 

@@ -92,7 +92,7 @@ def test_processes_left_behind_are_ended_and_named(tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_group_before_it_goes_on(tmp_path: Path) -> None:
     script = (
         "import pathlib, signal, threading, os\n"
-        "from ioassay import process\n"
+        "from ioassay.process import supervisor as process\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "process.run(['sh', '-c', f'echo $$ > {root}/child; exec sleep 300'],"
@@ -107,7 +107,7 @@ def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
     script = (
         "import pathlib\n"
-        "from ioassay import process\n"
+        "from ioassay.process import supervisor as process\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "process.run(['sh', '-c', f'sleep 300 & echo $! > {root}/grandchild; echo $$ > {root}/child; wait'],"
         f" stdout=root / 'o', stderr=root / 'e', timeout_s=60, env={{process.TRIAL_VARIABLE: {tag!r}}})\n"
@@ -162,7 +162,7 @@ ORPHAN = (
 def test_what_an_orphan_tells_its_parent_does_not_end_the_runner(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, signal, sys\n"
-        "from ioassay import process\n"
+        "from ioassay.process import supervisor as process\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         f"argv = [sys.executable, '-c', {ORPHAN!r}, str(os.getpid()), str(root / 'o')]\n"
         "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
@@ -191,7 +191,7 @@ DAEMONS = (
 def test_ended_daemons_of_a_tool_are_reaped_while_it_runs(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"
-        "from ioassay import process\n"
+        "from ioassay.process import supervisor as process\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         f"argv = [sys.executable, '-c', {DAEMONS!r}, str(os.getpid())]\n"
         "print(process.run(argv, stdout=root / 'o', stderr=root / 'e', timeout_s=60).exit_code)\n"
@@ -273,9 +273,9 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     words = ["sh", "-c", f"{sys.executable} -c {shlex.quote(SESSION)} {child} & wait"]
     script = (
         "import pathlib\n"
-        "from ioassay import process\n"
+        "from ioassay.process import supervisor as process\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
-        f"with process.watched({tag!r}):\n"
+        f"with process.guarded({tag!r}):\n"
         f"    process.run({words!r}, stdout=root / 'o', stderr=root / 'e', timeout_s=60,"
         f" env={{process.TRIAL_VARIABLE: {tag!r}}})\n"
     )
@@ -292,7 +292,7 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
 
 def test_the_watch_ends_with_what_it_watches(tmp_path: Path) -> None:
     before = set(process_table.everyone())
-    with supervisor.watched("nothing"):
+    with supervisor.guarded("nothing"):
         pass
     own = {pid for pid in set(process_table.everyone()) - before if f"PPid:\t{os.getpid()}\n" in _status(pid)}
     assert not own
@@ -347,7 +347,7 @@ def test_what_a_killed_process_would_leave_is_undone_and_else_left_to_it(tmp_pat
     undone = tmp_path / "undone"
     last = "os.kill(os.getpid(), 9)" if killed else "pass"
     code = (
-        "import os, pathlib\nfrom ioassay import process\n"
+        "import os, pathlib\nfrom ioassay.process import supervisor as process\n"
         f"with process.if_killed(lambda: pathlib.Path({str(undone)!r}).touch()):\n    {last}\n"
     )
     subprocess.run([sys.executable, "-c", code], check=not killed)

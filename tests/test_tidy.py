@@ -108,6 +108,26 @@ HEAVY = {
 OF_TESTS = {"scipy", "psutil", "pandas", "statsmodels", "pyarrow", "optuna", "typer", "click", "rich"}
 MEANINGLESS_NAMES = {"util", "utils", "common", "helper", "helpers", "misc"}
 MAX_FUNCTION_LINES = 100
+# Participles, pronouns and adverbs say nothing of what a file or a function is about. Names of the field do.
+NO_NOUNS = {
+    *(
+        "adjust",
+        "again",
+        "asked",
+        "beside",
+        "checked",
+        "doubts",
+        "everything",
+        "filled",
+        "found",
+        "lead",
+        "left",
+        "living",
+    ),
+    *("look", "lost", "once", "partner", "reach", "remembered", "said", "seen", "texts", "told", "watched", "whole"),
+}
+# Names of the command line's files are those of its commands; each role has its null implementation.
+SHARED_NAMES = {"null", "__init__", "__main__"}
 
 # Written in pieces, so that this file does not contain what it looks for.
 FORBIDDEN_TEXT = {
@@ -208,6 +228,30 @@ def test_rooms_import_only_what_the_map_allows() -> None:
                 advice = f"it may import {allowed}; take what you need as an argument, or move it to a room below both"
                 problems.append(f"{at(path, line)}: {room} imports {wanted}; {advice}")
     none_of(problems)
+
+
+def test_files_and_public_functions_are_named_by_nouns_or_verbs() -> None:
+    advice = "name the thing in the field's words, or the action"
+    problems = [
+        f"{at(path, 1)}: '{word}' in the file's name; {advice}"
+        for path in PYTHON_FILES
+        for word in path.stem.split("_")
+        if word in NO_NOUNS
+    ]
+    for path in PYTHON_FILES:
+        for node in parsed(path).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.lower() in NO_NOUNS:
+                problems.append(f"{at(path, node.lineno)}: {node.name}; {advice}")
+    none_of(problems)
+
+
+def test_no_two_files_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PYTHON_FILES:
+        if path.stem not in SHARED_NAMES and room_of(name_of(path)) != "cli":
+            places.setdefault(path.stem, []).append(name_of(path))
+    advice = "name each by its subject"
+    none_of([f"{' and '.join(names)} have one name; {advice}" for names in places.values() if len(names) > 1])
 
 
 def test_imports_are_absolute() -> None:

@@ -265,7 +265,7 @@ def test_work_on_a_large_record_may_lie_between_clock_and_call(
     one = claim("write", rates, size, record_bytes=size, operations=1)  # type: ignore[arg-type]
     seen = observation([session(one, rates, 1000)])  # type: ignore[arg-type]
     found = records(lab, lambda *_: ([one], seen))
-    (cell,) = timing_agreement.cells(passes.watched(found, found.studies[0]), found.studies[0])
+    (cell,) = timing_agreement.cells(passes.witnessed_passes(found, found.studies[0]), found.studies[0])
     assert cell.status == status
     assert {own.verdict.category for own in cell.passes if own.verdict} == {verdict}
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.threats import threat_findings
-from ioassay.analysis.threats.threat import Doubt
+from ioassay.analysis.threats.threat import Threat
 
 FACTORS = {"bs": ["4KiB", "64KiB"]}
 
 
-def raised(lab: Any, measure: Any = None, repetitions: int = 6, host: Any = None, **keys: Any) -> dict[str, Doubt]:
+def raised(lab: Any, measure: Any = None, repetitions: int = 6, host: Any = None, **keys: Any) -> dict[str, Threat]:
     rng = np.random.default_rng(1)
     study = lab.study(**{"factors": FACTORS, **keys})
     rows = lab.run(study, measure or (lambda *_: {"read.bw": rng.normal(1e8, 1e6)}), repetitions)
     for row in rows.trials:
         row["duration_s"] = 10.0
         row["started_unix_s"] = 1.7e9 + 11 * row["order"]
-    return {doubt.code: doubt for doubt in threat_findings.doubts(lab.records(rows, host=host), study)}
+    return {doubt.code: doubt for doubt in threat_findings.threats(lab.records(rows, host=host), study)}
 
 
 def test_a_clean_run_raises_no_doubt(lab: Any) -> None:
@@ -39,7 +39,7 @@ def test_a_run_that_ended_early_says_how_to_go_on(lab: Any) -> None:
     rows.trials.extend([])
     records = lab.records(rows)
     object.__setattr__(records, "planned", {"study": 20})
-    (doubt,) = [one for one in threat_findings.doubts(records, study) if one.code == "incomplete"]
+    (doubt,) = [one for one in threat_findings.threats(records, study) if one.code == "incomplete"]
     assert "12 of 20" in doubt.text and "--resume" in doubt.remedy
 
 
@@ -171,14 +171,14 @@ def test_a_pause_in_the_run_is_named(lab: Any) -> None:
     rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)
     for row in rows.trials:
         row["started_unix_s"] = 1.7e9 + 11 * row["order"] + (7200 if row["order"] > 5 else 0)
-    found = {doubt.code: doubt for doubt in threat_findings.doubts(lab.records(rows), study)}
+    found = {doubt.code: doubt for doubt in threat_findings.threats(lab.records(rows), study)}
     assert "paused 1 time" in found["interrupted"].text and "120 minutes" in found["interrupted"].text
 
 
 def test_short_trials_and_adaptive_repetition_are_said(lab: Any) -> None:
     study = lab.study(factors=FACTORS, until={"metric": "read.bw", "ci": 0.05, "min": 3, "max": 30})
     rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)
-    found = {doubt.code: doubt for doubt in threat_findings.doubts(lab.records(rows), study)}
+    found = {doubt.code: doubt for doubt in threat_findings.threats(lab.records(rows), study)}
     assert "1 s" in found["short"].text
     assert "narrow" in found["sequential-stopping"].text
     assert "incomplete" not in found

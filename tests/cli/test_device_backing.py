@@ -17,7 +17,7 @@ import pytest
 
 from ioassay.virtual_drive import control
 
-from ..device.nbd import FLUSH, WRITE, Client
+from ..virtual_drive.nbd import FLUSH, WRITE, Client
 from .drives import COMMAND, PATIENCE_S, Drive, served
 
 PAGE = 4096

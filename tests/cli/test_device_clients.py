@@ -16,7 +16,7 @@ import pytest
 
 from ioassay.virtual_drive import control
 
-from ..device.nbd import READ, WRITE, Client
+from ..virtual_drive.nbd import READ, WRITE, Client
 from .drives import PATIENCE_S, Drive, served
 
 MIB = 2**20

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ..device.nbd import WRITE, Client
+from ..virtual_drive.nbd import WRITE, Client
 from .drives import COMMAND, PATIENCE_S
 
 WAYS = ("--transport", "nbd:unix:a,nvme-tcp:127.0.0.1:0")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ..device.nbd import Client
+from ..virtual_drive.nbd import Client
 from .drives import COMMAND, PATIENCE_S, served
 
 SMALL = ("--no-calibrate", "--size", "1MiB")

@@ -59,7 +59,7 @@ record = "4KiB"
 size = "4MiB"
 """
 PATIENCE_S = 60
-ATTEMPTS = int(os.environ.get("IOASSAY_KILLS", "2"))
+ATTEMPTS = int(os.environ.get("IOASSAY_KILLS") or (20 if os.environ.get("IOASSAY_THOROUGH") else 2))
 VARIABLE = "IOASSAY_TEST_OF_KILLS"
 LONGEST_S = 4.0
 """After this a run has long begun its trials, also where others keep the processors busy."""

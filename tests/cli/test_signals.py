@@ -25,7 +25,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-INSTANTS = int(os.environ.get("IOASSAY_INSTANTS") or 4)
+INSTANTS = int(os.environ.get("IOASSAY_INSTANTS") or (100 if os.environ.get("IOASSAY_THOROUGH") else 2))
+EARLIER = 6
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STUDY = """
 title = "Null"
@@ -168,17 +169,20 @@ def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
     assert whole.status in (0, 1, 4) and "No module" not in whole.err, whole.err
     chance = random.Random(zlib.crc32(name.encode()))
     cut: list[Path] = []
-    for place in range(INSTANTS):
+    # A machine that gets faster meanwhile ends every command before its signal: then earlier instants are tried.
+    for place in range(INSTANTS + EARLIER):
+        if place >= INSTANTS and cut:
+            break
         folder = tmp_path / str(place)
         folder.mkdir()
-        plan = signals_of(chance, place, whole.took_s)
+        plan = signals_of(chance, place % INSTANTS, whole.took_s / 2 ** max(0, place - INSTANTS + 1))
         answer = ended(argv, folder, plan, to_group=bool(place % 2))
         check(answer, whole.status)
         if answer.status == 130:
             cut.append(folder)
     for folder in cut[-max(1, INSTANTS // 20) :] if name == "run" else ():
         check_resumed(folder, argv)
-    assert cut, f"no signal of {INSTANTS} came before the end of {name}"
+    assert cut, f"no signal came before the end of {name}"
 
 
 def check_resumed(folder: Path, argv: list[str]) -> None:
@@ -236,7 +240,7 @@ def test_a_closed_output_ends_a_command_in_silence(tmp_path: Path) -> None:
 
 LATE = """
 import os, signal, sys
-from ioassay import signals
+from ioassay.process import signals
 signals.listen()
 {body}
 """

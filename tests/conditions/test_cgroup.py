@@ -109,7 +109,7 @@ def test_groups_of_runs_that_are_gone_are_removed_and_others_are_left(fake_root:
     gone = root / "sys/fs/cgroup/a.slice/ioassay-999999999-12-34"
     for folder in (gone, root / "sys/fs/cgroup/ioassay-like"):
         folder.mkdir(parents=True)
-    assert cgroup.left(root) == [gone]
-    (said,) = cgroup.remove_left(root)
+    assert cgroup.leftovers(root) == [gone]
+    (said,) = cgroup.remove_leftovers(root)
     assert said == f"{gone}: the group of a run that was killed, removed"
     assert [path.name for path in groups(root)] == sorted([mine.name, "ioassay-like"])

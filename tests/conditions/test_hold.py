@@ -118,7 +118,7 @@ def test_a_child_that_ends_while_it_is_held_is_a_failure_of_its_trial(
         put(pid, *rest)
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        monkeypatch.setattr(scheduling_policy, "found", lambda pid: os.sched_getscheduler(2**22 + 1))
+        monkeypatch.setattr(scheduling_policy, "effective_policy", lambda pid: os.sched_getscheduler(2**22 + 1))
 
     monkeypatch.setattr(scheduling_policy, "put", ended)
     with pytest.raises(ToolError, match="run.nice = 5: the process was ended before it began"):
@@ -133,7 +133,7 @@ def test_the_lab_moves_off_the_processors_of_a_real_time_load() -> None:
 
 def test_a_host_with_one_processor_is_refused_real_time() -> None:
     one = f"import os; os.sched_setaffinity(0, [{ALLOWED[0]}])"
-    text = f"{one}; from ioassay import conditions as c; c.rehearse(c.Conditions(scheduler='fifo:1'))"
+    text = f"{one}; from ioassay.runner import conditions as c; c.rehearse(c.Conditions(scheduler='fifo:1'))"
     said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False).stderr
     assert "ConditionError: run.scheduler = fifo:1: under a real-time policy one processor is left" in said
 
@@ -210,7 +210,7 @@ def nobody(*run: str) -> list[str]:
     ],
 )
 def test_a_user_without_rights_is_told_what_to_do(wanted: str, message: str) -> None:
-    argv = nobody(f"from ioassay import conditions as c; c.rehearse(c.Conditions({wanted}))")
+    argv = nobody(f"from ioassay.runner import conditions as c; c.rehearse(c.Conditions({wanted}))")
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert f"ConditionError: {message}" in done.stderr
 
@@ -218,7 +218,7 @@ def test_a_user_without_rights_is_told_what_to_do(wanted: str, message: str) -> 
 @pytest.mark.root
 def test_a_user_without_rights_may_have_what_the_kernel_allows() -> None:
     wanted = f"scheduler='batch', nice=5, affinity='{ALLOWED[0]}'"
-    argv = nobody(f"from ioassay import conditions as c; print(c.rehearse(c.Conditions({wanted})))")
+    argv = nobody(f"from ioassay.runner import conditions as c; print(c.rehearse(c.Conditions({wanted})))")
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n", done.stderr
 
@@ -226,14 +226,14 @@ def test_a_user_without_rights_may_have_what_the_kernel_allows() -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from ioassay import living, process
-from ioassay.conditions import Conditions, Hold
+from ioassay.process import process_table, supervisor
+from ioassay.runner.conditions import Conditions, Hold
 root, tag, margin_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 wanted = Conditions(scheduler=sys.argv[4] or None, memory_limit=int(sys.argv[5]) or None)
-with process.watched(tag), Hold(wanted, tag=tag, timeout_s=0.2, margin_s=margin_s) as hold:
-    outcome = process.run(
+with supervisor.guarded(tag), Hold(wanted, tag=tag, timeout_s=0.2, margin_s=margin_s) as hold:
+    outcome = supervisor.run(
         ["sh", "-c", f"echo $$ > {root}/child; exec sleep 300"], stdout=root / "o", stderr=root / "e", timeout_s=300,
-        env={process.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,
+        env={supervisor.TRIAL_VARIABLE: tag}, on_held=hold.apply, on_ended=hold.ended,
     )
 print(outcome.signal, *(warning.code for warning in hold.warnings))
 """
@@ -292,14 +292,14 @@ def test_the_group_of_a_killed_runner_is_removed_by_the_next_one(tmp_path: Path)
     allowed_here(Conditions(memory_limit=2**27))
     runner, child = started(tmp_path, margin_s=600, memory_bytes=2**27)
     (group,) = mine(runner.pid)
-    assert group not in conditions.left()
+    assert group not in conditions.leftovers()
     runner.kill()
     runner.wait()
     gone(child)
     while mine(runner.pid):
-        conditions.remove_left()  # another test may do it at the same time
+        conditions.remove_leftovers()  # another test may do it at the same time
         time.sleep(0.01)
-    assert group not in conditions.left()
+    assert group not in conditions.leftovers()
 
 
 @pytest.mark.root

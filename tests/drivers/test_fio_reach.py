@@ -98,7 +98,7 @@ def test_a_plugin_that_a_study_names_by_its_path_is_taken(tmp_path: Path) -> Non
         load = Load("file", None, 64 * MIB, False, {"nvme_tcp": "127.0.0.1:4420", "nqn": "nqn.2016-06.io.example:a"})
         trial = Trial("0" * 16, "s", "fio", {}, {"rw": "read", "ioengine": named}, VIRTUAL, {}, 0, 1, 0)
         assert f"\nioengine={plugin}\n" in job.emit(trial, load, tmp_path)
-        assert list(job.beside(trial, load)) == ["spdk.json"]
+        assert list(job.extra_files(trial, load)) == ["spdk.json"]
 
 
 def test_a_job_file_that_names_its_own_drive_for_spdk_is_left_as_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ioassay import formats
 from ioassay.errors import InputError
 from ioassay.formats import iozone_claims
-from ioassay.formats.iozone_command import asked
+from ioassay.formats.iozone_command import parse_invocation
 from ioassay.records.record import Claim
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -98,7 +98,7 @@ def test_a_row_that_does_not_fit_is_named() -> None:
 
 
 def test_options_are_read_as_getopt_reads_them() -> None:
-    found = asked(["-Rab", "x.xls", "-i0", "-i", "12", "-+n", "-F", "a", "b", "-I", "-Uec"])
+    found = parse_invocation(["-Rab", "x.xls", "-i0", "-i", "12", "-+n", "-F", "a", "b", "-I", "-Uec"])
     assert found.tests == {0, 12} and found.no_retest and found.files == ["a", "b"]
     assert {"R", "a", "I"} <= found.flags and found.values["b"] == ["x.xls"] and found.includes == ()
 

@@ -172,7 +172,7 @@ def test_memory_that_is_not_reserved_is_not_taken(machine: Machine, boot_line: s
 
 def test_boot_lines_are_read_as_the_kernel_reads_them(machine: Machine) -> None:
     machine.write("proc/cmdline", "memmap=0x10M$0x40000000,1K$4096 memmap=2G memmap=1G@3G memmap=x$y root=/dev/sda")
-    assert list(reserved_memory.told(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
+    assert list(reserved_memory.reserved_regions(machine.root)) == [(GIB, GIB + 16 * MIB), (4096, 5120)]
 
 
 def test_processors_that_others_use_are_a_warning_with_the_boot_line(machine: Machine) -> None:

@@ -19,7 +19,7 @@ from ioassay.verify.witness.observed_command import _with_filesystems
 WRITES = "import os; f = os.open('data', os.O_WRONLY | os.O_CREAT); [os.write(f, bytes(4096)) for _ in range(100)]"
 
 
-def watch(folder: Path, level: str, *argv: str, **options: Any) -> witness.Watched:
+def watch(folder: Path, level: str, *argv: str, **options: Any) -> witness.Observed:
     return witness.watch(argv or (sys.executable, "-c", WRITES), level, folder, **options)
 
 

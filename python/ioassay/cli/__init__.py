@@ -71,7 +71,7 @@ def named(name: str) -> Command | Group:
     from ioassay.cli import syntax
 
     app = syntax.Group(ABOUT)
-    import_module(f"ioassay.cli.{'import_' if name == 'import' else name}").register(app)
+    import_module(f"ioassay.cli.{'import_run' if name == 'import' else name}").register(app)
     return app.members[name]
 
 

@@ -35,7 +35,7 @@ def doctor(
 
     console.use_json(json)
     if restore:
-        restored = settings.restore_all() + conditions.remove_left()
+        restored = settings.restore_all() + conditions.remove_leftovers()
         console.emit({"restored": restored}) if json else _say_restored(restored)
         return
     if not path.exists():

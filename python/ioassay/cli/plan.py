@@ -38,7 +38,9 @@ def plan(
     left_out: list[Warning_] = []
     suite = study_choice.chosen(study, scale, setting, factor, repetitions, left_out)
     with study_choice.named(study):
-        benches, warnings = session.checked(suite, Consent(tuple(destroy_data or ()), allow_exec), without_tools=True)
+        benches, warnings = session.rehearsed_benches(
+            suite, Consent(tuple(destroy_data or ()), allow_exec), without_tools=True
+        )
     warnings = [*left_out, *warnings]
     result = _result(suite, benches, warnings)
     if json:

@@ -14,7 +14,7 @@ from ioassay.errors import RunError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.observation import Observation
-    from ioassay.verify.witness import Watched
+    from ioassay.verify.witness import Observed
 
 Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The command and its arguments, after --.")]
 
@@ -52,7 +52,7 @@ def record(
     from ioassay.runner import conditions
 
     console.use_json(json)
-    conditions.remove_left()
+    conditions.remove_leftovers()
     number = _number(device)
     traces.check_output(output, to, force=force)
     beside = None if str(output) == "-" else output.absolute().parent  # a recording may need more room than /tmp has
@@ -106,7 +106,7 @@ def _number(device: str | None) -> str | None:
         raise UsageError(f"--device {device}: no block device is called so; see: lsblk") from None
 
 
-def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Watched:
+def _watched(command: Sequence[str], folder: Path, *, quiet: bool) -> Observed:
     """The command's run, whose requests are in the folder; ToolError where they cannot be watched."""
     from ioassay import host
     from ioassay.records.observation import RECORD
@@ -130,7 +130,7 @@ def _lost(seen: Observation) -> int:
     return seen.health.get("dropped", 0) + seen.health.get("lost", 0)
 
 
-def _say(output: Path, watched: Watched, done: Mapping[str, Any], *, json: bool) -> None:
+def _say(output: Path, watched: Observed, done: Mapping[str, Any], *, json: bool) -> None:
     from ioassay.cli import trace_text, witness_text
 
     seen = watched.seen

@@ -51,7 +51,7 @@ def begin(suite: Suite, root: Path, consent: Consent) -> tuple[RunStore, list[Be
     from ioassay.runner import preflight
     from ioassay.store.run_folder import RunStore
 
-    benches, warnings = checked(suite, consent)
+    benches, warnings = rehearsed_benches(suite, consent)
     preflight.require_record_room(benches, root)
     return RunStore.create(root, suite, facts(benches)), benches, warnings
 
@@ -76,11 +76,11 @@ def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Wa
     suite = store.suite()
     if strange := store.planned().keys() - {study.name for study in suite.studies}:
         raise InputError(f"{root}: plan.jsonl has trials of '{min(strange)}', which study.toml has not; restore them")
-    benches, warnings = checked(suite, consent, store.working_directory())
+    benches, warnings = rehearsed_benches(suite, consent, store.working_directory())
     return store, benches, warnings
 
 
-def checked(
+def rehearsed_benches(
     suite: Suite, consent: Consent, folder: Path | None = None, *, without_tools: bool = False
 ) -> tuple[list[Bench], list[Warning_]]:
     """A suite's benches, everything about them examined; nothing has been touched.

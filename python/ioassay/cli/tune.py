@@ -90,7 +90,7 @@ def tune(
     campaign = _campaign(store, request, bench)
     tally = session.execute(store, [bench], workers, lambda shown: _watched(campaign, shown), campaign.most)
     published = session.publish(store, [bench])
-    found = tune_text.found(published)
+    found = tune_text.search_result(published)
     if json:
         console.emit(tune_text.result(store, request, published, found, warnings))
     else:
@@ -194,7 +194,7 @@ def _checked(
 
     study = examined(searched, request)
     suite = Suite(name=study.name, title=study.title, description=study.description, studies=[study])
-    benches, warnings = session.checked(suite, consent, folder)
+    benches, warnings = session.rehearsed_benches(suite, consent, folder)
     return benches[0], warnings
 
 

@@ -26,7 +26,7 @@ def _finding(published: Published) -> Finding:
     return next(finding for finding in published.findings if finding.question == "tuned")
 
 
-def found(published: Published) -> dict[str, Any]:
+def search_result(published: Published) -> dict[str, Any]:
     """What the search came to, as the analysis has it."""
     return dict(_finding(published).statistics)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ioassay.records.observation import Observation
     from ioassay.records.record import Claim
     from ioassay.verify.verdict import Verdict
-    from ioassay.verify.witness import Watched
+    from ioassay.verify.witness import Observed
 
 LEVELS = ("counters", "block", "syscalls")
 BACKENDS = ("auto", "bpf", "counters", "strace")
@@ -33,7 +33,7 @@ Backend = Annotated[
 class Run:
     """One run of the command, what it claims and what that is worth."""
 
-    watched: Watched
+    watched: Observed
     claims: Sequence[Claim]
 
     @property
@@ -126,7 +126,7 @@ def _run(command: Sequence[str], level: str, backend: str, stated: Sequence[Clai
     from ioassay.verify import witness
 
     _check_program(command[0], backend)
-    conditions.remove_left()
+    conditions.remove_leftovers()
     devices = {name for path in (Path(), *witness.paths_in(command)) for name in host.devices(path)}
     shown = sys.stderr if quiet else sys.stdout
     with (

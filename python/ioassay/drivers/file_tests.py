@@ -147,7 +147,7 @@ def read(params: Mapping[str, Any], own: Collection[str] = ()) -> Wanted:
         auto=auto,
         min_size=bounds[0],
         max_size=bounds[1],
-        threads=whole(params, "threads", 0),
+        threads=count_parameter(params, "threads", 0),
         flags=[letter for name, letter in FLAGS.items() if flag(params, name)],
     )
 
@@ -167,7 +167,7 @@ def flag(params: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def whole(params: Mapping[str, Any], name: str, usual: int) -> int:
+def count_parameter(params: Mapping[str, Any], name: str, usual: int) -> int:
     """A parameter that counts, from 0 on."""
     value = params.get(name, usual)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
-from ioassay.formats.number_parsing import lines_with, next_lines, real, step_of, whole
+from ioassay.formats.number_parsing import lines_with, next_lines, real, step_of, whole_number
 from ioassay.records.record import Claim
 
 NAME = "db_bench"
@@ -67,7 +67,7 @@ def warnings(text: str) -> list[str]:
 
 def tickers(text: str) -> dict[str, int]:
     """RocksDB's counters over the whole process; empty where it was run without --statistics."""
-    return {name: whole(number, name) for name, number in _TICKER.findall(text)}
+    return {name: whole_number(number, name) for name, number in _TICKER.findall(text)}
 
 
 def _of_database(counted: Mapping[str, int], folder: str, argv: Sequence[str]) -> Iterator[Claim]:
@@ -100,7 +100,7 @@ def _claims(text: str, folder: str) -> Iterator[Claim]:
             source=NAME,
             kind="keys",
             test=name,
-            operations=whole(operations, f"{name} operations") if operations else None,
+            operations=whole_number(operations, f"{name} operations") if operations else None,
             seconds=_seconds(operations, rate) or (real(seconds, f"{name} seconds") if seconds else None),
             rate_bytes_per_s=real(volume, f"{name} MB/s") * 2**20 if volume else None,
             rate_unit_bytes=step_of(volume) * 2**20 if volume else 1.0,
@@ -114,7 +114,7 @@ def _seconds(operations: str | None, rate: str | None) -> float | None:
     """The interval behind the rate, which has more digits than the printed seconds (and older versions have none)."""
     if not operations or not rate or not int(rate):
         return None
-    return whole(operations, "operations") / whole(rate, "ops/sec")
+    return whole_number(operations, "operations") / whole_number(rate, "ops/sec")
 
 
 def _histogram(lines: Sequence[str]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
-from ioassay.formats.number_parsing import decimal, lines_with, next_lines, real, step_of, whole
+from ioassay.formats.number_parsing import decimal, lines_with, next_lines, real, step_of, whole_number
 from ioassay.records.record import Claim
 
 NAME = "dd"
@@ -90,7 +90,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         if second is None:
             continue
         last = text.find(following[0], end) + len(following[0])
-        sides = [(whole(match[1], "records"), whole(match[2], "records")) for match in (first, second)]
+        sides = [(whole_number(match[1], "records"), whole_number(match[2], "records")) for match in (first, second)]
         yield _summary(sides[0], sides[1], following[1:])
 
 
@@ -100,7 +100,11 @@ def _summary(read: tuple[int, int], written: tuple[int, int], lines: Sequence[st
             break
         if match := _BSD_SUMMARY.fullmatch(line[:_LONGEST_SUMMARY]):
             return _Block(
-                read, written, whole(match[1], "bytes"), decimal(match[2], "seconds"), float(whole(match[3], "rate"))
+                read,
+                written,
+                whole_number(match[1], "bytes"),
+                decimal(match[2], "seconds"),
+                float(whole_number(match[3], "rate")),
             )
         if match := _SUMMARY.fullmatch(line[:_LONGEST_SUMMARY]):
             return _of_summary(read, written, match)
@@ -115,7 +119,7 @@ def _of_summary(read: tuple[int, int], written: tuple[int, int], match: re.Match
         factor = float(base ** (1 + _UNITS.index(match[5].lower()))) if match[5].lower() in _UNITS and match[5] else 1.0
         rate, step = decimal(match[3], "dd's rate") * factor, step_of(match[3]) * factor
     seconds = real(match[2].replace(",", "."), "dd's time")
-    return _Block(read, written, whole(match[1], "dd's bytes"), seconds, rate, step, clock_step_s)
+    return _Block(read, written, whole_number(match[1], "dd's bytes"), seconds, rate, step, clock_step_s)
 
 
 def _operands(call: Sequence[str]) -> dict[str, str]:

@@ -64,7 +64,7 @@ class Group(_Named, total=False):
     operations: Count | None
 
 
-class Checked(TypedDict):
+class Report(TypedDict):
     """The look at a whole file after all passes."""
 
     differing_records: Count
@@ -76,7 +76,7 @@ class Document(TypedDict):
 
     passes: list[Pass]
     groups: list[Group]
-    checked: list[Checked]
+    checked: list[Report]
 
 
 _BEGINNING = re.compile(r'\{\s{0,8}"schema": \d{1,4},\s{0,8}"tool": "ioassay filesuite"')

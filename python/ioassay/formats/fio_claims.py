@@ -15,8 +15,8 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line, fio_json, fio_text
-from ioassay.formats.fio_job_options import Told, told
-from ioassay.formats.number_parsing import real, whole
+from ioassay.formats.fio_job_options import JobFacts, job_facts
+from ioassay.formats.number_parsing import real, whole_number
 from ioassay.records.record import Claim
 
 NAME = "fio"
@@ -78,7 +78,7 @@ def from_json(table: Mapping[str, Any], unreported: Sequence[str] = ()) -> list[
         jobs = table.get("jobs") or [job for job in table.get("client_stats", ()) if job["jobname"] != "All clients"]
         if not jobs:
             raise InputError("fio's JSON has no jobs: nothing was run")
-        options = told(jobs, table.get("global options") or {})
+        options = job_facts(jobs, table.get("global options") or {})
         return [claim for kind in _kinds(jobs) if (claim := _claim(kind, jobs, options, unreported)) is not None]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"fio's JSON is not as fio writes it: {type(error).__name__} {error}") from None
@@ -90,7 +90,7 @@ def _kinds(jobs: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 
 
 def _claim(
-    section: str, jobs: Sequence[Mapping[str, Any]], options: Told, unreported: Sequence[str] = ()
+    section: str, jobs: Sequence[Mapping[str, Any]], options: JobFacts, unreported: Sequence[str] = ()
 ) -> Claim | None:
     parts = [(job, job[section]) for job in jobs if section in job]
     operations = sum(_operations(part) for _, part in parts)
@@ -122,7 +122,7 @@ def _claim(
     )
 
 
-def _doubts(operations: int, jobs: int, options: Told) -> tuple[str, ...]:
+def _doubts(operations: int, jobs: int, options: JobFacts) -> tuple[str, ...]:
     named = {"no-operations": not operations, "several-clocks": jobs > 1, "among-others": options.runs_others}
     return tuple(name for name, applies in named.items() if applies)
 
@@ -130,14 +130,14 @@ def _doubts(operations: int, jobs: int, options: Told) -> tuple[str, ...]:
 def _operations(part: Mapping[str, Any]) -> int:
     """fio 2 has no count: it is the rate times the time there."""
     if "total_ios" in part:
-        return whole(part["total_ios"], "total_ios")
+        return whole_number(part["total_ios"], "total_ios")
     return round(real(part.get("iops", 0), "iops") * real(part.get("runtime", 0), "runtime") / 1e3)
 
 
 def _bytes(part: Mapping[str, Any]) -> int:
     """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB."""
     unit = 1 if "io_kbytes" in part or "bw_bytes" in part else 1024
-    return whole(part.get("io_bytes", 0), "io_bytes") * unit
+    return whole_number(part.get("io_bytes", 0), "io_bytes") * unit
 
 
 def _rate(parts: Sequence[tuple[Any, Mapping[str, Any]]], volume: int, seconds: float) -> float | None:
@@ -162,12 +162,12 @@ def _elapsed_s(parts: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> 
 
 
 def _syncs(jobs: Sequence[Mapping[str, Any]]) -> int:
-    return sum(whole((job.get("sync") or {}).get("total_ios", 0), "sync.total_ios") for job in jobs)
+    return sum(whole_number((job.get("sync") or {}).get("total_ios", 0), "sync.total_ios") for job in jobs)
 
 
 def _errors(job: Mapping[str, Any]) -> int:
     """With continue_on_error their number; else fio stops at the first and says its errno."""
-    return whole(job["total_err"], "total_err") if "total_err" in job else int(bool(job.get("error", 0)))
+    return whole_number(job["total_err"], "total_err") if "total_err" in job else int(bool(job.get("error", 0)))
 
 
 def _latencies(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -194,7 +194,7 @@ def _latency(part: Mapping[str, Any], kind: str) -> tuple[Mapping[str, Any], int
 
 def _count(part: Mapping[str, Any], table: Mapping[str, Any]) -> int:
     if "N" in table:
-        return whole(table["N"], "N")
+        return whole_number(table["N"], "N")
     return _operations(part) if real(table.get("max", 0), "max") else 0
 
 

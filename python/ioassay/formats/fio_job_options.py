@@ -19,7 +19,7 @@ _WITHOUT_FILES = {"null", "cpuio", "net", "netsplice", "rdma"}
 
 
 @dataclass(frozen=True)
-class Told:
+class JobFacts:
     """Options of all jobs taken together; None or empty where they differ or are not said."""
 
     engine: str = ""
@@ -38,13 +38,13 @@ class Told:
     """The direction that fio's fsyncs belong to: writes, or reads where nothing is written."""
 
 
-def told(jobs: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> Told:
+def job_facts(jobs: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> JobFacts:
     """From the entries of `jobs` and the `global options` of fio's JSON."""
     tables = [{**shared, **(job.get("job options") or {})} for job in jobs]
     if not any(tables):
-        return Told(syncs_with="write" if _wrote(jobs) else "read")
+        return JobFacts(syncs_with="write" if _wrote(jobs) else "read")
     kinds = {kind for table in tables for kind in _kinds(table)}
-    return Told(
+    return JobFacts(
         engine=_one(tables, lambda table: str(table.get("ioengine", ""))) or "",
         direct=_one(tables, _direct),
         paths=list(dict.fromkeys(path for job, table in zip(jobs, tables, strict=True) for path in _paths(job, table))),

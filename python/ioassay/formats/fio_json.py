@@ -98,7 +98,7 @@ _Document = TypedDict(
 
 
 @dataclass(frozen=True)
-class Found:
+class Document:
     """A document of fio's, as it stands in a text from `start` to `end`."""
 
     table: Mapping[str, Any]
@@ -106,13 +106,13 @@ class Found:
     end: int
 
 
-def documents(text: str, source: str) -> list[Found]:
+def documents(text: str, source: str) -> list[Document]:
     """The documents of fio's in a text, what stands around them left out; none where none is whole.
 
     InputError names `source` and the key whose value is not as fio writes it.
     """
     return [
-        Found(validation.read(_Document, text[start:end], source, "this is not as fio writes it"), start, end)
+        Document(validation.read(_Document, text[start:end], source, "this is not as fio writes it"), start, end)
         for start, end in _objects(text)
     ]
 

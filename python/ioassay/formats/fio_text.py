@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import lines_with, real, step_of, whole
+from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
 from ioassay.records.record import Claim
 
 _KINDS = ("read", "write", "trim")
@@ -63,11 +63,13 @@ def _terse(text: str) -> list[Claim]:
         width, kinds = _layout(fields)
         for place, kind in enumerate(kinds):
             volume, rate, _, time_ms = (
-                whole(number, f"terse field {place}") for number in fields[_HEAD + width * place :][:4]
+                whole_number(number, f"terse field {place}") for number in fields[_HEAD + width * place :][:4]
             )
             if volume:
                 parts.setdefault(kind, []).append((fields[2], volume, rate, float(time_ms)))
-    return [_terse_claim(kind, parts[kind], sum(int(bool(whole(f[4], "error"))) for f in lines)) for kind in parts]
+    return [
+        _terse_claim(kind, parts[kind], sum(int(bool(whole_number(f[4], "error"))) for f in lines)) for kind in parts
+    ]
 
 
 def _layout(fields: Sequence[str]) -> tuple[int, Sequence[str]]:
@@ -134,12 +136,12 @@ def _jobs(text: str) -> tuple[list[_Job], _Settings]:
     start = max(0, text.find(": (g="))
     for _, line in lines_with(text, "=", max(0, text.rfind("\n", 0, start))):
         if match := _JOB.match(line):
-            jobs.append(_Job(match[1], whole(match[2], "groupid"), whole(match[4], "err")))
+            jobs.append(_Job(match[1], whole_number(match[2], "groupid"), whole_number(match[4], "err")))
         elif match := _SETTINGS.match(line):
             engines.append(match[5])
             for letter, low, high in _BLOCKS.findall(match[4]):
                 kind = _KINDS["RWT".index(letter)]
-                blocks.setdefault(kind, set()).update({whole(low, "bs"), whole(high, "bs")})
+                blocks.setdefault(kind, set()).update({whole_number(low, "bs"), whole_number(high, "bs")})
         elif jobs:
             _job_line(jobs[-1], line)
     laid_out = ["layout"] if "Laying out IO file" in text else []
@@ -152,7 +154,7 @@ def _job_line(job: _Job, line: str) -> None:
         seconds = real(match[6], "run time") * _UNITS_NS[match[7]] / 1e9
         job.parts.append(_Part(match[1], real(match[2], "BW") * factor, step_of(match[2]) * factor, seconds))
     elif match := _ISSUED.match(line):
-        reads, writes, trims, job.syncs = (whole(match[place], "issued rwts") for place in range(1, 5))
+        reads, writes, trims, job.syncs = (whole_number(match[place], "issued rwts") for place in range(1, 5))
         job.issued = dict(zip(_KINDS, (reads, writes, trims), strict=True))
     elif job.parts and (match := _LATENCY.match(line)):
         name = "mean" if match[1] == "lat" else f"{match[1]}.mean"

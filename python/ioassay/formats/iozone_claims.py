@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from ioassay.errors import InputError
 from ioassay.formats import command_line
-from ioassay.formats.iozone_command import Asked, asked
+from ioassay.formats.iozone_command import Invocation, parse_invocation
 from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
 from ioassay.formats.iozone_table import PASSES, Row, rows
-from ioassay.formats.number_parsing import lines_with, real, whole
+from ioassay.formats.number_parsing import lines_with, real, whole_number
 from ioassay.records.record import Claim
 
 NAME = "iozone"
@@ -42,7 +42,7 @@ def looks_like(text: str) -> bool:
 class _Run:
     """What stands before a table, as far as it changes the meaning of the numbers."""
 
-    asked: Asked
+    asked: Invocation
     unit: str
     clock_step_s: float
     direct: bool
@@ -82,7 +82,7 @@ def _nothing(text: str) -> str:
 def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
     echoed = re.search(r"Command line used: \S+ ?(.{0,10000})", preamble)
     words = echoed[1].split() if echoed else next((one[1:] for one in _own(argv)), [])
-    found = asked(words)
+    found = parse_invocation(words)
     said = [name for mark, name in (("Include fsync", "fsync"), ("Include close", "close")) if mark in preamble]
     unit = _OPS if "OPS Mode" in preamble else _MICROSECONDS if "Microseconds/op Mode" in preamble else _KB
     step = re.search(r"Time Resolution = +([\d.]{1,20}) seconds", preamble)
@@ -93,7 +93,7 @@ def _run(preamble: str, text: str, start: int, argv: Sequence[str]) -> _Run:
         clock_step_s=real(step[1], "Time Resolution") if step else 0.0,
         direct="I" in found.flags or "O_DIRECT feature" in preamble,
         includes=tuple(dict.fromkeys([*found.includes, *said])),
-        poor_up_to_kib=whole(poor[1], "poor timer") if poor else 0,
+        poor_up_to_kib=whole_number(poor[1], "poor timer") if poor else 0,
     )
 
 

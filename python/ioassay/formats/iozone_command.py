@@ -17,7 +17,7 @@ _VALUED_EXTRA = set("mstuxiwyCTBhV")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Invocation:
     """What a command line of IOzone asks for. Without -i, all tests run: `tests` is None."""
 
     tests: frozenset[int] | None = None
@@ -41,7 +41,7 @@ class Asked:
         return self.tests is None or test in self.tests
 
 
-def asked(words: Sequence[str]) -> Asked:
+def parse_invocation(words: Sequence[str]) -> Invocation:
     """Read the words after the program's name; unknown options are taken as flags."""
     flags: set[str] = set()
     values: dict[str, list[str]] = {}
@@ -54,7 +54,7 @@ def asked(words: Sequence[str]) -> Asked:
         else:
             values.setdefault(letter, []).append(value)
     tests = [int(value) for value in values.get("i", ()) if re.fullmatch(r"[0-9]{1,3}", value)]
-    return Asked(frozenset(tests) if tests else None, frozenset(flags), values, files or values.get("f", []))
+    return Invocation(frozenset(tests) if tests else None, frozenset(flags), values, files or values.get("f", []))
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str | None]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole
+from ioassay.formats.number_parsing import line_end, lines_with, next_lines, real, whole_number
 
 _MATRICES = {
     "Writer": "write",
@@ -49,15 +49,15 @@ def matrices(text: str, start: int = 0) -> dict[str, dict[Cell, int]]:
         if name is None:
             continue
         lines = next_lines(text, end, 200)
-        columns = [whole(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
+        columns = [whole_number(size, "record size") for size in re.findall(r'"(\d+)"', lines[0])] if lines else []
         for line in lines[1:]:
             row = re.fullmatch(r'"(\d+)"((?:\s+\d+)+)\s*', line)
             if row is None:
                 break
-            file_kib = whole(row[1], "file size")
+            file_kib = whole_number(row[1], "file size")
             for record_kib, value in zip(columns, row[2].split(), strict=False):
                 if value.strip("0"):
-                    found.setdefault(name, {})[file_kib, record_kib] = whole(value, f"{name} report")
+                    found.setdefault(name, {})[file_kib, record_kib] = whole_number(value, f"{name} report")
     return found
 
 
@@ -95,7 +95,7 @@ def throughputs(text: str) -> Iterator[Throughput]:
                 test=re.sub(r"\s+", " ", match[2]),
                 rate=real(match[3], f"throughput of {match[2]}"),
                 unit=match[4],
-                processes=whole(workers[1] if workers else match[1], "number of processes"),
-                file_kib=whole(each[1], "file size") if each else None,
-                record_kib=whole(each[2], "record size") if each else None,
+                processes=whole_number(workers[1] if workers else match[1], "number of processes"),
+                file_kib=whole_number(each[1], "file size") if each else None,
+                record_kib=whole_number(each[2], "record size") if each else None,
             )

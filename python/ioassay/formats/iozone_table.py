@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ioassay.errors import InputError
-from ioassay.formats.iozone_command import Asked
-from ioassay.formats.number_parsing import line_end, whole
+from ioassay.formats.iozone_command import Invocation
+from ioassay.formats.number_parsing import line_end, whole_number
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Row:
     values: dict[str, int]
 
 
-def rows(text: str, start: int, header: str, asked: Asked) -> Iterator[Row]:
+def rows(text: str, start: int, header: str, asked: Invocation) -> Iterator[Row]:
     """The rows after a header that ends at `start`, up to the end of the table.
 
     A last row without its line feed was cut off: what is whole of it counts. InputError names a row that does not fit.
@@ -97,8 +97,8 @@ def _is_row(line: str) -> bool:
     return re.fullmatch(r" *\d+", line[:16]) is not None and re.fullmatch(r" +\d+", line[16:24]) is not None
 
 
-def _row(line: str, tests: Sequence[_Test], asked: Asked, cut: bool) -> Row:
-    file_kib, record_kib = whole(line[:16].strip(), "kB"), whole(line[16:24].strip(), "reclen")
+def _row(line: str, tests: Sequence[_Test], asked: Invocation, cut: bool) -> Row:
+    file_kib, record_kib = whole_number(line[:16].strip(), "kB"), whole_number(line[16:24].strip(), "reclen")
     if not record_kib:
         raise InputError(f"IOzone's row '{line[:60]}' has records of 0 kB; wanted 1 or more")
     chosen = [asked.runs(test.number) for test in tests]

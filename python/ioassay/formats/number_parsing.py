@@ -19,7 +19,7 @@ _LONGEST_LINE = 20_000
 """No line of a benchmark that means something is longer, but for JSON, which is not read by lines."""
 
 
-def whole(value: object, what: str) -> int:
+def whole_number(value: object, what: str) -> int:
     """A count of 0 to `LARGEST` from text or a JSON number; InputError names `what`."""
     if isinstance(value, str):
         if not re.fullmatch(r"[0-9]{1,19}", value) or int(value) > LARGEST:

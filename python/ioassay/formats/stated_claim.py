@@ -11,7 +11,7 @@ from typing import Any
 
 from ioassay import units
 from ioassay.errors import UsageError
-from ioassay.formats.number_parsing import real, whole
+from ioassay.formats.number_parsing import real, whole_number
 from ioassay.records.record import Claim
 
 NAME = "user"
@@ -20,7 +20,7 @@ _SMALLEST_RATE_STEP = 1.0
 
 
 def _size(value: str) -> int:
-    return whole(units.parse_size(value), "size")
+    return whole_number(units.parse_size(value), "size")
 
 
 def _rate(value: str) -> float:
@@ -29,7 +29,7 @@ def _rate(value: str) -> float:
 
 
 def _count(value: str) -> int:
-    return whole(value, "count")
+    return whole_number(value, "count")
 
 
 def _nanoseconds(value: str) -> dict[str, float]:

@@ -79,7 +79,7 @@ def facts(
         "cpu": cpu,
         **{name: _gathered(gather) for name, gather in gathered.items()},
         "user": {"root": os.geteuid() == 0},
-        "leftovers": [str(left) for left in (*settings.leftovers(root), *cgroup.left(root))],
+        "leftovers": [str(left) for left in (*settings.leftovers(root), *cgroup.leftovers(root))],
         "disk": under,
     }
     known = {name: section for name, section in sections.items() if section}

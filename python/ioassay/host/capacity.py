@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ioassay.host import system
-from ioassay.host.machine import Machine, whole
+from ioassay.host.machine import Machine, whole_number
 
 MEMORY_KEPT_SHARE, MEMORY_KEPT_BYTES = 0.1, 256 << 20
 """Of the memory that is available, what is kept: a tenth, at least 256 MiB."""
@@ -58,7 +58,7 @@ def memory(machine: Machine) -> Iterator[Bound]:
 def processes(machine: Machine) -> Iterator[Bound]:
     """Processes and threads, which share their numbers (kernel.pid_max, kernel.threads-max)."""
     words = (machine.text("proc/loadavg") or "").split()
-    taken = whole(words[3].rpartition("/")[2]) or 0 if len(words) > 3 else 0
+    taken = whole_number(words[3].rpartition("/")[2]) or 0 if len(words) > 3 else 0
     for name in ("pid_max", "threads-max"):
         most = machine.number(f"proc/sys/kernel/{name}")
         if most is not None:
@@ -76,7 +76,7 @@ def files(machine: Machine) -> Iterator[Bound]:
     """Open files of the whole host (proc_sys_fs(5))."""
     most, words = machine.number("proc/sys/fs/file-max"), (machine.text("proc/sys/fs/file-nr") or "0").split()
     if most is not None:
-        free = max(most - (whole(words[0]) or 0), 0)
+        free = max(most - (whole_number(words[0]) or 0), 0)
         yield Bound(free, _FILES_KEPT_SHARE * free, "fs.file-max")
 
 

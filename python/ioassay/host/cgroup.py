@@ -2,7 +2,7 @@
 
 A group is made below the runner's own, so that the runner's limits go on to hold; where version 2 forbids that (a
 group with processes has no groups with limits below it), beside it. Nothing above it is changed. Its name tells whose
-it is, so that `remove_left` knows the groups of killed runs without any list of them.
+it is, so that `remove_leftovers` knows the groups of killed runs without any list of them.
 Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, Documentation/scheduler/sched-bwc.rst.
 """
 
@@ -121,7 +121,7 @@ class Group:
 def make(wanted: Conditions, root: Path = Path("/")) -> Group:
     """A new group with the limits that are asked for; ConditionError says what this host does not allow."""
     needed = [name for name, limit in zip(_CONTROLLERS, (wanted.cpu_limit, wanted.memory_limit), strict=True) if limit]
-    remove_left(root)
+    remove_leftovers(root)
     owner = restore_file.this_process(root)
     name = f"ioassay-{owner.pid}-{owner.start_ticks}-{time.monotonic_ns()}"
     places = {controller: _place(controller, needed, root) for controller in needed}
@@ -139,12 +139,12 @@ def make(wanted: Conditions, root: Path = Path("/")) -> Group:
     return group
 
 
-def remove_left(root: Path = Path("/")) -> list[str]:
+def remove_leftovers(root: Path = Path("/")) -> list[str]:
     """Remove the groups of runs that are gone; a sentence for each."""
-    return [_removal(folder) for folder in left(root)]
+    return [_removal(folder) for folder in leftovers(root)]
 
 
-def left(root: Path = Path("/")) -> list[Path]:
+def leftovers(root: Path = Path("/")) -> list[Path]:
     """Groups whose run is gone, wherever in the mounted trees."""
     return [folder for folder, owner in _groups(root) if not restore_file.is_alive(owner, root)]
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ioassay.host.machine import Machine, known, whole
+from ioassay.host.machine import Machine, known, whole_number
 
 CPU = "sys/devices/system/cpu"
 
@@ -133,7 +133,7 @@ def _temperature_c(machine: Machine) -> float | None:
     """The hottest sensor of those that are the processor's."""
     found = []
     for zone in machine.paths("sys/class/thermal/thermal_zone[0-9]*"):
-        kind, milli = (machine.text(zone / "type") or "").lower(), whole(machine.text(zone / "temp"))
+        kind, milli = (machine.text(zone / "type") or "").lower(), whole_number(machine.text(zone / "temp"))
         if milli is not None and ("pkg" in kind or "cpu" in kind or "soc" in kind):
             found.append(milli / 1000)
     return max(found, default=None)

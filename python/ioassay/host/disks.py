@@ -13,7 +13,7 @@ from typing import Any
 
 from ioassay.host import block_devices, drive_health, mounts
 from ioassay.host.block_devices import Device, Number
-from ioassay.host.machine import Machine, choices, known, selected, whole
+from ioassay.host.machine import Machine, choices, known, selected, whole_number
 from ioassay.host.mounts import Mount
 
 _QUEUE_NUMBERS = (
@@ -188,5 +188,5 @@ def _queue(machine: Machine, folder: Path) -> dict[str, Any]:
         schedulers=choices(scheduler),
         write_cache=machine.text(queue / "write_cache"),
         zoned=machine.text(queue / "zoned"),
-        **{name: whole(machine.text(queue / name)) for name in _QUEUE_NUMBERS},
+        **{name: whole_number(machine.text(queue / name)) for name in _QUEUE_NUMBERS},
     )

@@ -38,7 +38,7 @@ class Machine:
 
     def number(self, path: str | Path) -> int | None:
         """The whole number that is a file's content."""
-        return whole(self.text(path))
+        return whole_number(self.text(path))
 
     def paths(self, pattern: str) -> list[Path]:
         """What matches a glob pattern below the root, cpu2 before cpu10."""
@@ -67,7 +67,7 @@ class Machine:
         return None if captured.timed_out else captured.stdout.strip() or None
 
 
-def whole(text: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
     """`12` -> 12; None for anything that is no whole number."""
     try:
         return int(text) if text is not None else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ioassay.host.machine import Machine, known, selected, whole
+from ioassay.host.machine import Machine, known, selected, whole_number
 from ioassay.process import landlock
 
 _NO_LIMIT_BYTES = 1 << 60
@@ -64,7 +64,7 @@ def memory(machine: Machine) -> dict[str, Any]:
     said = {}
     for line in machine.lines("proc/meminfo"):
         name, _, value = line.partition(":")
-        kib = whole(value.removesuffix("kB").strip())
+        kib = whole_number(value.removesuffix("kB").strip())
         said[name] = kib * 1024 if kib is not None else None
     pages = "sys/kernel/mm/transparent_hugepage"
     return known(

@@ -19,10 +19,10 @@ from ioassay.errors import ToolError
 from ioassay.process.supervisor import EXEC_FAILED, PR_SET_PDEATHSIG, TRIAL_VARIABLE
 
 
-class Partner:
+class PipedChild:
     """A child that answers on its standard output what it is asked on its standard input, in a session of its own.
 
-    Ctrl-C of the terminal does not reach it. It carries `tag`, so that `watched` ends it with this process.
+    Ctrl-C of the terminal does not reach it. It carries `tag`, so that `guarded` ends it with this process.
     ToolError when it cannot be started.
     """
 

@@ -3,7 +3,8 @@
 SIGINT, SIGTERM and SIGHUP end a command at every instant in the same way: `listen` makes the first of them an
 exception, `Signalled`, which unwinds what is under way. Those that follow while it unwinds raise nothing: a cleanup is
 not torn apart by impatience, but whoever waits in it looks at `received` and waits no longer. The fifth ends the
-process where it stands; the processes that wait for the end of this one (`process.watched`, `if_killed`) clean up then.
+process where it stands; the processes that wait for the end of this one (`supervisor.guarded`, `if_killed`) clean up
+then.
 
 `process` adopts what a tool leaves behind. A program that tells its parent by kill(getppid(2), SIGALRM) that it ends,
 as stress-ng's network stressors do, then tells us; and the default action of such a signal ends a process (signal(7)).

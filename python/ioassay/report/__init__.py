@@ -139,10 +139,10 @@ def _view(
         "version": __version__,
         "measured_with": (records.host.get("ioassay") or {}).get("version", __version__),
         "studies": study_sections.studies(records, findings, rows),
-        "together": [study_sections.told(finding) for finding in together],
+        "together": [study_sections.shown_finding(finding) for finding in together],
         "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),
         "others": [
-            study_sections.told(finding)
+            study_sections.shown_finding(finding)
             for finding in findings
             if finding.study not in known and finding not in together
         ],

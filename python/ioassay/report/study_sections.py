@@ -40,7 +40,7 @@ _RATES = (".bw", ".iops", "_rate")
 
 
 @dataclass(frozen=True)
-class Told:
+class ShownFinding:
     """One finding as shown."""
 
     title: str
@@ -55,7 +55,7 @@ class Group:
     """The findings of one question."""
 
     title: str
-    findings: Sequence[Told]
+    findings: Sequence[ShownFinding]
     warns: bool
 
 
@@ -76,7 +76,7 @@ class StudyStory:
     conclusion: Sequence[str]
     summary: Sequence[str]
     """The conclusion in brief, or the means where the study asks for none."""
-    doubts: Sequence[Told]
+    doubts: Sequence[ShownFinding]
     means: Shown | None
     groups: Sequence[Group]
 
@@ -103,7 +103,7 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
         counted=anova_comparison.table(own),
         conclusion=list(paragraphs.get("conclusion") or ()),
         summary=[*_answers(paragraphs, own, measured), *_verdicts(own)],
-        doubts=[told(finding) for finding in own if finding.question == CAVEATS],
+        doubts=[shown_finding(finding) for finding in own if finding.question == CAVEATS],
         means=means(measured, exact=not study_view.is_measured(study)),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
@@ -127,17 +127,17 @@ def anchor(name: str) -> str:
     return "study-" + re.sub(r"[^A-Za-z0-9_-]+", "-", name)
 
 
-def told(finding: Finding) -> Told:
+def shown_finding(finding: Finding) -> ShownFinding:
     """One finding as shown."""
     shown = [tables.shown(table) for table in finding.tables]
-    return Told(finding.title, finding.statement, shown, finding.caveats, finding.severity == "warning")
+    return ShownFinding(finding.title, finding.statement, shown, finding.caveats, finding.severity == "warning")
 
 
 def _groups(findings: Sequence[Finding]) -> list[Group]:
     questions = dict.fromkeys(finding.question for finding in findings)
     grouped = []
     for question in questions:
-        members = [told(finding) for finding in findings if finding.question == question]
+        members = [shown_finding(finding) for finding in findings if finding.question == question]
         title = _QUESTIONS.get(question, question.replace("_", " ").capitalize())
         grouped.append(Group(title, members, any(one.warns for one in members)))
     return grouped

@@ -27,14 +27,14 @@ from ioassay.records.record import Warning_
 from ioassay.runner import scheduling_policy
 from ioassay.study.run_conditions import Conditions, listed
 
-__all__ = ["Conditions", "Hold", "check", "left", "rehearse", "remove_left", "remover"]
+__all__ = ["Conditions", "Hold", "check", "leftovers", "rehearse", "remove_leftovers", "remover"]
 
 _WATCHDOG_MARGIN_S = 4 * supervisor.GRACE_S
 """How long after a trial's timeout the runner may take to end it by itself."""
 _LIKE = 0.01
 """Limits are rounded by the kernel, to pages and microseconds."""
 
-left, remove_left = cgroup.left, cgroup.remove_left
+leftovers, remove_leftovers = cgroup.leftovers, cgroup.remove_leftovers
 
 
 def remover() -> Callable[[], None]:
@@ -130,7 +130,7 @@ class Hold:
         return f"run.memory_limit = {self._wanted.memory_limit} bytes was reached, and the kernel ended {count}"
 
     def _verify(self, pid: int) -> None:
-        self.took_effect |= scheduling_policy.found(pid)
+        self.took_effect |= scheduling_policy.effective_policy(pid)
         if self._group is not None:
             self.took_effect |= self._group.found()
             if pid not in self._group.members():

@@ -144,7 +144,7 @@ def execute(
     with ExitStack() as stack:
         stack.enter_context(store.locked())
         supervisor.end_orphans(one.tag(store))
-        stack.enter_context(supervisor.watched(one.tag(store), _abandon(benches)))
+        stack.enter_context(supervisor.guarded(one.tag(store), _abandon(benches)))
         of_groups = _remove_groups()
         for bench in benches:
             stack.callback(bench.close)
@@ -172,9 +172,9 @@ def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
 
 def _remove_groups() -> list[Warning_]:
     """Remove the control groups of killed runs, whether or not this one needs any; a warning for each that stays."""
-    conditions.remove_left()
+    conditions.remove_leftovers()
     text = "{}: the control group of a run that was killed stays, as there are processes in it"
-    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in conditions.left()]
+    return [Warning_("group-left", text.format(folder), "ioassay doctor") for folder in conditions.leftovers()]
 
 
 def _governor(benches: Sequence[Bench]) -> str:

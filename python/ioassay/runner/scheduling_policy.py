@@ -93,7 +93,7 @@ def _refused(what: str, remedy: str) -> Iterator[None]:
         raise ConditionError(f"{what}: the kernel refused ({error.strerror}); {remedy}") from None
 
 
-def found(pid: int) -> dict[str, str | int]:
+def effective_policy(pid: int) -> dict[str, str | int]:
     """What the kernel says of a process: scheduler, affinity and nice, in the spelling of a study."""
     number, priority = os.sched_getscheduler(pid), os.sched_getparam(pid).sched_priority
     name = next((name for name, known in _NUMBERS.items() if known == number), str(number))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ioassay import units
 from ioassay.errors import RunError, ToolError
-from ioassay.process.piped_child import Partner
+from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import Warning_
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Workers(ThreadPoolExecutor):
         self._relief = relief
         self._own = threading.local()
         self._lock = threading.Lock()
-        self._started: set[Partner] = set()
+        self._started: set[PipedChild] = set()
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -158,9 +158,9 @@ class Workers(ThreadPoolExecutor):
             raise answer
         return answer
 
-    def _worker(self) -> Partner:
+    def _worker(self) -> PipedChild:
         """This thread's worker, started where there is none."""
-        worker: Partner | None = getattr(self._own, "worker", None)
+        worker: PipedChild | None = getattr(self._own, "worker", None)
         ends: list[str] = []
         while worker is None:
             if len(ends) == _STARTS:
@@ -173,14 +173,14 @@ class Workers(ThreadPoolExecutor):
                 worker = None
         return worker
 
-    def _start(self) -> Partner:
+    def _start(self) -> PipedChild:
         isolated = "-I" if sys.flags.isolated else "-P"  # a file of the working directory must not shadow a module
-        code = f"from ioassay import worker; worker.serve({os.getpid()})"
+        code = f"from ioassay.runner import worker; worker.serve({os.getpid()})"
         with self._lock:
             if self._closed:
                 raise NoWorker("the pool of workers was closed")
             try:
-                worker = Partner([sys.executable, isolated, "-c", code], self._tag)
+                worker = PipedChild([sys.executable, isolated, "-c", code], self._tag)
             except (ToolError, OSError) as error:
                 raise NoWorker(
                     f"a worker process cannot start: {error}{self._relief and f'; {self._relief} 1 needs none'}"
@@ -188,7 +188,7 @@ class Workers(ThreadPoolExecutor):
             self._started.add(worker)
             return worker
 
-    def _lost(self, worker: Partner) -> str:
+    def _lost(self, worker: PipedChild) -> str:
         """How a worker that answers no more ended."""
         self._own.worker = None
         status, said = worker.end(_GRACE_S), worker.said().strip()
@@ -196,7 +196,7 @@ class Workers(ThreadPoolExecutor):
         hint = f"; {self._relief} N runs fewer at once" if self._relief and status == -signal.SIGKILL else ""
         return _described(status) + hint + (f"; it said: {_told(said.splitlines())}" if said else "")
 
-    def _end(self, worker: Partner) -> None:
+    def _end(self, worker: PipedChild) -> None:
         worker.end()
         worker.close()
         with self._lock:

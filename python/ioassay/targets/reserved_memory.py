@@ -23,7 +23,7 @@ def memory_lack(start_bytes: int, size_bytes: int, root: Path = ROOT) -> str:
     """Why that memory cannot be had, with the boot line to add; empty when it is reserved for it."""
     wanted = f"memmap={_short(size_bytes)}${_short(start_bytes)}"
     end_bytes = start_bytes + size_bytes
-    ours = [(start, end) for start, end in told(root) if start <= start_bytes and end_bytes <= end]
+    ours = [(start, end) for start, end in reserved_regions(root) if start <= start_bytes and end_bytes <= end]
     kinds = sorted({kind for start, end, kind in regions(root) if start < end_bytes and start_bytes < end})
     covered = any(
         start <= start_bytes and end_bytes <= end and kind.lower() == _RESERVED for start, end, kind in regions(root)
@@ -51,7 +51,7 @@ def regions(root: Path = ROOT) -> list[tuple[int, int, str]]:
     return found
 
 
-def told(root: Path = ROOT) -> Iterator[tuple[int, int]]:
+def reserved_regions(root: Path = ROOT) -> Iterator[tuple[int, int]]:
     """Start and end (exclusive) of each region that the command line reserves: `memmap=SIZE$START`."""
     for word in _words(root):
         for part in word.removeprefix("memmap=").split(",") if word.startswith("memmap=") else ():

@@ -23,7 +23,7 @@ from pydantic import ConfigDict, PositiveInt
 from ioassay import virtual_drive
 from ioassay.errors import ConditionError, InputError, StudyError, ToolError, UsageError
 from ioassay.host.block_devices import ROOT
-from ioassay.process.piped_child import Partner
+from ioassay.process.piped_child import PipedChild
 from ioassay.records.record import Warning_
 from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, Trial
 from ioassay.simulator.simulation_options import NAMES
@@ -183,9 +183,9 @@ def _unknown(name: str) -> str:
 
 
 @contextmanager
-def _served(argv: Sequence[str]) -> Iterator[tuple[Partner, dict[str, Any]]]:
+def _served(argv: Sequence[str]) -> Iterator[tuple[PipedChild, dict[str, Any]]]:
     """A drive that is ready, and what it said of itself."""
-    server = Partner(argv, _OWN_TAG)
+    server = PipedChild(argv, _OWN_TAG)
     try:
         told = _ready(server)
         try:
@@ -198,7 +198,7 @@ def _served(argv: Sequence[str]) -> Iterator[tuple[Partner, dict[str, Any]]]:
         server.close()
 
 
-def _ready(server: Partner) -> dict[str, Any]:
+def _ready(server: PipedChild) -> dict[str, Any]:
     ready, _, _ = select.select([server.answers], [], [], _START_S)
     line = server.answers.readline() if ready else b""
     try:
@@ -223,7 +223,7 @@ def _maker(point: Path, socket: Path) -> Callable[[str, int], Path]:
     return make
 
 
-def _end_unless_it_answers(server: Partner, socket: Path) -> None:
+def _end_unless_it_answers(server: PipedChild, socket: Path) -> None:
     """A drive that hangs would keep who unmounts what lies on it for ever; without it they get errors and go on."""
     try:
         control.ask(socket, "stats")
@@ -238,7 +238,7 @@ def _stop(socket: Path) -> None:
         return  # it has ended by itself; what it counted was asked before
 
 
-def _counted(server: Partner, told: Mapping[str, Any], *, past_cache: bool) -> Counted:
+def _counted(server: PipedChild, told: Mapping[str, Any], *, past_cache: bool) -> Counted:
     """What the drive counted since the trial began, and what it is. ToolError: it ended before it was asked."""
     try:
         found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
@@ -249,7 +249,7 @@ def _counted(server: Partner, told: Mapping[str, Any], *, past_cache: bool) -> C
     )
 
 
-def _how(server: Partner) -> str:
+def _how(server: PipedChild) -> str:
     """How it ended, and the last that it said; empty when it did not."""
     give_up_s = time.monotonic() + _DYING_S
     while (status := server.ended()) is None:

@@ -110,7 +110,7 @@ def convert(
     from ioassay import _core
 
     described = source(trace, format=format, read=read, prepare=prepare)
-    name, compress = trace_file.told(output, to, formats())
+    name, compress = trace_file.format_of(output, to, formats())
     with _said(described):
         if str(output) == "-":
             return _core.trace_write(described, None, name, compress=compress, lose=list(lose))
@@ -127,7 +127,7 @@ def make(
 
 def check_output(output: str | Path, to: str | None = None, *, force: bool = False) -> None:
     """UsageError, before anything is done, for an output that `convert` would refuse."""
-    trace_file.told(output, to, formats())
+    trace_file.format_of(output, to, formats())
     if str(output) != "-":
         trace_file.check(Path(output), force=force)
 

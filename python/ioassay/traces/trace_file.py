@@ -13,7 +13,7 @@ from ioassay.errors import UsageError
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
-def told(output: str | Path, to: str | None, formats: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
+def format_of(output: str | Path, to: str | None, formats: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     """The format and the compression for a file: `to`, or what the name's ending tells. Raises UsageError."""
     name = "" if str(output) == "-" else Path(output).name
     ending = Path(name).suffix.lower()

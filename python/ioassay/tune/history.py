@@ -19,7 +19,7 @@ _DEPTH = 20.0
 
 
 @dataclass
-class Seen:
+class Measurement:
     """Of one point: values and violations of its whole trials; what a pruned one foretold; whether one failed."""
 
     values: list[float] = field(default_factory=list)
@@ -37,16 +37,16 @@ class Seen:
 
 
 @dataclass
-class Told:
+class History:
     """Everything that was told."""
 
     sign: float
     """1 where large values are good, -1 where small ones are."""
     constraints: int
-    points: dict[Key, Seen] = field(default_factory=dict)
+    points: dict[Key, Measurement] = field(default_factory=dict)
 
-    def at(self, key: Key) -> Seen:
-        return self.points.setdefault(key, Seen())
+    def at(self, key: Key) -> Measurement:
+        return self.points.setdefault(key, Measurement())
 
     def measured(self) -> list[Key]:
         """The points that have a value of their own, in the order in which they were first told."""

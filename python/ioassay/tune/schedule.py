@@ -31,7 +31,7 @@ Steps = Generator[list[Trial], None, None]
 
 
 @dataclass(frozen=True)
-class Found:
+class Outcome:
     """What a search came to. `winner` is a whole point; None where every trial failed."""
 
     ended: str
@@ -67,7 +67,7 @@ class Script:
         single = {**cases, **{name: levels[0] for name, levels in self.study.factors.items()}}
         return {**single, **point}
 
-    def search(self, over: Callable[[], bool]) -> Generator[list[Trial], None, Found]:
+    def search(self, over: Callable[[], bool]) -> Generator[list[Trial], None, Outcome]:
         """The trials of the search, in steps: all of one must have their records before the next is asked for.
 
         `over` says before each step whether the time is.
@@ -94,7 +94,9 @@ class Script:
             asked += len(asks)
             yield from self._try(search, asks, shorts, asked)
         best = search.best()
-        return Found(ended, asked, None if best is None else self.whole(best.point), best is not None and best.feasible)
+        return Outcome(
+            ended, asked, None if best is None else self.whole(best.point), best is not None and best.feasible
+        )
 
     def _asks(self, search: Search, number: int) -> list[Ask]:
         """So many points, as the plan has them or as the search wants them."""

@@ -5,7 +5,7 @@ where it is worth most (`propose`): to an unknown point, or to one again whose n
 fourth to where something better may hide. In its last fifth only points are measured that may themselves be named.
 A grid of no more points than trials is measured whole, then repeated where that is worth most.
 
-Where a search has told more points than a model is made of (`told.MODELLED`), every second one is proposed by
+Where a search has told more points than a model is made of (`history.MODELLED`), every second one is proposed by
 `density`.
 
 The same seed and the same asks and tells in the same order give the same asks, so a search is resumed by doing it
@@ -25,7 +25,7 @@ from ioassay.records.record import Scalar
 from ioassay.tune import density
 from ioassay.tune.axis import Axis
 from ioassay.tune.candidate_grid import Grid, Key
-from ioassay.tune.history import MODELLED, Told
+from ioassay.tune.history import MODELLED, History
 from ioassay.tune.numpy_threads import load_numpy
 from ioassay.validation import shown
 
@@ -80,7 +80,7 @@ class Search:
         load_numpy()
         self._grid = Grid(axes)
         self._seed, self._budget = seed, budget
-        self._told = Told(1.0 if maximize else -1.0, constraints)
+        self._told = History(1.0 if maximize else -1.0, constraints)
         self._first = None if first is None else self._key(first)
         self._asked: dict[Key, int] = {}
         self._pending: list[Key] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ioassay.units import format_duration, format_ns, format_size
 from ioassay.verify.claim_groups import Group
-from ioassay.verify.evidence import Seen
+from ioassay.verify.evidence import Evidence
 
 if TYPE_CHECKING:
     from ioassay.verify.operation_counts import Expected
@@ -26,7 +26,7 @@ def _operations(number: int) -> str:
     return f"{number} operation{'' if number == 1 else 's'}"
 
 
-def apart(want: Expected, seen: Seen) -> str:
+def apart(want: Expected, seen: Evidence) -> str:
     """Claimed and seen, with all digits of bytes that look the same when they are rounded."""
     told = f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}"
     if want.bytes is not None and want.bytes != seen.bytes and format_size(want.bytes) == format_size(seen.bytes):
@@ -34,7 +34,7 @@ def apart(want: Expected, seen: Seen) -> str:
     return told
 
 
-def seen_amount(seen: Seen) -> str:
+def seen_amount(seen: Evidence) -> str:
     """What was seen, in words."""
     where = {
         "files": "on its files",
@@ -44,7 +44,7 @@ def seen_amount(seen: Seen) -> str:
     return f"{_operations(seen.operations)} and {format_size(seen.bytes)} {where.get(seen.source, '')}".strip()
 
 
-def percent(want: Expected, seen: Seen) -> str:
+def percent(want: Expected, seen: Evidence) -> str:
     short = []
     if want.bytes:
         short.append(1 - seen.bytes / want.bytes)
@@ -53,7 +53,7 @@ def percent(want: Expected, seen: Seen) -> str:
     return f"{max(short, default=0.0) * 100:.3g} %"
 
 
-def how_to_tell(group: Group, seen: Seen) -> str:
+def how_to_tell(group: Group, seen: Evidence) -> str:
     """What would tell them apart, where anything is left to be done."""
     level = "use the level syscalls" if seen.source != "files" else ""
     files = "name its files" if not any(claim.paths for claim in group.claims) else ""

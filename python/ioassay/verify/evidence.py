@@ -21,7 +21,7 @@ _STACKED = ("loop", "dm-", "md", "zram", "nbd", "bcache")
 
 
 @dataclass(frozen=True)
-class Seen:
+class Evidence:
     """Calls of the group's kind. `source` says how they were told from others."""
 
     source: str
@@ -69,11 +69,11 @@ def kinds(kind: str) -> tuple[str, ...]:
     return (DISCARD,) if kind == TRIM else (kind,)
 
 
-def calls_seen(group: Group, observation: Observation) -> Seen:
+def calls_seen(group: Group, observation: Observation) -> Evidence:
     """The calls of the group's kind by the best source there is."""
     kind = group.claims[0].kind
     if kind == TRIM:
-        return Seen(NOTHING)
+        return Evidence(NOTHING)
     if group.told_apart:
         return _by_file(group, kind, observation)
     if SYSCALLS in observation.layers:
@@ -89,7 +89,7 @@ def others_bytes(kind: str) -> int:
     return int(sum(map(tolerances.of, names)))
 
 
-def _by_file(group: Group, kind: str, observation: Observation) -> Seen:
+def _by_file(group: Group, kind: str, observation: Observation) -> Evidence:
     total, syncs = Calls(), 0
     for session in group.sessions:
         part = calls_of(session, kind)
@@ -97,7 +97,7 @@ def _by_file(group: Group, kind: str, observation: Observation) -> Seen:
             part = without_first(part, session.first, session.second_ns)
         total, syncs = total.plus(part), syncs + session.sync.calls
     slack = not group.named and not group.one_pass
-    return Seen(
+    return Evidence(
         FILES,
         total.calls,
         total.bytes,
@@ -122,10 +122,10 @@ def without_first(calls: Calls, first: Calls, second_ns: int) -> Calls:
     )
 
 
-def _by_operation(kind: str, observation: Observation) -> Seen:
+def _by_operation(kind: str, observation: Observation) -> Evidence:
     total = _sum(part.calls for part in observation.operations if part.kind in kinds(kind))
     syncs = sum(part.calls.calls for part in observation.operations if part.kind == "sync")
-    return Seen(
+    return Evidence(
         CALLS,
         total.calls,
         total.bytes,
@@ -137,20 +137,20 @@ def _by_operation(kind: str, observation: Observation) -> Seen:
     )
 
 
-def _by_process(kind: str, observation: Observation) -> Seen:
+def _by_process(kind: str, observation: Observation) -> Evidence:
     """Totals of the process; io_uring's operations are not in them and are seen one by one where it was watched."""
     rings = _sum(part.calls for part in observation.operations if part.kind in kinds(kind))
     sides = [{"read": ("syscr", "rchar"), "write": ("syscw", "wchar")}[one] for one in kinds(kind)]
     counters = observation.counters
     known = all(name in counters for side in sides for name in side)
     if not known and not rings.calls:
-        return Seen(NOTHING)
+        return Evidence(NOTHING)
     operations, volume = (int(sum(counters.get(side[at], 0) for side in sides)) for at in (0, 1))
     others = others_bytes(kind)
     if rings.calls and volume <= others:
         timed = observation.backend == "bpf"
-        return Seen(CALLS, rings.calls, rings.bytes, calls=rings, timed=timed)
-    return Seen(
+        return Evidence(CALLS, rings.calls, rings.bytes, calls=rings, timed=timed)
+    return Evidence(
         PROCESS,
         operations + rings.calls,
         volume + rings.bytes,

@@ -11,22 +11,22 @@ from ioassay.units import format_size
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.device_traffic import ELSEWHERE, Pool, is_direct
-from ioassay.verify.evidence import URING, Seen
+from ioassay.verify.evidence import URING, Evidence
 from ioassay.verify.operation_counts import Expected, left_out, surplus
 
 
-def notes(group: Group, want: Expected, seen: Seen, pool: Pool, observation: Observation) -> list[str]:
+def notes(group: Group, want: Expected, seen: Evidence, pool: Pool, observation: Observation) -> list[str]:
     """All that apply."""
     found = [*want.notes, *_traffic(group, want, seen), *_passes(group), *left_out_if_more(group, want, seen)]
     return [*found, *_opened(group), *_device(pool), *_ring(group, pool), *_limits(group, seen, observation)]
 
 
-def left_out_if_more(group: Group, want: Expected, seen: Seen) -> list[str]:
+def left_out_if_more(group: Group, want: Expected, seen: Evidence) -> list[str]:
     """Ramp and layout, where they show."""
     return left_out(group.claims) if surplus(want, seen) != (0, 0) else []
 
 
-def _traffic(group: Group, want: Expected, seen: Seen) -> list[str]:
+def _traffic(group: Group, want: Expected, seen: Evidence) -> list[str]:
     operations, volume = surplus(want, seen)
     found = []
     if seen.source != "files" and (operations or volume) and volume <= seen.others_bytes:
@@ -127,7 +127,7 @@ def _ring(group: Group, pool: Pool) -> list[str]:
     return ["With io_uring the number of system calls says nothing of the number of operations."]
 
 
-def _limits(group: Group, seen: Seen, observation: Observation) -> list[str]:
+def _limits(group: Group, seen: Evidence, observation: Observation) -> list[str]:
     found = []
     if group.one_pass is False and len(group.claims) > 1:
         found.append(f"{len(group.claims)} claims were judged by their sum.")

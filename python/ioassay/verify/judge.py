@@ -17,7 +17,7 @@ from ioassay.units import format_count, format_rate, format_size
 from ioassay.verify import amounts, explanations, latency_bounds, operation_counts, session_times, tolerances
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
 from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
-from ioassay.verify.evidence import Seen, calls_seen, device_seen
+from ioassay.verify.evidence import Evidence, calls_seen, device_seen
 from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.operation_counts import Expected, Fault
 from ioassay.verify.verdict import (
@@ -139,7 +139,7 @@ def _pool_key(group: Group) -> tuple[str, bool | None]:
     return group.claims[0].kind, is_direct(group)
 
 
-def _moved(group: Group, seen: Seen) -> tuple[int, int]:
+def _moved(group: Group, seen: Evidence) -> tuple[int, int]:
     """Operations and bytes that devices should have done: what is claimed where others are among what was seen.
 
     What a tool does and leaves out of its numbers (a ramp) is done by devices as well.
@@ -207,7 +207,7 @@ def _unsupported(group: Group, want: Expected, observation: Observation) -> Faul
     return None
 
 
-def _empty(want: Expected, seen: Seen, times: Mapping[str, float]) -> list[Fault]:
+def _empty(want: Expected, seen: Evidence, times: Mapping[str, float]) -> list[Fault]:
     """A time alone, and nothing that was timed to hold it against."""
     if want.operations is not None or want.bytes is not None or times:
         return []
@@ -231,7 +231,7 @@ def _ended(exit_ok: bool) -> list[str]:
     return [] if exit_ok else ["The command failed or was ended, so its claim may be of a part."]
 
 
-def _limit(want: Expected, seen: Seen) -> str:
+def _limit(want: Expected, seen: Evidence) -> str:
     """What a CONFIRMED does not rest on."""
     if seen.source == "nothing" or (want.bytes and seen.bytes < want.bytes):
         return BY_DEVICE
@@ -259,7 +259,7 @@ def _effect_numbers(probed: Effect | None) -> dict[str, Any]:
     }
 
 
-def _counted(want: Expected, seen: Seen, pool: Pool) -> dict[str, Any]:
+def _counted(want: Expected, seen: Evidence, pool: Pool) -> dict[str, Any]:
     device = pool.device
     found: dict[str, Any] = {
         "claimed_operations": want.operations,
@@ -285,7 +285,9 @@ def _counted(want: Expected, seen: Seen, pool: Pool) -> dict[str, Any]:
     return found
 
 
-def _explained(fault: Fault, group: Group, want: Expected, seen: Seen, pool: Pool, times: Mapping[str, float]) -> str:
+def _explained(
+    fault: Fault, group: Group, want: Expected, seen: Evidence, pool: Pool, times: Mapping[str, float]
+) -> str:
     if fault.reason == "DEVICE-NOT-OBSERVED":
         return f"The kernel saw {amounts.seen_amount(seen)}. {fault.text}"
     if fault.category not in TRUE_CLAIMS:

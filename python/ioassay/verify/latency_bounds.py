@@ -11,7 +11,7 @@ from ioassay.units import format_ns
 from ioassay.verify import tolerances
 from ioassay.verify.amounts import duration
 from ioassay.verify.claim_groups import Group
-from ioassay.verify.evidence import URING, Seen
+from ioassay.verify.evidence import URING, Evidence
 from ioassay.verify.operation_counts import Fault, leaves_out
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.verdict import CONTRADICTED
@@ -21,7 +21,7 @@ _ROUNDING_DOUBT = "whole-microseconds"
 _LONGEST_SHARE = 1.1
 
 
-def judge_latency(group: Group, seen: Seen) -> tuple[list[Fault], list[str], dict[str, float]]:
+def judge_latency(group: Group, seen: Evidence) -> tuple[list[Fault], list[str], dict[str, float]]:
     """Faults, notes and numbers."""
     faults: list[Fault] = []
     notes: list[str] = []
@@ -51,7 +51,7 @@ def _impossible(claim: Claim) -> list[tuple[str, Fault]]:
 
 
 def _mean(
-    group: Group, seen: Seen, faults: list[Fault], notes: list[str]
+    group: Group, seen: Evidence, faults: list[Fault], notes: list[str]
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
     claim = group.claims[0]
     claimed_ns, ended = claim.latency_ns["mean"], seen.calls.completed

@@ -18,7 +18,7 @@ from ioassay.verify import tolerances
 from ioassay.verify.amounts import amount, apart, how_to_tell, percent, seen_amount
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
-from ioassay.verify.evidence import MAPPED, NOTHING, Device, Seen, unwatched
+from ioassay.verify.evidence import MAPPED, NOTHING, Device, Evidence, unwatched
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
 # Extra traffic that a tool says it leaves out of its numbers.
@@ -91,7 +91,7 @@ def _beside(claim: Claim) -> int:
     return int(claim.primed) * (claim.record_bytes or 0) + claim.silent_passes * (claim.bytes or 0)
 
 
-def judge_counts(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> list[Fault]:
+def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, observation: Observation) -> list[Fault]:
     """Nothing when the counts are as claimed; else the one fault."""
     if want.operations is None and want.bytes is None:
         return []
@@ -131,7 +131,7 @@ def _past(want: Expected, engine: str) -> Fault:
     return Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", text)
 
 
-def _is_nothing(want: Expected, seen: Seen) -> bool:
+def _is_nothing(want: Expected, seen: Evidence) -> bool:
     """No more than what others may have done, and the claim is larger than that."""
     if seen.operations == 0 or (seen.bytes == 0 and (want.bytes or 0) > 0):
         return True
@@ -139,7 +139,7 @@ def _is_nothing(want: Expected, seen: Seen) -> bool:
     return seen.bytes <= volume and (want.bytes or 0) > 2 * volume
 
 
-def _nothing(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> Fault | None:
+def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, observation: Observation) -> Fault | None:
     if not (want.operations or want.bytes):
         return None
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
@@ -167,7 +167,7 @@ def _hidden(text: str) -> Fault:
     return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"The device was used, but {text}: the claim was not judged.")
 
 
-def _may_be_hidden(want: Expected, seen: Seen, device: Device, observation: Observation) -> bool:
+def _may_be_hidden(want: Expected, seen: Evidence, device: Device, observation: Observation) -> bool:
     """Whether the device did clearly more than the calls that were seen, in a way that was not watched."""
     slack = tolerances.of("others_bytes")
     if not device.known or device.own_bytes <= seen.bytes + slack:
@@ -182,7 +182,7 @@ def _covers(own_bytes: int, want: Expected) -> bool:
     return bool(want.bytes) and own_bytes >= (want.bytes or 0) * (1 - tolerances.of("device_share"))
 
 
-def _fewer(group: Group, want: Expected, seen: Seen, device: Device, observation: Observation) -> Fault | None:
+def _fewer(group: Group, want: Expected, seen: Evidence, device: Device, observation: Observation) -> Fault | None:
     if _is_nothing(want, seen):
         return None
     lacks_bytes = want.bytes is not None and seen.bytes < want.bytes - want.rounded_bytes
@@ -218,7 +218,7 @@ def _unsure(group: Group, observation: Observation) -> Any:
     return None
 
 
-def _fewer_syncs(group: Group, seen: Seen, observation: Observation) -> list[Fault]:
+def _fewer_syncs(group: Group, seen: Evidence, observation: Observation) -> list[Fault]:
     """Of files that are known, synchronisations are counted as exactly as operations."""
     claimed = sum(claim.syncs or 0 for claim in group.claims)
     if seen.source != "files" or group.one_pass or seen.syncs is None or claimed <= seen.syncs:
@@ -231,14 +231,14 @@ def _fewer_syncs(group: Group, seen: Seen, observation: Observation) -> list[Fau
     return [Fault(CONTRADICTED, "FEWER-SEEN", f"{told}.")]
 
 
-def surplus(want: Expected, seen: Seen) -> tuple[int, int]:
+def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
     """Operations and bytes that were seen beyond what was claimed."""
     operations = seen.operations - want.operations if want.operations is not None else 0
     volume = seen.bytes - want.bytes if want.bytes is not None else 0
     return max(operations, 0), max(volume, 0)
 
 
-def _more(group: Group, want: Expected, seen: Seen) -> list[Fault]:
+def _more(group: Group, want: Expected, seen: Evidence) -> list[Fault]:
     operations, volume = surplus(want, seen)
     if volume <= want.rounded_bytes and _ends_of_files(operations, volume, seen):
         return []
@@ -266,12 +266,12 @@ def leaves_out(group: Group) -> bool:
     return any(name in _LEFT_OUT for claim in group.claims for name in claim.unreported)
 
 
-def _ends_of_files(operations: int, volume: int, seen: Seen) -> bool:
+def _ends_of_files(operations: int, volume: int, seen: Evidence) -> bool:
     """Calls that moved nothing because the file ended."""
     return operations == 0 or (volume == 0 and seen.source == "files" and operations <= seen.calls.short)
 
 
-def _resolution(group: Group, want: Expected, seen: Seen, device: Device) -> list[Fault]:
+def _resolution(group: Group, want: Expected, seen: Evidence, device: Device) -> list[Fault]:
     """Totals cannot tell a small claim from others' traffic; the device can, where direct I/O went to it."""
     exact = surplus(want, seen) == (0, 0)
     if exact or seen.source == "files" or want.bytes is None:

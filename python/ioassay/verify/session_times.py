@@ -16,7 +16,7 @@ from ioassay.units import format_rate
 from ioassay.verify import tolerances
 from ioassay.verify.amounts import duration, too_high
 from ioassay.verify.claim_groups import PASSES, Group, calls_of
-from ioassay.verify.evidence import Seen, without_first
+from ioassay.verify.evidence import Evidence, without_first
 from ioassay.verify.operation_counts import Fault
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
 
@@ -91,7 +91,9 @@ def record_work_s(claim: Claim) -> float:
     return (claim.record_bytes or 0) / 4096 * tolerances.of("page_work_s") if claim.source in PASSES else 0.0
 
 
-def judge_times(group: Group, seen: Seen, observation: Observation) -> tuple[list[Fault], list[str], dict[str, float]]:
+def judge_times(
+    group: Group, seen: Evidence, observation: Observation
+) -> tuple[list[Fault], list[str], dict[str, float]]:
     """Faults, notes and numbers of the interval; of a group of several claims only what each says of itself."""
     faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
     claim = group.claims[0]
@@ -110,7 +112,7 @@ def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     return [*_life(claim, observation), *_itself(claim)]
 
 
-def _untimed(group: Group, seen: Seen, observation: Observation) -> str:
+def _untimed(group: Group, seen: Evidence, observation: Observation) -> str:
     if observation.backend == "strace":
         return "Its times were not judged: strace slows every call down."
     if len(group.claims) > 1:
@@ -163,7 +165,7 @@ def _late_s(seen_s: float) -> float:
 
 
 def _strict(
-    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Seen
+    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Evidence
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
     """The tool's clock is known to run from the first to the last call."""
     seen_s = accounted.first_to_last_s
@@ -197,7 +199,7 @@ def _perhaps_held_up(seconds: float, seen_s: float) -> bool:
     return seen_s < tolerances.of("short_interval_s") or seconds < 1.9 * seen_s
 
 
-def _held_back_s(claim: Claim, seen: Seen) -> float:
+def _held_back_s(claim: Claim, seen: Evidence) -> float:
     """What stdio's last buffer may take that is written when the file is synchronised or closed, after the clock."""
     if claim.engine != "stdio" or claim.kind != "write" or claim.includes:
         return 0.0
@@ -206,7 +208,7 @@ def _held_back_s(claim: Claim, seen: Seen) -> float:
 
 
 def _loose(
-    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Seen
+    faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Evidence
 ) -> tuple[list[Fault], list[str], dict[str, float]]:
     """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons."""
     notes = []
@@ -246,7 +248,7 @@ def _jobs_apart(claim: Claim, seconds: float, seen_s: float, allowed: float) -> 
     return "several-clocks" in claim.doubts and seconds + allowed < seen_s <= most_s
 
 
-def _in_flight_s(claim: Claim, seconds: float, seen: Seen) -> float:
+def _in_flight_s(claim: Claim, seconds: float, seen: Evidence) -> float:
     """How much later than the tool's clock its last requests may end, which were in flight when it stopped."""
     if claim.engine not in ("libaio", "io_uring"):
         return 0.0
@@ -257,7 +259,7 @@ def _rate_told(seen_s: float, claimed_s: float) -> str:
     return f"its rate is {too_high(seen_s / claimed_s)}" if claimed_s else "it has no rate"
 
 
-def _span(seen: Seen) -> float:
+def _span(seen: Evidence) -> float:
     return max(seen.calls.last_ns - seen.calls.first_ns, 0) * _NS
 
 

@@ -281,7 +281,7 @@ def _shared_statement(response: str, factor: str, group: Sequence[Effect], matte
     if not known:
         return told
     largest = max(known, key=lambda one: one.extremes.ratio or 0.0)
-    return f"{told} The difference is largest {phrases.beside(largest.cells.where())}. {_size(largest)}"
+    return f"{told} The difference is largest {phrases.circumstances(largest.cells.where())}. {_size(largest)}"
 
 
 def _shared_row(one: Effect, p: float | None) -> list[Any]:

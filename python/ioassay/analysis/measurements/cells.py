@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ioassay.analysis.measurements import study_view
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED, RecordSet, Scalar
 from ioassay.stats.result import Floats
@@ -99,7 +99,7 @@ class Cells:
         return said
 
 
-@remembered
+@memoized
 def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
     """Collect the values of `response`, of trials that count (`asked.that_count`); a missing column gives no cells."""
     factors = study_view.factors(study)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay.analysis.measurements import study_view
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.records.record import RecordSet
 
 LOAD, RATE = "load", "load.ops_rate"
@@ -37,7 +37,7 @@ def names(records: RecordSet, study: study_view.Study) -> list[str]:
     return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
 
 
-@remembered
+@memoized
 def expanded(records: RecordSet, study: study_view.Study) -> Expanded | None:
     """One row a trial and load, with the metric `load.ops_rate`; None where nothing measured any."""
     import polars as pl

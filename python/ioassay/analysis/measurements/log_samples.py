@@ -10,7 +10,7 @@ import numpy as np
 
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.records.record import RecordSet
 from ioassay.stats.result import Floats
 
@@ -29,7 +29,7 @@ class Samples:
     value: Floats
 
 
-@remembered
+@memoized
 def samples(records: RecordSet, study: study_view.Study, response: str) -> dict[str, Samples]:
     """Trial id -> its log samples of `response`; trials without such a log are absent.
 

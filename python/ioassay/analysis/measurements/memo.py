@@ -41,7 +41,7 @@ class _Memory:
 _memory = _Memory()
 
 
-def remembered(
+def memoized(
     function: Callable[Concatenate[RecordSet, Study, P], R],
 ) -> Callable[Concatenate[RecordSet, Study, P], R]:
     """Decorates a function of (records, study, hashable arguments)."""

@@ -16,7 +16,7 @@ _LONGEST = 240
 
 
 @dataclass(frozen=True)
-class Lost:
+class MissingConditions:
     """Conditions without a single good trial that ended alike: `points` of `status` for `reason`, `trials` in all."""
 
     status: str
@@ -36,7 +36,7 @@ class Lost:
         }
 
 
-def lost(records: RecordSet, study: study_view.Study) -> list[Lost]:
+def missing(records: RecordSet, study: study_view.Study) -> list[MissingConditions]:
     """Grouped by how and why they ended; conditions where any trial went well are not lost."""
     factors = study_view.factors(study)
     spelling = {name: {study_view.level_key(level): level for level in levels} for name, levels in factors.items()}
@@ -49,7 +49,7 @@ def lost(records: RecordSet, study: study_view.Study) -> list[Lost]:
     for key, found in bad.items():
         groups.setdefault(found[0], []).append(key)
     return [
-        Lost(
+        MissingConditions(
             status=status,
             reason=reason,
             points=[
@@ -62,12 +62,12 @@ def lost(records: RecordSet, study: study_view.Study) -> list[Lost]:
     ]
 
 
-def told(found: Sequence[Lost], study: study_view.Study) -> list[str]:
+def sentences(found: Sequence[MissingConditions], study: study_view.Study) -> list[str]:
     """A sentence each: `Not measured: under fifo (priority 99), 3 trials skipped: no permission …`."""
     return [_sentence(one, study) for one in found]
 
 
-def _sentence(one: Lost, study: study_view.Study) -> str:
+def _sentence(one: MissingConditions, study: study_view.Study) -> str:
     were = "was" if one.trials == 1 else "were"
     how = f"{were} skipped" if one.status == SKIPPED else "failed"
     why = " ".join(one.reason.split()) or "no reason was recorded"
@@ -84,7 +84,7 @@ def _conditions(study: study_view.Study) -> list[tuple[Scalar, ...]]:
     return list(itertools.product(*study_view.factors(study).values()))
 
 
-def _places(one: Lost, study: study_view.Study) -> list[str]:
+def _places(one: MissingConditions, study: study_view.Study) -> list[str]:
     """The levels of the one factor that was lost altogether, where that says all; the conditions else."""
     factors = study_view.factors(study)
     for name in factors:

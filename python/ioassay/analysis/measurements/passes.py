@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.measurements import study_view
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.records.observation import BPF, SYSCALLS, Observation, Session
 from ioassay.records.record import OK, Claim, RecordSet, Scalar
 from ioassay.verify import claim_groups, judge, session_times
@@ -97,14 +97,14 @@ def _of_passes(claims: Sequence[Claim]) -> list[Claim]:
     return [claim for claim in claims if claim.source in claim_groups.PASSES and claim.test]
 
 
-@remembered
+@memoized
 def counted(records: RecordSet, study: study_view.Study) -> tuple[Pass, ...]:
     """The passes of the trials that count; with twins these ran without the witness."""
     return tuple(_passes(records, study, study_view.trials_of(records, study)))
 
 
-@remembered
-def watched(records: RecordSet, study: study_view.Study) -> tuple[Pass, ...]:
+@memoized
+def witnessed_passes(records: RecordSet, study: study_view.Study) -> tuple[Pass, ...]:
     """The passes that the witness watched; those of `counted` where the study has no twins."""
     traced = _traced(records, study)
     return counted(records, study) if traced is None else tuple(_passes(records, study, traced))
@@ -172,7 +172,7 @@ class Expanded:
     study: Mapping[str, Any]
 
 
-@remembered
+@memoized
 def expanded(records: RecordSet, study: study_view.Study) -> Expanded | None:
     """One row a pass and accounting, with the metrics `pass.bw` and `pass.difference`; None where nothing claims any.
 
@@ -231,7 +231,7 @@ def _claim_rows(passes: Sequence[Pass]) -> list[dict[str, Any]]:
 
 def _accounted_rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
     rows = []
-    for one in watched(records, study):
+    for one in witnessed_passes(records, study):
         differences = one.differences()
         for name, rate in one.rates().items():
             if name != WATCHED or _traced(records, study) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.records.record import RecordSet, Scalar, level_numbers
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def responses(records: RecordSet, study: Study) -> list[str]:
     return [name for name in wanted if name in trials.columns and trials[name].null_count() < trials.height]
 
 
-@remembered
+@memoized
 def trials_of(records: RecordSet, study: Study) -> pl.DataFrame:
     """All recorded trials of the study, failed ones too, in the order they ran."""
     import polars as pl

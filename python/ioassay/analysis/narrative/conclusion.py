@@ -25,7 +25,7 @@ from ioassay.analysis.narrative.sentences import (
     single_sentence,
 )
 from ioassay.analysis.optimum import alternatives, alternatives_text, headline_finding
-from ioassay.analysis.optimum.headline_finding import Lead
+from ioassay.analysis.optimum.headline_finding import Headline
 from ioassay.analysis.threats import threat_findings
 from ioassay.records.record import RecordSet
 from ioassay.stats.anova import OneWay, Welch
@@ -47,7 +47,7 @@ class Paragraphs:
     """Rows of `TESTS`, which `statistics` says in words."""
     comparisons: list[str] = field(default_factory=list)
     """Sentences of `statistics` that no row says."""
-    brief: summary_sentences.Brief = field(default_factory=summary_sentences.Brief)
+    brief: summary_sentences.Summary = field(default_factory=summary_sentences.Summary)
     quiet: list[tuple[Cells, str]] = field(default_factory=list)
     """Where nothing was seen: cells and the factor that varies in them."""
 
@@ -60,19 +60,19 @@ class Paragraphs:
 def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     """One finding for the study; none when nothing was measured."""
     confidence, told = study_view.confidence(study), Paragraphs()
-    missing = missing_trials.lost(records, study)
-    _lead(told, leading := headline_finding.lead(records, study))
+    missing = missing_trials.missing(records, study)
+    _lead(told, leading := headline_finding.headline(records, study))
     for response in _responses(told, records, study, leading):
         found = cells(records, study, response)
         if found.cells:
             _response(told, found, study, confidence, leading)
-    told.brief.lost(missing_trials.told(missing, study))
+    told.brief.lost(missing_trials.sentences(missing, study))
     if told.quiet:
         told.brief.whole(quiet_sentence(told.quiet))
         told.conclude(quiet_sentence(told.quiet), quiet=[part.response for part, _ in told.quiet])
     if not told.conclusion and not missing:
         return []
-    doubts = [doubt for doubt in threat_findings.doubts(records, study) if doubt.severity == "warning"]
+    doubts = [doubt for doubt in threat_findings.threats(records, study) if doubt.severity == "warning"]
     return [
         Finding(
             study=str(study["name"]),
@@ -95,14 +95,14 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     ]
 
 
-def _lead(told: Paragraphs, leading: Lead | None) -> None:
+def _lead(told: Paragraphs, leading: Headline | None) -> None:
     """What a study of peaks is about comes before all else."""
     for sentence, fact in zip(leading.told, leading.facts, strict=True) if leading else ():
         told.brief.peak(sentence)
         told.conclude(sentence, **fact)
 
 
-def _responses(told: Paragraphs, records: RecordSet, study: study_view.Study, leading: Lead | None) -> list[str]:
+def _responses(told: Paragraphs, records: RecordSet, study: study_view.Study, leading: Headline | None) -> list[str]:
     """Those whose factors are told one by one: of a choice the first alone, since the choice itself was told of all."""
     if leading is None or not study_view.is_about_choice(study):
         return study_view.responses(records, study)
@@ -111,7 +111,7 @@ def _responses(told: Paragraphs, records: RecordSet, study: study_view.Study, le
 
 
 def _response(
-    told: Paragraphs, found: Cells, study: study_view.Study, confidence: float, leading: Lead | None = None
+    told: Paragraphs, found: Cells, study: study_view.Study, confidence: float, leading: Headline | None = None
 ) -> None:
     if len(found.cells) == 1:
         sentence, fact = single_sentence(found, confidence)

@@ -315,7 +315,7 @@ def levels(where: Mapping[str, object]) -> str:
     return ", ".join(level_of(key, shown) for key, shown in where.items())
 
 
-def beside(where: Mapping[str, object]) -> str:
+def circumstances(where: Mapping[str, object]) -> str:
     """Several levels as what holds meanwhile: `with random access (randrw), 8 jobs`, `without cache fence`."""
     return beside_text(levels(where))
 

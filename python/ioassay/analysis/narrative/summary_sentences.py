@@ -19,7 +19,7 @@ MOST = 4
 
 
 @dataclass
-class Brief:
+class Summary:
     """Topics in the order in which they came up: quantity and factor -> response -> its parts_said."""
 
     _peaks: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.stats.paired_comparison import Contest, Duel, contest
@@ -100,7 +100,7 @@ def choices(records: RecordSet, study: study_view.Study) -> list[Choice]:
     return [one for one in found if one is not None]
 
 
-@remembered
+@memoized
 def choice(records: RecordSet, study: study_view.Study, response: str) -> Choice | None:
     """None where fewer than two cases have values, or a mean is not above 0."""
     found = cells(records, study, response)

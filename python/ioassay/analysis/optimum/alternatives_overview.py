@@ -38,7 +38,9 @@ def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
         one = next(iter(alternatives.choices(records, study)), None)
         if one is not None:
             rows += [_row(one, standing) for standing in one.places]
-            statistics.append({"study": str(study["name"]), "response": one.response, **alternatives_text.numbers(one)})
+            statistics.append(
+                {"study": str(study["name"]), "response": one.response, **alternatives_text.statistics(one)}
+            )
     if not rows:
         return []
     known = published_results.paths_of([str(study["name"]) for study in records.studies])

@@ -27,7 +27,7 @@ def finding(one: Choice, found: Cells) -> Finding:
         response=one.response,
         title=f"{phrases.name(one.response)}: which case is best, and is that real?",
         statement=" ".join(sentences(one)),
-        statistics=numbers(one),
+        statistics=statistics(one),
         tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
         caveats=[*found.caveats(), *_caveats(one)],
     )
@@ -163,7 +163,7 @@ def _caveats(one: Choice) -> list[str]:
     return [tests, *([few] if one.repetitions < _FEW else [])]
 
 
-def numbers(one: Choice) -> dict[str, Any]:
+def statistics(one: Choice) -> dict[str, Any]:
     """The statistics under stable names."""
     return {
         "better": "lower" if one.lower else "higher",
@@ -171,7 +171,7 @@ def numbers(one: Choice) -> dict[str, Any]:
         "pairs": one.pairs,
         "average": _standing(one.average),
         "places": [_standing(standing) for standing in one.places],
-        "same_target": numbers(one.alike) if one.alike else None,
+        "same_target": statistics(one.alike) if one.alike else None,
     }
 
 

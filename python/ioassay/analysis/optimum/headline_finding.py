@@ -34,7 +34,7 @@ FACTS = (
 
 
 @dataclass(frozen=True)
-class Lead:
+class Headline:
     """`told` are paragraphs for the summary, `facts` what each rests on; `peaks` by swept factor."""
 
     response: str
@@ -47,7 +47,7 @@ class Lead:
         return response == self.response and factor in self.peaks
 
 
-def lead(records: RecordSet, study: study_view.Study) -> Lead | None:
+def headline(records: RecordSet, study: study_view.Study) -> Headline | None:
     """None where the study is about neither, or nothing with a best was measured at two levels."""
     if study_view.is_about_choice(study):
         return _choice(records, study)
@@ -58,7 +58,7 @@ def lead(records: RecordSet, study: study_view.Study) -> Lead | None:
         if found:
             own = {factor: found[factor] for factor in optimum.swept(study, found)}
             told, facts = _paragraphs(response, own)
-            return Lead(response, own, told, facts)
+            return Headline(response, own, told, facts)
     return None
 
 
@@ -78,27 +78,27 @@ def _paragraphs(response: str, own: Mapping[str, Sequence[Peak]]) -> tuple[list[
 
 
 def _fact(one: Peak) -> dict[str, Any]:
-    numbers = optimum_tables.numbers(one)
+    numbers = optimum_tables.statistics(one)
     return {name: numbers[name] for name in FACTS}
 
 
-def _choice(records: RecordSet, study: study_view.Study) -> Lead | None:
+def _choice(records: RecordSet, study: study_view.Study) -> Headline | None:
     """All of the first response, of the others which case is best, and where it stops to gain from a number."""
     found = alternatives.choices(records, study)
     if not found:
         return None
     first, others = found[0], found[1:]
     told = [" ".join(alternatives_text.sentences(first))]
-    facts: list[Mapping[str, Any]] = [{"response": first.response, **alternatives_text.numbers(first)}]
+    facts: list[Mapping[str, Any]] = [{"response": first.response, **alternatives_text.statistics(first)}]
     if others:
         told.append(alternatives_text.in_brief(others))
-        facts.append({"responses": {one.response: alternatives_text.numbers(one)["average"] for one in others}})
+        facts.append({"responses": {one.response: alternatives_text.statistics(one)["average"] for one in others}})
     measured = optimum.measured(records, study, first.response)
     numeric = {factor: peaks for factor, peaks in measured.items() if peaks[0].numbers and len(peaks[0].cells) > 2}
     for factor, peaks in numeric.items():
         told.append(_plateaus(first.response, factor, peaks))
         facts.append({"response": first.response, "factor": factor, "slices": [_fact(one) for one in peaks]})
-    return Lead(first.response, {study_view.CASE: (), **numeric}, told, facts)
+    return Headline(first.response, {study_view.CASE: (), **numeric}, told, facts)
 
 
 def _plateaus(response: str, factor: str, peaks: Sequence[Peak]) -> str:

@@ -18,7 +18,7 @@ from ioassay.analysis.effects.response_shape import MARGIN, ascending
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum.plateau import WORDS, plateau
 from ioassay.records.record import RecordSet
 from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
@@ -121,7 +121,7 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     from ioassay.analysis.measurements import missing_trials
     from ioassay.analysis.optimum import optimum_text
 
-    how, missing = ask_of(study, records), missing_trials.lost(records, study)
+    how, missing = ask_of(study, records), missing_trials.missing(records, study)
     findings: list[Finding] = []
     for response in judged(records, study):
         for peaks in measured(records, study, response).values():
@@ -137,7 +137,7 @@ def judged(records: RecordSet, study: study_view.Study) -> list[str]:
     return list(filter(_has_better, study_view.responses(records, study)))
 
 
-@remembered
+@memoized
 def measured(records: RecordSet, study: study_view.Study, response: str) -> dict[str, list[Peak]]:
     """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
     how, found = ask_of(study, records), cells(records, study, response)

@@ -47,21 +47,21 @@ def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
 def _rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
     """What is in the table, a row a place; one with the reason where a study measured nothing."""
     common = {"study": str(study["name"]), "title": str(study.get("title") or study["name"])}
-    missing = missing_trials.lost(records, study)
-    found = headline_finding.lead(records, study)
+    missing = missing_trials.missing(records, study)
+    found = headline_finding.headline(records, study)
     if found is None:
-        said = missing_trials.told(missing, study) or ["Nothing was measured."]
+        said = missing_trials.sentences(missing, study) or ["Nothing was measured."]
         factor = next(iter(study_view.factors(study)), "")
         return [{**common, "factor": factor, "where": {}, "best": None, "not_measured": " ".join(said)}]
     whole = [one for peaks in found.peaks.values() for one in peaks]
-    note = " ".join(missing_trials.told(missing, study))
+    note = " ".join(missing_trials.sentences(missing, study))
     if len(whole) > 1 and len(note) > _LONG:
         note = "some levels were not measured, see below"  # once in its summary, not in every row
     return [{**common, "response": found.response, **_row(one), "not_measured": note} for one in whole]
 
 
 def _row(one: Peak) -> dict[str, Any]:
-    numbers = optimum_tables.numbers(one)
+    numbers = optimum_tables.statistics(one)
     return {
         "where": one.part.where(),
         **{name: numbers[name] for name in headline_finding.FACTS},
@@ -84,8 +84,8 @@ def _best(one: Peak) -> str:
 
 def _may(one: Peak) -> str:
     """The levels that may be as good: as a range of numbers, as a list of words."""
-    near = optimum_tables.numbers(one)["not_worse"] or []
-    bounds = optimum_tables.numbers(one)["best_interval"]
+    near = optimum_tables.statistics(one)["not_worse"] or []
+    bounds = optimum_tables.statistics(one)["best_interval"]
     if one.unseen or not near:
         return _NONE
     if bounds:

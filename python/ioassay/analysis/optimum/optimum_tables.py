@@ -15,7 +15,7 @@ from ioassay.stats.saturation import Knee
 from ioassay.stats.scalability import USL, Law
 
 
-def numbers(one: Peak) -> dict[str, Any]:
+def statistics(one: Peak) -> dict[str, Any]:
     """The statistics of one place under stable names."""
     near = one.near.members if isinstance(one.near, NotWorse) else None
     likely = one.likely if isinstance(one.likely, BestLevel) else None

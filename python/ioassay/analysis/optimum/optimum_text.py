@@ -9,7 +9,7 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.response_shape import MARGIN
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.measurements.missing_trials import Lost
+from ioassay.analysis.measurements.missing_trials import MissingConditions
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import optimum_tables
 from ioassay.analysis.optimum.optimum import Ask, Peak
@@ -27,7 +27,7 @@ MOST_PLACES = 8
 """Below so many repetitions an interval is said to be wide because of them."""
 
 
-def single(one: Peak, how: Ask, missing: Sequence[Lost] = ()) -> Finding:
+def single(one: Peak, how: Ask, missing: Sequence[MissingConditions] = ()) -> Finding:
     """One finding for one factor in one place; `missing` are conditions that the study lacks."""
     response = one.part.response
     return Finding(
@@ -37,13 +37,13 @@ def single(one: Peak, how: Ask, missing: Sequence[Lost] = ()) -> Finding:
         title=f"{phrases.name(response)}: the best {phrases.factor(one.factor)}",
         statement=" ".join(sentences(one)),
         where=one.part.where(),
-        statistics={**optimum_tables.numbers(one), "not_measured": [part.as_dict() for part in missing]},
+        statistics={**optimum_tables.statistics(one), "not_measured": [part.as_dict() for part in missing]},
         tables=[optimum_tables.levels(one), *optimum_tables.fits(one)],
         caveats=[*one.part.caveats(), *_caveats(one, how)],
     )
 
 
-def shared(found: Cells, peaks: Sequence[Peak], how: Ask, missing: Sequence[Lost] = ()) -> Finding:
+def shared(found: Cells, peaks: Sequence[Peak], how: Ask, missing: Sequence[MissingConditions] = ()) -> Finding:
     """One finding for the same factor in many places: a row each."""
     factor, response = peaks[0].factor, found.response
     where = list(peaks[0].part.where())
@@ -57,7 +57,7 @@ def shared(found: Cells, peaks: Sequence[Peak], how: Ask, missing: Sequence[Lost
         statement=shared_statement(response, factor, peaks),
         statistics={
             "factor": factor,
-            "slices": [{"where": one.part.where(), **optimum_tables.numbers(one)} for one in peaks],
+            "slices": [{"where": one.part.where(), **optimum_tables.statistics(one)} for one in peaks],
             "not_measured": [part.as_dict() for part in missing],
         },
         tables=[

@@ -98,7 +98,7 @@ def _at(point: Point) -> str:
     if len(point.levels) == 1:
         ((name, level),) = point.levels.items()
         return phrases.at(name, level)
-    return phrases.beside(point.levels)
+    return phrases.circumstances(point.levels)
 
 
 def _rate(point: Point) -> str:

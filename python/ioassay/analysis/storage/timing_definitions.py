@@ -39,12 +39,12 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     """The whole in words, a table for each point, differences by size, folders compared, published numbers beside."""
     if not passes.is_about(records, study):
         return []
-    seen = [one for one in passes.watched(records, study) if one.seen is not None]
+    seen = [one for one in passes.witnessed_passes(records, study) if one.seen is not None]
     counted = passes.counted(records, study)
     compared = folder_comparison.compare(study, counted)
     if not seen:
         return [_finding(study, "Claims against the kernel", [_NOTHING_SEEN], severity="warning"), *compared]
-    found = cells(passes.watched(records, study), study)
+    found = cells(passes.witnessed_passes(records, study), study)
     sized = len({cell.size for cell in found}) > 1
     return [
         _whole(study, found, seen, counted, sized=sized),

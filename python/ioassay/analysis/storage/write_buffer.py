@@ -16,7 +16,7 @@ from ioassay.analysis.claims import published_results
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
-from ioassay.analysis.storage.write_buffer_text import Told, conditions_text, even, reading, shares
+from ioassay.analysis.storage.write_buffer_text import Comparison, conditions_text, even, reading, shares
 from ioassay.records.record import OK, RecordSet, Scalar
 from ioassay.stats.result import Undefined
 from ioassay.stats.sample import t_interval
@@ -204,14 +204,14 @@ class _Asking:
         ]
 
     def _said(self, feed: str, found: Sequence[Place]) -> list[str]:
-        told = Told(phrases.inside(self.response), conditions_text(feed))
+        told = Comparison(phrases.inside(self.response), conditions_text(feed))
         return [
             *(self._against(told, subject, found) for subject in self.subjects),
             told.lowest({policy: self._wins(policy, found) for policy in self.policies}, len(found)),
             *told.saturated({policy: sum(policy in one.saturated for one in found) for policy in self.policies}),
         ]
 
-    def _against(self, told: Told, subject: str, found: Sequence[Place]) -> str:
+    def _against(self, told: Comparison, subject: str, found: Sequence[Place]) -> str:
         by_other = {}
         for other in self.policies:
             known = [place.reduction(subject, other, self.confidence) for place in found if other != subject]

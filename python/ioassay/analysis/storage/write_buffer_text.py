@@ -45,7 +45,7 @@ def even(values: Sequence[float], margin: float) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Comparison:
     """Sentences about one response at one feeding."""
 
     response: str

@@ -12,7 +12,7 @@ from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.stability import drift, steady_state_findings
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
-from ioassay.analysis.threats.threat import Context, Doubt
+from ioassay.analysis.threats.threat import Context, Threat
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.sample import moments
 from ioassay.stats.steady_state import SteadyState
@@ -22,7 +22,7 @@ SHORT_S = 5.0
 _LOADS = ("iodepth", "numjobs", "workers", "threads")
 
 
-def failed(context: Context) -> Iterator[Doubt]:
+def failed(context: Context) -> Iterator[Threat]:
     """Trials that failed or were skipped, with their commonest reasons."""
     for status in (FAILED, SKIPPED):
         rows = context.trials.filter(pl.col("status") == status)
@@ -30,7 +30,7 @@ def failed(context: Context) -> Iterator[Doubt]:
             continue
         reasons = Counter(reason or "no reason was recorded" for reason in rows["reason"].to_list())
         shown = phrases.listed([f"{number}× {reason}" for reason, number in reasons.most_common()], 3)
-        yield Doubt(
+        yield Threat(
             f"trials-{status}",
             f"{phrases.count(rows.height, 'trial')} {status}",
             f"{rows.height} of {phrases.count(context.trials.height, 'trial')} {status} and are left out: {shown}.",
@@ -39,7 +39,7 @@ def failed(context: Context) -> Iterator[Doubt]:
         )
 
 
-def incomplete(context: Context) -> Iterator[Doubt]:
+def incomplete(context: Context) -> Iterator[Threat]:
     """Fewer records than planned trials, where the number is not adaptive."""
     name = str(context.study["name"])
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
@@ -47,7 +47,7 @@ def incomplete(context: Context) -> Iterator[Doubt]:
         recorded += apart["study"].to_list().count(name) if apart is not None else 0
     if context.study.get("until") or recorded >= planned:
         return
-    yield Doubt(
+    yield Threat(
         "incomplete",
         "The run is not complete",
         f"{recorded} of {planned} planned trials have a record. Conditions may have different numbers of repetitions.",
@@ -56,14 +56,14 @@ def incomplete(context: Context) -> Iterator[Doubt]:
     )
 
 
-def few_repetitions(context: Context) -> Iterator[Doubt]:
+def few_repetitions(context: Context) -> Iterator[Threat]:
     """Fewer than five repetitions somewhere."""
     counts = {cell.label: cell.values.size for found in context.responses.values() for cell in found.cells}
     if not counts or min(counts.values()) >= ENOUGH_REPETITIONS:
         return
     fewest = min(counts.values())
     what = "a single repetition says nothing about the next" if fewest < 2 else "intervals are wide and tests are weak"
-    yield Doubt(
+    yield Threat(
         "few-repetitions",
         f"Only {phrases.count(fewest, 'repetition')}",
         f"Conditions have as few as {phrases.count(fewest, 'repetition')}: {what}.",
@@ -73,7 +73,7 @@ def few_repetitions(context: Context) -> Iterator[Doubt]:
     )
 
 
-def unstable(context: Context) -> Iterator[Doubt]:
+def unstable(context: Context) -> Iterator[Threat]:
     """Conditions whose repetitions vary by more than 5 %, of all responses together."""
     told, evidence = [], {}
     for response, found in context.responses.items():
@@ -85,7 +85,7 @@ def unstable(context: Context) -> Iterator[Doubt]:
             told.append(f"{phrases.inside(response)} in {where} (most at {worst}: {phrases.percent(over[worst])})")
             evidence[response] = over
     if told:
-        yield Doubt(
+        yield Threat(
             "unstable",
             "Repetitions vary",
             f"Repetitions vary by more than {phrases.percent(UNSTABLE_CV)}: {'; '.join(told)}.",
@@ -94,7 +94,7 @@ def unstable(context: Context) -> Iterator[Doubt]:
         )
 
 
-def drifting(context: Context) -> Iterator[Doubt]:
+def drifting(context: Context) -> Iterator[Threat]:
     """Responses that rise or fall over the run, all together."""
     told, evidence = [], {}
     for response, found in context.responses.items():
@@ -103,7 +103,7 @@ def drifting(context: Context) -> Iterator[Doubt]:
             told.append(f"{phrases.inside(response)} {drift.size_text(seen)}")
             evidence[response] = {name: seen.statistics[name] for name in ("change", "interval", "p")}
     if told:
-        yield Doubt(
+        yield Threat(
             "drift",
             "Drift over the run",
             f"From the first trial to the last, {'; '.join(told)}.",
@@ -112,7 +112,7 @@ def drifting(context: Context) -> Iterator[Doubt]:
         )
 
 
-def unsteady(context: Context) -> Iterator[Doubt]:
+def unsteady(context: Context) -> Iterator[Threat]:
     """Conditions without steady state by SNIA's criterion, of all responses together."""
     told, evidence = [], {}
     for response, found in context.responses.items():
@@ -129,7 +129,7 @@ def unsteady(context: Context) -> Iterator[Doubt]:
         told.append(f"{phrases.inside(response)} in {' and '.join(parts)}")
         evidence[response] = {"conditions": over, "trials": trials, "trials_attained": within}
     if told:
-        yield Doubt(
+        yield Threat(
             "unsteady",
             "Steady state not attained",
             f"Not in steady state: {'; '.join(told)}. ({steady_state_findings.CRITERION}.)",
@@ -138,7 +138,7 @@ def unsteady(context: Context) -> Iterator[Doubt]:
         )
 
 
-def short(context: Context) -> Iterator[Doubt]:
+def short(context: Context) -> Iterator[Threat]:
     """Trials too short to leave caches and clocks behind."""
     if context.good.is_empty():
         return
@@ -147,7 +147,7 @@ def short(context: Context) -> Iterator[Doubt]:
         return
     key = next((name for name in ("runtime", "timeout") if name in (context.study.get("params") or {})), "runtime")
     starts = "write caches" if study_view.has_target(context.study) else "what happens at the start"
-    yield Doubt(
+    yield Threat(
         "short",
         "Short trials",
         f"A trial typically lasted {typical_s:.2g} s: {starts} and power states may decide the result.",
@@ -157,7 +157,7 @@ def short(context: Context) -> Iterator[Doubt]:
     )
 
 
-def saturated(context: Context) -> Iterator[Doubt]:
+def saturated(context: Context) -> Iterator[Threat]:
     """Curves over queue depth or number of jobs that flatten."""
     for response, found in context.responses.items():
         for factor in (name for name in _LOADS if name in found.varying()):
@@ -167,9 +167,9 @@ def saturated(context: Context) -> Iterator[Doubt]:
                     yield _saturated(response, part.where(), factor, curve)
 
 
-def _saturated(response: str, where: Mapping[str, object], factor: str, curve: Shape) -> Doubt:
+def _saturated(response: str, where: Mapping[str, object], factor: str, curve: Shape) -> Threat:
     level = curve.plateau.point[factor] if curve.plateau else ""
-    return Doubt(
+    return Threat(
         "saturation",
         f"{phrases.name(response)} saturates",
         phrases.placed(
@@ -183,13 +183,13 @@ def _saturated(response: str, where: Mapping[str, object], factor: str, curve: S
     )
 
 
-def stopped_early(context: Context) -> Iterator[Doubt]:
+def stopped_early(context: Context) -> Iterator[Threat]:
     """Adaptive repetition makes intervals a little too narrow."""
     until = context.study.get("until")
     if not until:
         return
     counts = context.trials.filter(pl.col("status") == OK).height
-    yield Doubt(
+    yield Threat(
         "sequential-stopping",
         "Repetition was adaptive",
         f"Each condition was repeated until the interval of {until['metric']} was narrow enough ({counts} trials). "

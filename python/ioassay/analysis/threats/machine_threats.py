@@ -10,7 +10,7 @@ import polars as pl
 from ioassay.analysis.measurements import monitor_rates, study_view
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
-from ioassay.analysis.threats.threat import Context, Doubt
+from ioassay.analysis.threats.threat import Context, Threat
 
 REACHED = 0.9
 """Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""
@@ -23,13 +23,13 @@ PRECISE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_ts
 GAP_S = 300.0
 
 
-def buffered(context: Context) -> Iterator[Doubt]:
+def buffered(context: Context) -> Iterator[Threat]:
     """fio conditions that go through the page cache."""
     if context.study.get("driver") != "fio":
         return
     conditions = [label(point) for point in _distinct(context) if _cacheable(study_view.settings(context.study, point))]
     if conditions:
-        yield Doubt(
+        yield Threat(
             "buffered",
             "Buffered I/O",
             f"{len(conditions)} of {phrases.count(len(_distinct(context)), 'condition')} use the page cache "
@@ -39,7 +39,7 @@ def buffered(context: Context) -> Iterator[Doubt]:
         )
 
 
-def cached(context: Context) -> Iterator[Doubt]:
+def cached(context: Context) -> Iterator[Threat]:
     """Fewer bytes at the device than the load claims: a cache served the rest."""
     moved = monitor_rates.disk_bytes(context.records, context.study)
     if moved.is_empty() or context.good.is_empty():
@@ -56,7 +56,7 @@ def cached(context: Context) -> Iterator[Doubt]:
         shares = {row["trial"]: row["share"] for row in low.iter_rows(named=True)}
         where = _places(context, shares)
         least = min(shares.values())
-        yield Doubt(
+        yield Threat(
             f"cached-{direction}s",
             f"Not all {direction}s reached the device",
             f"In {low.height} of {phrases.count(rows.height, 'trial')} the device moved less than "
@@ -70,7 +70,7 @@ def cached(context: Context) -> Iterator[Doubt]:
 _PAST = {"read": "read", "write": "written"}
 
 
-def busy_device(context: Context) -> Iterator[Doubt]:
+def busy_device(context: Context) -> Iterator[Threat]:
     """A device that was never idle."""
     found = monitor_rates.during_load(monitor_rates.disk(context.records, context.study))
     util = found.filter(pl.col("quantity") == "util").group_by("trial", "device").agg(pl.col("value").mean())
@@ -79,7 +79,7 @@ def busy_device(context: Context) -> Iterator[Doubt]:
         return
     where = _places(context, full["trial"].to_list())
     devices = sorted(full["device"].unique().to_list())
-    yield Doubt(
+    yield Threat(
         "device-busy",
         "The device was never idle",
         f"{', '.join(devices)} had a request in flight at least {BUSY_PERCENT:g} % of the time in "
@@ -91,7 +91,7 @@ def busy_device(context: Context) -> Iterator[Doubt]:
     )
 
 
-def stolen(context: Context) -> Iterator[Doubt]:
+def stolen(context: Context) -> Iterator[Threat]:
     """Processor time that the hypervisor gave to others."""
     found = monitor_rates.during_load(monitor_rates.cpu(context.records, context.study, core="all"))
     steal = found.filter(pl.col("state") == "steal")
@@ -102,7 +102,7 @@ def stolen(context: Context) -> Iterator[Doubt]:
     if over.is_empty():
         return
     largest = _number(over["percent"].max())
-    yield Doubt(
+    yield Threat(
         "steal",
         "The hypervisor took processor time",
         f"In {over.height} of {phrases.count(by_trial.height, 'trial')} the hypervisor gave {STEAL_PERCENT:g} % or "
@@ -113,7 +113,7 @@ def stolen(context: Context) -> Iterator[Doubt]:
     )
 
 
-def contended(context: Context) -> Iterator[Doubt]:
+def contended(context: Context) -> Iterator[Threat]:
     """Processor time that others on this machine took, where the tool says how much it used itself."""
     cpus = (context.records.host.get("cpu") or {}).get("cpus")
     own = ("usr_time", "sys_time", "real_time")
@@ -130,7 +130,7 @@ def contended(context: Context) -> Iterator[Doubt]:
     if over.is_empty():
         return
     typical, largest = (_number(value) for value in (over["others"].median(), over["others"].max()))
-    yield Doubt(
+    yield Threat(
         "contended",
         "Others used the processors",
         f"In {over.height} of {phrases.count(rows.height, 'trial')} others took {OTHERS_PERCENT:g} % or more of the "
@@ -141,7 +141,7 @@ def contended(context: Context) -> Iterator[Doubt]:
     )
 
 
-def virtual(context: Context) -> Iterator[Doubt]:
+def virtual(context: Context) -> Iterator[Threat]:
     """A virtual machine or a container."""
     found: Mapping[str, Any] = context.records.host.get("virtualisation") or {}
     kind = found.get("vm") or found.get("container")
@@ -152,7 +152,7 @@ def virtual(context: Context) -> Iterator[Doubt]:
         if study_view.has_target(context.study)
         else "processors seen here are shared"
     )
-    yield Doubt(
+    yield Threat(
         "virtual",
         "Virtualised host",
         f"Measured inside {phrases.listed([str(found[key]) for key in ('vm', 'container') if found.get(key)])}: "
@@ -162,7 +162,7 @@ def virtual(context: Context) -> Iterator[Doubt]:
     )
 
 
-def governor(context: Context) -> Iterator[Doubt]:
+def governor(context: Context) -> Iterator[Threat]:
     """Processors that save power while measuring."""
     if (context.study.get("run") or {}).get("governor", "performance") != "keep":
         return
@@ -170,7 +170,7 @@ def governor(context: Context) -> Iterator[Doubt]:
     names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
     if not names or names == ["performance"]:
         return
-    yield Doubt(
+    yield Threat(
         "governor",
         "Processor frequency was not fixed",
         f"The frequency governor was {phrases.listed(names)} and was kept: submission costs may vary with the clock.",
@@ -180,12 +180,12 @@ def governor(context: Context) -> Iterator[Doubt]:
     )
 
 
-def clock(context: Context) -> Iterator[Doubt]:
+def clock(context: Context) -> Iterator[Threat]:
     """A clock too coarse or too slow for latencies."""
     source = (context.records.host.get("clock") or {}).get("source")
     if source is None or source in PRECISE_CLOCKS:
         return
-    yield Doubt(
+    yield Threat(
         "clock",
         "Slow clock",
         f"The kernel's clock source is {source}: each reading costs microseconds, which is in every latency.",
@@ -194,7 +194,7 @@ def clock(context: Context) -> Iterator[Doubt]:
     )
 
 
-def interrupted(context: Context) -> Iterator[Doubt]:
+def interrupted(context: Context) -> Iterator[Threat]:
     """A long pause between trials: a resumed run, perhaps on a machine that changed meanwhile."""
     rows = context.trials.sort("started_unix_s").select("trial", "started_unix_s", "duration_s")
     idle = rows.with_columns(
@@ -203,7 +203,7 @@ def interrupted(context: Context) -> Iterator[Doubt]:
     if idle.is_empty():
         return
     longest_s = _number(idle["idle_s"].max())
-    yield Doubt(
+    yield Threat(
         "interrupted",
         "The run was interrupted",
         f"The run paused {phrases.count(idle.height, 'time')} for more than {GAP_S / 60:g} minutes (longest: "

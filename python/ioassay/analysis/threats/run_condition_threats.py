@@ -8,7 +8,7 @@ import polars as pl
 
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
-from ioassay.analysis.threats.threat import Context, Doubt
+from ioassay.analysis.threats.threat import Context, Threat
 
 _NARROWED = "affinity-narrowed"
 _BOGO = "bogo_ops"
@@ -16,7 +16,7 @@ _WORK = ("stressor", "-method")
 """Ends of the names of stress-ng's options that say what its work is."""
 
 
-def narrowed(context: Context) -> Iterator[Doubt]:
+def narrowed(context: Context) -> Iterator[Threat]:
     """Real-time policies that had a processor fewer, which was left to the lab, beside others that had all."""
     warnings = context.records.warnings
     of_study = (pl.col("study") == context.study["name"]) & (pl.col("code") == _NARROWED)
@@ -26,7 +26,7 @@ def narrowed(context: Context) -> Iterator[Doubt]:
     others = list(dict.fromkeys(label(point) for trial, point in points.items() if trial not in concerned))
     if not fewer or not others:
         return
-    yield Doubt(
+    yield Threat(
         "fewer-processors",
         "One processor fewer under real-time policies",
         f"{phrases.listed(fewer)} ran on one processor fewer than {phrases.listed(others)}: it was left to the lab. "
@@ -37,14 +37,14 @@ def narrowed(context: Context) -> Iterator[Doubt]:
     )
 
 
-def other_work(context: Context) -> Iterator[Doubt]:
+def other_work(context: Context) -> Iterator[Threat]:
     """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
     cases, params = context.study.get("case") or (), context.study.get("params") or {}
     named = {key: [case.get(key, params.get(key)) for case in cases] for case in cases for key in case}
     differ = different_work(context.responses, {**named, **(context.study.get("factors") or {})})
     if not differ:
         return
-    yield Doubt(
+    yield Threat(
         "different-work",
         "An operation is not the same work everywhere",
         different_work_text(differ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Threat:
     """`code` is stable; `text` names what was seen and where; `remedy` is the next step; `evidence` the numbers."""
 
     code: str

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import study_view
-from ioassay.analysis.measurements.memo import remembered
+from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.threats import data_threats, machine_threats, run_condition_threats
-from ioassay.analysis.threats.threat import Context, Doubt
+from ioassay.analysis.threats.threat import Context, Threat
 from ioassay.records.record import RecordSet
 from ioassay.stats.result import plain
 
@@ -44,18 +44,18 @@ OF_COMPUTED = (data_threats.failed, data_threats.incomplete, data_threats.stoppe
 
 def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     """One finding for each doubt."""
-    return [_finding(study, doubt) for doubt in doubts(records, study)]
+    return [_finding(study, doubt) for doubt in threats(records, study)]
 
 
-@remembered
-def doubts(records: RecordSet, study: study_view.Study) -> list[Doubt]:
+@memoized
+def threats(records: RecordSet, study: study_view.Study) -> list[Threat]:
     """All doubts about one study."""
     context = Context(records, study)
     checks = CHECKS if study_view.is_measured(study) else OF_COMPUTED
     return [doubt for check in checks for doubt in check(context)]
 
 
-def _finding(study: study_view.Study, doubt: Doubt) -> Finding:
+def _finding(study: study_view.Study, doubt: Threat) -> Finding:
     return Finding(
         study=str(study["name"]),
         question="caveats",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.drivers.db_bench import capabilities, db_bench_outcome, db_bench_results, parameters
-from ioassay.drivers.db_bench.capabilities import Offer
+from ioassay.drivers.db_bench.capabilities import Capabilities
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
@@ -30,7 +30,7 @@ class DbBench(Driver):
     measures = True
 
     def __init__(self) -> None:
-        self._offer = Offer()
+        self._offer = Capabilities()
 
     def tool(self) -> Tool | None:
         """db_bench, with its flags and benchmarks."""

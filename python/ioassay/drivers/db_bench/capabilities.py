@@ -30,7 +30,7 @@ UNLISTED = frozenset(
 
 
 @dataclass(frozen=True)
-class Offer:
+class Capabilities:
     """What one db_bench offers. Empty: not asked."""
 
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -43,8 +43,8 @@ def probes() -> dict[str, Sequence[str]]:
     return {"help": ["db_bench", "--help"]}
 
 
-def read(answers: Mapping[str, str]) -> Offer:
+def read(answers: Mapping[str, str]) -> Capabilities:
     """The offer behind the answers of `probes`; what an answer does not say is left out."""
     text = answers.get("help", "")
     flags = {found["name"]: kind[1] for found in _FLAG.finditer(text) if (kind := _TYPE.search(found["rest"]))}
-    return Offer(flags, tuple(dict.fromkeys(_BENCHMARK.findall(text))))
+    return Capabilities(flags, tuple(dict.fromkeys(_BENCHMARK.findall(text))))

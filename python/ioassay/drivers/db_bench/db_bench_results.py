@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ioassay.formats import db_bench_output as claims
-from ioassay.formats.number_parsing import real, whole
+from ioassay.formats.number_parsing import real, whole_number
 from ioassay.records.record import Buckets, Claim
 
 _FOUND = tuple(
@@ -83,7 +83,7 @@ def _rates(name: str, own: Sequence[Claim]) -> dict[str, float]:
 def _found(name: str, text: str) -> dict[str, float]:
     """The share of the keys asked for that the database had."""
     found = (hit for pattern in _FOUND for hit in pattern.finditer(text) if hit["name"] == name)
-    hits = [(whole(hit["found"], f"{name} found"), whole(hit["asked"], f"{name} asked")) for hit in found]
+    hits = [(whole_number(hit["found"], f"{name} found"), whole_number(hit["asked"], f"{name} asked")) for hit in found]
     asked = sum(number for _, number in hits)
     return {f"{name}.found": sum(number for number, _ in hits) / asked} if asked else {}
 
@@ -117,9 +117,9 @@ def _buckets(name: str, blocks: Sequence[str]) -> list[Buckets]:
     counts: dict[int, int] = {}
     for block in blocks:
         for row in _ROW.finditer(block):
-            value_ns = whole(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
-            counts[value_ns] = counts.get(value_ns, 0) + whole(row["count"], f"{name} count")
-    whole(sum(counts.values()), f"{name} count of all buckets")
+            value_ns = whole_number(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
+            counts[value_ns] = counts.get(value_ns, 0) + whole_number(row["count"], f"{name} count")
+    whole_number(sum(counts.values()), f"{name} count of all buckets")
     values = sorted(counts)
     return [Buckets(name, "op", values, [counts[value] for value in values])] if values else []
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.db_bench.capabilities import UNLISTED, Offer
+from ioassay.drivers.db_bench.capabilities import UNLISTED, Capabilities
 from ioassay.errors import StudyError
 
 LONGEST_S = 24 * 3600.0
@@ -102,7 +102,7 @@ def plain(benchmark: str) -> str:
     return found["name"] if found else benchmark
 
 
-def read(params: Mapping[str, Any], offer: Offer) -> Settings:
+def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     """The settings in `params`; StudyError names the key that is wrong. An offer that was not asked checks less."""
     benchmarks = _benchmarks(params, "benchmarks", offer)
     if not benchmarks:
@@ -123,7 +123,7 @@ def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean '{close[0]}'?" if close else otherwise
 
 
-def _benchmarks(params: Mapping[str, Any], key: str, offer: Offer) -> tuple[str, ...]:
+def _benchmarks(params: Mapping[str, Any], key: str, offer: Capabilities) -> tuple[str, ...]:
     value = params.get(key, ())
     words = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else None
     if words is None or not all(isinstance(word, str) for word in words):
@@ -147,7 +147,7 @@ def _in_order(found: Settings) -> None:
         raise _wrong("prepare", f"{what}; wanted one without the other")
 
 
-def _flag(name: str, value: Any, offer: Offer) -> str:
+def _flag(name: str, value: Any, offer: Capabilities) -> str:
     if name in _REFUSED:
         raise _wrong(name, f"cannot be set: {_REFUSED[name]}")
     if offer.flags and name not in offer.flags:

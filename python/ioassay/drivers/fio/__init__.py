@@ -156,7 +156,7 @@ class Fio(Driver):
         """Every path that a job file names; for a study, what it overwrites beside its target."""
         view = _view(params)
         if view.file is None:
-            return [touch for section in view.jobs for touch in paths.beside(section, Path().absolute())]
+            return [touch for section in view.jobs for touch in paths.overwritten_files(section, Path().absolute())]
         return layout.sized(paths.touches(view.jobs, view.folder), view.jobs, view.folder)
 
     def confinement(self, params: Mapping[str, Any]) -> Confinement:
@@ -214,7 +214,7 @@ class Fio(Driver):
         if _missing_plugin(view):
             return None
         if view.file is None:
-            text, folder, beside = job.emit(trial, load, raw), raw, job.beside(trial, load)
+            text, folder, beside = job.emit(trial, load, raw), raw, job.extra_files(trial, load)
             if beside:
                 _require_plain(raw)  # the job names a file there
             must_not_write = load.read_only and view.jobs[0].engine not in ELSEWHERE
@@ -258,7 +258,11 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
     found = merging.metrics(results.jobs)
     return Parsed(
         OK,
-        metrics={**found, **merging.by_section(results.jobs), **cpu_time.beside(results.jobs, found, outcome.usage)},
+        metrics={
+            **found,
+            **merging.by_section(results.jobs),
+            **cpu_time.cpu_metrics(results.jobs, found, outcome.usage),
+        },
         buckets=merging.buckets(results.jobs),
         series=series,
         parts=merging.parts(results),

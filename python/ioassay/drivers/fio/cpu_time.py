@@ -21,7 +21,7 @@ _LEAST_S = 0.05
 """Less than this is how far the start varies on busy processors."""
 
 
-def beside(jobs: Sequence[Job], found: Mapping[str, float], usage: struct_rusage | None) -> dict[str, float]:
+def cpu_metrics(jobs: Sequence[Job], found: Mapping[str, float], usage: struct_rusage | None) -> dict[str, float]:
     """`cpu.per_io` (ns) and `cpu.uncounted` (% of one processor); `found` are the metrics of all jobs together."""
     ios, elapsed_s = found.get("total.ios", 0.0), found.get("total.runtime", 0.0)
     if usage is None or not ios or not elapsed_s:

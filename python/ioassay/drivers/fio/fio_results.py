@@ -13,7 +13,7 @@ from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import fio_json
-from ioassay.formats.number_parsing import real, whole
+from ioassay.formats.number_parsing import real, whole_number
 
 DIRECTIONS = ("read", "write", "trim", "mixed")
 KINDS = ("slat", "clat", "lat")
@@ -143,8 +143,8 @@ def _direction(entry: Mapping[str, Any]) -> Direction:
     unit = 1 if "io_kbytes" in entry or "bw_bytes" in entry else 1024
     ios = entry.get("total_ios")
     return Direction(
-        ios=whole(round(entry.get("iops", 0.0) * runtime_s), "iops times runtime") if ios is None else ios,
-        bytes=whole(entry.get("io_bytes", 0) * unit, "io_bytes"),
+        ios=whole_number(round(entry.get("iops", 0.0) * runtime_s), "iops times runtime") if ios is None else ios,
+        bytes=whole_number(entry.get("io_bytes", 0) * unit, "io_bytes"),
         runtime_s=runtime_s,
         latencies={kind: found for kind in KINDS if (found := _latency(entry, kind)) is not None},
     )
@@ -156,7 +156,7 @@ def _latency(entry: Mapping[str, Any], kind: str) -> Latency | None:
     if not found:
         return None
     bins = {
-        whole(whole(value, f"{kind} bin") * unit_ns, f"{kind} bin"): count
+        whole_number(whole_number(value, f"{kind} bin") * unit_ns, f"{kind} bin"): count
         for value, count in found.get("bins", {}).items()
         if count
     }

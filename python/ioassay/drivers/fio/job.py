@@ -91,7 +91,7 @@ def emit(trial: Trial, load: Load, folder: Path = Path()) -> str:
     return "\n".join([f"[{name_of(trial)}]", *(f"{name}={value}" for name, value in lines.items())]) + "\n"
 
 
-def beside(trial: Trial, load: Load) -> dict[str, str]:
+def extra_files(trial: Trial, load: Load) -> dict[str, str]:
     """Files that the job needs beside its own: name -> text."""
     if section(trial.params).engine != "spdk_bdev":
         return {}

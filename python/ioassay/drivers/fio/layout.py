@@ -50,7 +50,7 @@ def check(jobs: Sequence[Section], folder: Path) -> None:
 
 def _grown(job: Section, folder: Path) -> Iterator[tuple[Path, int | None]]:
     """Each path that the job writes, with the size it may grow to; None where only fio can tell."""
-    beside = {touch.path for touch in paths.beside(job, folder)}
+    beside = {touch.path for touch in paths.overwritten_files(job, folder)}
     replayed = dict(_replayed(job, folder))
     for touch in paths.touches([job], folder):
         if touch.access != WRITE or touch.path.is_block_device():

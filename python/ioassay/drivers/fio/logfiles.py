@@ -28,7 +28,7 @@ _WINDOW_MS = 100
 
 
 @dataclass(frozen=True)
-class Said:
+class LogResults:
     """What the logs of one load say, in the units of the metrics."""
 
     metrics: Mapping[str, float]
@@ -78,7 +78,7 @@ class Logs:
         """All files."""
         return [path for paths in self.kinds.values() for path in paths]
 
-    def read(self) -> Said:
+    def read(self) -> LogResults:
         """Everything the logs say; InputError names file, line and fault."""
         from ioassay._core import CoreError
 
@@ -90,7 +90,7 @@ class Logs:
             _read_histograms(self.kinds.get(_HISTOGRAM, ()), gathered)
         except (CoreError, OSError) as error:
             raise InputError(str(error)) from None
-        return Said(gathered.metrics, gathered.buckets, gathered.series, list(gathered.warnings))
+        return LogResults(gathered.metrics, gathered.buckets, gathered.series, list(gathered.warnings))
 
 
 def is_log(path: Path) -> bool:

@@ -53,10 +53,10 @@ def _touches(job: Section, folder: Path) -> Iterator[Touch]:
             yield Touch(path, WRITE if job.writes or is_laid_out(job, path) else READ)
     elif job.flag("unlink") or job.flag("unlink_each_loop"):  # fio does so whatever the engine, also for `null`
         yield from (Touch(path, WRITE) for path in _files(job, folder))
-    yield from beside(job, folder)
+    yield from overwritten_files(job, folder)
 
 
-def beside(job: Section, folder: Path) -> Iterator[Touch]:
+def overwritten_files(job: Section, folder: Path) -> Iterator[Touch]:
     """Files that a job overwrites and that are not what it loads.
 
     mem=mmap:/path keeps the buffers in a file. The donor of e4defrag lies below `directory` as it stands

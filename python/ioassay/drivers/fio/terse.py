@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ioassay.drivers.fio.fio_results import Direction, Job, Latency, Results
 from ioassay.errors import InputError
-from ioassay.formats.number_parsing import real, whole
+from ioassay.formats.number_parsing import real, whole_number
 
 _HEAD = 5
 _DIRECTION = 41
@@ -56,8 +56,8 @@ def _job(fields: list[str], place: str) -> Job:
         }
         return Job(
             name=fields[2],
-            group=whole(fields[3], "groupid"),
-            error=whole(fields[4], "error"),
+            group=whole_number(fields[3], "groupid"),
+            error=whole_number(fields[4], "error"),
             directions=directions,
             runtime_s=max(direction.runtime_s for direction in directions.values()),
             cpu={
@@ -74,9 +74,9 @@ def _job(fields: list[str], place: str) -> Job:
 
 def _direction(name: str, fields: list[str]) -> Direction:
     heads = zip(("KiB", "bandwidth", "IOPS", "runtime"), fields, strict=False)
-    kib, _, iops, runtime_ms = (whole(field, f"{name} {what}") for what, field in heads)
+    kib, _, iops, runtime_ms = (whole_number(field, f"{name} {what}") for what, field in heads)
     runtime_s = runtime_ms / 1e3
-    ios = whole(round(iops * runtime_s), f"{name} IOPS times runtime")
+    ios = whole_number(round(iops * runtime_s), f"{name} IOPS times runtime")
     latencies = {"slat": fields[4:8], "clat": fields[8:12], "lat": fields[32:36]}
     percentiles = dict(_percentiles(fields[12:32]))
     found = {
@@ -84,7 +84,7 @@ def _direction(name: str, fields: list[str]) -> Direction:
         for kind, four in latencies.items()
     }
     present = {kind: latency for kind, latency in found.items() if latency}
-    return Direction(ios, whole(kib * 1024, f"{name} bytes"), runtime_s, present)
+    return Direction(ios, whole_number(kib * 1024, f"{name} bytes"), runtime_s, present)
 
 
 def _latency(what: str, four: list[str], ios: int, percentiles_ns: dict[float, float]) -> Latency | None:

@@ -33,7 +33,7 @@ def confinement(jobs: Sequence[Section], folder: Path, root: Path = Path("/")) -
 
 def _layouts(job: Section, folder: Path) -> Iterator[Path]:
     """Files that fio makes, or unlinks to make them anew: extend_file in filesetup.c does so where a job writes too."""
-    buffers = {touch.path for touch in paths.beside(job, folder)}
+    buffers = {touch.path for touch in paths.overwritten_files(job, folder)}
     replaces = job.engine in _REPLACING_ENGINES or any(job.flag(name) for name in _REPLACING)
     for touch in paths.touches([job], folder):
         if touch.access != WRITE or touch.path in buffers:

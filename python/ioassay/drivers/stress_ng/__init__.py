@@ -23,7 +23,7 @@ from ioassay.drivers.stress_ng import (
     yaml_results,
 )
 from ioassay.drivers.stress_ng.stressor_parameters import Settings
-from ioassay.drivers.stress_ng.stressors import Offer
+from ioassay.drivers.stress_ng.stressors import Capabilities
 from ioassay.errors import InputError, StudyError, ToolError
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
@@ -81,7 +81,7 @@ class StressNg(Driver):
     measures = True
 
     def __init__(self, processors: int | None = None) -> None:
-        self._offer = Offer()
+        self._offer = Capabilities()
         self._processors = processors or len(os.sched_getaffinity(0))
 
     def tool(self) -> Tool | None:

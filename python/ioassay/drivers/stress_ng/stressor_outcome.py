@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ioassay import units
 from ioassay.drivers.stress_ng.stressor_parameters import Settings
-from ioassay.drivers.stress_ng.stressors import PREFIX, about, hopeless, said
+from ioassay.drivers.stress_ng.stressors import PREFIX, about, hopeless, log_messages
 from ioassay.drivers.stress_ng.yaml_results import Measured
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import Outcome
@@ -46,7 +46,7 @@ def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: st
     code, worked = outcome.exit_code or 0, measured is not None and measured.number("bogo_ops") > 0
     if not worked and code in _NOT_HERE and (why := _cannot(wanted.stressor, log)):
         return SKIPPED, f"stress-ng cannot do this here: {why}"
-    if code in _GAVE_UP and (why := about(wanted.stressor, said(log, "info"))) and "skipping stressor" in why:
+    if code in _GAVE_UP and (why := about(wanted.stressor, log_messages(log, "info"))) and "skipping stressor" in why:
         return SKIPPED, f"stress-ng cannot do this here: {why}"  # though some of its workers had begun
     if code == 4:
         return SKIPPED, f"stress-ng {_EXITS[4]}{_quoted(log)}"
@@ -59,7 +59,7 @@ def judge(wanted: Settings, measured: Measured | None, outcome: Outcome, log: st
 def _worked(wanted: Settings, measured: Measured | None, outcome: Outcome, log: str) -> tuple[str, str]:
     if measured is None:
         return FAILED, f"stress-ng wrote no results of '{wanted.stressor}'{_quoted(log)}"
-    if killed := next(filter(None, map(_WORKER_KILLED.search, said(log, "debug"))), None):
+    if killed := next(filter(None, map(_WORKER_KILLED.search, log_messages(log, "debug"))), None):
         return FAILED, f"signal {killed['number']} ended a worker of '{wanted.stressor}': its counts are not whole"
     if measured.number("bogo_ops") <= 0:
         return FAILED, f"'{wanted.stressor}' did no operation (0 bogo ops){_quoted(log)}"
@@ -80,13 +80,15 @@ def suspicions(wanted: Settings, measured: Measured, workers: int, log: str) -> 
     if wanted.timeout_s and ran_s > 1.2 * wanted.timeout_s + 1:
         text = f"the workers ran for {units.format_duration(ran_s)} instead of {wanted.timeout_s} s"
         found.append(Warning_("over-run", text, "rates are over the time that they took"))
-    found += [Warning_("stress-ng-note", line[:_LONGEST_QUOTE]) for line in said(log, "warn", "error", "fail")[:5]]
+    found += [
+        Warning_("stress-ng-note", line[:_LONGEST_QUOTE]) for line in log_messages(log, "warn", "error", "fail")[:5]
+    ]
     return found
 
 
 def _cannot(stressor: str, log: str) -> str:
     """What it says on level `info` is a fact of the machine; on `fail` and `error` it is about this very run."""
-    lines = said(log, "info")
+    lines = log_messages(log, "info")
     return hopeless([about(stressor, lines)]) or hopeless(lines)
 
 
@@ -95,10 +97,10 @@ def _quoted(log: str, last: bool = False) -> str:
 
     `last`: where it complains of nothing, what it said last.
     """
-    lines: Sequence[str] = list(dict.fromkeys(said(log, "fail", "error", "warn")))  # workers complain alike
+    lines: Sequence[str] = list(dict.fromkeys(log_messages(log, "fail", "error", "warn")))  # workers complain alike
     if not lines:
         plain = (line.strip() for line in log.split("\n") if not PREFIX.match(line))
         lines = [line for line in plain if line and not line.startswith("Try '")]
     if not lines and last:
-        lines = said(log)[-1:]
+        lines = log_messages(log)[-1:]
     return f": {'; '.join(lines[:2])[:_LONGEST_QUOTE]}" if lines else ""

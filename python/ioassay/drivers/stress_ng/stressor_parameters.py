@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.stress_ng.stressors import Offer
+from ioassay.drivers.stress_ng.stressors import Capabilities
 from ioassay.errors import StudyError
 
 DEFAULT_S = 10
@@ -121,7 +121,7 @@ class Settings:
         return made + ([f"--timeout={self.timeout_s}"] if self.timeout_s is not None else [])
 
 
-def read(params: Mapping[str, Any], offer: Offer) -> Settings:
+def read(params: Mapping[str, Any], offer: Capabilities) -> Settings:
     """The settings in `params`; StudyError names the key that is wrong. An offer that was not asked checks less."""
     stressor = _stressor(params, offer)
     options: dict[str, str | bool] = {}
@@ -153,7 +153,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else ""
 
 
-def _stressor(params: Mapping[str, Any], offer: Offer) -> str:
+def _stressor(params: Mapping[str, Any], offer: Capabilities) -> str:
     name = params.get("stressor")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         raise _wrong("stressor", f"is {name!r}; wanted the name of one stressor, such as 'cpu'; {_CHOICE}")
@@ -184,7 +184,7 @@ def _timeout_s(params: Mapping[str, Any], counted: bool) -> int | None:
     return int(seconds)
 
 
-def _option(name: str, key: str, value: Any, offer: Offer) -> str | bool:
+def _option(name: str, key: str, value: Any, offer: Capabilities) -> str | bool:
     """The value as stress-ng takes it; False where it is not to be given."""
     if name in _REFUSED:
         raise _wrong(key, f"cannot be set: {_REFUSED[name]}")
@@ -207,7 +207,7 @@ def _option(name: str, key: str, value: Any, offer: Offer) -> str | bool:
     return text
 
 
-def _chosen(name: str, key: str, text: str, offer: Offer) -> None:
+def _chosen(name: str, key: str, text: str, offer: Capabilities) -> None:
     words = offer.choices.get(name, ())
     for word in text.split(",") if words else ():
         if word not in words:
@@ -215,7 +215,7 @@ def _chosen(name: str, key: str, text: str, offer: Offer) -> None:
             raise _wrong(key, f"is '{text}'; {hint + ' ' if hint else ''}this stress-ng takes: {', '.join(words)}")
 
 
-def _harmless(found: Settings, offer: Offer) -> None:
+def _harmless(found: Settings, offer: Capabilities) -> None:
     if found.forced:
         return
     name = found.stressor

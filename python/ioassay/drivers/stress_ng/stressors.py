@@ -57,7 +57,7 @@ _SUMMARY = re.compile(r"(?:skipped: (?:0|(?P<skipped>[1-9]\d*))|passed: \d|faile
 
 
 @dataclass(frozen=True)
-class Offer:
+class Capabilities:
     """What one stress-ng, on this machine and for this user, offers. Empty: not asked."""
 
     stressors: Sequence[str] = ()
@@ -87,16 +87,16 @@ def probes() -> dict[str, Sequence[str]]:
     return {name: ["stress-ng", *argv] for name, argv in asked.items()}
 
 
-def read(answers: Mapping[str, str]) -> Offer:
+def read(answers: Mapping[str, str]) -> Capabilities:
     """The offer behind the answers of `probes`; what an answer does not say is left out."""
     stressors = answers.get("stressors", "").split()
     helped = _helped(answers.get("help", ""))
     named = {name for letter in ascii_lowercase for name in _possibilities(answers.get(f"options:{letter}", ""))}
     if not named:  # no getopt of glibc
         named = set(helped)
-    lines = said(answers.get("dry", ""))
+    lines = log_messages(answers.get("dry", ""))
     disabled = [found[1] for line in lines if (found := re.match(r"disabled '([\w-]+)'", line))]
-    return Offer(
+    return Capabilities(
         stressors=stressors,
         options={name: "N" if name in stressors else helped.get(name, "") for name in sorted(named)},
         classes={name: _members(answers.get(f"class:{name}", "")) for name in CLASSES},
@@ -106,7 +106,7 @@ def read(answers: Mapping[str, str]) -> Offer:
     )
 
 
-def said(text: str, *levels: str) -> list[str]:
+def log_messages(text: str, *levels: str) -> list[str]:
     """What stress-ng's log says at these levels ('fail', 'error', 'warn', 'info'), by default all but the chatter."""
     found = (PREFIX.match(line) for line in text.split("\n"))
     lines = [line for line in found if line and (line["level"] in levels or not levels)]
@@ -163,6 +163,6 @@ def _failed_tries(answers: Mapping[str, str]) -> dict[str, str]:
     """Of the tries with one operation: those that did not come to a successful end, where stress-ng says why."""
     found = {}
     for name in (*_TRIED, *(f"sched {name}" for name in _POLICIES)):
-        if why := hopeless(said(answers.get(f"try:{name}", ""), "info")):
+        if why := hopeless(log_messages(answers.get(f"try:{name}", ""), "info")):
             found[name] = why
     return found

@@ -11,7 +11,7 @@ Said = tuple[str, str] | None
 """What a check says: text with the value seen, and the remedy; None when all is well or nothing is known."""
 
 
-def look(facts: Facts, *keys: str) -> Any:
+def fact(facts: Facts, *keys: str) -> Any:
     """`look(facts, "cpu", "turbo")`: the value there, None where any of it is absent."""
     here: Any = facts
     for key in keys:
@@ -23,7 +23,7 @@ def look(facts: Facts, *keys: str) -> Any:
 
 def devices(facts: Facts) -> Sequence[Facts]:
     """The block devices under the path, from the mounted one down to the drives."""
-    return look(facts, "disk", "devices") or ()
+    return fact(facts, "disk", "devices") or ()
 
 
 def drives(facts: Facts) -> Sequence[Facts]:
@@ -43,9 +43,9 @@ def on_each(command: str, found: Sequence[Facts]) -> str:
 
 def option(facts: Facts, *wanted: str) -> str | None:
     """The first of the mount's options that is one of these."""
-    return next((given for given in look(facts, "disk", "mount", "options") or () if given in wanted), None)
+    return next((given for given in fact(facts, "disk", "mount", "options") or () if given in wanted), None)
 
 
 def mount_point(facts: Facts) -> str:
     """Where the file system is mounted, as it may stand in a shell command."""
-    return shlex.quote(str(look(facts, "disk", "mount", "point") or ""))
+    return shlex.quote(str(fact(facts, "disk", "mount", "point") or ""))

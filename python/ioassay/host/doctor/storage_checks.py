@@ -6,7 +6,7 @@ import re
 import shlex
 
 from ioassay import units
-from ioassay.host.doctor.fact_lookup import Facts, Said, devices, drives, look, mount_point, names, on_each, option
+from ioassay.host.doctor.fact_lookup import Facts, Said, devices, drives, fact, mount_point, names, on_each, option
 
 LEAST_FREE_BYTES = 2 << 30
 LEAST_FREE_SHARE = 0.10
@@ -27,7 +27,7 @@ _WORKING = ("resync", "recover", "check", "repair", "reshape")
 
 def low_free_space(facts: Facts) -> Said:
     """A test file has to fit, with a margin."""
-    free = look(facts, "disk", "free_bytes")
+    free = fact(facts, "disk", "free_bytes")
     if free is None or free >= LEAST_FREE_BYTES or memory_filesystem(facts):
         return None
     return (
@@ -38,7 +38,7 @@ def low_free_space(facts: Facts) -> Said:
 
 def nearly_full(facts: Facts) -> Said:
     """Nearly full is slower than half empty."""
-    free, size = look(facts, "disk", "free_bytes"), look(facts, "disk", "size_bytes")
+    free, size = fact(facts, "disk", "free_bytes"), fact(facts, "disk", "size_bytes")
     if free is None or not size or free >= LEAST_FREE_SHARE * size or not devices(facts):
         return None
     return (
@@ -49,7 +49,7 @@ def nearly_full(facts: Facts) -> Said:
 
 def memory_filesystem(facts: Facts) -> Said:
     """tmpfs is memory, not a disk."""
-    kind = look(facts, "disk", "mount", "filesystem")
+    kind = fact(facts, "disk", "mount", "filesystem")
     if kind not in _MEMORY:
         return None
     return f"{mount_point(facts)} is {kind}: memory, not a disk", "name a path on a disk; they are: findmnt --real"
@@ -57,7 +57,7 @@ def memory_filesystem(facts: Facts) -> Said:
 
 def overlay_filesystem(facts: Facts) -> Said:
     """A container's own file system copies a file when it is first written."""
-    if look(facts, "disk", "mount", "filesystem") not in ("overlay", "aufs"):
+    if fact(facts, "disk", "mount", "filesystem") not in ("overlay", "aufs"):
         return None
     return (
         f"{mount_point(facts)} is a container's layered file system, which copies files at their first write",
@@ -67,10 +67,10 @@ def overlay_filesystem(facts: Facts) -> Said:
 
 def network_filesystem(facts: Facts) -> Said:
     """The network and a server's cache are measured too."""
-    kind = look(facts, "disk", "mount", "filesystem")
+    kind = fact(facts, "disk", "mount", "filesystem")
     if kind not in _NETWORK:
         return None
-    source = look(facts, "disk", "mount", "source")
+    source = fact(facts, "disk", "mount", "source")
     return (
         f"{mount_point(facts)} is {kind} from {source}: the network and the server's cache are measured too",
         "name a path on a local disk; they are: findmnt --real",
@@ -79,21 +79,21 @@ def network_filesystem(facts: Facts) -> Said:
 
 def compressing_filesystem(facts: Facts) -> Said:
     """Compressible data would look faster than it is."""
-    kind = look(facts, "disk", "mount", "filesystem")
-    given = [name for name in look(facts, "disk", "mount", "options") or () if name.startswith("compress")]
+    kind = fact(facts, "disk", "mount", "filesystem")
+    given = [name for name in fact(facts, "disk", "mount", "options") or () if name.startswith("compress")]
     if kind != "zfs" and not (given and kind in ("btrfs", "f2fs", "bcachefs")):
         return None
     remedy = (
         "zfs set compression=off DATASET"
         if kind == "zfs"
-        else f"chattr +m {shlex.quote(str(look(facts, 'disk', 'path')))}"
+        else f"chattr +m {shlex.quote(str(fact(facts, 'disk', 'path')))}"
     )
     return f"{mount_point(facts)} ({kind}) may compress what is written{f' ({given[0]})' if given else ''}", remedy
 
 
 def access_times(facts: Facts) -> Said:
     """Every read writes, unless the access time is left alone or only rarely updated (mount(8))."""
-    if look(facts, "disk", "mount") is None or not devices(facts) or option(facts, "noatime", "relatime", "ro"):
+    if fact(facts, "disk", "mount") is None or not devices(facts) or option(facts, "noatime", "relatime", "ro"):
         return None
     return (
         f"{mount_point(facts)} is mounted strictatime: every read also writes the time of access",
@@ -114,7 +114,7 @@ def discard_on_delete(facts: Facts) -> Said:
 
 def write_back_cache(facts: Facts) -> Said:
     """Writes are acknowledged from a cache that a power cut empties."""
-    found = [drive for drive in drives(facts) if look(drive, "queue", "write_cache") == "write back"]
+    found = [drive for drive in drives(facts) if fact(drive, "queue", "write_cache") == "write back"]
     if not found:
         return None
     return (
@@ -129,16 +129,16 @@ def scheduler(facts: Facts) -> Said:
     if not found:
         return None
     seen = ", ".join(
-        f"{drive['name']} uses {look(drive, 'queue', 'scheduler')}, wanted {name}" for drive, name in found
+        f"{drive['name']} uses {fact(drive, 'queue', 'scheduler')}, wanted {name}" for drive, name in found
     )
     remedy = "; ".join(f"echo {name} | sudo tee /sys/block/{drive['name']}/queue/scheduler" for drive, name in found)
     return f"the I/O scheduler does not fit the drive: {seen}", remedy
 
 
 def _better_scheduler(drive: Facts) -> str | None:
-    name, used = str(drive.get("name")), look(drive, "queue", "scheduler")
-    offered = look(drive, "queue", "schedulers") or ()
-    rotational = look(drive, "queue", "rotational")
+    name, used = str(drive.get("name")), fact(drive, "queue", "scheduler")
+    offered = fact(drive, "queue", "schedulers") or ()
+    rotational = fact(drive, "queue", "rotational")
     if name.startswith("nvme"):
         better = "none" if used not in ("none", "kyber") else None
     elif rotational is False:
@@ -152,11 +152,11 @@ def read_ahead(facts: Facts) -> Said:
     """Read-ahead decides what buffered sequential reads come to; it does nothing with direct=1."""
     found = [
         drive for drive in drives(facts)
-        if (kb := look(drive, "queue", "read_ahead_kb")) is not None and kb not in _READ_AHEAD_KB
+        if (kb := fact(drive, "queue", "read_ahead_kb")) is not None and kb not in _READ_AHEAD_KB
     ]  # fmt: skip
     if not found:
         return None
-    seen = ", ".join(f"{look(drive, 'queue', 'read_ahead_kb')} KiB on {drive['name']}" for drive in found)
+    seen = ", ".join(f"{fact(drive, 'queue', 'read_ahead_kb')} KiB on {drive['name']}" for drive in found)
     return (
         f"read-ahead is {seen}; usual is 128 KiB. It changes buffered sequential reads, not direct ones",
         on_each("echo 128 | sudo tee /sys/block/{}/queue/read_ahead_kb", found),
@@ -165,8 +165,8 @@ def read_ahead(facts: Facts) -> Said:
 
 def disk_in_use(facts: Facts) -> Said:
     """Somebody else's requests to the same disk, while this program only looked."""
-    seconds = look(facts, "activity", "observed_s")
-    requests = look(facts, "activity", "disk_requests") or {}
+    seconds = fact(facts, "activity", "observed_s")
+    requests = fact(facts, "activity", "disk_requests") or {}
     rates = {name: count / seconds for name, count in requests.items() if seconds}
     busy = [f"{name} ({rate:.0f}/s)" for name, rate in rates.items() if rate >= _OTHERS_REQUESTS_PER_S]
     if not busy:
@@ -187,8 +187,8 @@ def drive_failing(facts: Facts) -> Said:
     """A drive that reports trouble is slow in ways that say nothing about its kind."""
     found = [
         drive for drive in drives(facts)
-        if look(drive, "health", "passed") is False or look(drive, "health", "critical_warning")
-        or look(drive, "health", "media_errors")
+        if fact(drive, "health", "passed") is False or fact(drive, "health", "critical_warning")
+        or fact(drive, "health", "media_errors")
     ]  # fmt: skip
     if not found:
         return None
@@ -200,7 +200,7 @@ def drive_hot(facts: Facts) -> Said:
     found = [drive for drive in drives(facts) if _is_hot(drive)]
     if not found:
         return None
-    seen = ", ".join(f"{drive['name']} {look(drive, 'health', 'temperature_c')} °C" for drive in found)
+    seen = ", ".join(f"{drive['name']} {fact(drive, 'health', 'temperature_c')} °C" for drive in found)
     return (
         f"the drive is hot and may slow itself down: {seen}",
         "let it cool between trials: ioassay run STUDY --set run.cooldown=30s",
@@ -209,15 +209,15 @@ def drive_hot(facts: Facts) -> Said:
 
 def _is_hot(drive: Facts) -> bool:
     limit_c = _HOT_NVME_C if str(drive.get("name")).startswith("nvme") else _HOT_C
-    return bool((look(drive, "health", "temperature_c") or 0) >= limit_c)
+    return bool((fact(drive, "health", "temperature_c") or 0) >= limit_c)
 
 
 def slow_link(facts: Facts) -> Said:
     """A drive in the wrong slot is limited by its link."""
     seen = []
     for drive in drives(facts):
-        speed, most = _gigatransfers(look(drive, "link", "speed")), _gigatransfers(look(drive, "link", "max_speed"))
-        width, widest = look(drive, "link", "width"), look(drive, "link", "max_width")
+        speed, most = _gigatransfers(fact(drive, "link", "speed")), _gigatransfers(fact(drive, "link", "max_speed"))
+        width, widest = fact(drive, "link", "width"), fact(drive, "link", "max_width")
         if (speed and most and speed < most) or (width and widest and width < widest):
             seen.append(f"{drive['name']} runs at {speed:g} GT/s x{width}, and could at {most:g} GT/s x{widest}")
     return (f"the PCI Express link is slower than the drive: {'; '.join(seen)}", "use another slot") if seen else None
@@ -230,7 +230,7 @@ def _gigatransfers(text: object) -> float:
 
 def misaligned(facts: Facts) -> Said:
     """A partition that starts inside a physical block makes every write two."""
-    sizes = [look(drive, "queue", "physical_block_size") or 0 for drive in drives(facts)]
+    sizes = [fact(drive, "queue", "physical_block_size") or 0 for drive in drives(facts)]
     block_bytes = max(sizes, default=0)
     found = [
         device for device in devices(facts)

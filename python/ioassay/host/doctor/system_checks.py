@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ioassay import units
-from ioassay.host.doctor.fact_lookup import Facts, Said, look
+from ioassay.host.doctor.fact_lookup import Facts, Said, fact
 from ioassay.host.settings import RESTORE_COMMAND
 
 OLDEST_KERNEL = (5, 10)
@@ -36,7 +36,7 @@ _STOPS = {
 
 def high_load(facts: Facts) -> Said:
     """Load average against the number of processors (proc_loadavg(5)); it also counts tasks that wait for disks."""
-    load, cpus = look(facts, "activity", "load"), look(facts, "cpu", "cpus")
+    load, cpus = fact(facts, "activity", "load"), fact(facts, "cpu", "cpus")
     if not load or not cpus or load[0] <= max(1.0, _LOAD_PER_CPU * cpus):
         return None
     return (
@@ -48,7 +48,7 @@ def high_load(facts: Facts) -> Said:
 
 def busy_processes(facts: Facts) -> Said:
     """Who uses the processors right now."""
-    busy = look(facts, "activity", "busy") or ()
+    busy = fact(facts, "activity", "busy") or ()
     if sum(process["share"] for process in busy) < _BUSY_CORES:
         return None
     seen = ", ".join(f"{process['name']} ({process['pid']}, {process['share']:.0%} of a core)" for process in busy)
@@ -58,7 +58,7 @@ def busy_processes(facts: Facts) -> Said:
 
 def background(facts: Facts) -> Said:
     """Programs that use disks by themselves."""
-    found = look(facts, "activity", "background") or ()
+    found = fact(facts, "activity", "background") or ()
     if not found:
         return None
     units_of_them = (_STOPS.get(name) or _STOPS.get(name.partition(".")[0]) for name in found)
@@ -69,10 +69,10 @@ def background(facts: Facts) -> Said:
 
 def virtual_machine(facts: Facts) -> Said:
     """The disk and the processors of a virtual machine are shared with others."""
-    vm = look(facts, "virtualisation", "vm")
+    vm = fact(facts, "virtualisation", "vm")
     if not vm:
         return None
-    product = look(facts, "virtualisation", "product")
+    product = fact(facts, "virtualisation", "product")
     return (
         f"this is a virtual machine ({vm}{f', {product}' if product else ''}): others may share its processors and its "
         "disk, whose cache on the host answers before the drive does",
@@ -82,7 +82,7 @@ def virtual_machine(facts: Facts) -> Said:
 
 def steal_time(facts: Facts) -> Said:
     """Processor time that the hypervisor gave to others."""
-    share = look(facts, "activity", "steal_share")
+    share = fact(facts, "activity", "steal_share")
     if share is None or share < _STEAL_SHARE:
         return None
     return (
@@ -93,7 +93,7 @@ def steal_time(facts: Facts) -> Said:
 
 def swap_in_use(facts: Facts) -> Said:
     """Pages in swap come back during the run."""
-    total, free = look(facts, "memory", "swap_total_bytes"), look(facts, "memory", "swap_free_bytes")
+    total, free = fact(facts, "memory", "swap_total_bytes"), fact(facts, "memory", "swap_free_bytes")
     if not total or free is None or total - free < _SWAP_BYTES:
         return None
     used = units.format_size(total - free)
@@ -102,7 +102,7 @@ def swap_in_use(facts: Facts) -> Said:
 
 def low_memory(facts: Facts) -> Said:
     """A machine short of memory pages and drops caches meanwhile."""
-    total, available = look(facts, "memory", "total_bytes"), look(facts, "memory", "available_bytes")
+    total, available = fact(facts, "memory", "total_bytes"), fact(facts, "memory", "available_bytes")
     if not total or available is None or available >= _FREE_MEMORY_SHARE * total:
         return None
     seen = f"{units.format_size(available)} of {units.format_size(total)}"
@@ -111,7 +111,7 @@ def low_memory(facts: Facts) -> Said:
 
 def huge_pages(facts: Facts) -> Said:
     """Transparent huge pages everywhere: the kernel compacts memory at its own times (admin-guide/mm/transhuge.rst)."""
-    if look(facts, "memory", "huge_pages") != "always":
+    if fact(facts, "memory", "huge_pages") != "always":
         return None
     return (
         "transparent huge pages are 'always': the kernel moves memory about while a benchmark runs; wanted madvise",
@@ -121,7 +121,7 @@ def huge_pages(facts: Facts) -> Said:
 
 def cpu_limit(facts: Facts) -> Said:
     """A control group's quota stops all its processes for the rest of each period."""
-    limit, cpus = look(facts, "limits", "cpus"), look(facts, "cpu", "cpus")
+    limit, cpus = fact(facts, "limits", "cpus"), fact(facts, "cpu", "cpus")
     if limit is None or (cpus is not None and limit >= cpus):
         return None
     of = f" of {cpus}" if cpus is not None else ""
@@ -133,7 +133,7 @@ def cpu_limit(facts: Facts) -> Said:
 
 def cpu_affinity(facts: Facts) -> Said:
     """This process, and what it starts, may use some of the processors only."""
-    allowed, cpus = look(facts, "limits", "affinity"), look(facts, "cpu", "cpus")
+    allowed, cpus = fact(facts, "limits", "affinity"), fact(facts, "cpu", "cpus")
     if not allowed or not cpus or _count(allowed) >= cpus:
         return None
     return f"this process may use processors {allowed} only, of {cpus}", f"taskset --cpu-list 0-{cpus - 1} ioassay …"
@@ -147,7 +147,7 @@ def _count(listed: str) -> int:
 
 def memory_limit(facts: Facts) -> Said:
     """The page cache counts against a control group's memory."""
-    limit, total = look(facts, "limits", "memory_bytes"), look(facts, "memory", "total_bytes")
+    limit, total = fact(facts, "limits", "memory_bytes"), fact(facts, "memory", "total_bytes")
     if limit is None or (total is not None and limit >= total):
         return None
     return (
@@ -158,7 +158,7 @@ def memory_limit(facts: Facts) -> Said:
 
 def io_limit(facts: Facts) -> Said:
     """With a limit on I/O, the limit is what is measured."""
-    limits = look(facts, "limits", "io") or ()
+    limits = fact(facts, "limits", "io") or ()
     if not limits:
         return None
     return (
@@ -169,10 +169,10 @@ def io_limit(facts: Facts) -> Said:
 
 def slow_clock(facts: Facts) -> Said:
     """Every request is timed: an expensive clock adds to each."""
-    source = look(facts, "clock", "source")
+    source = fact(facts, "clock", "source")
     if source not in _SLOW_CLOCKS:
         return None
-    better = [name for name in look(facts, "clock", "available") or () if name not in _SLOW_CLOCKS]
+    better = [name for name in fact(facts, "clock", "available") or () if name not in _SLOW_CLOCKS]
     folder = "/sys/devices/system/clocksource/clocksource0"
     return (
         f"the clock source is {source}: each reading of the time costs about a microsecond, in every latency",
@@ -182,7 +182,7 @@ def slow_clock(facts: Facts) -> Said:
 
 def old_kernel(facts: Facts) -> Said:
     """Kernels before OLDEST_KERNEL are not tested with."""
-    release = str(look(facts, "kernel", "release") or "")
+    release = str(fact(facts, "kernel", "release") or "")
     found = re.match(r"(\d+)\.(\d+)", release)
     if found is None or (int(found[1]), int(found[2])) >= OLDEST_KERNEL:
         return None
@@ -192,14 +192,14 @@ def old_kernel(facts: Facts) -> Said:
 
 def missing_tool(facts: Facts) -> Said:
     """fio makes the load of most studies."""
-    if "kernel" not in facts or look(facts, "tools", "fio") is not None:
+    if "kernel" not in facts or fact(facts, "tools", "fio") is not None:
         return None
     return "fio is not installed, and makes the load of most studies", "sudo apt-get install fio"
 
 
 def not_root(facts: Facts) -> Said:
     """What an ordinary user cannot have."""
-    if look(facts, "user", "root") is not False:
+    if fact(facts, "user", "root") is not False:
         return None
     return (
         "this user is not root: the governor cannot be set, caches cannot be dropped, and drives do not tell their "
@@ -210,7 +210,7 @@ def not_root(facts: Facts) -> Said:
 
 def no_witness(facts: Facts) -> Said:
     """Claims can be set against totals only."""
-    reason = look(facts, "witness", "unusable")
+    reason = fact(facts, "witness", "unusable")
     if not reason:
         return None
     return (
@@ -221,7 +221,7 @@ def no_witness(facts: Facts) -> Said:
 
 def no_confinement(facts: Facts) -> Said:
     """Only the checks before a run stand between a tool and other files."""
-    reason = look(facts, "confinement", "unusable")
+    reason = fact(facts, "confinement", "unusable")
     if not reason:
         return None
     text = "the kernel cannot hold a trial's processes to what they may write, so only the checks before a run do"
@@ -230,10 +230,10 @@ def no_confinement(facts: Facts) -> Said:
 
 def leftover_restore_file(facts: Facts) -> Said:
     """A run was killed and left host settings changed, or control groups."""
-    files = look(facts, "leftovers") or ()
+    files = fact(facts, "leftovers") or ()
     if not files:
         return None
-    by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and look(facts, "user", "root") is False
+    by_root = any(file.startswith(("/run/", "/sys/")) for file in files) and fact(facts, "user", "root") is False
     remedy = f"sudo {RESTORE_COMMAND}" if by_root else RESTORE_COMMAND
     groups = [file for file in files if file.startswith("/sys/fs/cgroup/")]
     settings = [file for file in files if file not in groups]

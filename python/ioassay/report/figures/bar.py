@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ioassay.records.record import RecordSet
-from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 
@@ -28,18 +28,18 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
 
     factor = selection.main_factor(study, spec.x, spec.where)
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
-    found = conditions.of(cells, study, factor, spec.color)
-    axis = axes.category_axis(factor, conditions.levels_of(found))
-    values = conditions.values_of(found)
+    found = condition_rows.of(cells, study, factor, spec.color)
+    axis = axes.category_axis(factor, condition_rows.levels_of(found))
+    values = condition_rows.values_of(found)
     unit, log = scales.unit_for(spec.y, values), spec.log_y and min(values) > 0
     y, base = axes.log_bar_axis(spec.y, unit, values) if log else (axes.metric_axis(spec.y, unit, values), None)
-    ask = conditions.Ask(spec.y, spec.color, spec.error, statistics.confidence(study))
+    ask = condition_rows.Ask(spec.y, spec.color, spec.error, statistics.confidence(study))
     floor = unit.scale(axes.log_floor(values)) if log else axes.linear_floor(values)
-    points = chart_marks.cut_at(conditions.point_rows(found, axis, ask, unit), floor)
+    points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), floor)
     channels = {"x": axis.encoding(spec.width), **chart_marks.group_channel(spec.color, found)}
     if spec.color is not None:
         channels["xOffset"] = chart_marks.group_offset(channels["color"])
-    dots = conditions.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
+    dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {selection.plain_factor(factor)}"
     notes = [
         statistics.error_text(spec.error, ask.confidence),
@@ -49,7 +49,9 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         "linear axis: a value is not positive" if spec.log_y and not log else "",
     ]
     channels |= {"y2": base} if log else {}
-    return alt.layer(*_layers(points, dots, channels, y, spec, chart_marks.beside(spec.width, found, 0.15))).properties(
+    return alt.layer(
+        *_layers(points, dots, channels, y, spec, chart_marks.offset_px(spec.width, found, 0.15))
+    ).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),

@@ -7,9 +7,9 @@ from typing import Any
 
 from ioassay.metrics import format_metric
 from ioassay.records.record import RecordSet
-from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.conditions import Ask, Condition
+from ioassay.report.figures.condition_rows import Ask, Condition
 from ioassay.report.figures.spec import FigureSpec
 
 FEWEST_FOR_A_BOX = 5
@@ -33,18 +33,18 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
 
     factor = selection.main_factor(study, spec.x, spec.where)
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
-    found = conditions.of(cells, study, factor, spec.color)
-    axis = axes.category_axis(factor, conditions.levels_of(found))
-    unit = scales.unit_for(spec.y, conditions.values_of(found))
+    found = condition_rows.of(cells, study, factor, spec.color)
+    axis = axes.category_axis(factor, condition_rows.levels_of(found))
+    unit = scales.unit_for(spec.y, condition_rows.values_of(found))
     ask = Ask(spec.y, spec.color)
     places = {"x": axis.encoding(spec.width)}
     color = chart_marks.group_channel(spec.color, found)
     if color:
         places["xOffset"] = chart_marks.group_offset(color["color"])
-    y = axes.metric_axis(spec.y, unit, conditions.values_of(found), zero=False)
+    y = axes.metric_axis(spec.y, unit, condition_rows.values_of(found), zero=False)
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.values) >= FEWEST_FOR_A_BOX]
-    points = conditions.point_rows(found, axis, ask, unit)
-    dots = conditions.repetition_rows(found, axis, ask, unit)
+    points = condition_rows.point_rows(found, axis, ask, unit)
+    dots = condition_rows.repetition_rows(found, axis, ask, unit)
     title = f"Repetitions of {selection.metric_label(spec.y).lower()} by {selection.plain_factor(factor)}"
     notes = [
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
@@ -55,7 +55,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     drawn = [
         *_boxes(boxes, y, places, color),
         *_medians(points, y, places, _WIDE if color else _NARROW),
-        *_dots(dots, y, places, chart_marks.beside(spec.width, found, 0.2 if color else 0.32)),
+        *_dots(dots, y, places, chart_marks.offset_px(spec.width, found, 0.2 if color else 0.32)),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
@@ -72,7 +72,7 @@ def _box(condition: Condition, axis: axes.LevelAxis, ask: Ask, unit: scales.Unit
     inside = [value for value in condition.values if lower - reach <= value <= upper + reach]
     ends = {"low": min(inside), "y": lower, "upper": upper, "high": max(inside)}
     shown = f"{format_metric(ask.metric, lower)} to {format_metric(ask.metric, upper)}"
-    row = conditions.place(condition, axis, ask.color)
+    row = condition_rows.place(condition, axis, ask.color)
     return {**row, **{name: unit.scale(value) for name, value in ends.items()}, "quartiles": shown}
 
 

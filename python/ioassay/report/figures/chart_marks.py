@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.records.record import Scalar
 from ioassay.report.figures import selection
-from ioassay.report.figures.conditions import Condition
+from ioassay.report.figures.condition_rows import Condition
 from ioassay.report.figures.spec import ErrorBar
 
 DASH = "M-2,0L2,0"
@@ -152,7 +152,7 @@ def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:
     return [*shown, alt.Tooltip("n:Q", title="repetitions")]
 
 
-def beside(width_px: int, conditions: Sequence[Condition], share: float) -> float:
+def offset_px(width_px: int, conditions: Sequence[Condition], share: float) -> float:
     """Pixels to the right of a condition's middle, as a share of its room: repetitions do not hide error bars."""
     levels = len({condition.level for condition in conditions})
     groups = len({condition.group for condition in conditions})

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ioassay.metrics import format_metric
 from ioassay.records.record import FAILED, OK, RecordSet, Scalar
-from ioassay.report.figures import chart_marks, conditions, heatmap_bands, scales, selection, statistics, titles
+from ioassay.report.figures import chart_marks, condition_rows, heatmap_bands, scales, selection, statistics, titles
 from ioassay.report.figures.spec import FigureSpec
 
 _DARK_UNTIL = 0.38
@@ -102,7 +102,7 @@ class _View:
                 own = [cell for cell in cells if _within(spec, cell.point, column, row)]
                 missing = [point for point in lost if _within(spec, point, column, row)]
                 if own or missing:
-                    found = conditions.of(own, study, spec.x, spec.y)
+                    found = condition_rows.of(own, study, spec.x, spec.y)
                     panels.append(_panel(spec, (column, row), found, missing, (x, y), unit))
         shown = [cell["value"] for panel in panels for cell in panel.cells]
         log = spec.log and min(shown) > 0
@@ -166,7 +166,7 @@ def _within(spec: Spec, point: Mapping[str, Scalar], column: Scalar | None, row:
 def _panel(
     spec: Spec,
     place: tuple[Scalar | None, Scalar | None],
-    found: Sequence[conditions.Condition],
+    found: Sequence[condition_rows.Condition],
     lost: Sequence[Mapping[str, Scalar]],
     bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands],
     unit: scales.Unit,
@@ -189,7 +189,7 @@ def _panel(
 
 
 def _cell(
-    spec: Spec, one: conditions.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
+    spec: Spec, one: condition_rows.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
 ) -> dict[str, Any]:
     assert one.group is not None
     found = statistics.summarise(one.values, "none", 0.95)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.records.record import RecordSet
-from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
 
@@ -72,24 +72,24 @@ class _Panel:
     @classmethod
     def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec, factor: str, direction: str) -> _Panel:
         """Collect the panel's bars."""
-        found: dict[str, list[conditions.Condition]] = {}
+        found: dict[str, list[condition_rows.Condition]] = {}
         points: list[Mapping[str, Any]] = []
         for kind in spec.latencies:
             name = f"{direction}.{kind}.mean"
             with suppress(NoData):  # a kind or a direction that does not occur; draw() says what is missing
                 cells = selection.measured(records, study, spec.where, name, factor)
-                found[name] = conditions.of(cells, study, factor)
+                found[name] = condition_rows.of(cells, study, factor)
                 points += [cell.point for cell in cells]
         everything = [condition for members in found.values() for condition in members]
-        axis = axes.category_axis(factor, selection.in_order(study, factor, conditions.levels_of(everything)))
-        values = conditions.values_of(everything) if everything else []
+        axis = axes.category_axis(factor, selection.in_order(study, factor, condition_rows.levels_of(everything)))
+        values = condition_rows.values_of(everything) if everything else []
         unit = scales.unit_for(f"{direction}.lat.mean", values)
         log = spec.log_y and min(values, default=0.0) > 0
         floor = unit.scale(axes.log_floor(values)) if log else 0.0
         rows = []
         for name, members in found.items():
-            ask = conditions.Ask(name, error=spec.error, confidence=statistics.confidence(study))
-            bars = chart_marks.cut_at(conditions.point_rows(members, axis, ask, unit), floor)
+            ask = condition_rows.Ask(name, error=spec.error, confidence=statistics.confidence(study))
+            bars = chart_marks.cut_at(condition_rows.point_rows(members, axis, ask, unit), floor)
             group = NAMES[name.split(".")[1]]
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
         return cls(direction, rows, axis, unit, selection.pooled(points, factor), values, log)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.records.record import RecordSet, Scalar
-from ioassay.report.figures import axes, chart_marks, conditions, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 SATURATED = "sim.saturated"
@@ -90,21 +90,23 @@ class _View:
         levels = {name: selection.in_order(study, name, [point[name] for point in points]) for name in _split(spec)}
         axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
         found = {
-            panel: conditions.of(
+            panel: condition_rows.of(
                 [cell for cell in cells if _panel(spec, cell.point) == panel], study, spec.x, spec.color
             )
             for panel in _panels(spec, points, levels)
         }
-        unit = scales.unit_for(spec.y, [value for part in found.values() for value in conditions.values_of(part)])
-        ask = conditions.Ask(spec.y, spec.color)
+        unit = scales.unit_for(spec.y, [value for part in found.values() for value in condition_rows.values_of(part)])
+        ask = condition_rows.Ask(spec.y, spec.color)
         rows = [
             {**row, "panel": panel}
             for panel, part in found.items()
-            for row in conditions.point_rows(part, axis, ask, unit)
+            for row in condition_rows.point_rows(part, axis, ask, unit)
         ]
         marks = [
             {
-                **conditions.place(conditions.Condition(point[spec.x], point[spec.color], ()), axis, spec.color),
+                **condition_rows.place(
+                    condition_rows.Condition(point[spec.x], point[spec.color], ()), axis, spec.color
+                ),
                 "panel": _panel(spec, point),
                 "mean_text": "saturated",
             }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
-from ioassay.report.figures.monitor_lines import Watched, watched
+from ioassay.report.figures.monitor_lines import MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ class Spec(FigureSpec):
 def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     """One trial over time, or the mean of each level."""
     trials = selection.select(records, study, spec.where)
-    found = watched(records, study, spec.monitor, spec.fields)
+    found = monitor_lines(records, study, spec.monitor, spec.fields)
     if spec.x == TIME:
         return _over_time(trials, found, study, spec)
     selection.require_factor(study, spec.x)
     return _over_levels(trials, found, study, spec)
 
 
-def _over_time(trials: pl.DataFrame, found: Watched, study: Mapping[str, Any], spec: Spec) -> Any:
+def _over_time(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     trial = _chosen(trials, found, spec)
@@ -61,7 +61,7 @@ def _over_time(trials: pl.DataFrame, found: Watched, study: Mapping[str, Any], s
     return _finished(chart.add_params(chart_marks.zoom()), f"{found.label} over time", notes, study, spec)
 
 
-def _chosen(trials: pl.DataFrame, found: Watched, spec: Spec) -> dict[str, Any]:
+def _chosen(trials: pl.DataFrame, found: MonitorLines, spec: Spec) -> dict[str, Any]:
     """The trial to show: the asked repetition of the first condition that was watched."""
     seen = set(found.frame["trial"].to_list())
     rows = [row for row in trials.sort("order").iter_rows(named=True) if row["trial"] in seen]
@@ -92,7 +92,7 @@ def _row(line: str, x: float | str, value: float, unit: scales.Unit) -> dict[str
     return {**row, "rank": BANDS.index(line)} if line in BANDS else row
 
 
-def _over_levels(trials: pl.DataFrame, found: Watched, study: Mapping[str, Any], spec: Spec) -> Any:
+def _over_levels(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     means = _level_means(trials, found, spec.x)
@@ -122,7 +122,7 @@ def _over_levels(trials: pl.DataFrame, found: Watched, study: Mapping[str, Any],
     return _finished(chart, title, notes, study, spec)
 
 
-def _level_means(trials: pl.DataFrame, found: Watched, factor: str) -> pl.DataFrame:
+def _level_means(trials: pl.DataFrame, found: MonitorLines, factor: str) -> pl.DataFrame:
     """Mean over the trials of a level of each trial's own mean: a long trial counts as one."""
     import polars as pl
 
@@ -133,20 +133,20 @@ def _level_means(trials: pl.DataFrame, found: Watched, factor: str) -> pl.DataFr
     return each.group_by(factor, "line").agg(pl.col("value").mean()).sort("line", factor)
 
 
-def _line_color(found: Watched) -> Any:
+def _line_color(found: MonitorLines) -> Any:
     import altair as alt
 
     return alt.Color("line:N", title=None, sort=list(found.lines), scale=alt.Scale(domain=list(found.lines)))
 
 
-def _stacked_axis(found: Watched) -> Any:
+def _stacked_axis(found: MonitorLines) -> Any:
     import altair as alt
 
     scale = alt.Scale(domain=[0, 100], nice=False)
     return alt.Y("y:Q", title=f"{found.label} (%), idle above", stack="zero", scale=scale)
 
 
-def _axis(found: Watched, unit: scales.Unit) -> Any:
+def _axis(found: MonitorLines, unit: scales.Unit) -> Any:
     import altair as alt
 
     return alt.Y("y:Q", title=unit.titled(found.label), scale=alt.Scale(zero=True, nice=6), axis=alt.Axis(tickCount=6))

@@ -40,7 +40,7 @@ _DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class Watched:
+class MonitorLines:
     """Long frame of one monitor: trial, time_s, line, value (all in `unit`). `lines` in order; `label` for the axis."""
 
     frame: pl.DataFrame
@@ -50,7 +50,7 @@ class Watched:
     note: str = ""
 
 
-def watched(records: RecordSet, study: Mapping[str, Any], monitor: str, fields: Sequence[str]) -> Watched:
+def monitor_lines(records: RecordSet, study: Mapping[str, Any], monitor: str, fields: Sequence[str]) -> MonitorLines:
     """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
     from ioassay.analysis.measurements import monitor_rates
 
@@ -62,10 +62,10 @@ def watched(records: RecordSet, study: Mapping[str, Any], monitor: str, fields: 
             f"the monitor '{monitor}' recorded nothing of that for the study '{study['name']}'; it needs {listed}"
         )
     lines = [line for line in found.lines if line in set(frame["line"].unique().to_list())]
-    return Watched(frame, lines, found.unit, found.label, found.note)
+    return MonitorLines(frame, lines, found.unit, found.label, found.note)
 
 
-def _cpu(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+def _cpu(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -73,10 +73,10 @@ def _cpu(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) ->
     found = monitor_rates.cpu(records, study).filter((pl.col("core") == "all") & pl.col("state").is_in(list(_STATES)))
     banded = found.with_columns(line=pl.col("state").replace_strict(_STATES, return_dtype=pl.String))
     frame = banded.group_by("trial", "time_s", "line").agg(value=pl.col("percent").sum()).sort("trial", "time_s")
-    return Watched(frame, BANDS, "%", "CPU time of all cores")
+    return MonitorLines(frame, BANDS, "%", "CPU time of all cores")
 
 
-def _disk(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+def _disk(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -89,10 +89,10 @@ def _disk(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -
     names = {field: _DISK.get(field, field) for field in fields}
     lines = frame.select("trial", "time_s", line=pl.col("quantity").replace(names), value="value")
     label = {"bytes/s": "Disk bandwidth", "requests/s": "Disk requests", "ms": "Disk waiting time"}.get(unit, "Disk")
-    return Watched(lines, list(names.values()), unit, label, f"device {device}")
+    return MonitorLines(lines, list(names.values()), unit, label, f"device {device}")
 
 
-def _memory(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+def _memory(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -102,10 +102,10 @@ def _memory(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str])
     found = monitor_rates.per_second(records, study, "memory").filter(pl.col("name").is_in(list(fields)))
     names = {field: field.removesuffix("_bytes").replace("_", " ") for field in fields}
     lines = found.select("trial", "time_s", line=pl.col("name").replace(names), value="value")
-    return Watched(lines, list(names.values()), unit, "Memory")
+    return MonitorLines(lines, list(names.values()), unit, "Memory")
 
 
-def _net(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+def _net(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -121,10 +121,10 @@ def _net(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) ->
     frame = found.filter((pl.col("device") == device) & pl.col("field").is_in(list(fields)))
     names = {field: {"rx_bytes": "received", "tx_bytes": "sent"}.get(field, field) for field in fields}
     lines = frame.select("trial", "time_s", line=pl.col("field").replace(names), value="value")
-    return Watched(lines, list(names.values()), unit, "Network", f"interface {device}")
+    return MonitorLines(lines, list(names.values()), unit, "Network", f"interface {device}")
 
 
-def _pressure(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> Watched:
+def _pressure(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -137,7 +137,7 @@ def _pressure(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str
     # The counters are µs of waiting, so µs a second is a share of the time.
     lines = frame.select("trial", "time_s", line=pl.col("resource") + scopes, value=pl.col("value") / 1e4)
     names = [f"{resource}, {scope} tasks" for resource in ("cpu", "memory", "io", "irq") for scope in ("some", "all")]
-    return Watched(lines, names, "%", "Time spent waiting")
+    return MonitorLines(lines, names, "%", "Time spent waiting")
 
 
 _READERS = {"cpu": _cpu, "disk": _disk, "memory": _memory, "net": _net, "pressure": _pressure}

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay.records.record import RecordSet
-from ioassay.report.figures import chart_marks, conditions, panels, share_panels, titles
+from ioassay.report.figures import chart_marks, condition_rows, panels, share_panels, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 _TITLES = {"response": "Every sweep at a glance", "cpu": "Where the processors' time went in every sweep"}
@@ -122,7 +122,7 @@ def _notes(spec: Spec, chosen: Sequence[Mapping[str, Any]], shown: Sequence[_Sho
         told = [
             f"means with their {confidence:g} % intervals",
             "ring: best level",
-            f"shaded: as good{conditions.as_good(exact=False)}",
+            f"shaded: as good{condition_rows.as_good(exact=False)}",
             "dotted: number of hardware threads",
             "each panel has its own unit",
         ]

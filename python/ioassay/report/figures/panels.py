@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
 from ioassay.records.record import RecordSet, Scalar
-from ioassay.report.figures import axes, chart_marks, conditions, hardware_threads, scales, selection, statistics
+from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection, statistics
 from ioassay.report.figures.spec import NoData
 
 if TYPE_CHECKING:
@@ -149,15 +149,15 @@ class _Look:
         x: str,
         color: str | None,
     ) -> None:
-        found = conditions.of(cells, study, x, color)
-        values = conditions.values_of(found)
-        levels = conditions.levels_of(found)
+        found = condition_rows.of(cells, study, x, color)
+        values = condition_rows.values_of(found)
+        levels = condition_rows.levels_of(found)
         self.factor, self.color_factor = x, color
         self.axis = axes.level_axis(x, levels, axes.geometric(levels))
         self.unit = scales.unit_for(name, values)
-        self.ask = conditions.Ask(name, color, "ci", statistics.confidence(study))
+        self.ask = condition_rows.Ask(name, color, "ci", statistics.confidence(study))
         self.points = chart_marks.cut_at(
-            conditions.point_rows(found, self.axis, self.ask, self.unit),
+            condition_rows.point_rows(found, self.axis, self.ask, self.unit),
             self.unit.scale(axes.linear_floor(values)),
         )
         self.x = self.axis.encoding(ask.width)

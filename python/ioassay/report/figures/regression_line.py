@@ -10,7 +10,7 @@ from ioassay.metrics import metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection, statistics
 from ioassay.report.figures.axes import LevelAxis
-from ioassay.report.figures.conditions import Condition
+from ioassay.report.figures.condition_rows import Condition
 
 if TYPE_CHECKING:
     from ioassay.stats.least_squares import Line

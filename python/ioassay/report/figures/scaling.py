@@ -13,7 +13,7 @@ from ioassay.records.record import RecordSet
 from ioassay.report.figures import (
     axes,
     chart_marks,
-    conditions,
+    condition_rows,
     hardware_threads,
     scales,
     selection,
@@ -57,8 +57,8 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     found = measured(records, study, spec)
-    look = _Look(spec, found, conditions.of(found.cells, study, spec.x), statistics.confidence(study))
-    points = conditions.point_rows(look.conditions, look.axis, look.ask, look.unit)
+    look = _Look(spec, found, condition_rows.of(found.cells, study, spec.x), statistics.confidence(study))
+    points = condition_rows.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {selection.plain_factor(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
     drawn += [*look.repetitions(), *look.means(points), *look.best(points)]
@@ -99,19 +99,19 @@ def _matches(point: Mapping[str, Any], spec: Spec) -> bool:
 class _Look:
     """The layers of one scaling curve, with the channels that they share."""
 
-    def __init__(self, spec: Spec, found: Peak, shown: Sequence[conditions.Condition], confidence: float) -> None:
+    def __init__(self, spec: Spec, found: Peak, shown: Sequence[condition_rows.Condition], confidence: float) -> None:
         self.spec, self.found = spec, found
         self.conditions = sorted(shown, key=lambda one: self._number(one))
-        values = conditions.values_of(self.conditions)
-        self.ask = conditions.Ask(spec.y, None, spec.error, confidence)
+        values = condition_rows.values_of(self.conditions)
+        self.ask = condition_rows.Ask(spec.y, None, spec.error, confidence)
         self.unit = scales.unit_for(spec.y, values)
-        self.axis = axes.level_axis(spec.x, conditions.levels_of(self.conditions), spec.log_x)
+        self.axis = axes.level_axis(spec.x, condition_rows.levels_of(self.conditions), spec.log_x)
         self.floor, self.top = axes.linear_floor(values), max(values) * _HEADROOM
         self.x = self.axis.encoding(spec.width)
         self.y = axes.metric_axis(spec.y, self.unit, values)
         self.mean_name = statistics.error_text(spec.error, confidence)
 
-    def _number(self, one: conditions.Condition) -> float:
+    def _number(self, one: condition_rows.Condition) -> float:
         from ioassay.records.record import level_number
 
         return level_number(one.level) or 0.0
@@ -212,7 +212,7 @@ class _Look:
 
         if not self.spec.repetitions:
             return []
-        rows = conditions.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
+        rows = condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
         data, shape = self._role(rows, REPETITION)
         marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3)
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
@@ -256,7 +256,7 @@ class _Look:
         """The band, the law and what it predicts, or where the curve bends, in words."""
         if self.found.unseen:
             return ["no level can be told from another"]
-        said = [f"shaded: as good as the best{conditions.as_good(self.found.exact)}"] if self.plateau() else []
+        said = [f"shaded: as good as the best{condition_rows.as_good(self.found.exact)}"] if self.plateau() else []
         if self.found.plateau is None and self.found.no_plateau:
             said.append(f"no plateau: {self.found.no_plateau}")
         if self.law is not None:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import chart_marks, scales, selection, titles
-from ioassay.report.figures.monitor_lines import BANDS, Watched, watched
+from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ def _of_repetition(records: RecordSet, trials: pl.DataFrame, repetition: int | N
 
 def _found(
     records: RecordSet, study: Mapping[str, Any], panels: Sequence[Panel]
-) -> tuple[dict[str, Watched], list[str]]:
+) -> tuple[dict[str, MonitorLines], list[str]]:
     """What each panel shows, and the panels that nothing was recorded for; NoData when that is all of them."""
-    found: dict[str, Watched] = {}
+    found: dict[str, MonitorLines] = {}
     absent: list[str] = []
     for panel in dict.fromkeys(panels):
         try:
-            found[panel] = watched(records, study, panel, ())
+            found[panel] = monitor_lines(records, study, panel, ())
         except NoData:
             absent.append(panel)
     if not found:
@@ -112,7 +112,7 @@ def _found(
 
 
 def _chosen(
-    trials: pl.DataFrame, found: Mapping[str, Watched], study: Mapping[str, Any], spec: Spec
+    trials: pl.DataFrame, found: Mapping[str, MonitorLines], study: Mapping[str, Any], spec: Spec
 ) -> list[dict[str, Any]]:
     """The trials to show, in the order to show them in."""
     seen = {trial for one in found.values() for trial in one.frame["trial"].unique().to_list()}
@@ -136,7 +136,7 @@ def _factors(study: Mapping[str, Any], trials: pl.DataFrame) -> list[str]:
 
 
 def _spans(
-    rows: Sequence[Mapping[str, Any]], found: Mapping[str, Watched], study: Mapping[str, Any], spec: Spec
+    rows: Sequence[Mapping[str, Any]], found: Mapping[str, MonitorLines], study: Mapping[str, Any], spec: Spec
 ) -> list[_Span]:
     """Where each trial lies: as long as it was, or as the last reading that was taken of it."""
     lengths = [max(float(row["duration_s"] or 0.0), _last_s(found, row["trial"])) for row in rows]
@@ -159,14 +159,14 @@ def _labelled(study: Mapping[str, Any], spec: Spec) -> str:
     return f", by {', '.join(varied)}" if varied else ""
 
 
-def _last_s(found: Mapping[str, Watched], trial: str) -> float:
+def _last_s(found: Mapping[str, MonitorLines], trial: str) -> float:
     import polars as pl
 
     times = [one.frame.filter(pl.col("trial") == trial)["time_s"].max() for one in found.values()]
     return max((float(time_s) for time_s in times if time_s is not None), default=0.0)  # type: ignore[arg-type]
 
 
-def _panel(name: str, found: Watched, spans: Sequence[_Span], spec: Spec, named: bool, last: bool) -> Any:
+def _panel(name: str, found: MonitorLines, spans: Sequence[_Span], spec: Spec, named: bool, last: bool) -> Any:
     """One panel; the trials' names stand over one that is `named`, the time axis below the `last`."""
     import altair as alt
 
@@ -210,7 +210,7 @@ def _from_zero(rows: chart_marks.Rows) -> Any:
     return alt.Scale(zero=True, nice=3) if any(row["y"] for row in rows) else alt.Scale(domain=[0, 1])
 
 
-def _intervals(found: Watched, spans: Sequence[_Span]) -> pl.DataFrame:
+def _intervals(found: MonitorLines, spans: Sequence[_Span]) -> pl.DataFrame:
     """Means over equal parts of the time line: trial, line, time_s (of the end, on the time line), value."""
     import polars as pl
 

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.records.record import RecordSet
-from ioassay.report.figures import axes, chart_marks, conditions, regression_line, scales, selection, statistics, titles
+from ioassay.report.figures import (
+    axes,
+    chart_marks,
+    condition_rows,
+    regression_line,
+    scales,
+    selection,
+    statistics,
+    titles,
+)
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 
@@ -33,13 +42,13 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     import altair as alt
 
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
-    found = conditions.of(cells, study, spec.x, spec.color)
-    axis = axes.level_axis(spec.x, conditions.levels_of(found), spec.log_x)
+    found = condition_rows.of(cells, study, spec.x, spec.color)
+    axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
     look = _Look(spec, axis, found, statistics.confidence(study))
-    points = conditions.point_rows(found, axis, look.ask, look.unit)
+    points = condition_rows.point_rows(found, axis, look.ask, look.unit)
     fits = regression_line.fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
     drawn = [
-        *look.repetitions(conditions.repetition_rows(found, axis, look.ask, look.unit)),
+        *look.repetitions(condition_rows.repetition_rows(found, axis, look.ask, look.unit)),
         *look.fits(regression_line.rows(fits, axis, look.unit, spec.color, look.floor)),
         *look.means(points),
     ]
@@ -67,11 +76,11 @@ class _Look:
     """The layers of one trend, with the channels that they share."""
 
     def __init__(
-        self, spec: Spec, axis: axes.LevelAxis, found: Sequence[conditions.Condition], confidence: float
+        self, spec: Spec, axis: axes.LevelAxis, found: Sequence[condition_rows.Condition], confidence: float
     ) -> None:
-        values = conditions.values_of(found)
+        values = condition_rows.values_of(found)
         self.spec = spec
-        self.ask = conditions.Ask(spec.y, spec.color, spec.error, confidence)
+        self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, confidence)
         self.unit = scales.unit_for(spec.y, values)
         self.log = spec.log_y and min(values) > 0
         self.note = "linear metric axis: a value is not positive" if spec.log_y and not self.log else ""

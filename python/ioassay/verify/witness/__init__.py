@@ -8,6 +8,6 @@
 
 from ioassay.verify.witness.capability import counter
 from ioassay.verify.witness.observed_command import Watching, counting, watching
-from ioassay.verify.witness.single_command import Watched, paths_in, watch
+from ioassay.verify.witness.single_command import Observed, paths_in, watch
 
-__all__ = ["Watched", "Watching", "counter", "counting", "paths_in", "watch", "watching"]
+__all__ = ["Observed", "Watching", "counter", "counting", "paths_in", "watch", "watching"]

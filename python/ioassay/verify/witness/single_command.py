@@ -18,7 +18,7 @@ from ioassay.verify.witness.observed_command import watching
 
 
 @dataclass(frozen=True)
-class Watched:
+class Observed:
     """How a command ended, and what the witness saw of it."""
 
     outcome: Outcome
@@ -35,7 +35,7 @@ def watch(
     backend: str = AUTO,
     layers: Sequence[str] = (),
     stdin: int | None = None,
-) -> Watched:
+) -> Observed:
     """Run `argv` to its end; what it prints goes to `stdout` and `stderr` in `folder`, a new folder for each run.
 
     `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
@@ -55,7 +55,7 @@ def watch(
             stdin=stdin,
             spare_daemons=True,
         )
-        return Watched(
+        return Observed(
             outcome, _with_outlived(watched.observation(outcome), set(process_table.children()) - set(before))
         )
 
