@@ -31,8 +31,8 @@ CEILINGS: dict[str, int] = {
     "feeding": 66,
     "feedings": 3,
     "whole latency": 1,
-    "doubt": 90,
-    "doubts": 64,
+    "doubt": 43,
+    "doubts": 62,
     "speaks against": 4,
     "told apart": 24,
     "tell apart": 5,
@@ -50,7 +50,7 @@ CEILINGS: dict[str, int] = {
     "mended": 2,
     "so many": 56,
     "so often": 2,
-    "beside": 190,
+    "beside": 177,
     "besides": 7,
     "anew": 32,
     "seldom": 5,
@@ -67,7 +67,7 @@ CEILINGS: dict[str, int] = {
     "per cent": 5,
     "licence": 1,
 }
-CODE_SLACK = 2
+CODE_SLACK = 4
 STALE_NAMES = 19
 """Docstrings that still name a file by the name that it had before it was moved, at most."""
 
