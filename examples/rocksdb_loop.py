@@ -1,14 +1,14 @@
-"""Does a simulation foretell which write buffer is good for RocksDB? Record, simulate, serve as drives, measure again.
+"""Does a simulation predict the best write buffer for RocksDB? Record, simulate, serve as drives, measure again.
 
     sudo .venv/bin/python examples/rocksdb_loop.py [OPERATIONS]
 
-1. `ioassay record` writes down the block requests of db_bench (synchronous random writes) on the disk here.
-2. `ioassay simulate` runs them over a small simulated SSD with each write buffer.
+1. `ioassay record` records the block requests of db_bench (synchronous random writes) on the local disk.
+2. `ioassay simulate` replays them on a small simulated SSD with each write buffer.
 3. The best and the worst are served as drives, and db_bench is measured on them (target `virtual`).
 
-A simulation knows nothing of flushes, after each of which a served drive's buffer is empty, and a trace does not wait
-for its drive as RocksDB does. So the order that was foretold need not hold; what came out is said at the end.
-OPERATIONS are those of all runs of db_bench together.
+A trace has no flushes, each of which empties the buffer of a served drive. It does not wait for its drive as RocksDB
+does. The predicted order may therefore not hold. The last lines of the output compare the two.
+OPERATIONS is the total over all runs of db_bench.
 """
 
 import json

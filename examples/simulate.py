@@ -1,9 +1,9 @@
-"""Which write buffer helps a simulated SSD under load? One line a policy: response, throughput, hits.
+"""Which write buffer helps a simulated SSD under load? Prints response time, throughput and hits of each policy.
 
     .venv/bin/python examples/simulate.py [REQUESTS]
 
-It makes a trace, skewed writes at 48,000 a second, and runs it over the reference drive of 48 flash elements with each
-policy. docs/simulator.md says what is simulated, docs/policies.md what the policies do.
+It generates a trace of skewed writes at 48,000 a second and replays it on the reference drive of 48 flash elements with
+each policy. docs/simulator.md describes the drive, docs/policies.md the policies.
 """
 
 import sys

@@ -1,8 +1,7 @@
 """One file a question; each turns records into findings. Draws nothing and starts nothing.
 
-`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings; `OVERALL` that of
-questions to all studies at once. All of them
-together: `everything.analyse_all`. Two runs against each other: `compare.compare`.
+`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings. `OVERALL` lists
+the questions to all studies at once. `pipeline.analyse_all` asks all of them; `run_comparison.compare` compares runs.
 """
 
 from __future__ import annotations

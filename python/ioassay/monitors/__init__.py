@@ -4,7 +4,7 @@ A monitor reads raw counters and gauges and computes nothing: rates and shares a
 samples, so a better formula improves old data. `field` says which is which, and in what unit.
 
 To add one: `monitors/<name>.py` with `FIELDS` (last part of a field's name -> Field) and `make(root, devices)`, its
-line in `MONITORS`, its tests, its section in docs/monitors.md. Files are read with `procfile.py` and `texts.py`.
+line in `MONITORS`, its tests, its section in docs/monitors.md. Files are read with `procfs.py` and `text_monitor.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A simulated SSD over a trace: `ioassay.simulate` in Python. The work is done in Rust, without the GIL.
 
-`options.OPTIONS` says what there is to set, `outcome.Simulation` what comes out, `files.save` where that may go.
+`simulation_options.OPTIONS` lists the options, `results.Simulation` is the outcome, `result_files.save` stores it.
 How the drive works: docs/simulator.md.
 """
 

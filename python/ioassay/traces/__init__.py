@@ -1,6 +1,6 @@
 """Traces of block requests: looked at, converted, made. The work is done in Rust, without the GIL.
 
-A trace is named by the path of a file, or by a recipe (`recipe`); `source` makes of either, and of how it is to be
+A trace is named by the path of a file, or by a recipe (`recipes`); `source` makes of either, and of how it is to be
 prepared (`preparation`), the one description that `info`, `convert` and the simulator take. What formats there are:
 `formats()`, docs/traces.md. Nothing here simulates or draws.
 """

@@ -1,7 +1,8 @@
-"""Claims set against what the kernel saw: which verdict each gets, in which words, on which numbers. Pure.
+"""Claims compared with the kernel's counts: the verdict on each, its explanation, its numbers. Pure.
 
-`judge.judge` is the whole; `outcome` says what a verdict is, `tolerance` holds every number that decides. The other
-files are its questions in the order in which they are asked: `matching` (whose claim), `evidence` (what was seen of
-it), `counts`, `device`, `accounting` and `latency`, `effect` (did watching change it), `reasons` (why they differ).
-Nothing is read, started or stored here; docs/verdicts.md has the rules for readers.
+`judge.judge` is the entry point. `verdict` defines verdicts and their rank; `tolerances` has every number that decides.
+The other files are steps in this order: `claim_groups` (whose claim), `evidence` (what was observed of it),
+`operation_counts`, `amounts`, `device_traffic`, `session_times` and `latency_bounds`, `observer_effect` (did observing
+change the result), `explanations` (why they differ). Nothing is read, started or stored here; docs/verdicts.md has the
+rules for readers.
 """

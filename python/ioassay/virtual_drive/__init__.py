@@ -1,8 +1,8 @@
 """The simulated drive served in real time: the face of crates/device.
 
-`options.described` makes of what people write what the core takes, `serve` serves in this process until it is told to
-stop, `control.ask` asks a drive that is served by another. Who starts that other process: `targets.virtual_drive`, or a
-user with `ioassay device serve`.
+`drive_options` converts the options that people write to those of the core. `serve` serves in this process until a
+signal or a request ends it. `control.ask` queries a drive that another process serves; `targets.virtual_drive` or a
+user's `ioassay device serve` starts that process.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Threats to validity: what speaks against the results of a study, each with its evidence."""
+"""Threats to validity of a study's results, each with its evidence."""

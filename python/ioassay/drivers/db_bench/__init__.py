@@ -1,8 +1,8 @@
 """The driver db_bench: RocksDB's own benchmarks, in a database of the trial's own.
 
-Parameters are db_bench's flags (`settings`), known from what the installed one says (`offer`); results come from its
-output (`output`), and whether they are a measurement is decided in `verdict`. The target is a folder, in which each
-trial has an empty one. Nothing is started here.
+Parameters are db_bench's flags (`parameters`), as the installed version lists them (`capabilities`). Results come from
+its output (`db_bench_results`); `db_bench_outcome` decides whether they are a measurement. The target is a folder, in
+which each trial has an empty one. Nothing is started here.
 """
 
 from __future__ import annotations

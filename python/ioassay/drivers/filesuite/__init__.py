@@ -1,7 +1,7 @@
 """The driver filesuite: IOzone's file tests by our own engine, `ioassay filesuite`, in a process of its own.
 
-Parameters are those of `drivers.file_tests` and what IOzone has not. The target is a folder, in which the engine makes
-and removes its file. What it says becomes metrics and claims in `filesuite_claims.py`.
+Parameters are those of `drivers.file_tests`, and some that IOzone lacks. The target is a folder, in which the engine
+creates and removes its file. `filesuite_claims` turns its output into metrics and claims.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The driver simulate: a trial is a simulation of a trace over an SSD, and nothing on the machine is touched.
 
-Parameters are the options of `ioassay.simulator` and where the requests come from (`settings.py`); `checked.py` says
-whether they can be. A pure driver: all work is done in `parse`, in any process. What a simulation said becomes metrics
-in `simulation_metrics.py`.
+Parameters are the options of `ioassay.simulator` and the source of the requests (`simulation_parameters`), checked in
+`parameter_checks`. A pure driver: all work is done in `parse`, in any process. `simulation_metrics` turns the outcome
+into metrics.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The driver stress_ng: one stressor of stress-ng a trial, with any of its options by stress-ng's own names.
 
-What the installed stress-ng offers is asked of it (`offer`), parameters are read against that (`settings`), results
-come from its YAML (`output`), and whether they are a measurement is decided in `verdict`. Bogo operations are counts of
-what a stressor calls one round of its work: they compare settings of one stressor on one machine, and nothing that a
-kernel could confirm, so nothing is claimed. Nothing is started here.
+The installed stress-ng lists its stressors (`stressors`); `stressor_parameters` checks parameters against that list.
+Results come from its YAML (`yaml_results`); `stressor_outcome` decides whether they are a measurement. A bogo operation
+is what a stressor calls one round of its work. It compares settings of one stressor on one machine. No kernel could
+confirm it, so nothing is claimed. Nothing is started here.
 """
 
 from __future__ import annotations

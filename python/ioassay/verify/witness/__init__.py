@@ -1,9 +1,9 @@
 """The witness: an independent observer of a command, in the kernel where that is possible.
 
-`watching` gives what watches one command, from before its first instruction to its end; what it saw is an
-`observation.Observation`. `counting` gives what counts its system calls by name, with strace where nothing better can.
-`watch` runs a command under it. Nothing is judged here: verdicts are made from observations
-by `ioassay.analysis.claims.claim_verdicts`.
+`observed_command` observes one command, from before its first instruction to its end, and returns an
+`observation.Observation`. `call_counts` counts its system calls by name, with strace where BPF cannot run.
+`single_command` runs a command under the witness. Nothing is judged here; see
+`ioassay.analysis.claims.claim_verdicts`.
 """
 
 from ioassay.verify.witness.capability import counter

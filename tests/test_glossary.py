@@ -1,0 +1,322 @@
+"""The words: terms of docs/GLOSSARY.md are in use, banned synonyms are not, and documents name files that exist.
+
+The two kinds of tables there are the data of these tests. Documents hold to all of it; code and its messages hold to it
+but for the ceilings of `CEILINGS`, which may only sink. CHANGELOG.md is history and says what it said.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+GLOSSARY = ROOT / "docs" / "GLOSSARY.md"
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+
+# Banned phrase -> how many lines of Python and Rust still have it, at most. Whoever cleans a line lowers the number or
+# deletes the entry. A number may never grow, and CODE_SLACK keeps it from lagging far behind the code.
+CEILINGS: dict[str, int] = {
+    "cleaning": 42,
+    "cleanings": 23,
+    "spare blocks": 1,
+    "feeding": 66,
+    "feedings": 3,
+    "whole latency": 1,
+    "doubt": 43,
+    "doubts": 62,
+    "speaks against": 4,
+    "told apart": 24,
+    "tell apart": 5,
+    "can be told": 24,
+    "could be told": 1,
+    "cannot be told": 21,
+    "accountings": 20,
+    "power cut": 12,
+    "power cuts": 4,
+    "power-cut": 5,
+    "processor time": 23,
+    "the lab": 38,
+    "mend": 6,
+    "mends": 4,
+    "mended": 2,
+    "so many": 56,
+    "so often": 2,
+    "beside": 177,
+    "besides": 7,
+    "anew": 32,
+    "seldom": 5,
+    "foretold": 16,
+    "nobody": 98,
+    "somebody": 26,
+    "somebody else": 8,
+    "for ever": 15,
+    "set against": 10,
+    "set beside": 1,
+    "goes on with": 4,
+    "go on with": 11,
+    "held up": 7,
+    "per cent": 5,
+    "licence": 1,
+}
+CODE_SLACK = 4
+STALE_NAMES = 19
+"""Docstrings that still name a file by the name that it had before it was moved, at most."""
+
+
+@cache
+def tables() -> dict[str, list[list[str]]]:
+    """Heading of each table in the glossary -> its rows, without the head of the table."""
+    found: dict[str, list[list[str]]] = {}
+    heading = ""
+    for line in GLOSSARY.read_text().splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        elif line.startswith("| "):
+            found.setdefault(heading, []).append([cell.strip() for cell in line.strip("|").split("|")])
+    return {heading: rows[1:] for heading, rows in found.items()}
+
+
+BANNED_TABLE = "Banned synonyms"
+TERMS = [row for heading, rows in tables().items() if heading != BANNED_TABLE for row in rows]
+BANNED = {phrase: instead for banned, instead in tables()[BANNED_TABLE] for phrase in re.findall(r"`([^`]+)`", banned)}
+
+
+def pattern(phrase: str) -> re.Pattern[str]:
+    """The phrase as whole words in any case, also broken over two lines."""
+    words = r"[\s/#*]+".join(re.escape(word) for word in phrase.split())
+    return re.compile(rf"(?<![\w-]){words}(?![\w-])", re.I)
+
+
+def term_pattern(term: str) -> re.Pattern[str]:
+    """The term in any case, also in the plural, with blanks, hyphens or underscores between its words."""
+    words = r"[\s_-]*".join(re.escape(word) for word in re.split(r"[\s-]", term))
+    return re.compile(rf"(?<![^\W_]){words}(e?s)?(?![^\W_])", re.I)
+
+
+def prose(path: Path) -> str:
+    """A document with its code spans, code blocks and targets of links blanked out, lines kept."""
+    text = path.read_text()
+    text = re.sub(r"^```.*?^```$", lambda block: re.sub(r"[^\n]", " ", block[0]), text, flags=re.M | re.S)
+    text = re.sub(r"(?:(?<=\n\n)|(?<=\n\n\n))(?:(?: {4,}(?![-*\d]).*)?\n)+", blank, text)
+    text = re.sub(r"`[^`\n]*`", blank, text)
+    return re.sub(r"\]\([^)]*\)", blank, text)
+
+
+def blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def listed(*below: str) -> Iterator[tuple[str, ...]]:
+    listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", *below]
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *listing]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    yield from (Path(name).parts for name in sorted(filter(None, names)) if (ROOT / name).is_file())
+
+
+@cache
+def code() -> dict[Path, str]:
+    """Our Python and Rust, tests left out: their texts quote what users of old versions wrote."""
+    listing = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "python/ioassay", "crates"]
+    command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *listing]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    paths = [
+        ROOT / name for name in sorted(filter(None, names)) if name.endswith((".py", ".rs")) and "/tests/" not in name
+    ]
+    return {path: path.read_text() for path in paths if path.is_file()}
+
+
+@cache
+def lowered() -> dict[Path, str]:
+    return {path: text.lower() for path, text in code().items()}
+
+
+def lines_with(phrase: str, text: str) -> list[int]:
+    return sorted({text.count("\n", 0, seen.start()) + 1 for seen in pattern(phrase).finditer(text)})
+
+
+# Terms
+
+
+def test_the_glossary_is_large_enough_to_be_one() -> None:
+    assert 70 <= len(TERMS) <= 130
+
+
+def test_every_term_has_a_definition_and_a_source() -> None:
+    for row in TERMS:
+        assert len(row) == 3 and all(row), f"{row[0]}: wanted term, definition, source"
+        assert row[1].endswith("."), f"{row[0]}: its definition is no sentence"
+
+
+def test_no_term_is_defined_twice() -> None:
+    names = [row[0].lower() for row in TERMS]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_no_term_is_banned() -> None:
+    assert {row[0].lower() for row in TERMS} & BANNED.keys() == set()
+
+
+def test_every_term_is_in_use() -> None:
+    texts = [path.read_text() for path in DOCUMENTS if path != GLOSSARY] + list(code().values())
+    unused = [row[0] for row in TERMS if not any(term_pattern(row[0]).search(text) for text in texts)]
+    assert not unused, f"in docs/GLOSSARY.md and nowhere else: {unused}; use them, or take them out"
+
+
+# Banned synonyms
+
+
+def banned_in_documents() -> Iterator[str]:
+    for path in DOCUMENTS:
+        text = prose(path)
+        if path == GLOSSARY:
+            text = text.partition(f"## {BANNED_TABLE}")[0]
+        for phrase, instead in BANNED.items():
+            for line in lines_with(phrase, text):
+                yield f"{path.relative_to(ROOT)}:{line}: '{phrase}'; write: {instead}"
+
+
+def test_no_document_uses_a_banned_synonym() -> None:
+    problems = list(banned_in_documents())
+    if problems:
+        pytest.fail("\n" + "\n".join(problems), pytrace=False)
+
+
+@cache
+def lines_in_code(phrase: str) -> tuple[str, ...]:
+    likely = [path for path, text in lowered().items() if phrase.split()[0] in text]  # a look that is quick
+    return tuple(f"{path.relative_to(ROOT)}:{line}" for path in likely for line in lines_with(phrase, lowered()[path]))
+
+
+def test_no_code_uses_a_banned_synonym_more_than_before() -> None:
+    problems = []
+    for phrase, instead in BANNED.items():
+        seen = lines_in_code(phrase)
+        ceiling = CEILINGS.get(phrase, 0)
+        if len(seen) > ceiling:
+            places = "\n    ".join(seen[:40])
+            problems.append(f"'{phrase}' in {len(seen)} lines, at most {ceiling}; write: {instead}\n    {places}")
+    if problems:
+        pytest.fail("\n" + "\n".join(problems), pytrace=False)
+
+
+def test_the_ceilings_are_still_needed() -> None:
+    problems = []
+    for phrase, ceiling in CEILINGS.items():
+        seen = len(lines_in_code(phrase))
+        if phrase not in BANNED or not seen:
+            problems.append(f"'{phrase}': delete it from CEILINGS; it is not banned, or no code uses it any more")
+        elif ceiling > CODE_SLACK * seen:
+            problems.append(f"'{phrase}': lower its ceiling from {ceiling} to {seen}")
+    assert not problems, "\n".join(problems)
+
+
+# The checks themselves
+
+
+@pytest.mark.parametrize("text", ["Beside it stands", "one thing\nset  beside another", "a flag (beside)."])
+def test_a_banned_phrase_is_found_in_any_case_and_over_lines(text: str) -> None:
+    assert pattern("beside").search(text)
+
+
+@pytest.mark.parametrize("text", ["files-beside-run", "besides", "`beside`"])
+def test_a_longer_word_is_not_the_phrase(text: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(f"{text}\n")
+    assert not pattern("beside").search(prose(tmp_path / "README.md"))
+
+
+def test_code_of_a_document_is_no_prose(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(
+        "One\n\n    cleaning the code\n\n```\ncleaning\n```\n\n- item\n    - cleaning in a list\n\n| `cleaning` |\n"
+    )
+    assert lines_with("cleaning", prose(page)) == [10]
+
+
+@pytest.mark.parametrize("text", ["queue depth", "Queue depths", "queue_depth", "queue-depth", "a_queue_depth_b"])
+def test_a_term_is_found_as_it_is_written_in_texts_and_code(text: str) -> None:
+    assert term_pattern("queue depth").search(text)
+    assert not term_pattern("depth").search("indepths")
+
+
+# What documents name
+
+NAMED_FILE = re.compile(r"(?<![\w/<>*.…~-])[\w./-]*\w\.(?:py|rs|sh)\b")
+NAMED_FOLDER = re.compile(r"`((?:python|crates|tests|docs|setup|benches|examples|fuzz)/[\w./-]*)`")
+
+
+@cache
+def our_paths() -> frozenset[str]:
+    """Every file of the checkout, and every end of its path: `a/b/c.py`, `b/c.py`, `c.py`."""
+    return frozenset("/".join(parts[start:]) for parts in map(tuple, listed()) for start in range(len(parts)))
+
+
+def files_missing(path: Path, text: str) -> list[str]:
+    """Names of source files in a text that no file of the checkout has; those with placeholders are no names."""
+    return [
+        f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, named.start()) + 1}: {named[0]} does not exist"
+        for named in NAMED_FILE.finditer(text)
+        if named[0].lstrip("./") not in our_paths()
+    ]
+
+
+def test_every_source_file_that_a_document_names_exists() -> None:
+    problems = [problem for path in DOCUMENTS for problem in files_missing(path, path.read_text())]
+    assert not problems, "\n".join(problems)
+
+
+def test_every_folder_that_a_document_names_exists() -> None:
+    problems = [
+        f"{path.relative_to(ROOT)}: {named} does not exist"
+        for path in DOCUMENTS
+        for named in NAMED_FOLDER.findall(path.read_text())
+        if not (ROOT / named).exists()
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def test_docstrings_name_files_that_exist() -> None:
+    problems = []
+    for path, text in code().items():
+        for node in ast.walk(ast.parse(text)) if path.suffix == ".py" and files_missing(path, text) else ():
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                problems += files_missing(path, ast.get_docstring(node) or "")
+    assert len(problems) <= STALE_NAMES, "\n".join(problems)
+    assert CODE_SLACK * len(problems) >= STALE_NAMES, f"{len(problems)} are left: lower STALE_NAMES to that"
+
+
+def test_the_map_names_files_of_every_room_and_crate() -> None:
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    rooms = [path.name for path in (ROOT / "python" / "ioassay").iterdir() if (path / "__init__.py").exists()]
+    crates = [path.parent.name for path in (ROOT / "crates").glob("*/Cargo.toml")]
+    assert [name for name in [*rooms, *crates] if f"{name}/" not in text] == []
+    assert len(text.splitlines()) <= 120, "docs/ARCHITECTURE.md is one page: 120 lines"
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """The anchors that GitHub gives a document's headings."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.M)
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
+def test_every_link_of_a_document_leads_somewhere() -> None:
+    problems = []
+    for path in [*DOCUMENTS, ROOT / "benches" / "README.md"]:
+        for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+            file, _, anchor = link.partition("#")
+            goal = (path.parent / file).resolve() if file else path
+            if "://" in link:
+                continue
+            if not goal.exists() or (anchor and anchor not in anchors(goal)):
+                problems.append(f"{path.relative_to(ROOT)}: {link} leads nowhere")
+    assert not problems, "\n".join(problems)
