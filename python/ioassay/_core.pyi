@@ -356,8 +356,8 @@ def device_models() -> list[tuple[str, str]]:
 def device_serve(options: str, ready: Callable[[str], None]) -> str:
     """Serve a drive until SIGTERM, SIGINT or a request to stop; what it counted, as JSON.
 
-    `options` is JSON (crates/device, `server::Options`); `ready` is called once with JSON (`server::Ready`) when clients
-    can connect. The GIL is released. Raises ValueError for options that are none, CoreError for what cannot be.
+    `options` is JSON (crates/device, `server::Options`); `ready` is called once with JSON (`server::Ready`) when
+    clients can connect. The GIL is released. Raises ValueError for options that are none, CoreError for what cannot be.
     """
 
 def drive_check(setup: dict[str, Any]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Do the factors matter, and how much? Analyses of variance between conditions, over repetitions.
 
 One factor at a time within each combination of the others (`one_factor.py`), all together with their interaction
-(`factors.py`), and the three analyses that are usually done, side by side (`threeways.py`).
+(`factorial_anova.py`), and the three analyses that are usually done, side by side (`anova_variants.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a study comes to, in three paragraphs of plain English: observation, statistics, conclusion. All computed.
 
-The statement is the summary (`brief.py`), the few sentences that matter most; `statistics` holds the three paragraphs
+The statement is the summary (`summary_sentences.py`), the few sentences that matter most; `statistics` holds the three
+paragraphs
 and the facts that they were made from.
 """
 

@@ -1,7 +1,7 @@
 """Which case is best, where, and is the difference real? Each response of a study that is about a choice of cases.
 
 Places are the combinations of the other factors' levels. Cases with the same settings of the target differ in nothing
-but how they load it, and are set against each other apart as well. How it is told: `choice_told.py`.
+but how they load it, and are set against each other apart as well. How it is told: `alternatives_text.py`.
 """
 
 from __future__ import annotations

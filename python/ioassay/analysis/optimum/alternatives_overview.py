@@ -1,6 +1,6 @@
 """Which case, when: all places of all studies about a choice in one table, with published numbers beside.
 
-Only of studies with `[analysis] lead = "choice"`. Computes nothing: `choice.py` does.
+Only of studies with `[analysis] lead = "choice"`. Computes nothing: `alternatives.py` does.
 """
 
 from __future__ import annotations

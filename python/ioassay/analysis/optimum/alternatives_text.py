@@ -1,4 +1,4 @@
-"""The sentences and tables of the question which case is best, and when. Computes nothing: `choice.py` does."""
+"""The sentences and tables of the question which case is best, and when. Computes nothing: `alternatives.py` does."""
 
 from __future__ import annotations
 

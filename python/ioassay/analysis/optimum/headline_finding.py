@@ -1,4 +1,6 @@
-"""What a study of peaks or of a choice comes to, to begin its summary with. `peak.py` and `choice.py` compute it.
+"""What a study of peaks or of a choice comes to, to begin its summary with.
+
+`optimum.py` and `alternatives.py` compute it.
 
 `[analysis] lead = "peak"`: of the first response the best value of each swept factor, and its plateau; `"choice"`:
 which case is best, when, and whether that is real.

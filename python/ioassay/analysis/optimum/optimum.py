@@ -2,7 +2,7 @@
 
 Each factor alone, where all others are fixed. Numbers with an order get a plateau and a knee; counts of workers also
 scaling efficiency, Amdahl's law and the universal scalability law. Words get the best and those that may be as good.
-How it is told: `peak_told.py`.
+How it is told: `optimum_text.py`.
 """
 
 from __future__ import annotations

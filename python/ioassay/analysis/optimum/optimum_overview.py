@@ -1,6 +1,7 @@
 """The best values of all sweeps of a suite in one table: level, value, plateau, law; and what was not measured.
 
-Only of studies that are about peaks (`lead.py`), and only where there are several. Computes nothing: `peak.py` does.
+Only of studies that are about peaks (`headline_finding.py`), and only where there are several. Computes nothing:
+`optimum.py` does.
 """
 
 from __future__ import annotations

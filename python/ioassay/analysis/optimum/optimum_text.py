@@ -1,4 +1,4 @@
-"""The sentences of the question where the best level lies. Computes nothing: `peak.py` does."""
+"""The sentences of the question where the best level lies. Computes nothing: `optimum.py` does."""
 
 from __future__ import annotations
 

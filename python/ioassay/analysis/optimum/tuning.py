@@ -3,7 +3,7 @@
 The winner was chosen for its values, so these are lucky ones; it is judged by the trials of the confirmation alone,
 with the statistics of `compare`: ratio of means with its interval, equality by two one-sided tests against the margin.
 Constraints hold where the whole interval of the winner's mean does. Which point is tried is decided elsewhere; how it
-is told: `tuned_told.py`. Nothing to say of a run that is no search.
+is told: `tuning_text.py`. Nothing to say of a run that is no search.
 """
 
 from __future__ import annotations

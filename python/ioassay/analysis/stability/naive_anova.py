@@ -1,6 +1,6 @@
 """The analysis of variance that is usually done over log samples, labelled as naive, and what it is worth corrected.
 
-Here as the question whether repetitions of one condition differ. The same between conditions: `threeways.py`.
+Here as the question whether repetitions of one condition differ. The same between conditions: `anova_variants.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For simulated SSDs with a factor `policy`. Policies are compared where all else is the same, the requests included:
 a comparison is of two runs over one trace, and over repetitions it is paired. Where a run saturated there is no mean,
-and the tables say so. Published numbers stand beside, where there are any (`claims.py`).
+and the tables say so. Published numbers stand beside, where there are any (`published_results.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What speaks against the results: every doubt that the records themselves raise, each with its evidence.
 
-The checks are in three files: about the numbers (`doubts_data.py`), about the machine (`doubts_machine.py`) and about
-what trials ran under (`doubts_conditions.py`). Doubts that a driver or the host check raised when they ran are warnings
+The checks are in three files: about the numbers (`data_threats.py`), about the machine (`machine_threats.py`) and about
+what trials ran under (`run_condition_threats.py`). Doubts that a driver or the host check raised when
+they ran are warnings
 of the records, and repeated here only where they decide what may be compared.
 """
 

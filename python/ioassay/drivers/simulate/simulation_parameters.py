@@ -1,7 +1,7 @@
 """The parameters of a simulated trial: what they are, what follows from them, and what a trial with them costs.
 
 Beside the options of `ioassay.simulator` a trial has a trace: a file that is named (`trace`), or a recipe (`make`).
-Only names and kinds are looked at here; whether it can all be, `checked.py` asks.
+Only names and kinds are looked at here; whether it can all be, `parameter_checks.py` asks.
 """
 
 from __future__ import annotations

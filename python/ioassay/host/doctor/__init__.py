@@ -1,8 +1,8 @@
 """Is this host fit to measure? Checks over host facts; each finding carries the command that fixes it.
 
 Pure: facts in, warnings out. A run stores its facts, so an old run can be diagnosed anew with better checks.
-Gathering facts is `ioassay.host`. To add a check: a small function in cpu_checks.py, system_checks.py or
-storage_checks.py, its line in CHECKS, its tests, its line in docs/doctor.md.
+Gathering facts is `ioassay.host`. To add a check: a small function in system_checks.py or storage_checks.py, its line
+in CHECKS, its tests, its line in docs/doctor.md.
 """
 
 from __future__ import annotations
