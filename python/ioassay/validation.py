@@ -12,13 +12,14 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import signal
 import tomllib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic_core import SchemaValidator, core_schema, from_json
 
 from ioassay.errors import InputError
 
@@ -58,6 +59,18 @@ _WANTED = {
     "string_pattern_mismatch": "letters, digits, '_', '-' or '.' (pattern {pattern})",
 }
 _LONGEST = 80
+
+
+def _load_datetime() -> None:
+    """Have pydantic look up Python's datetime now: a signal in the midst of that would make its core panic."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        SchemaValidator(core_schema.date_schema()).validate_python("2000-01-01")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_load_datetime()
 
 
 def read(kind: type[T], text: str | bytes, source: str, remedy: str = "") -> T:
