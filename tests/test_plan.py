@@ -81,6 +81,11 @@ def test_conditions_of_a_run_that_vary_are_read_as_those_of_the_study() -> None:
     assert [(run["timeout"], run["cooldown"]) for run in runs] == [(120.0, 0.0), (120.0, 0.5)]
 
 
+def test_calls_are_counted_at_a_level_however_it_is_spelled() -> None:
+    made = study(factors={"bs": ["4k", "8k"]}, watch={"witness": "block", "calls": {"bs": ["4KiB"]}})
+    assert plan.points_called(made) == [{"bs": "4k"}]
+
+
 def test_an_id_does_not_depend_on_the_order() -> None:
     made = study()
     assert plan.make_trial(made, {}, 0, 0).id == plan.make_trial(made, {}, 0, 7).id

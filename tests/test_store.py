@@ -101,6 +101,13 @@ def test_the_record_is_the_last_thing_written(run: RunStore, monkeypatch: pytest
     assert names == ["hist.parquet", "fio.json", "raw", ".record.json.tmp", folder.name, "trials"]
 
 
+def test_a_run_whose_study_lists_a_level_twice_is_read(run: RunStore) -> None:
+    """Versions before compared levels by their text, and ran both."""
+    path = run.root / "study.toml"
+    path.write_text(path.read_text().replace('"8k"', '"4KiB"'))
+    assert run.suite().studies[0].factors["bs"] == ["4k", "4KiB"]
+
+
 def test_a_full_disk_is_told_with_the_way_on(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = next(run.trials())
     run.begin(trial.id)

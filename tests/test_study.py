@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ioassay.errors import StudyError
-from ioassay.study.model import Study, make_study
+from ioassay.study.model import Study, check_scales, make_study
 
 DAY = datetime.date(1979, 5, 27)
 
@@ -53,8 +53,8 @@ def make(**changes: Any) -> Study:
         ({"factors": {"x": [DAY]}}, "factors.x.0: wanted a number, text, true or false; found 1979-05-27"),
         ({"factors": {"x": [1, math.nan]}}, "factors.x.1: wanted a finite number; found nan"),
         ({"factors": {"x": [2**64]}}, "factors.x.0: wanted a number that fits into 64 bits"),
-        ({"factors": {"x": [1, 1.0]}}, "factors.x: level 1 is listed twice"),
-        ({"factors": {"x": [True, "true"]}}, "factors.x: level true is listed twice"),
+        ({"factors": {"x": [1, 1.0]}}, "factors.x: levels 1 and 1.0 are the same, both mean 1; wanted one of them"),
+        ({"factors": {"x": [True, "true"]}}, "factors.x: levels true and 'true' are the same"),
         ({"factors": {"status": [1, 2]}}, "factors.status: 'status' is a column of every table"),
         ({"factors": {"value": [1, 2]}}, "factors.value: 'value' is a metric"),
         ({"factors": {"run.bogus": [1]}}, "factors.run.bogus: known here: affinity, cooldown"),
@@ -95,3 +95,68 @@ def test_the_published_schema_is_the_models() -> None:
 
     published = json.loads((Path(__file__).parent.parent / "docs" / "study.schema.json").read_text())
     assert published == Study.model_json_schema(), "renew it: ./ioassay studies --schema > docs/study.schema.json"
+
+
+@pytest.mark.parametrize(
+    ("factor", "levels", "both_mean"),
+    [
+        ("bs", ["4k", "4KiB"], "levels '4k' and '4KiB' are the same, both mean 4096 bytes"),
+        ("bs", ["64k", "4k", 4096], "levels '4k' and 4096 are the same, both mean 4096 bytes"),
+        ("target.size", ["1GiB", "1024M"], "levels '1GiB' and '1024M' are the same, both mean 1073741824 bytes"),
+        ("x", [1, "1"], "levels 1 and '1' are the same, both mean 1;"),
+        ("iodepth", ["1k", 1024], "levels '1k' and 1024 are the same, both mean 1024;"),
+        ("runtime", ["1s", "1000ms"], "levels '1s' and '1000ms' are the same, both mean 1 s;"),
+        ("run.cooldown", [1, "1s"], "levels 1 and '1s' are the same, both mean 1 s;"),
+        ("run.cpu_limit", ["50%", 0.5], "levels '50%' and 0.5 are the same, both mean 0.5;"),
+        ("run.affinity", ["0-2", "0,1,2"], "levels '0-2' and '0,1,2' are the same, both mean processors 0-2;"),
+        ("run.scheduler", ["fifo:1", "FIFO:01"], "levels 'fifo:1' and 'FIFO:01' are the same, both mean fifo:1;"),
+        ("direct", [True, 1], "levels true and 1 are the same, both mean yes;"),
+        ("rw", ["rw", "readwrite"], "levels 'rw' and 'readwrite' are the same, both mean rw;"),
+        ("bssplit", ["4k/50:8k/50", "4KiB/50:8KiB/50"], "'4k/50:8k/50' and '4KiB/50:8KiB/50' are the same"),
+    ],
+)
+def test_one_level_under_two_spellings_is_refused(factor: str, levels: list[Any], both_mean: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        make(factors={factor: levels})
+    assert str(caught.value).startswith(f"s.toml: factors.{factor}: ") and both_mean in str(caught.value)
+    with pytest.raises(StudyError) as caught:
+        check_scales({"quick": {"factors": {factor: levels}}}, "s.toml")
+    assert str(caught.value).startswith(f"s.toml: scale.quick.factors.{factor}: ") and both_mean in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("factor", "levels"),
+    [
+        ("target.path", ["/mnt/a", "/mnt/A"]),
+        ("filename", ["1k", "1024"]),
+        ("bs", ["4k", "4kB", "4k,8k"]),
+        ("size", ["50%", 50]),
+        ("x", ["Fast", "fast", "007", "7", "1.1", "1.10"]),
+        ("x", [1, True]),
+        ("target.precondition", ["none", "full", "steady"]),
+    ],
+)
+def test_levels_that_only_look_alike_are_two_levels(factor: str, levels: list[Any]) -> None:
+    assert make(factors={factor: levels}).factors[factor] == levels
+
+
+def test_two_cases_that_set_the_same_are_refused_however_it_is_spelled() -> None:
+    with pytest.raises(StudyError, match=r"s.toml: case 'b': sets the same as case 'a' \(direct = true, bs = '4KiB'\)"):
+        make(case=[{"name": "a", "bs": "4k", "direct": 1}, {"name": "b", "direct": True, "bs": "4KiB"}])
+    nested = [
+        {"name": "a", "make": {"requests": 5, "sizes": ["4k"]}},
+        {"name": "b", "make": {"sizes": ["4KiB"], "requests": 5}},
+    ]
+    with pytest.raises(StudyError, match="case 'b': sets the same as case 'a'"):
+        make(case=nested)
+    names = [{"name": "1k", "bs": "4k"}, {"name": "1024", "bs": "4kB"}, {"name": "A"}, {"name": "a"}]
+    assert [case["name"] for case in make(case=names).case] == ["1k", "1024", "A", "a"]
+
+
+def test_a_study_that_was_run_before_may_list_a_level_twice() -> None:
+    """Runs that older versions made can be reported as long as they are there."""
+    levels = ["4k", "4KiB"]
+    stored = make_study(table(factors={"bs": levels}, case=[{"name": "a"}]), "study.toml", stored=True)
+    assert stored.factors == {"bs": levels}
+    with pytest.raises(StudyError, match="has no levels"):
+        make_study(table(factors={"bs": []}), "study.toml", stored=True)

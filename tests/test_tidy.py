@@ -18,10 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from ioassay import factors
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "ioassay"
 
-CONTRACTS = {"errors", "debug_log", "units", "metrics", "records", "validation", "atomic_file"}
+CONTRACTS = {"errors", "debug_log", "units", "metrics", "factors", "records", "validation", "atomic_file"}
 ROLES = CONTRACTS | {"roles", "_core"}
 
 # A room is a module or a package directly below python/ioassay, or one that is named here with a dot; on the right
@@ -30,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "units": set(),
     "metrics": {"units"},
+    "factors": {"units", "records"},
     "atomic_file": set(),
     "debug_log": {"errors"},
     "validation": {"errors"},
@@ -100,8 +103,8 @@ IMPURE = {
 }
 
 LIGHT = (
-    *("cli", "errors", "units", "metrics", "roles", "study.model", "study.plan", "records.record", "store.run_folder"),
-    *("runner.run", "runner.worker", "process.supervisor"),
+    *("cli", "errors", "units", "metrics", "factors", "roles", "study.model", "study.plan", "records.record"),
+    *("store.run_folder", "runner.run", "runner.worker", "process.supervisor"),
 )
 HEAVY = {
     *("polars", "duckdb", "numpy", "scipy", "altair", "vl_convert", "jinja2", "playwright"),
@@ -254,6 +257,54 @@ def test_no_two_files_have_one_name() -> None:
             places.setdefault(path.stem, []).append(name_of(path))
     advice = "name each by its subject"
     none_of([f"{' and '.join(names)} have one name; {advice}" for names in places.values() if len(names) > 1])
+
+
+OF_FACTORS = re.compile(
+    r"_*(same_levels?|levels?_(same|equal|keys?)|level_numbers?|level_text|level_label|level_phrase|factor_label)"
+)
+
+
+def test_only_the_registry_of_factors_says_what_levels_are() -> None:
+    """When two are the same, what number one is, what it is called; and the name of the factor of cases."""
+    problems = []
+    for path in PYTHON_FILES:
+        if name_of(path) == "factors":
+            continue
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef) and OF_FACTORS.fullmatch(node.name):
+                problems.append(f"{at(path, node.lineno)}: defines {node.name}; call ioassay.factors, or add it there")
+            values = [node.value] if isinstance(node, ast.Assign | ast.AnnAssign) else []
+            values += [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            if any(isinstance(value, ast.Constant) and value.value == "case" for value in values):
+                problems.append(f'{at(path, node.lineno)}: writes "case" out; use ioassay.factors.CASE')
+    none_of(problems)
+
+
+LABELLED = {entry.name for entry in factors.FACTORS if entry.label and "." not in entry.name}
+
+
+def is_table(node: ast.stmt) -> bool:
+    """Whether it gives one name a value; `A, B = "a", "b"` names constants."""
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None
+    return isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets)
+
+
+def test_words_about_factors_stand_in_the_registry_only() -> None:
+    """A table in analysis or report whose keys are factors is one more place to add a factor to."""
+    problems = []
+    for path in PYTHON_FILES:
+        if room_of(name_of(path)) not in ("analysis", "report"):
+            continue
+        for node in parsed(path).body:
+            tables = [part for part in ast.walk(node) if isinstance(part, ast.Dict | ast.Tuple | ast.Set | ast.List)]
+            for table in tables if is_table(node) else []:
+                keys = table.keys if isinstance(table, ast.Dict) else table.elts
+                named = {key.value for key in keys if isinstance(key, ast.Constant)} & LABELLED
+                if len(named) > 1:
+                    words = ", ".join(sorted(named))
+                    problems.append(f"{at(path, table.lineno)}: a table of factors ({words}); see ioassay.factors")
+    none_of(problems)
 
 
 def test_imports_are_absolute() -> None:

@@ -1,19 +1,24 @@
-"""Sizes and durations: how users write them, and how they are shown. Knows nothing of metrics.
+"""Sizes, durations and lists of processors: how users write them, and how they are shown. Knows nothing of metrics.
 
 Sizes: k, K, KiB, M, MiB, … are powers of 1024; kB, MB, … are powers of 1000; a bare number is bytes.
 (fio reads `4KiB` as 4000 bytes with its default kb_base, which is why ioassay emits plain byte counts.)
 Durations: ns, us, ms, s, m, h, d; a bare number is seconds.
+Lists of processors: `0-2,5`, as the kernel writes them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
 _SIZE = re.compile(rf"^\s*{_NUMBER}\s*(?P<unit>[A-Za-z]*)\s*$")
 _PREFIXES = "kmgtpe"
 
+MOST_CPUS = 8192
+"""NR_CPUS of the largest kernels."""
+_PROCESSORS = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$")
 _LONGEST_S = 100 * 365 * 86400.0
 _DURATION_S = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -61,6 +66,29 @@ def parse_duration_s(text: str | float) -> float:
     if match is None or factor is None:
         raise ValueError(f"'{text}' is not a duration; wanted a number with ns, us, ms, s, m, h or d")
     return parse_duration_s(float(match["number"]) * factor)
+
+
+def parse_processors(text: str) -> frozenset[int]:
+    """The processors of a list such as `0-2,5`; ValueError when it is none."""
+    processors: set[int] = set()
+    for part in text.split(","):
+        match = _PROCESSORS.match(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < MOST_CPUS:
+            raise ValueError("wanted a list of processors such as '0-2,5'")
+        processors.update(range(first, last + 1))
+    return frozenset(processors)
+
+
+def format_processors(numbers: Iterable[int]) -> str:
+    """The shortest list of these processors: `0-2,5`."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def format_size(size_bytes: float) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ioassay.analysis import pipeline, run_comparison
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import cells
 
@@ -80,10 +81,21 @@ def test_numbers_that_a_frame_turned_into_text_find_their_level(lab: Any) -> Non
     assert [cell.point for cell in cells(records, second, "read.bw").cells] == [{"bs": "4KiB"}]
 
 
-def test_one_spelling_for_one_level() -> None:
-    assert study_view.level_key(12) == study_view.level_key(12.0) == study_view.level_key("12")
-    assert study_view.level_key(True) == study_view.level_key("true") != study_view.level_key(1)
-    assert study_view.level_key("4KiB") != study_view.level_key("4k")
+def test_levels_that_an_old_run_has_twice_are_one_condition(lab: Any) -> None:
+    study = lab.study(factors={"bs": ["4k", "8k", "4KiB"], "rw": ["read", "write"]})
+    records = lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1.0 + repetition + len(point["rw"])}, 3))
+    found = cells(records, study, "read.bw")
+    assert found.factors["bs"] == ("4k", "8k") == study_view.factors(study)["bs"]
+    assert [(cell.point["bs"], cell.values.size) for cell in found.cells[:2]] == [("4k", 6), ("4k", 6)]
+    assert {finding.question for finding in pipeline.analyse_study(records, study)} >= {"describe", "effect"}
+
+
+def test_conditions_match_between_runs_that_spell_a_level_differently(lab: Any) -> None:
+    ours, theirs = (lab.study(factors={"bs": [size, "64k"]}) for size in ("4k", "4KiB"))
+    a, b = (lab.records(lab.run(study, lambda *_: {"read.bw": 1.0}, 3)) for study in (ours, theirs))
+    compared = run_comparison.compare(a, b)
+    assert [row.point["bs"] for row in compared.rows] == ["4KiB", "64k"]
+    assert not any("factors" in warning for warning in compared.warnings)
 
 
 def test_slices_fix_all_other_factors(lab: Any) -> None:

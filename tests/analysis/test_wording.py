@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ioassay import factors
 from ioassay.analysis.narrative import phrases
 from ioassay.stats.result import Interval
 
@@ -88,7 +89,7 @@ def test_a_restriction_stands_before_its_sentence() -> None:
     ],
 )
 def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None:
-    assert phrases.level_of(factor, level) == told
+    assert factors.level_phrase(factor, level) == told
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_levels_are_told_in_words(factor: str, level: object, told: str) -> None
     ],
 )
 def test_factors_are_told_in_words_and_unknown_options_as_they_are_typed(factor: str, told: str) -> None:
-    assert phrases.factor(factor) == told
+    assert factors.factor_label(factor) == told
 
 
 def test_a_level_is_a_place_with_its_own_preposition() -> None:

@@ -165,6 +165,17 @@ def test_every_command_has_its_help(command: str, tmp_path: Path) -> None:
         (["run", "--resume", "nowhere"], 2, "nowhere: no such folder"),
         (["run", "null.toml", "--set", "colour"], 2, "--set colour: wanted key=value"),
         (["run", "null.toml", "--factor", "x="], 2, "has no levels"),
+        (
+            ["plan", "null.toml", "--factor", "bs=4k,4KiB"],
+            2,
+            "null.toml: factors.bs: levels '4k' and '4KiB' are the same",
+        ),
+        (["run", "null.toml", "--factor", 'x=1,"1"'], 2, "null.toml: factors.x: levels 1 and '1' are the same"),
+        (
+            ["tune", "null.toml", "--maximize", "read.bw", "--range", "y=1s,1000ms"],
+            2,
+            "'1s' and '1000ms' both mean 1 s",
+        ),
         (["report", "nowhere"], 2, "no such folder"),
         (["compare", "A", "B", "--margin", "lots"], 2, "--margin lots"),
         (["import", "null.toml"], 2, "null.toml"),

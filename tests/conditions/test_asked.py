@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ioassay import units
 from ioassay.errors import StudyError
 from ioassay.study import plan, run_conditions
 from ioassay.study.model import Study, make_study
@@ -90,4 +91,4 @@ def test_a_list_of_processors_is_read_as_it_was_written(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(200):
         numbers = frozenset(chance.sample(range(64), chance.randint(1, 20)))
-        assert run_conditions.cpus(run_conditions.listed(numbers)) == numbers
+        assert units.parse_processors(units.format_processors(numbers)) == numbers

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ioassay import units
 from ioassay.cli.doctor import doctor
 from ioassay.errors import ConditionError, ToolError
 from ioassay.host import cgroup, settings
@@ -22,7 +23,6 @@ from ioassay.process import process_table, supervisor
 from ioassay.roles import Outcome
 from ioassay.runner import conditions, scheduling_policy
 from ioassay.runner.conditions import Conditions, Hold
-from ioassay.study import run_conditions
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 SEEN = (
@@ -106,7 +106,7 @@ def test_a_real_time_load_leaves_a_processor_to_the_lab(tmp_path: Path) -> None:
     assert json.loads(outcome.stdout.read_text())[2] == ALLOWED[1:]
     (warning,) = hold.warnings
     assert warning.code == "affinity-narrowed"
-    assert warning.remedy == f"set run.affinity = '{run_conditions.listed(ALLOWED[1:])}'"
+    assert warning.remedy == f"set run.affinity = '{units.format_processors(ALLOWED[1:])}'"
 
 
 def test_a_child_that_ends_while_it_is_held_is_a_failure_of_its_trial(

@@ -189,4 +189,4 @@ def test_figures_of_a_suite_have_different_names_and_are_tables(tmp_path: Path) 
     ],
 )
 def test_levels_that_grow_by_factors_have_a_logarithmic_axis(levels: list[Any], geometric: bool) -> None:
-    assert axes.geometric(levels) is geometric
+    assert axes.geometric("x", levels) is geometric

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ioassay import factors
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
-
-
-@pytest.mark.parametrize(
-    ("wanted", "found", "same"),
-    [(12, "12", True), (12, 12.0, True), ("4KiB", "4k", True), ("4KiB", 4096, True), ("4kB", "4KiB", False),
-     ("rw", "randrw", False), (True, "true", True), (1, True, False), ("rw", None, False)],
-)  # fmt: skip
-def test_levels_are_the_same_however_they_are_spelled(wanted: object, found: object, same: bool) -> None:
-    assert selection.same_level(wanted, found) is same
 
 
 def test_levels_come_in_the_order_of_the_study(suite: RecordSet) -> None:
@@ -28,11 +20,11 @@ def test_levels_come_in_the_order_of_the_study(suite: RecordSet) -> None:
     ("level", "shown"), [("4KiB", "4 KiB"), (512, "512 B"), ("1024KiB", "1024 KiB"), ("2MiB", "2 MiB")]
 )
 def test_request_sizes_are_shown_in_kib(level: object, shown: str) -> None:
-    assert selection.level_label("bs", level) == shown
+    assert factors.level_label("bs", level) == shown
 
 
 def test_whole_numbers_have_no_point() -> None:
-    assert selection.level_label("numjobs", 4.0) == "4"
+    assert factors.level_label("numjobs", 4.0) == "4"
 
 
 def test_where_keeps_matching_trials(suite: RecordSet) -> None:

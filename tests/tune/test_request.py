@@ -47,6 +47,14 @@ def test_the_user_says_the_default_in_any_spelling(lab: Any) -> None:
     assert asked(study, defaults={"bs": "64k", "x": "2"}).default == {"bs": "64KiB", "x": 2}
 
 
+def test_a_default_of_an_axis_of_times_is_a_time(lab: Any) -> None:
+    study = lab.study(factors={"x": [1, 2]})
+    axes, default = request.space(study, {"runtime": "30s,90s,300s"}, {"runtime": "2m"}, listed=False)
+    times = next(axis for axis in axes if axis.name == "runtime")
+    assert (times.levels, times.numbers) == (("30s", "90s", "2m", "300s"), (30, 90, 120, 300))
+    assert default["runtime"] == "2m"
+
+
 def test_a_default_beside_the_range_is_tried_all_the_same(lab: Any) -> None:
     made = asked(lab.study(params={"x": 3}, factors={"y": ["a", "b"]}), {"x": "4..8"})
     (axis,) = (axis for axis in made.axes if axis.name == "x")

@@ -109,6 +109,13 @@ def test_ranges_that_make_no_sense_name_the_factor_and_what_was_seen(text: str) 
     assert repr(text) in str(caught.value)
 
 
+def test_a_range_that_lists_one_level_twice_names_both_spellings() -> None:
+    for text, same in (("4k,8k,4KiB", "'4k' and '4KiB' both mean 4096"), ("1,2,1.0", "1 and 1.0 both mean 1")):
+        with pytest.raises(UsageError, match=f"range of x is '{text}', wanted each level once; {same}"):
+            named(text)
+    assert named("Fast,fast").levels == ("Fast", "fast")
+
+
 def test_a_range_of_a_metric_of_an_unknown_case_or_of_a_cases_own_parameter_is_refused() -> None:
     cases = [{"name": "a", "rw": "read"}, {"name": "b", "rw": "write"}]
     with pytest.raises(UsageError, match="metric"):

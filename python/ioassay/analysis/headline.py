@@ -26,15 +26,8 @@ def headline(records: RecordSet, studies: Sequence[study_view.Study]) -> list[di
 def _rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
     found = [cells(records, study, response) for response in study_view.responses(records, study)]
     rows = [(cell, _row(part, cell)) for part in found for cell in part.cells]
-    places = {
-        name: [study_view.level_key(level) for level in levels] for name, levels in study_view.factors(study).items()
-    }
-
-    def place(item: tuple[Cell, dict[str, Any]]) -> list[int]:
-        keys = {name: study_view.level_key(level) for name, level in item[0].point.items()}
-        return [known.index(keys[name]) if keys[name] in known else len(known) for name, known in places.items()]
-
-    return [row for _, row in sorted(rows, key=place)]
+    design = study_view.design(study)
+    return [row for _, row in sorted(rows, key=lambda item: design.place(item[0].point))]
 
 
 def _row(found: Cells, cell: Cell) -> dict[str, Any]:

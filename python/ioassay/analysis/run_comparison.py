@@ -17,6 +17,7 @@ from ioassay import metrics
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, cells
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import level_key, setting_key
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.stats.posthoc import benjamini_hochberg
 from ioassay.stats.ratio_of_means import (
@@ -166,11 +167,9 @@ def _responses(*sides: tuple[RecordSet, study_view.Study]) -> list[str]:
 
 
 def _by_key(records: RecordSet, study: study_view.Study, response: str) -> dict[tuple[tuple[str, str], ...], Cell]:
-    """Condition -> its cell; the key ignores the order of factors and the spelling of numbers."""
+    """Condition -> its cell; the key ignores the order of factors and the spelling of levels."""
     found = cells(records, study, response).cells
-    return {
-        tuple(sorted((name, study_view.level_key(level)) for name, level in cell.point.items())): cell for cell in found
-    }
+    return {tuple(sorted((name, level_key(name, level)) for name, level in cell.point.items())): cell for cell in found}
 
 
 def _row(study: study_view.Study, response: str, a: Cell, b: Cell, margin: float, confidence: float) -> Row:
@@ -237,11 +236,12 @@ def _differences(a: study_view.Study, b: study_view.Study) -> list[str]:
     """Settings that differ between the runs and are not what is compared: each makes the result harder to read."""
     said = []
     for key in dict.fromkeys((*a, *b)):
-        if key in _IGNORED or a.get(key) == b.get(key):
+        if key in _IGNORED or setting_key(key, a.get(key)) == setting_key(key, b.get(key)):
             continue
         left, right = a.get(key), b.get(key)
         if isinstance(left, dict) and isinstance(right, dict):
-            inner = [name for name in dict.fromkeys((*left, *right)) if left.get(name) != right.get(name)]
+            names = dict.fromkeys((*left, *right))
+            inner = [name for name in names if setting_key(name, left.get(name)) != setting_key(name, right.get(name))]
             said += [
                 f"{b['name']}: {key}.{name} is {left.get(name)!r} in A and {right.get(name)!r} in B" for name in inner
             ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console, session
+from ioassay.factors import CASE
 
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ioassay.tune.request import Request
     from ioassay.tune.space import Axis
 
-CASE = "case"
 _FEW = 12
 """Levels of an axis that are listed one by one."""
 

@@ -6,13 +6,10 @@ Deliberately not here: reading and writing files (`ioassay.store.run_folder`).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from ioassay import units
 
 if TYPE_CHECKING:
     import polars as pl
@@ -201,67 +198,3 @@ class RecordSet:
     tuning: Mapping[str, Any] | None = None
     """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
     `found` (found.json: ended, asked, winner, feasible). None for every other run."""
-
-
-def level_number(level: Scalar | None) -> float | None:
-    """The number behind a factor's level: 4096.0 for '4KiB', 0.5 for '500ms', 50.0 for '50%', None for a word.
-
-    Sizes come first: '4m' is 4 MiB, not four minutes. Levels of one factor: `level_numbers`, which sees the others.
-    """
-    known = level_numbers((level,))
-    return known[0] if known else None
-
-
-def level_numbers(levels: Sequence[Scalar | None]) -> list[float] | None:
-    """The numbers behind the levels of one factor, all read alike; None where that is not possible."""
-    kind = level_kind(levels)
-    return None if kind is None else [number for level in levels if (number := _read(kind, level)) is not None]
-
-
-def level_kind(levels: Sequence[Scalar | None]) -> str | None:
-    """What all levels of a factor are: a key of `_KINDS`, the first that fits all; None for words and for a mixture.
-
-    ('1s', '2m') are durations, though '2m' alone is a size; ('1s', '50%') are words.
-    """
-    fits = (kind for kind in _KINDS if levels and all(_read(kind, level) is not None for level in levels))
-    return next(fits, None)
-
-
-def _read(kind: str, level: Scalar | None) -> float | None:
-    if level is None or isinstance(level, bool):
-        return None
-    try:
-        return float(level if isinstance(level, int | float) else _KINDS[kind](level))
-    except ValueError:
-        return None
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"'{text}' is not a finite number")
-    return number
-
-
-def _percent(text: str) -> float:
-    """`50%`, `12.5 %`: in percent."""
-    if not text.rstrip().endswith("%"):
-        raise ValueError(f"'{text}' is not a percentage")
-    return _number(text.rstrip()[:-1])
-
-
-def _rate(text: str) -> float:
-    """`10MB/s`, `1GiB/s`, `500/s`: a second."""
-    if not (bare := text.rstrip()).endswith("/s"):
-        raise ValueError(f"'{text}' is not a rate")
-    return float(units.parse_size(bare.removesuffix("/s")))
-
-
-_KINDS: dict[str, Callable[[str], float]] = {
-    "number": _number,
-    "size": units.parse_size,
-    "duration": units.parse_duration_s,
-    "percent": _percent,
-    "rate": _rate,
-}
-"""How levels are read; numbers without a unit are of every kind."""

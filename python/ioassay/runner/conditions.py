@@ -25,7 +25,8 @@ from ioassay.host.settings import restore_file
 from ioassay.process import supervisor
 from ioassay.records.record import Warning_
 from ioassay.runner import scheduling_policy
-from ioassay.study.run_conditions import Conditions, listed
+from ioassay.study.run_conditions import Conditions
+from ioassay.units import format_processors
 
 __all__ = ["Conditions", "Hold", "check", "leftovers", "rehearse", "remove_leftovers", "remover"]
 
@@ -136,7 +137,7 @@ class Hold:
             if pid not in self._group.members():
                 text = f"{self._wanted.text}: the process is not in the group that was made for it"
                 self.warnings.append(Warning_("condition-differs", text))
-        load = listed(self._share.load) if self._share.load is not None else None
+        load = format_processors(self._share.load) if self._share.load is not None else None
         for key, wanted in {**vars(self._wanted), "affinity": load}.items():
             if wanted is not None and not _alike(wanted, self.took_effect.get(key)):
                 text = f"run.{key} = {wanted}: was set, and the kernel says {self.took_effect.get(key)}"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ioassay.errors import ConditionError
 from ioassay.records.record import Warning_
-from ioassay.study.run_conditions import Conditions, cpus, listed
+from ioassay.study.run_conditions import Conditions
+from ioassay.units import format_processors, parse_processors
 
 _NUMBERS = {
     "other": os.SCHED_OTHER,
@@ -37,11 +38,12 @@ class Share:
 def share(wanted: Conditions, root: Path = Path("/")) -> Share:
     """How a host's processors are shared; ConditionError where it lacks one that is asked for, or has none to leave."""
     allowed = frozenset(os.sched_getaffinity(0))
-    asked = cpus(wanted.affinity) if wanted.affinity is not None else None
-    online = cpus((root / "sys/devices/system/cpu/online").read_text().strip())
+    asked = parse_processors(wanted.affinity) if wanted.affinity is not None else None
+    online = parse_processors((root / "sys/devices/system/cpu/online").read_text().strip())
     if asked is not None and (absent := asked - online):
         raise ConditionError(
-            f"run.affinity = {wanted.affinity}: this host has no processor {listed(absent)}; it has {listed(online)}"
+            f"run.affinity = {wanted.affinity}: this host has no processor {format_processors(absent)}; "
+            f"it has {format_processors(online)}"
         )
     return _shared(wanted, asked, allowed) if wanted.real_time else Share(asked)
 
@@ -56,8 +58,9 @@ def _shared(wanted: Conditions, asked: frozenset[int] | None, allowed: frozenset
             f"run.scheduler = {wanted.scheduler}: under a real-time policy one processor is left to the runner, its "
             f"monitors and the watchdog, and it may run on processor {spared} only; wanted a host with two or more"
         )
-    text = f"run.scheduler = {wanted.scheduler}: runs on {listed(rest)}, since processor {spared} is left to the lab"
-    return Share(rest, frozenset({spared}), Warning_("affinity-narrowed", text, f"set run.affinity = '{listed(rest)}'"))
+    kept = format_processors(rest)
+    text = f"run.scheduler = {wanted.scheduler}: runs on {kept}, since processor {spared} is left to the lab"
+    return Share(rest, frozenset({spared}), Warning_("affinity-narrowed", text, f"set run.affinity = '{kept}'"))
 
 
 @contextmanager
@@ -74,7 +77,9 @@ def lab_on(processors: frozenset[int]) -> Iterator[None]:
 def put(pid: int, wanted: Conditions, load: frozenset[int] | None) -> None:
     """Set what is asked for; the policy last, so that nothing is done under it here. ConditionError: not allowed."""
     if load is not None:
-        with _refused(f"run.affinity = {listed(load)}", "wanted processors that the runner's own cpuset has"):
+        with _refused(
+            f"run.affinity = {format_processors(load)}", "wanted processors that the runner's own cpuset has"
+        ):
             os.sched_setaffinity(pid, load)
     if wanted.nice is not None:
         with _refused(f"run.nice = {wanted.nice}", _MAY):

@@ -123,7 +123,7 @@ class RunStore:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         except ValueError as error:
             raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
-        return catalog.from_table(table, path)
+        return catalog.from_table(table, path, stored=True)
 
     def host(self) -> dict[str, Any]:
         """Facts about the machine, as gathered when the run began; of old runs, too, nothing that identifies it."""

@@ -40,22 +40,25 @@ def load_all(name: str, change: ChangeAll) -> Suite:
     return _suite(_read_job(path) if path.suffix == ".fio" else _read(path), path, change)
 
 
-def from_table(table: Mapping[str, Any], path: Path, change: Change = dict) -> Suite:
-    """The suite of a parsed TOML document; `path` gives its name and the place that relative names start from."""
-    return _suite(table, path, lambda tables: list(map(change, tables)))
+def from_table(table: Mapping[str, Any], path: Path, change: Change = dict, *, stored: bool = False) -> Suite:
+    """The suite of a parsed TOML document; `path` gives its name and the place that relative names start from.
+
+    `stored` is as in `make_study`.
+    """
+    return _suite(table, path, lambda tables: list(map(change, tables)), stored)
 
 
-def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll) -> Suite:
+def _suite(table: Mapping[str, Any], path: Path, change: ChangeAll, stored: bool = False) -> Suite:
     name = table.get("name", _name_from(path))
     if "suite" not in table and "study" not in table:
-        (study,) = _studies([_named(table, name, path)], change)
+        (study,) = _studies([_named(table, name, path)], change, stored)
         return Suite(name=study.name, title=study.title, description=study.description, studies=[study])
     if unknown := sorted(set(table) - set(_SUITE_KEYS)):
         message = f"unknown key in a suite; it has {', '.join(_SUITE_KEYS)}"
         raise StudyError(message, source=str(path), key=unknown[0])
     members = [_member(member, path) for member in _list(table, "suite", str, path)]
     members += [_named(inline, None, path) for inline in _list(table, "study", dict, path)]
-    studies = _studies(members, change)
+    studies = _studies(members, change, stored)
     try:
         return Suite(
             name=name,
@@ -94,9 +97,9 @@ def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict
     return named, path
 
 
-def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll) -> list[Study]:
+def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll, stored: bool) -> list[Study]:
     changed = change([table for table, _ in members])
-    return [make_study(table, str(path)) for table, (_, path) in zip(changed, members, strict=True)]
+    return [make_study(table, str(path), stored=stored) for table, (_, path) in zip(changed, members, strict=True)]
 
 
 def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:

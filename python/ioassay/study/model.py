@@ -25,6 +25,7 @@ from pydantic import (
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
+from ioassay.factors import CASE, level_meaning, repeated_level, setting_key
 from ioassay.study import run_conditions
 from ioassay.validation import error_text, shown, suggestion
 
@@ -266,7 +267,7 @@ def _check_factors(factors: Mapping[str, list[Level]]) -> None:
     for name, levels in factors.items():
         place = f"factors.{name}"
         _check_name(place, name)
-        if name == "case":
+        if name == CASE:
             raise ValueError(f"{place}: 'case' is the factor made by [[case]] tables; wanted another name")
         if name in _COLUMNS:
             raise ValueError(f"{place}: '{name}' is a column of every table of trials; wanted another name")
@@ -274,9 +275,34 @@ def _check_factors(factors: Mapping[str, list[Level]]) -> None:
             raise ValueError(f"{place}: '{name}' is a metric, which is measured; wanted another name")
         if not levels:
             raise ValueError(f"{place}: has no levels; wanted at least one, or remove the factor")
-        seen = [_same(level) for level in levels]
-        if doubled := [level for level, key in zip(levels, seen, strict=True) if seen.count(key) > 1]:
-            raise ValueError(f"{place}: level {shown(doubled[0])} is listed twice")
+
+
+def _require_distinct_levels(factors: Mapping[str, list[Level]], source: str, place: str = "factors") -> None:
+    """StudyError where a level is there twice under whatever spelling: its points would be run as if they differed."""
+    for name, levels in factors.items():
+        if repeated := repeated_level(name, levels):
+            raise StudyError(_repeated(name, *repeated), source=source, key=f"{place}.{name}")
+
+
+def _repeated(name: str, first: Level, second: Level) -> str:
+    if shown(first) == shown(second):
+        return f"level {shown(first)} is listed twice; wanted it once"
+    return (
+        f"levels {shown(first)} and {shown(second)} are the same, both mean {level_meaning(name, second)}; "
+        "wanted one of them"
+    )
+
+
+def _require_distinct_cases(cases: list[dict[str, Any]], source: str) -> None:
+    """StudyError where two cases set the same; cases that set nothing are names for the study's own parameters."""
+    known: dict[str, str] = {}
+    for case in cases:
+        settings = setting_key(CASE, {key: value for key, value in case.items() if key != "name"})
+        first = known.setdefault(repr(settings), case["name"])
+        if settings and first != case["name"]:
+            told = ", ".join(f"{key} = {shown(value)}" for key, value in case.items() if key != "name")
+            message = f"sets the same as case '{first}' ({told}); wanted one of them"
+            raise StudyError(message, source=source, key=f"case '{case['name']}'")
 
 
 def _check_name(place: str, name: str) -> None:
@@ -284,11 +310,6 @@ def _check_name(place: str, name: str) -> None:
         raise ValueError(f"{place}: not a factor name; wanted a parameter, or target.<key> or run.<key>")
     if "." in name and name.split(".")[0] not in _TRIAL_PARTS:
         raise ValueError(f"{place}: a dotted factor starts with {' or '.join(_TRIAL_PARTS)}")
-
-
-def _same(level: Level) -> float | str:
-    """Equal for levels that tables and figures cannot tell apart."""
-    return str(level).lower() if isinstance(level, bool | str) else float(level)
 
 
 def _check_cases(cases: list[dict[str, Any]], factors: Mapping[str, list[Level]]) -> None:
@@ -329,7 +350,7 @@ def _check_run(study: Study) -> None:
 def _check_calls(study: Study) -> None:
     """That levels are named of factors that there are. Levels that a factor has lost (`--factor`) are no error."""
     named = study.watch.calls if isinstance(study.watch.calls, dict) else {}
-    known = [*study.factors, *(["case"] if study.case else [])]
+    known = [*study.factors, *([CASE] if study.case else [])]
     if unknown := [name for name in named if name not in known]:
         wanted = f"wanted one of {', '.join(known)}" if known else "wanted true: the study has no factors"
         raise ValueError(f"watch.calls: '{unknown[0]}' is no factor of the study; {wanted}")
@@ -362,20 +383,29 @@ class Suite(_Strict):
         return self
 
 
-def make_study(table: Mapping[str, Any], source: str) -> Study:
-    """Validate one study given as a table; StudyError names `source`, the key and the value."""
+def make_study(table: Mapping[str, Any], source: str, *, stored: bool = False) -> Study:
+    """Validate one study given as a table; StudyError names `source`, the key and the value.
+
+    A `stored` study is of a run that exists. Older versions compared levels by their text, so it may list one twice.
+    """
     try:
-        return Study.model_validate(dict(table))
+        study = Study.model_validate(dict(table))
     except ValidationError as error:
         raise study_error(error, source) from None
+    if not stored:
+        _require_distinct_levels(study.factors, source)
+        _require_distinct_cases(study.case, source)
+    return study
 
 
 def check_scales(scales: Any, source: str) -> None:
     """Validate the `[scale.<name>]` tables, those too that nobody asked for; StudyError as in `make_study`."""
     try:
-        _SCALES.validate_python(scales)
+        known = _SCALES.validate_python(scales)
     except ValidationError as error:
         raise study_error(error, source, "scale") from None
+    for name, scale in known.items():
+        _require_distinct_levels(scale.factors, source, f"scale.{name}.factors")
 
 
 def study_error(error: ValidationError, source: str, below: str = "") -> StudyError:

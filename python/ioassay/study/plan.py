@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ioassay.factors import CASE, same_level
 from ioassay.records.record import Scalar
 from ioassay.roles import Trial
 from ioassay.study.model import Run, Study, Suite
 from ioassay.study.run_conditions import KEYS
 
-CASE = "case"
 PLAIN, TWIN, CALLS = "plain", "twin", "calls"
 """Kinds of trials of a point."""
 Point = Mapping[str, Scalar]
@@ -64,7 +64,11 @@ def points_called(study: Study) -> list[dict[str, Scalar]]:
 def counts_calls(study: Study, point: Point) -> bool:
     """Whether a point runs once more to have its system calls counted."""
     wanted = study.watch.calls
-    return all(point[name] in levels for name, levels in wanted.items()) if isinstance(wanted, Mapping) else wanted
+    return (
+        wanted
+        if not isinstance(wanted, Mapping)
+        else all(any(same_level(name, point[name], level) for level in levels) for name, levels in wanted.items())
+    )
 
 
 def _block(study: Study, repetition: int) -> list[tuple[dict[str, Scalar], str]]:

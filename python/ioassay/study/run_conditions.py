@@ -6,8 +6,7 @@ spelling; ValueError says what was wanted.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +18,8 @@ LEAST_MEMORY_BYTES = 2**20
 """Less than this is not enough to start a program."""
 LEAST_CORES = 0.01
 """The kernel's least quota is 1 ms, of periods of 100 ms (Documentation/scheduler/sched-bwc.rst)."""
-_MOST_CPUS = 8192  # NR_CPUS of the largest kernels
 _NICE = range(-20, 20)
 _PRIORITIES = range(1, 100)  # sched(7)
-_RANGE = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$")
 
 
 @dataclass(frozen=True)
@@ -86,30 +83,7 @@ def affinity(value: Any) -> str:
     """A list of processors such as `0-2,5`, or the number of one."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("wanted a list of processors such as '0-2,5'")
-    return listed(cpus(str(value)))
-
-
-def cpus(text: str) -> frozenset[int]:
-    """The processors of a list such as `0-2,5`; ValueError when it is none."""
-    found: set[int] = set()
-    for part in text.split(","):
-        match = _RANGE.match(part.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not first <= last < _MOST_CPUS:
-            raise ValueError("wanted a list of processors such as '0-2,5'")
-        found.update(range(first, last + 1))
-    return frozenset(found)
-
-
-def listed(numbers: Iterable[int]) -> str:
-    """The shortest list of these processors: `0-2,5`."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    return units.format_processors(units.parse_processors(str(value)))
 
 
 def nice(value: Any) -> int:
@@ -126,7 +100,7 @@ def cores(value: Any) -> float:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         number = 0.0
-    if isinstance(value, bool) or not LEAST_CORES <= number <= _MOST_CPUS:
+    if isinstance(value, bool) or not LEAST_CORES <= number <= units.MOST_CPUS:
         raise ValueError(
             f"wanted a share of one processor such as '150%', or a number of them such as 1.5, at least {LEAST_CORES}"
         )

@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ioassay import units
-from ioassay.records.record import Scalar, level_number
+from ioassay.records.record import Scalar
 
 _SECTOR_BYTES = 512
 _BEHIND = re.compile(r"^(?P<word>[A-Za-z][\w-]*[:=])(?P<number>\d+)$")
@@ -85,15 +85,11 @@ def _percents(levels: Sequence[Scalar]) -> Scale | None:
         return None
     places = max(map(_places, texts))
 
-    def number(level: Scalar) -> float:
-        known = level_number(level)
-        return float(str(level).removesuffix("%")) if known is None else known
-
     return Scale(
         lambda level: int(Decimal(str(level).removesuffix("%").strip()).scaleb(places)),
         lambda count: f"{count / 10**places:.{places}f}%",
         _one,
-        number,
+        lambda level: float(str(level).removesuffix("%")),
     )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ioassay.errors import UsageError
+from ioassay.factors import level_meaning, repeated_level
 from ioassay.records.record import Scalar
 from ioassay.tune.axis import MAX_LEVELS, Axis, as_listed, counted, grid, is_geometric
 from ioassay.tune.level_scale import Scale, scale_of
@@ -80,8 +81,9 @@ def _written(name: str, text: str) -> Axis:
     levels = [_scalar(part) for part in text.split(",")]
     if "" in levels or len(levels) < 2:
         raise wrong(name, text, _FORMS)
-    if len({str(level).lower() for level in levels}) < len(levels):
-        raise wrong(name, text, "each level once")
+    if repeated := repeated_level(name, levels):
+        same = f"{shown(repeated[0])} and {shown(repeated[1])} both mean {level_meaning(name, repeated[1])}"
+        raise wrong(name, text, f"each level once; {same}")
     return as_listed(name, levels)
 
 

@@ -14,10 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ioassay.errors import InputError, UsageError
-from ioassay.records.record import Scalar, level_number
+from ioassay.factors import CASE, level_numbers, same_level
+from ioassay.records.record import Scalar
 from ioassay.study.model import MAX_TRIALS, Study, make_study
 from ioassay.tune.objective import Constraint, Goal
-from ioassay.tune.space import CASE, Axis, axes, points
+from ioassay.tune.space import Axis, axes, points
 from ioassay.validation import suggestion
 
 SCHEMA = 1
@@ -142,18 +143,20 @@ def _usual(study: Study, axis: Axis, fixed: Callable[[str], Scalar | None]) -> S
 
 def _place(axis: Axis, level: Scalar) -> int | None:
     """Where a level is on an axis, however it is written: 4096 and '4k' are the same."""
-    for place, other in enumerate(axis.levels):
-        if str(other) == str(level) or (other == level and isinstance(other, bool) == isinstance(level, bool)):
-            return place
-    number = level_number(level)
-    return axis.numbers.index(number) if axis.numbers is not None and number in axis.numbers else None
+    return next((place for place, other in enumerate(axis.levels) if same_level(axis.name, other, level)), None)
+
+
+def _number(axis: Axis, level: Scalar) -> float | None:
+    """The number behind a level, read as those of the axis are; None for a word."""
+    known = level_numbers(axis.name, (*axis.levels, level))
+    return None if known is None else known[-1]
 
 
 def _with_level(axis: Axis, level: Scalar) -> tuple[Axis, Scalar]:
     """The axis with the level on it, as the axis writes it."""
     if (place := _place(axis, level)) is not None:
         return axis, axis.levels[place]
-    number = level_number(level)
+    number = _number(axis, level)
     if axis.name == CASE or (axis.numbers is not None and number is None):
         raise UsageError(
             f"--default {axis.name}={level}: is no level of '{axis.name}'; {suggestion(str(level), _words(axis))}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ioassay.errors import RunError, UsageError
+from ioassay.factors import CASE
 from ioassay.records.record import OK, Record, Scalar
 from ioassay.roles import Driver, Trial
 from ioassay.study import plan
@@ -21,7 +22,6 @@ from ioassay.tune import pruning
 from ioassay.tune.confirmation import CONFIRM, confirmation
 from ioassay.tune.request import Request
 from ioassay.tune.search import Ask, Best, Search
-from ioassay.tune.space import CASE
 from ioassay.validation import suggestion
 
 SHORT = "short"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from ioassay import metrics
 from ioassay.errors import StudyError, UsageError
+from ioassay.factors import CASE
 from ioassay.tune.axis import Axis, as_listed, between
 from ioassay.tune.ranges import ranged, wrong
 from ioassay.validation import shown, suggestion
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Axis", "axes", "points"]
 
-CASE = "case"
 _NAME = re.compile(r"^([A-Za-z_][\w-]*|(target|run)\.[A-Za-z_][\w-]*)$")
 
 

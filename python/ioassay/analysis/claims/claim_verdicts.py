@@ -126,10 +126,6 @@ def _point(row: Mapping[str, Any], factors: Sequence[str]) -> dict[str, Any]:
     return {name: row[name] for name in factors if row.get(name) is not None}
 
 
-def _key(row: Mapping[str, Any], factors: Sequence[str]) -> tuple[str, ...]:
-    return tuple(study_view.level_key(row.get(name)) for name in factors)
-
-
 def _judged(
     records: RecordSet,
     study: study_view.Study,
@@ -137,14 +133,15 @@ def _judged(
     twins: Mapping[tuple[str, ...], Twins],
 ) -> tuple[list[Judged], Observation | None]:
     """All claims, judged; and one observation without a claim, where there is one. Each file is read once."""
-    factors, found, unclaimed = list(study_view.factors(study)), [], None
+    design, factors = study_view.design(study), list(study_view.factors(study))
+    found, unclaimed = [], None
     for row in witnessed:
         observation = records.observations[row["trial"]]
         claims = records.claims.get(row["trial"], ())
         if not claims:
             unclaimed = observation
         condition = label(_point(row, factors))
-        verdicts = judge(claims, observation, twins=twins.get(_key(row, factors)), exit_ok=row["status"] == OK)
+        verdicts = judge(claims, observation, twins=twins.get(design.key(row)), exit_ok=row["status"] == OK)
         verdicts = drive_counters.set_against(verdicts, drive_counters.counts(row))
         found += [
             Judged(row["trial"], condition, _name(claim), verdict)
@@ -168,12 +165,12 @@ def _twins(frames: Sequence[pl.DataFrame], records: RecordSet, study: study_view
     metric = next((name for name in study_view.responses(records, study) if name in frames[1].columns), None)
     if metric is None:
         return {}
-    factors = list(study_view.factors(study))
+    design = study_view.design(study)
     sides: list[dict[tuple[str, ...], list[float]]] = [{}, {}]
     for side, frame in zip(sides, frames, strict=True):
         for row in frame.iter_rows(named=True):
             if row[metric] is not None:
-                side.setdefault(_key(row, factors), []).append(row[metric])
+                side.setdefault(design.key(row), []).append(row[metric])
     untraced, traced = sides
     name = phrases.inside(metric)
     return {key: Twins(name, values, untraced.get(key, [])) for key, values in traced.items()}

@@ -107,14 +107,9 @@ def middle(values: Sequence[float | None]) -> float | None:
 
 def cells(passes: Sequence[Pass], study: study_view.Study) -> list[Cell]:
     """The passes by point, test and size: points in the study's order, tests in that of the tool."""
+    design = study_view.design(study)
     found: dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]] = {}
-    for one in passes:
-        key = tuple(study_view.level_key(level) for level in one.point.values())
-        found.setdefault((key, one.size, one.test), []).append(one)
-    factors = study_view.factors(study).values()
-    ranks = [{study_view.level_key(level): place for place, level in enumerate(levels)} for levels in factors]
-
-    def place(key: tuple[tuple[str, ...], tuple[int, int], str]) -> list[int]:
-        return [rank.get(level, len(rank)) for rank, level in zip(ranks, key[0], strict=True)]
-
-    return [Cell(found[key][0].point, key[2], key[1], found[key]) for key in sorted(found, key=place)]
+    for each in passes:
+        found.setdefault((design.key(each.point), each.size, each.test), []).append(each)
+    parts = sorted(found.items(), key=lambda item: design.place(item[1][0].point))
+    return [Cell(part[0].point, test, size, part) for (_, size, test), part in parts]

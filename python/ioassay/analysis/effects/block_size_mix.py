@@ -13,7 +13,7 @@ import numpy as np
 
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.records.record import level_number
+from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
 from ioassay.stats.ratio_of_means import Ratio, ratio_interval, ratio_of_means
 from ioassay.stats.result import Floats, Undefined, mean_of, sum_of_squares
@@ -36,7 +36,7 @@ class Mix:
 def mixes(found: Cells, study: study_view.Study, confidence: float) -> list[Mix]:
     """Every case with a `bssplit`, beside the cases with a fixed block size."""
     measured = []
-    for part in found.slices(study_view.CASE) if study_view.CASE in found.factors else []:
+    for part in found.slices(CASE) if CASE in found.factors else []:
         sizes = {cell.label: _sizes(study, cell) for cell in part.cells}
         fixed = [cell for cell in part.cells if len(sizes[cell.label]) == 1]
         for cell in part.cells:
@@ -48,7 +48,7 @@ def mixes(found: Cells, study: study_view.Study, confidence: float) -> list[Mix]
 def _mix(
     response: str, cell: Cell, fixed: list[Cell], sizes: Mapping[str, Mapping[float, float]], confidence: float
 ) -> Mix:
-    against = {str(one.point[study_view.CASE]): ratio_of_means(cell.values, one.values, confidence) for one in fixed}
+    against = {str(one.point[CASE]): ratio_of_means(cell.values, one.values, confidence) for one in fixed}
     alone = {next(iter(sizes[one.label])): one.values for one in fixed}
     return Mix(cell, tuple(fixed), against, _predicted(response, cell.values, sizes[cell.label], alone, confidence))
 
@@ -58,7 +58,7 @@ def _sizes(study: study_view.Study, cell: Cell) -> dict[float, float]:
     settings = study_view.settings(study, cell.point)
     split = settings.get("bssplit")
     if split is None:
-        size = level_number(settings.get("bs"))
+        size = level_number("bs", settings.get("bs"))
         return {} if size is None else {size: 1.0}
     return parse_split(str(split))
 
@@ -71,7 +71,7 @@ def parse_split(split: str) -> dict[float, float]:
     shares: dict[float, float | None] = {}
     for part in split.split(":"):
         size, _, percent = part.partition("/")
-        number = level_number(size.strip())
+        number = level_number("bs", size.strip())
         if number is None or not (percent.strip() or "0").replace(".", "", 1).isdecimal():
             return {}
         shares[number] = float(percent) / 100 if percent.strip() else None

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import factor_label
 from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
 from ioassay.stats.result import Undefined, plain
 
@@ -20,9 +20,7 @@ def effects(found: Cells, confidence: float) -> list[Finding]:
     names = found.varying()
     if len(names) < 2:
         return []
-    columns = {
-        name: [study_view.level_key(cell.point[name]) for cell in found.cells for _ in cell.values] for name in names
-    }
+    columns = {name: found.column(name) for name in names}
     values = np.concatenate(found.groups)
     passes = [int(number) for cell in found.cells for number in cell.repetition]
     second = factorial(values, columns, block=passes)
@@ -41,7 +39,7 @@ def _finding(
         study=found.study,
         question="effect",
         response=found.response,
-        title=f"{phrases.name(found.response)}: {' and '.join(phrases.factor(name) for name in names)} together",
+        title=f"{phrases.name(found.response)}: {' and '.join(factor_label(name) for name in names)} together",
         statement=_statement(found.response, names, second, 1 - confidence),
         statistics={"type_2": plain(second), "type_3": plain(third)},
         tables=[_table(second, third)],
@@ -51,13 +49,13 @@ def _finding(
 
 def _statement(response: str, names: Sequence[str], found: Factorial, risk: float) -> str:
     mains = [effect for name in names if (effect := found.effect(name))]
-    parts = [f"{phrases.factor(effect.term)} {_share(effect)}" for effect in sorted(mains, key=lambda e: -e.eta2)]
+    parts = [f"{factor_label(effect.term)} {_share(effect)}" for effect in sorted(mains, key=lambda e: -e.eta2)]
     told = f"Of the variation of {phrases.inside(response)} between trials, {phrases.listed(parts)}."
     crossed = [effect for effect in found.effects if "×" in effect.term]
     if not crossed:
         return told
     strongest = max(crossed, key=lambda effect: effect.eta2)
-    pair = " and ".join(phrases.factor(name) for name in strongest.term.split(" × "))
+    pair = " and ".join(factor_label(name) for name in strongest.term.split(" × "))
     if strongest.p < risk:
         return (
             f"{told} {phrases.capital(pair)} interact ({phrases.p(strongest.p)}, {phrases.percent(strongest.eta2)}): "

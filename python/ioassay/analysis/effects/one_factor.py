@@ -15,6 +15,7 @@ from ioassay.analysis.effects.level_contrasts import Extremes, lower_is_better
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import factor_label
 from ioassay.stats.anova import (
     Assumption,
     OneWay,
@@ -92,7 +93,7 @@ def _single(one: Effect, p: float | None, tests: int, confidence: float) -> Find
         study=one.cells.study,
         question="effect",
         response=response,
-        title=f"{phrases.name(response)}: effect of {phrases.factor(one.factor)}",
+        title=f"{phrases.name(response)}: effect of {factor_label(one.factor)}",
         statement=statement(one, p, confidence),
         where=one.cells.where(),
         statistics=_numbers(one, p),
@@ -103,7 +104,7 @@ def _single(one: Effect, p: float | None, tests: int, confidence: float) -> Find
 
 def statement(one: Effect, p: float | None, confidence: float) -> str:
     """One or two sentences: is there an effect, and how large is it from worst to best?"""
-    where, name, factor = one.cells.where(), phrases.name(one.cells.response), phrases.factor(one.factor)
+    where, name, factor = one.cells.where(), phrases.name(one.cells.response), factor_label(one.factor)
     size = _size(one)
     if p is None:
         reason = one.classic.reason if isinstance(one.classic, Undefined) else "no test is possible"
@@ -258,7 +259,7 @@ def _shared(found: Cells, group: Sequence[Effect], adjusted: Sequence[float | No
         study=found.study,
         question="effect",
         response=found.response,
-        title=f"{phrases.name(found.response)}: effect of {phrases.factor(factor)}",
+        title=f"{phrases.name(found.response)}: effect of {factor_label(factor)}",
         statement=_shared_statement(found.response, factor, group, matter),
         statistics={
             "factor": factor,
@@ -275,8 +276,8 @@ def _shared(found: Cells, group: Sequence[Effect], adjusted: Sequence[float | No
 def _shared_statement(response: str, factor: str, group: Sequence[Effect], matter: Sequence[Effect]) -> str:
     if not matter:
         name = phrases.inside(response)
-        return f"No effect of {phrases.factor(factor)} on {name} can be seen in any of {len(group)} places."
-    told = f"{phrases.name(response)} depends on {phrases.factor(factor)} in {len(matter)} of {len(group)} places."
+        return f"No effect of {factor_label(factor)} on {name} can be seen in any of {len(group)} places."
+    told = f"{phrases.name(response)} depends on {factor_label(factor)} in {len(matter)} of {len(group)} places."
     known = [one for one in matter if one.extremes.ratio is not None]
     if not known:
         return told

@@ -15,7 +15,8 @@ from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import RecordSet, level_kind, level_numbers
+from ioassay.factors import factor_label, level_numbers, level_reading, step_label
+from ioassay.records.record import RecordSet
 from ioassay.stats.least_squares import LackOfFit, Line, fit_line, lack_of_fit
 from ioassay.stats.result import Floats, Undefined, plain
 
@@ -70,7 +71,7 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
 
 def points(found: Cells, factor: str) -> tuple[Floats, Floats] | None:
     """x and y of every repetition, shape (n,) both; None where a level is a word or fewer than three levels exist."""
-    known = level_numbers([cell.point[factor] for cell in found.cells])
+    known = level_numbers(factor, [cell.point[factor] for cell in found.cells])
     if known is None or len(set(known)) < 3:
         return None
     x = np.repeat(np.array(known), [cell.values.size for cell in found.cells])
@@ -106,7 +107,7 @@ def _finding(one: Regression, confidence: float) -> Finding:
         study=one.cells.study,
         question="regression",
         response=response,
-        title=f"{phrases.name(response)}: regression on {phrases.factor(one.factor)}",
+        title=f"{phrases.name(response)}: regression on {factor_label(one.factor)}",
         statement=_statement(one, 1 - confidence),
         where=one.cells.where(),
         statistics={
@@ -122,15 +123,15 @@ def _finding(one: Regression, confidence: float) -> Finding:
 def slope_text(one: Regression, model: Model) -> str:
     """`+12.1 MB/s per doubling (95 % interval +11.8 to +12.4 MB/s)`."""
     interval = model.line.slope_interval
-    step, per = (1.0, f"per doubling of {phrases.factor(one.factor)}") if model.kind == LOGARITHMIC else _step(one)
+    step, per = (1.0, f"per doubling of {factor_label(one.factor)}") if model.kind == LOGARITHMIC else _step(one)
     shown = [_signed(one.cells.response, step * number) for number in (model.line.slope, interval.low, interval.high)]
     return f"{shown[0]} {per} ({phrases.level(interval.confidence)} interval {phrases.joined(shown[1], shown[2])})"
 
 
 def _step(one: Regression) -> tuple[float, str]:
     """What a slope is told per, and how much of the factor that is."""
-    kind = level_kind([cell.point[one.factor] for cell in one.cells.cells])
-    return _STEPS.get(kind or "", (1.0, f"per {phrases.step_of(one.factor)}"))
+    kind = level_reading(one.factor, [cell.point[one.factor] for cell in one.cells.cells])
+    return _STEPS.get(kind or "", (1.0, f"per {step_label(one.factor)}"))
 
 
 def _signed(response: str, number: float) -> str:
@@ -139,7 +140,7 @@ def _signed(response: str, number: float) -> str:
 
 def _statement(one: Regression, risk: float) -> str:
     model, where = one.preferred, one.cells.where()
-    name, factor = phrases.name(one.cells.response), phrases.factor(one.factor)
+    name, factor = phrases.name(one.cells.response), factor_label(one.factor)
     if model.line.p >= risk:
         told = f"{name} has no visible slope over {factor} ({phrases.p(model.line.p)}): {slope_text(one, model)}."
         return phrases.placed(where, told)

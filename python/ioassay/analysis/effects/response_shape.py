@@ -12,7 +12,7 @@ import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import simultaneous
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.records.record import level_numbers
+from ioassay.factors import level_numbers
 from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.trend_tests import Correlation, kendall_tau
@@ -75,7 +75,7 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
 
 def ascending(cells: tuple[Cell, ...], factor: str) -> tuple[Cell, ...]:
     """By the numbers behind the levels, whatever the order in which the study lists them; words as listed."""
-    known = level_numbers([cell.point[factor] for cell in cells])
+    known = level_numbers(factor, [cell.point[factor] for cell in cells])
     if known is None:
         return cells
     return tuple(cell for _, cell in sorted(zip(known, cells, strict=True), key=lambda pair: pair[0]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import CASE, Design, level_key
 from ioassay.records.record import FAILED, OK, SKIPPED, RecordSet, Scalar
 from ioassay.stats.result import Floats
 
@@ -69,12 +71,16 @@ class Cells:
         """Factors with two levels or more that have values."""
         return [name for name, levels in self.factors.items() if len(levels) > 1]
 
+    def column(self, factor: str) -> list[str]:
+        """What level of the factor each value has, cell by cell: equal where the levels are the same."""
+        return [level_key(factor, cell.point[factor]) for cell in self.cells for _ in cell.values]
+
     def slices(self, factor: str) -> list[Cells]:
         """One set for each combination of the other factors' levels, in which only `factor` varies."""
         others = [name for name in self.factors if name != factor]
         found: dict[tuple[str, ...], list[Cell]] = {}
         for cell in self.cells:
-            found.setdefault(tuple(study_view.level_key(cell.point[name]) for name in others), []).append(cell)
+            found.setdefault(tuple(level_key(name, cell.point[name]) for name in others), []).append(cell)
         return [self._restricted(cells) for cells in found.values()]
 
     def where(self) -> dict[str, Scalar]:
@@ -102,15 +108,17 @@ class Cells:
 @memoized
 def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
     """Collect the values of `response`, of trials that count (`asked.that_count`); a missing column gives no cells."""
-    factors = study_view.factors(study)
-    rows: dict[tuple[str, ...], list[dict[str, object]]] = {}
+    factors, design = study_view.factors(study), study_view.design(study)
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     trials = study_view.that_count(study_view.trials_of(records, study))
     wanted = [name for name in ("trial", "status", "repetition", "order", *factors) if name in trials.columns]
     performed = f"{response.partition('.')[0]}.ios"
     extra = [name for name in (response, performed) if name in trials.columns and name not in wanted]
     for row in trials.select(*wanted, *extra).iter_rows(named=True):
-        rows.setdefault(tuple(study_view.level_key(row.get(name)) for name in factors), []).append(row)
-    known = _study_order(factors, rows)
+        rows.setdefault(design.key(row), []).append(row)
+    known = {
+        key: design.point(part[0]) for key, part in sorted(rows.items(), key=lambda item: design.place(item[1][0]))
+    }
     found = {key: _cell(known[key], rows[key], response, performed) for key in known}
     kept = [cell for cell in found.values() if cell.values.size]
     status = trials["status"].to_list()
@@ -125,22 +133,6 @@ def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
         skipped=status.count(SKIPPED),
         implausible=sum(_implausible(row, response) for part in rows.values() for row in part),
     )
-
-
-def _study_order(
-    factors: Mapping[str, tuple[Scalar, ...]], rows: Mapping[tuple[str, ...], Sequence[Mapping[str, object]]]
-) -> dict[tuple[str, ...], dict[str, Scalar]]:
-    """Key -> point with the study's own spelling, in the study's order; levels it does not list come last."""
-    spelling = {name: {study_view.level_key(level): level for level in levels} for name, levels in factors.items()}
-    rank = {name: {key: number for number, key in enumerate(known)} for name, known in spelling.items()}
-
-    def place(key: tuple[str, ...]) -> list[int]:
-        return [rank[name].get(part, len(rank[name])) for name, part in zip(factors, key, strict=True)]
-
-    return {
-        key: {name: spelling[name].get(part, part) for name, part in zip(factors, key, strict=True)}
-        for key in sorted(rows, key=place)
-    }
 
 
 def _ran(rows: Sequence[Mapping[str, object]]) -> bool:
@@ -171,16 +163,11 @@ def _implausible(row: Mapping[str, object], response: str) -> bool:
 
 
 def _present(factors: Mapping[str, tuple[Scalar, ...]], kept: Sequence[Cell]) -> dict[str, tuple[Scalar, ...]]:
-    present: dict[str, tuple[Scalar, ...]] = {}
-    for name, levels in factors.items():
-        found = {study_view.level_key(cell.point[name]): cell.point[name] for cell in kept}
-        listed = [level for level in levels if study_view.level_key(level) in found]
-        known = {study_view.level_key(level) for level in listed}
-        present[name] = (*listed, *(level for key, level in found.items() if key not in known))
-    return present
+    design = Design(factors)
+    return {name: tuple(design.in_order(name, [cell.point[name] for cell in kept])) for name in factors}
 
 
 def label(point: Mapping[str, Scalar]) -> str:
     """A condition in words: `rw=randrw rwmixwrite=25`; a case by its name; 'all trials' for the only point."""
-    words = [str(level) if name == study_view.CASE else f"{name}={level}" for name, level in point.items()]
+    words = [str(level) if name == CASE else f"{name}={level}" for name, level in point.items()]
     return " ".join(words) or "all trials"

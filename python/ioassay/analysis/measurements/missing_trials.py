@@ -9,6 +9,7 @@ from typing import Any
 
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import level_phrase
 from ioassay.records.record import OK, SKIPPED, RecordSet, Scalar
 
 _LONGEST = 240
@@ -38,11 +39,12 @@ class MissingConditions:
 
 def missing(records: RecordSet, study: study_view.Study) -> list[MissingConditions]:
     """Grouped by how and why they ended; conditions where any trial went well are not lost."""
-    factors = study_view.factors(study)
-    spelling = {name: {study_view.level_key(level): level for level in levels} for name, levels in factors.items()}
+    design = study_view.design(study)
     ended: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    points: dict[tuple[str, ...], dict[str, Scalar]] = {}
     for row in study_view.trials_of(records, study).iter_rows(named=True):
-        key = tuple(study_view.level_key(row.get(name)) for name in factors)
+        key = design.key(row)
+        points.setdefault(key, design.point(row))
         ended.setdefault(key, []).append((row["status"], row["reason"] or ""))
     bad = {key: found for key, found in ended.items() if all(status != OK for status, _ in found)}
     groups: dict[tuple[str, str], list[tuple[str, ...]]] = {}
@@ -52,9 +54,7 @@ def missing(records: RecordSet, study: study_view.Study) -> list[MissingConditio
         MissingConditions(
             status=status,
             reason=reason,
-            points=[
-                {name: spelling[name].get(part, part) for name, part in zip(factors, key, strict=True)} for key in keys
-            ],
+            points=[points[key] for key in keys],
             trials=sum(len(bad[key]) for key in keys),
             every=len(bad) == len(ended),
         )
@@ -91,5 +91,5 @@ def _places(one: MissingConditions, study: study_view.Study) -> list[str]:
         levels = list(dict.fromkeys(point[name] for point in one.points))
         others = len(_conditions(study)) // max(len(factors[name]), 1)
         if len(one.points) == len(levels) * others:
-            return [phrases.level_of(name, level) for level in levels]
+            return [level_phrase(name, level) for level in levels]
     return [phrases.levels(point) for point in one.points]

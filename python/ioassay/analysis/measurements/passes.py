@@ -119,18 +119,13 @@ def _traced(records: RecordSet, study: study_view.Study) -> pl.DataFrame | None:
 
 
 def _passes(records: RecordSet, study: study_view.Study, trials: pl.DataFrame) -> Iterator[Pass]:
-    factors = study_view.factors(study)
+    design = study_view.design(study)
     for row in trials.iter_rows(named=True):
         claims = _of_passes(records.claims.get(row["trial"], ())) if row["status"] == OK else []
-        point = {name: _spelled(row.get(name), levels) for name, levels in factors.items()}
+        point = design.point(row)
         bare = [Pass(row["study"], row["trial"], point, row["repetition"], row["order"], claim) for claim in claims]
         seen = records.observations.get(row["trial"])
         yield from _seen(bare, seen) if seen is not None else bare
-
-
-def _spelled(level: Scalar | None, levels: Sequence[Scalar]) -> Scalar:
-    known = {study_view.level_key(one): one for one in levels}
-    return known.get(study_view.level_key(level), "" if level is None else level)
 
 
 def _seen(passes: Sequence[Pass], observation: Observation) -> Iterator[Pass]:

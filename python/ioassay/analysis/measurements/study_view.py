@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.records.record import RecordSet, Scalar, level_numbers
+from ioassay.factors import CASE, Design, distinct_levels
+from ioassay.records.record import RecordSet, Scalar
 
 if TYPE_CHECKING:
     import polars as pl
 
-CASE = "case"
 Study = Mapping[str, Any]
 # What is worth answering where a study names no responses, most telling first.
 _USUAL = (
@@ -23,12 +23,18 @@ _USUAL = (
 
 
 def factors(study: Study) -> dict[str, tuple[Scalar, ...]]:
-    """Factor -> its levels as the study wrote them; `case` first where there are cases, as the plan has it."""
+    """Factor -> its levels as the study wrote them; `case` first where there are cases, as the plan has it.
+
+    Studies that were run before duplicates were refused may list a level twice: it counts once.
+    """
     cases = [case["name"] for case in study.get("case") or ()]
-    return {
-        **({CASE: tuple(cases)} if cases else {}),
-        **{name: tuple(levels) for name, levels in (study.get("factors") or {}).items()},
-    }
+    listed = {**({CASE: cases} if cases else {}), **(study.get("factors") or {})}
+    return {name: distinct_levels(name, levels) for name, levels in listed.items()}
+
+
+def design(study: Study) -> Design:
+    """The same, to find levels however they are spelled and to put points in the study's order."""
+    return Design(factors(study))
 
 
 DETERMINISTIC = ("simulate",)
@@ -89,21 +95,3 @@ def settings(study: Study, point: Mapping[str, Scalar]) -> dict[str, Any]:
     own = {key: value for key, value in cases.get(point.get(CASE), {}).items() if key != "name"}
     merged = {**(study.get("params") or {}), **own}
     return {**merged, **{name: level for name, level in point.items() if name != CASE and "." not in name}}
-
-
-def numbers(levels: tuple[Scalar, ...]) -> list[float] | None:
-    """The numbers behind the levels; None when one is a word, they are of different kinds, or two mean the same."""
-    known = level_numbers(levels)
-    return known if known is not None and len(set(known)) == len(known) else None
-
-
-def level_key(level: Scalar | None) -> str:
-    """One spelling for one level: 12, 12.0 and '12' are the same; frames may turn numbers into text."""
-    if isinstance(level, bool):
-        return str(level).lower()
-    if isinstance(level, int | float):
-        return f"{float(level):.17g}"
-    try:
-        return f"{float(str(level)):.17g}"
-    except ValueError:
-        return str(level).lower() if str(level) in ("True", "False") else str(level)

@@ -28,6 +28,7 @@ from ioassay.analysis.narrative.sentences import (
 from ioassay.analysis.optimum import alternatives, alternatives_text, headline_finding
 from ioassay.analysis.optimum.headline_finding import Headline
 from ioassay.analysis.threats import threat_findings
+from ioassay.factors import CASE, factor_label, level_axis_numbers
 from ioassay.records.record import RecordSet
 from ioassay.stats.anova import OneWay, Welch
 from ioassay.stats.ratio_of_means import Ratio
@@ -121,7 +122,7 @@ def _response(
         told.conclude(sentence, **fact)
         return
     for factor in found.varying():
-        numeric = study_view.numbers(found.factors[factor]) is not None and len(found.factors[factor]) > 2
+        numeric = level_axis_numbers(factor, found.factors[factor]) is not None and len(found.factors[factor]) > 2
         parts = [part for part in found.slices(factor) if len(part.cells) > 1]
         led = leading is not None and leading.leads(found.response, factor)
         if numeric:
@@ -131,7 +132,7 @@ def _response(
             _two_levels(told, found, factor, confidence)
         elif study_view.is_about_choice(study):
             continue  # which case is best in each place is told; what a case does over words would hide it
-        elif factor != study_view.CASE or not _mixed(told, found, study, confidence):
+        elif factor != CASE or not _mixed(told, found, study, confidence):
             for part in parts:
                 _unordered(told, part, factor, confidence, led)
 
@@ -239,11 +240,11 @@ def _line(effect: Effect, line: regression.Regression | None) -> list[Any]:
     fitted: list[Any] = [None, None]
     if line is not None:
         fitted = [regression.slope_text(line, line.preferred), round(line.preferred.line.r2, 3)]
-    return [f"{name}, {known}" if known else name, phrases.factor(effect.factor), *tested, *fitted]
+    return [f"{name}, {known}" if known else name, factor_label(effect.factor), *tested, *fitted]
 
 
 def _tested(effect: Effect) -> str:
-    named = f"{phrases.name(effect.cells.response)} by {phrases.factor(effect.factor)}"
+    named = f"{phrases.name(effect.cells.response)} by {factor_label(effect.factor)}"
     name = phrases.placed(effect.cells.where(), named)
     if effect.decisive_p is None:
         reason = effect.classic.reason if not isinstance(effect.classic, OneWay) else ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ioassay import metrics, units
+from ioassay import metrics
+from ioassay.factors import factor, factor_label, level_phrase
 from ioassay.stats.result import Interval
 
 _COUNTED = ("IOPS", "requests", "bogo ops", "bogo ops/s")
@@ -127,192 +127,24 @@ def listed(words: Sequence[str], most: int = 4) -> str:
 # Factors and their levels
 
 
-_FACTORS = {
-    "bs": "block size",
-    "buffer": "write buffer",
-    "cache-fence": "cache fence",
-    "case": "case",
-    "compression_type": "compression",
-    "cpu-method": "CPU method",
-    "direct": "direct I/O",
-    "elements": "flash elements",
-    "feed": "feeding",
-    "file_size": "file size",
-    "iodepth": "queue depth",
-    "ioengine": "I/O engine",
-    "l1cache-sets": "number of cache sets",
-    "numjobs": "number of jobs",
-    "page": "page size",
-    "record_size": "record size",
-    "run.affinity": "processor affinity",
-    "run.cooldown": "pause between trials",
-    "run.cpu_limit": "CPU limit",
-    "run.drop_caches": "dropping of caches",
-    "run.governor": "CPU frequency governor",
-    "run.memory_limit": "memory limit",
-    "run.nice": "niceness",
-    "run.scheduler": "scheduling policy",
-    "run.timeout": "time limit",
-    "rw": "access pattern",
-    "rwmixread": "read share",
-    "rwmixwrite": "write share",
-    "sched": "scheduling policy",
-    "sched-deadline": "deadline",
-    "sched-prio": "real-time priority",
-    "shm-bytes": "size of shared memory",
-    "target.keep": "keeping of the target's file",
-    "target.kind": "kind of target",
-    "target.path": "folder",
-    "target.policy": "write buffer",
-    "target.precondition": "state of the drive",
-    "target.prepare": "preparation of the target",
-    "target.size": "size of the target",
-    "test": "test",
-    "workers": "number of workers",
-    "zlib-mem-level": "zlib memory level",
-}
-
-
-def factor(factor_name: str) -> str:
-    """A factor inside a sentence: `block size`; unknown options of a tool as they are typed (`--cpu-load`)."""
-    if factor_name in _FACTORS:
-        return _FACTORS[factor_name]
-    head, dot, key = factor_name.partition(".")
-    if dot:  # of the target, or of how it is run
-        return f"{key.replace('_', ' ')} of the {head}"
-    return f"--{factor_name}" if "-" in factor_name else factor_name
-
-
-_LEVELS = {
-    "bs": "{}",
-    "buffer": "a buffer of {}",
-    "case": "{}",
-    "compression_type": "compression {}",
-    "cpu-method": "method {}",
-    "elements": "{} elements",
-    "feed": "feeding {}",
-    "ioengine": "{}",
-    "iodepth": "queue depth {}",
-    "l1cache-sets": "{} cache sets",
-    "numjobs": "{} jobs",
-    "page": "pages of {}",
-    "policy": "{}",
-    "run.affinity": "processors {}",
-    "run.cpu_limit": "a CPU limit of {}",
-    "run.memory_limit": "{} of memory",
-    "run.nice": "niceness {}",
-    "run.scheduler": "{}",
-    "rwmixread": "{} % reads",
-    "rwmixwrite": "{} % writes",
-    "sched": "{}",
-    "sched-deadline": "a deadline of {}",
-    "sched-prio": "priority {}",
-    "target.path": "{}",
-    "target.policy": "write buffer {}",
-    "target.precondition": "drive state {}",
-    "test": "{}",
-    "workers": "{} workers",
-    "zlib-mem-level": "memory level {}",
-}
-_ONE = {
-    "elements": "1 element",
-    "l1cache-sets": "1 cache set",
-    "numjobs": "1 job",
-    "run.cpu_limit": "a CPU limit of 1 processor",
-    "workers": "1 worker",
-}
-_PATTERNS = {
-    "read": "sequential reads",
-    "write": "sequential writes",
-    "rw": "sequential access (rw)",
-    "randread": "random reads",
-    "randwrite": "random writes",
-    "randrw": "random access (randrw)",
-}
-_SWITCHED = {"direct": ("buffered", "direct")}
-"""What off and on are called."""
-_STEPS = {
-    "iodepth": "request in flight",
-    "l1cache-sets": "cache set",
-    "numjobs": "job",
-    "rwmixread": "% of reads",
-    "rwmixwrite": "% of writes",
-    "sched-deadline": "nanosecond of the deadline",
-    "sched-prio": "step of priority",
-    "workers": "worker",
-    "zlib-mem-level": "memory level",
-}
-_PLACES = {"run.scheduler": "under", "sched": "under", "run.affinity": "on"}
-"""The preposition before a level, where it is neither `at` nor `with`."""
-NANOSECONDS = ("sched-deadline", "sched-period", "sched-runtime")
-"""Factors whose plain numbers are times."""
-_UNITS = re.compile(r"^([0-9.]+)\s*((?:[kKMGTP]i?)?B(?:/s)?|[kKMGTP](?:/s)?|ns|us|ms|s|min|h|d|%)$")
-_REAL_TIME = re.compile(r"^(fifo|rr):(\d+)$")
-
-
-def level_of(factor_name: str, shown: object) -> str:
-    """A level inside a sentence: `4 KiB`, `8 jobs`, `with cache fence`; of unknown factors `name = level`."""
-    if isinstance(shown, bool):
-        return _switched(factor_name, shown)
-    if factor_name == "rw" and str(shown) in _PATTERNS:
-        return _PATTERNS[str(shown)]
-    text = level_text(factor_name, shown)
-    if text == "1" and factor_name in _ONE:
-        return _ONE[factor_name]
-    return _LEVELS.get(factor_name, f"{_named(factor_name)}{{}}").replace("{}", text)
-
-
-def level_text(factor_name: str, shown: object) -> str:
-    """A level alone, as on an axis or in a table: `4 KiB`, `50 %`, `fifo (priority 99)`, `yes`."""
-    if isinstance(shown, bool):
-        return _SWITCHED.get(factor_name, ("no", "yes"))[shown]
-    text = str(shown)
-    if policy := _REAL_TIME.match(text) if factor_name == "run.scheduler" else None:
-        return f"{policy[1]} (priority {policy[2]})"
-    if factor_name in NANOSECONDS and isinstance(shown, int | float):
-        return units.format_ns(shown)
-    if isinstance(shown, float) and shown.is_integer():
-        return str(int(shown))
-    return _UNITS.sub(r"\1 \2", text)
-
-
-def _switched(factor_name: str, on: bool) -> str:
-    if factor_name in _SWITCHED:
-        return _SWITCHED[factor_name][on]
-    return f"{'with' if on else 'without'} {factor(factor_name)}"
-
-
-def _named(factor_name: str) -> str:
-    """`--cpu-load ` as it is typed; `name = ` of other factors without words."""
-    name_ = factor(factor_name)
-    return f"{name_} " if name_.startswith("--") else f"{name_ if '.' in factor_name else factor_name} = "
-
-
 def at(factor_name: str, shown: object, usual: str = "at") -> str:
     """A level as the place where something is: `at 4 workers`, `under fifo (priority 99)`, `without cache fence`."""
-    text = level_of(factor_name, shown)
-    if isinstance(shown, bool) and factor_name not in _SWITCHED:
+    entry, text = factor(factor_name), level_phrase(factor_name, shown)
+    if isinstance(shown, bool) and not entry.off_on:
         return text
-    if factor_name == "rw":
-        return f"with {text}"
-    return f"{_PLACES.get(factor_name, usual)} {text}"
+    return f"{entry.preposition or usual} {text}"
 
 
 def both(factor_name: str, first: object, second: object) -> str:
     """Two levels between which something differs: `4 KiB and 64 KiB`, `runs with and without cache fence`."""
-    if isinstance(first, bool) and isinstance(second, bool) and factor_name not in _SWITCHED:
-        return f"runs with and without {factor(factor_name)}"
-    return f"{level_of(factor_name, first)} and {level_of(factor_name, second)}"
-
-
-def step_of(factor_name: str) -> str:
-    """What a slope is told per: `job`; `unit of <name>` for factors without a word of their own."""
-    return _STEPS.get(factor_name, f"unit of {factor(factor_name)}")
+    if isinstance(first, bool) and isinstance(second, bool) and not factor(factor_name).off_on:
+        return f"runs with and without {factor_label(factor_name)}"
+    return f"{level_phrase(factor_name, first)} and {level_phrase(factor_name, second)}"
 
 
 def levels(where: Mapping[str, object]) -> str:
     """Several levels inside a sentence: `random access (randrw), 8 jobs`."""
-    return ", ".join(level_of(key, shown) for key, shown in where.items())
+    return ", ".join(level_phrase(key, shown) for key, shown in where.items())
 
 
 def circumstances(where: Mapping[str, object]) -> str:

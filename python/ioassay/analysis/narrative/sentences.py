@@ -9,9 +9,9 @@ from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect
 from ioassay.analysis.effects.response_shape import DIP, DOWN, LEVEL, MARGIN, MIXED, PEAK, UP, Shape
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import CASE, factor_label, level_phrase
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, mean_of
 from ioassay.stats.sample import t_interval
@@ -41,7 +41,7 @@ def shape_sentence(part: Cells, curve: Shape) -> str:
 
 def shape_phrase(curve: Shape) -> str:
     """What the response does: `rises with block size`."""
-    factor = phrases.factor(curve.factor)
+    factor = factor_label(curve.factor)
     if curve.tendency is not None:
         way = "rise" if curve.kind == UP else "fall"
         return f"tends to {way} with {factor}, as ranks over all levels show"
@@ -75,7 +75,7 @@ def _factor(curve: Shape) -> str:
 def _plateau(curve: Shape) -> str:
     if curve.plateau is None or curve.plateau is curve.first:
         return ""
-    level = phrases.level_of(curve.factor, curve.plateau.point[curve.factor])
+    level = level_phrase(curve.factor, curve.plateau.point[curve.factor])
     return f"; beyond {level} it levels off, changing by no more than {phrases.percent(MARGIN)}"
 
 
@@ -88,7 +88,7 @@ def quiet_sentence(places: Sequence[tuple[Cells, str]]) -> str:
     for (factor, name), where in seen.items():
         shared.setdefault((factor, tuple(where)), []).append(name)
     parts = [
-        f"{phrases.factor(factor)} on {phrases.listed(names, 9)}"
+        f"{factor_label(factor)} on {phrases.listed(names, 9)}"
         + (f" ({phrases.beside_text(' or '.join(where))})" if any(where) else "")
         for (factor, where), names in shared.items()
     ]
@@ -121,14 +121,14 @@ def best_sentence(effect: Effect) -> str:
     if effect.extremes.interval is not None and effect.extremes.interval.low <= 1 <= effect.extremes.interval.high:
         return phrases.placed(where, f"{told}, though no two levels can be told apart.")
     other = f"a factor of {phrases.ratio(effect.extremes.ratio, effect.extremes.interval)} from"
-    return phrases.placed(where, f"{told}, {other} {phrases.level_of(effect.factor, worst)}.")
+    return phrases.placed(where, f"{told}, {other} {level_phrase(effect.factor, worst)}.")
 
 
 def mix_sentences(found: Cells, one: Mix) -> tuple[str, str, str]:
     """Observation, statistics and conclusion about a mix of sizes."""
-    others = {name: level for name, level in one.cell.point.items() if name != study_view.CASE}
+    others = {name: level for name, level in one.cell.point.items() if name != CASE}
     where = {name: level for name, level in others.items() if len(found.factors[name]) > 1}
-    mixed, name = str(one.cell.point[study_view.CASE]), phrases.name(found.response)
+    mixed, name = str(one.cell.point[CASE]), phrases.name(found.response)
     known = {case: ratio for case, ratio in one.against.items() if isinstance(ratio, Ratio)}
     means = phrases.listed([_mean(found, cell) for cell in (one.cell, *one.fixed)], 9)
     seen = phrases.placed(where, f"{name} is {means}.")
@@ -149,7 +149,7 @@ def mix_sentences(found: Cells, one: Mix) -> tuple[str, str, str]:
 
 
 def _mean(found: Cells, cell: Cell) -> str:
-    return f"{phrases.value(found.response, mean_of(cell.values))} for {cell.point[study_view.CASE]}"
+    return f"{phrases.value(found.response, mean_of(cell.values))} for {cell.point[CASE]}"
 
 
 def alike(ratio: Ratio) -> bool:

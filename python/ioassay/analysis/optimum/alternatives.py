@@ -16,6 +16,7 @@ from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
+from ioassay.factors import CASE
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.stats.paired_comparison import Contest, Duel, contest
 from ioassay.stats.result import Floats, mean_of
@@ -104,7 +105,7 @@ def choices(records: RecordSet, study: study_view.Study) -> list[Choice]:
 def choice(records: RecordSet, study: study_view.Study, response: str) -> Choice | None:
     """None where fewer than two cases have values, or a mean is not above 0."""
     found = cells(records, study, response)
-    options = found.factors.get(study_view.CASE, ())
+    options = found.factors.get(CASE, ())
     confidence = study_view.confidence(study)
     whole = _among(found, options, confidence)
     if whole is None:
@@ -126,11 +127,7 @@ def _largest_alike(study: study_view.Study, options: Sequence[Scalar]) -> tuple[
 
 
 def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice | None:
-    places = [
-        (dict(part.where()), values)
-        for part in found.slices(study_view.CASE)
-        if len(values := _values(part, options)) > 1
-    ]
+    places = [(dict(part.where()), values) for part in found.slices(CASE) if len(values := _values(part, options)) > 1]
     everything = [group for _, values in places for group in values.values()]
     if len(options) < 2 or not everything or min(mean_of(group) for group in everything) <= 0:
         return None
@@ -148,7 +145,7 @@ def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice
 
 
 def _values(part: Cells, options: Sequence[Scalar]) -> dict[Scalar, Floats]:
-    return {cell.point[study_view.CASE]: cell.values for cell in part.cells if cell.point[study_view.CASE] in options}
+    return {cell.point[CASE]: cell.values for cell in part.cells if cell.point[CASE] in options}
 
 
 def _nothing() -> Floats:

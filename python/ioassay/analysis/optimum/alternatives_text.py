@@ -9,6 +9,7 @@ from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum.alternatives import Choice, Standing
+from ioassay.factors import factor_label
 from ioassay.records.record import Scalar
 from ioassay.stats.paired_comparison import Duel
 from ioassay.stats.result import plain
@@ -124,7 +125,7 @@ def _few_best(one: Choice) -> str:
 def _by_place(one: Choice) -> Table:
     """A row a place."""
     names = list(one.places[0].where) if one.places else []
-    columns = [*map(phrases.factor, names), "best mean", "value", "next", "ratio", "low", "high", "p", "not told apart"]
+    columns = [*map(factor_label, names), "best mean", "value", "next", "ratio", "low", "high", "p", "not told apart"]
     rows: list[list[Any]] = []
     for standing in one.places:
         second = standing.options[1]

@@ -16,6 +16,7 @@ from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import alternatives, alternatives_text, optimum, optimum_tables, optimum_text
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
+from ioassay.factors import CASE, factor_label
 from ioassay.records.record import RecordSet
 
 FACTS = (
@@ -100,18 +101,18 @@ def _choice(records: RecordSet, study: study_view.Study) -> Headline | None:
     for factor, peaks in numeric.items():
         told.append(_plateaus(first.response, factor, peaks))
         facts.append({"response": first.response, "factor": factor, "slices": [_fact(one) for one in peaks]})
-    return Headline(first.response, {study_view.CASE: (), **numeric}, told, facts)
+    return Headline(first.response, {CASE: (), **numeric}, told, facts)
 
 
 def _plateaus(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     """From which level on each place gains nothing, in one sentence."""
     begins = [
-        f"from {optimum_tables.level_text(one, one.plateau[0])} on with {phrases.levels(one.part.where())}"
+        f"from {optimum_tables.phrase_at(one, one.plateau[0])} on with {phrases.levels(one.part.where())}"
         for one in peaks
         if one.plateau is not None and one.plateau[1] == len(one.cells) - 1
     ]
     others = [phrases.levels(one.part.where()) for one in peaks if one.plateau is None]
-    name, over = phrases.name(response), phrases.factor(factor)
+    name, over = phrases.name(response), factor_label(factor)
     if not begins:
         return f"From which {over} on {phrases.inside(response)} gains nothing cannot be told of any."
     rest = f"; no such {over} can be told with {phrases.listed(others, 9)}" if others else ""

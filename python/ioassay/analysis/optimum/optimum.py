@@ -20,6 +20,7 @@ from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum.plateau import WORDS, plateau
+from ioassay.factors import CASE, counts_concurrency, level_axis_numbers, takes_processors
 from ioassay.records.record import RecordSet
 from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
 from ioassay.stats.power import repetitions_needed
@@ -33,10 +34,6 @@ SEPARATE_SLICES = 4
 """Up to so many combinations of the other factors get a finding each; more share one."""
 LARGEST_MISS = 0.1
 """A law that a level's mean leaves by more than this share is not what the curve follows."""
-WORKERS = frozenset({"numjobs", "jobs", "iodepth", "workers", "threads", "processes", "clients", "instances"})
-"""Factors that count what works at the same time: only over these does a law of scaling mean anything."""
-IN_FLIGHT = frozenset({"iodepth"})
-"""Those of which none takes a processor."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +153,7 @@ def swept(study: study_view.Study, peaks: Mapping[str, Sequence[Peak]]) -> list[
     listed = {factor: len(study_view.factors(study).get(factor, ())) for factor in peaks}
     numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
     most = [factor for factor in listed if listed[factor] == max(listed.values())]
-    return numeric or [factor for factor in most if factor != study_view.CASE] or most
+    return numeric or [factor for factor in most if factor != CASE] or most
 
 
 def _has_better(response: str) -> bool:
@@ -178,7 +175,7 @@ def ask_of(study: study_view.Study, records: RecordSet | None = None) -> Ask:
 def measure(part: Cells, factor: str, how: Ask) -> Peak:
     """One factor; `part` varies in nothing else and has two levels or more."""
     ordered = ascending(part.cells, factor)
-    numbers = study_view.numbers(tuple(cell.point[factor] for cell in ordered))
+    numbers = level_axis_numbers(factor, [cell.point[factor] for cell in ordered])
     lower = lower_is_better(part.response)
     groups = [cell.values for cell in ordered]
     best = best_index(groups, lower)
@@ -225,7 +222,7 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
         scaling=_scaling(found, groups, how),
         usl=_unseen(found) or usl(x, y, how.confidence),
         amdahl=_unseen(found) or amdahl(x, y, how.confidence),
-        processors=how.processors if found.factor.rpartition(".")[2] in WORKERS - IN_FLIGHT else None,
+        processors=how.processors if takes_processors(found.factor) else None,
     )
     return replace(found, growth=_growth(found, x, y, how.confidence))
 
@@ -250,7 +247,7 @@ def counts_workers(found: Peak, how: Ask) -> bool:
     What one worker does, shares and times follow none. A metric that nobody registered is taken at the user's word.
     """
     response = found.part.response
-    named = how.workers or found.factor.rpartition(".")[2] in WORKERS
+    named = how.workers or counts_concurrency(found.factor)
     rate = metrics.metric(response).kind == metrics.RATE or (how.workers and not metrics.known(response))
     return named and rate and found.numbers is not None and min(found.numbers) >= 1 and positive(found)
 

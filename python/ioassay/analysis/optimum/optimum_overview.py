@@ -15,6 +15,7 @@ from ioassay.analysis.measurements import missing_trials, study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import headline_finding, optimum_tables, optimum_text
 from ioassay.analysis.optimum.optimum import Peak
+from ioassay.factors import level_text
 from ioassay.records.record import RecordSet
 from ioassay.stats.result import Interval
 from ioassay.stats.scalability import USL, Law
@@ -79,7 +80,7 @@ def _row(one: Peak) -> dict[str, Any]:
 def _best(one: Peak) -> str:
     if optimum_text.all_equal(one):
         return "all the same"
-    best = optimum_tables.level_text(one, one.best)
+    best = optimum_tables.phrase_at(one, one.best)
     return f"none can be told (highest mean: {best})" if one.unseen else best
 
 
@@ -90,9 +91,9 @@ def _may(one: Peak) -> str:
     if one.unseen or not near:
         return _NONE
     if bounds:
-        low, high = (phrases.level_text(one.factor, bounds[end]) for end in ("low", "high"))
+        low, high = (level_text(one.factor, bounds[end]) for end in ("low", "high"))
         return low if low == high else f"{low} to {high}"
-    return phrases.listed([phrases.level_text(one.factor, level) for level in near], 9)
+    return phrases.listed([level_text(one.factor, level) for level in near], 9)
 
 
 def _value(one: Peak) -> str:
@@ -110,7 +111,7 @@ def _plateau(one: Peak) -> str:
     first, last = one.plateau
     at = " (this machine's processors)" if optimum_tables.at_processors(one, first) else ""
     if last == len(one.cells) - 1:
-        return f"from {optimum_tables.level_text(one, first)}{at}"
+        return f"from {optimum_tables.phrase_at(one, first)}{at}"
     return optimum_tables.span(one, first, last)
 
 
@@ -118,7 +119,7 @@ def _law(one: Peak) -> str:
     if one.law is not None:
         return _called(one.law)
     if one.growth is not None and one.plateau is not None:
-        return f"up to {optimum_tables.level_text(one, one.plateau[0])}: {_called(one.growth)}"
+        return f"up to {optimum_tables.phrase_at(one, one.plateau[0])}: {_called(one.growth)}"
     return _NONE if one.scaling is None or one.unseen else "none fits"
 
 

@@ -8,7 +8,7 @@ from ioassay import units
 from ioassay.analysis.finding import Table
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum.optimum import Peak
-from ioassay.records.record import level_kind
+from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
 from ioassay.stats.best_level import BestLevel, NotWorse
 from ioassay.stats.result import Interval, mean_of, plain
 from ioassay.stats.saturation import Knee
@@ -58,34 +58,34 @@ def at_processors(one: Peak, index: int) -> bool:
     return one.numbers is not None and one.processors is not None and one.numbers[index] == one.processors
 
 
-def level_text(one: Peak, index: int) -> str:
+def phrase_at(one: Peak, index: int) -> str:
     """A level with what it counts: `4 workers`."""
-    return phrases.level_of(one.factor, one.level(index))
+    return level_phrase(one.factor, one.level(index))
 
 
 def short(one: Peak, index: int) -> str:
     """A level without what it counts: `4`, `64 KiB`."""
-    return phrases.level_text(one.factor, one.level(index))
+    return level_text(one.factor, one.level(index))
 
 
 def span(one: Peak, first: int, last: int) -> str:
     """`3 to 6 workers`, `queue depth 4 to 16`."""
-    head, text, tail = level_text(one, last).partition(short(one, last))
+    head, text, tail = phrase_at(one, last).partition(short(one, last))
     return f"{head}{short(one, first)} to {text}{tail}"
 
 
 def place_text(one: Peak, number: float) -> str:
     """A place between levels with what it counts: `4.7 workers`."""
     text = place(one, number)
-    return text if " " in text else phrases.level_of(one.factor, text)
+    return text if " " in text else level_phrase(one.factor, text)
 
 
 def place(one: Peak, number: float) -> str:
     """A place between levels: sizes as sizes, times as times, other numbers with three digits."""
-    kind = level_kind([cell.point[one.factor] for cell in one.cells])
+    kind = level_reading(one.factor, [cell.point[one.factor] for cell in one.cells])
     shown = {"size": lambda: units.format_size(round(number)), "duration": lambda: units.format_duration(number)}
     shown |= {"percent": lambda: f"{phrases.plain_number(number)} %", "rate": lambda: units.format_rate(number)}
-    if one.factor in phrases.NANOSECONDS:
+    if is_nanoseconds(one.factor):
         return units.format_ns(number)
     return shown.get(kind or "", lambda: phrases.plain_number(number))()
 
@@ -99,7 +99,7 @@ def levels(one: Peak) -> Table:
     for index, cell in enumerate(one.cells):
         rows.append(
             [
-                phrases.level_text(one.factor, one.level(index)),
+                level_text(one.factor, one.level(index)),
                 cell.values.size,
                 mean_of(cell.values),
                 likely[index],
@@ -112,7 +112,7 @@ def levels(one: Peak) -> Table:
             rows[-1] += [scaled.speedup, scaled.efficiency]
             rows[-1] += [bounds.low if bounds else None, bounds.high if bounds else None]
     columns = [
-        phrases.factor(one.factor),
+        factor_label(one.factor),
         "n",
         "mean",
         "share of resamples in which it is best",

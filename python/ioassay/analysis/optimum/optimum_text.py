@@ -13,8 +13,9 @@ from ioassay.analysis.measurements.missing_trials import MissingConditions
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import optimum_tables
 from ioassay.analysis.optimum.optimum import Ask, Peak
-from ioassay.analysis.optimum.optimum_tables import level_text, place, place_text, short, span
+from ioassay.analysis.optimum.optimum_tables import phrase_at, place, place_text, short, span
 from ioassay.analysis.optimum.plateau import ALONE, GROWS
+from ioassay.factors import factor_label
 from ioassay.stats.best_level import BestLevel, NotWorse
 from ioassay.stats.power import MOST
 from ioassay.stats.result import Interval, Undefined, mean_of
@@ -34,7 +35,7 @@ def single(one: Peak, how: Ask, missing: Sequence[MissingConditions] = ()) -> Fi
         study=one.part.study,
         question="peak",
         response=response,
-        title=f"{phrases.name(response)}: the best {phrases.factor(one.factor)}",
+        title=f"{phrases.name(response)}: the best {factor_label(one.factor)}",
         statement=" ".join(sentences(one)),
         where=one.part.where(),
         statistics={**optimum_tables.statistics(one), "not_measured": [part.as_dict() for part in missing]},
@@ -53,7 +54,7 @@ def shared(found: Cells, peaks: Sequence[Peak], how: Ask, missing: Sequence[Miss
         study=found.study,
         question="peak",
         response=response,
-        title=f"{phrases.name(response)}: the best {phrases.factor(factor)}",
+        title=f"{phrases.name(response)}: the best {factor_label(factor)}",
         statement=shared_statement(response, factor, peaks),
         statistics={
             "factor": factor,
@@ -62,7 +63,7 @@ def shared(found: Cells, peaks: Sequence[Peak], how: Ask, missing: Sequence[Miss
         },
         tables=[
             Table(
-                [*map(phrases.factor, where), f"best {phrases.factor(factor)}", *_SHARED],
+                [*map(factor_label, where), f"best {factor_label(factor)}", *_SHARED],
                 rows,
                 [*[""] * len(where), "", "", response, "", "", ""],
             )
@@ -89,7 +90,7 @@ def in_brief(one: Peak) -> list[str]:
     """The best level with its confidence and its value, and where the plateau begins, or why that cannot be told."""
     if all_equal(one):
         where, name = one.part.where(), phrases.name(one.part.response)
-        return [phrases.placed(where, f"{name} is the same at all levels of {phrases.factor(one.factor)}.")]
+        return [phrases.placed(where, f"{name} is the same at all levels of {factor_label(one.factor)}.")]
     if one.unseen:
         return _unseen(one)
     return [best(one), *_plateau(one), *_apart(one), *_nearly(one)]
@@ -135,7 +136,7 @@ def _range(one: Peak) -> str:
 
 def _unseen(one: Peak) -> list[str]:
     """Where all that differs may be noise: what is highest all the same, and what it would take to see more."""
-    factor, word = phrases.factor(one.factor), "lowest" if lower_is_better(one.part.response) else "highest"
+    factor, word = factor_label(one.factor), "lowest" if lower_is_better(one.part.response) else "highest"
     name, count = phrases.inside(one.part.response), len(one.cells)
     every = "both levels are" if count == 2 else f"all {count} levels are"
     told = f"No best {factor} for {name} can be told: {every} as good within noise."
@@ -166,15 +167,15 @@ def _plateau(one: Peak) -> list[str]:
     edge = _edge(one)
     if one.no_plateau == GROWS:
         way = "falls" if lower_is_better(one.part.response) else "rises"
-        return [f"No plateau begins: it still {way} at {level_text(one, -1)}, the last that was tested."]
+        return [f"No plateau begins: it still {way} at {phrase_at(one, -1)}, the last that was tested."]
     if edge:
         return [f"{phrases.capital(one.no_plateau)}. It is the {edge} level that was tested: the best may lie beyond."]
     return [f"There is no plateau: {one.no_plateau}."]
 
 
 def _words(near: NotWorse, one: Peak) -> list[str]:
-    others = [level_text(one, index) for index in near.members if index != one.best]
-    worse = [level_text(one, index) for index in range(len(one.cells)) if index not in near.members]
+    others = [phrase_at(one, index) for index in near.members if index != one.best]
+    worse = [phrase_at(one, index) for index in range(len(one.cells)) if index not in near.members]
     if not others:
         return ["The other level is worse." if len(worse) == 1 else "Every other level is worse."]
     return [f"Not worse within noise: {phrases.listed(others, 9)}. Worse: {phrases.listed(worse, 9)}."]
@@ -185,7 +186,7 @@ def plateau(one: Peak) -> str:
     first, last = one.plateau or (0, 0)
     by = "exactly as good" if one.exact else f"as good within noise or {phrases.percent(MARGIN)}"
     if first == 0 and last == len(one.cells) - 1:
-        return f"There is no more to gain over {phrases.factor(one.factor)}: every level is {by}."
+        return f"There is no more to gain over {factor_label(one.factor)}: every level is {by}."
     if last == len(one.cells) - 1:
         return f"The plateau begins {_edge_at(one, first)}: {_from(one, first)}."
     if first == 0:
@@ -221,7 +222,7 @@ def _apart(one: Peak) -> list[str]:
     if one.numbers is None or isinstance(one.near, Undefined):
         return []
     first, last = one.plateau or (one.best, one.best)
-    apart = [level_text(one, index) for index in one.near.members if not first <= index <= last]
+    apart = [phrase_at(one, index) for index in one.near.members if not first <= index <= last]
     either = " either" if one.plateau else ""
     return [f"Not worse within noise{either}: {phrases.listed(apart, 9)}."] if apart else []
 
@@ -238,7 +239,7 @@ def _edge(one: Peak) -> str:
     if one.numbers is None or one.no_plateau != ALONE or one.best not in (0, len(one.cells) - 1):
         return ""
     number = one.numbers[one.best]
-    if (one.best == 0 and number <= 1) or (number == 100 and "%" in level_text(one, one.best)):
+    if (one.best == 0 and number <= 1) or (number == 100 and "%" in phrase_at(one, one.best)):
         return ""  # there is nothing below one worker, nor above all
     return "last" if one.best else "first"
 
@@ -267,14 +268,14 @@ def scaling(one: Peak) -> list[str]:
     index = one.plateau[0] if one.plateau and one.plateau[0] else len(one.cells) - 1
     at = one.scaling[index]
     share = f"{phrases.percent(at.efficiency)} of what perfect scaling would give"
-    return [f"From {level_text(one, 0)} to {level_text(one, index)} it grows {phrases.times(at.speedup)}, {share}."]
+    return [f"From {phrase_at(one, 0)} to {phrase_at(one, index)} it grows {phrases.times(at.speedup)}, {share}."]
 
 
 def growth(one: Peak) -> list[str]:
     """The law up to the plateau, where there is one and all levels together follow none."""
     if one.growth is None or one.plateau is None:
         return []
-    return [f"Up to {level_text(one, one.plateau[0])} it follows a law: {law(one, one.growth, upto=True)}"]
+    return [f"Up to {phrase_at(one, one.plateau[0])} it follows a law: {law(one, one.growth, upto=True)}"]
 
 
 def law(one: Peak, found: Law, upto: bool = False) -> str:
@@ -324,7 +325,7 @@ def _here(one: Peak) -> str:
         return f"{place} (though no level can be told from another)"
     if not isinstance(one.near, NotWorse):
         return place
-    near = [level_text(one, index) for index in one.near.members if index != one.best]
+    near = [phrase_at(one, index) for index in one.near.members if index != one.best]
     others = f"{phrases.listed(near, 9)} {'is' if len(near) == 1 else 'are'} as good within noise"
     return f"{place} ({others if near else 'beyond noise'})"
 
@@ -341,7 +342,7 @@ def _caveats(one: Peak, how: Ask) -> list[str]:
     if not how.exact and one.fewest < FEW:
         said.append(" ".join([_FEW_SAID, *([] if one.unseen else needs(one))]))
     if isinstance(one.near, NotWorse) and one.near.unjudged and not how.exact:
-        alone = phrases.listed([level_text(one, index) for index in one.near.unjudged], 9)
+        alone = phrases.listed([phrase_at(one, index) for index in one.near.unjudged], 9)
         said.append(f"One repetition only at {alone}: it cannot be told whether that is worse.")
     return said + _law_caveats(one, how)
 

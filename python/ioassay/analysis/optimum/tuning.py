@@ -142,15 +142,11 @@ def _whole(study: study_view.Study, point: Mapping[str, Scalar]) -> dict[str, Sc
 
 def _point(study: study_view.Study, row: Row) -> dict[str, Scalar]:
     """A trial's point in the study's own spelling: frames may have turned numbers into text."""
-    found: dict[str, Scalar] = {}
-    for name, levels in study_view.factors(study).items():
-        spelling = {study_view.level_key(level): level for level in levels}
-        found[name] = spelling.get(study_view.level_key(row[name]), str(row[name]))
-    return found
+    return study_view.design(study).point(row)
 
 
 def _key(study: study_view.Study, point: Mapping[str, Scalar] | None) -> tuple[str, ...]:
-    return tuple(study_view.level_key((point or {}).get(name)) for name in study_view.factors(study))
+    return study_view.design(study).key(point or {})
 
 
 def _values(

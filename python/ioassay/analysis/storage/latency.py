@@ -111,18 +111,13 @@ def _histograms(records: RecordSet, study: study_view.Study, direction: str, kin
 def _by_condition(
     records: RecordSet, study: study_view.Study, found: Mapping[str, Histogram]
 ) -> list[tuple[dict[str, Scalar], list[Histogram]]]:
-    factors = study_view.factors(study)
-    spelling = {name: {study_view.level_key(level): level for level in levels} for name, levels in factors.items()}
-    rank = {name: list(known) for name, known in spelling.items()}
-    grouped: dict[tuple[int, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
+    design = study_view.design(study)
+    grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
     for row in study_view.trials_of(records, study).iter_rows(named=True):
         if row["status"] != OK or row["trial"] not in found:
             continue
-        keys = {name: study_view.level_key(row.get(name)) for name in factors}
-        place = tuple(rank[name].index(key) if key in rank[name] else len(rank[name]) for name, key in keys.items())
-        point = {name: spelling[name].get(key, key) for name, key in keys.items()}
-        grouped.setdefault(place, (point, []))[1].append(found[row["trial"]])
-    return [grouped[place] for place in sorted(grouped)]
+        grouped.setdefault(design.key(row), (design.point(row), []))[1].append(found[row["trial"]])
+    return sorted(grouped.values(), key=lambda condition: design.place(condition[0]))
 
 
 def _condition(

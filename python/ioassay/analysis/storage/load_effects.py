@@ -18,6 +18,7 @@ from ioassay.analysis.effects import response_shape
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import factor_label, level_key, level_phrase, level_text
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.stats import distributions
 from ioassay.stats.factorial import Factorial, factorial
@@ -44,10 +45,10 @@ class Change:
 
     def row(self) -> list[Any]:
         """Factor, levels, load, ratio, its interval, p."""
-        first, second = (phrases.level_text(self.factor, level) for level in self.levels)
+        first, second = (level_text(self.factor, level) for level in self.levels)
         low, high = (float(f"{end:.3g}") for end in (self.ratio.interval.low, self.ratio.interval.high))
         shown = [float(f"{self.ratio.ratio:.3g}"), low, high, float(f"{self.p:.2g}")]
-        return [phrases.factor(self.factor), f"{second} over {first}", self.load, *shown]
+        return [factor_label(self.factor), f"{second} over {first}", self.load, *shown]
 
 
 COLUMNS = ("factor", "levels", "load", "ratio of the rates", "95 % low", "high", "p, adjusted")
@@ -75,8 +76,8 @@ def _ratio(part: Cells, factor: str, confidence: float) -> Ratio | Undefined:
     fitted = _fitted(part, values) if even else None
     if fitted is None or fitted.ms_residual <= 0:
         return response_shape.average_change(part, factor, confidence)
-    keys = np.array([study_view.level_key(cell.point[factor]) for cell in part.cells for _ in cell.values])
-    first, second = (np.log(values[keys == study_view.level_key(level)]).mean() for level in part.factors[factor])
+    keys = np.array(part.column(factor))
+    first, second = (np.log(values[keys == level_key(factor, level)]).mean() for level in part.factors[factor])
     # Half of the values are on either side.
     change, error = float(second - first), float(np.sqrt(4 * fitted.ms_residual / values.size))
     p = float(2 * distributions.t_sf(abs(change) / error, fitted.df_residual))
@@ -89,9 +90,7 @@ def _fitted(part: Cells, values: Any) -> Factorial | None:
     names = part.varying()
     if len(part.cells) != np.prod([len(part.factors[name]) for name in names]):
         return None
-    columns = {
-        name: [study_view.level_key(cell.point[name]) for cell in part.cells for _ in cell.values] for name in names
-    }
+    columns = {name: part.column(name) for name in names}
     passes = [int(number) for cell in part.cells for number in cell.repetition]
     found = factorial(np.log(values), columns, block=passes, interactions=False)
     return found if isinstance(found, Factorial) else None
@@ -106,7 +105,7 @@ def sentences(found: Sequence[Change]) -> list[str]:
 def _sentence(own: Sequence[Change]) -> str:
     factor, (first, second) = own[0].factor, own[0].levels
     real = [one for one in own if one.is_real]
-    levels = [phrases.level_of(factor, level) for level in (second, first)]
+    levels = [level_phrase(factor, level) for level in (second, first)]
     if not real:
         told = phrases.listed([one.load for one in own], most=len(own))
         return f"Between {levels[1]} and {levels[0]} no difference can be seen in the rates of {told}."

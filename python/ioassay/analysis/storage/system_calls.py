@@ -16,6 +16,7 @@ from ioassay import metrics
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.storage import system_calls_text
+from ioassay.factors import Design
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.stats.result import plain
 
@@ -111,15 +112,10 @@ def _points(records: RecordSet, study: study_view.Study, trials: pl.DataFrame) -
     """What was counted, in the order of the study's levels."""
     speeds = _speeds(records, study, trials)
     found = [_point(records, study, row, speeds) for row in trials.iter_rows(named=True)]
-    order = {
-        name: [study_view.level_key(level) for level in levels] for name, levels in study_view.factors(study).items()
-    }
-
-    def place(point: Point) -> list[int]:
-        keys = ((name, study_view.level_key(level)) for name, level in point.levels.items())
-        return [order[name].index(key) if key in order[name] else len(order[name]) for name, key in keys]
-
-    return sorted((point for point in found if point is not None and point.total), key=place)
+    design = study_view.design(study)
+    return sorted(
+        (point for point in found if point is not None and point.total), key=lambda point: design.place(point.levels)
+    )
 
 
 def _point(
@@ -130,7 +126,8 @@ def _point(
     rows = records.calls.filter(pl.col("trial") == row["trial"])
     if rows.is_empty() or row["status"] != "ok":
         return None
-    levels = {name: _spelled(row[name], known) for name, known in study_view.factors(study).items() if name in row}
+    known = study_view.factors(study)
+    levels = Design({name: levels for name, levels in known.items() if name in row}).point(row)
     return Point(
         trial=row["trial"],
         levels=levels,
@@ -143,31 +140,22 @@ def _point(
     )
 
 
-def _spelled(level: Scalar, known: Sequence[Scalar]) -> Scalar:
-    """A level as the study wrote it; frames may have turned it into text."""
-    return next((one for one in known if study_view.level_key(one) == study_view.level_key(level)), level)
-
-
 def _speeds(records: RecordSet, study: study_view.Study, trials: pl.DataFrame) -> dict[str, float]:
     """Trial -> its speed as a share of that of its point's other trials, where both are known."""
     responses = [name for name in study_view.responses(records, study) if metrics.metric(name).better == "higher"]
     if not responses or responses[0] not in trials.columns:
         return {}
-    response, factors = responses[0], list(study_view.factors(study))
+    response, design = responses[0], study_view.design(study)
     usual: dict[tuple[str, ...], list[float]] = {}
     for row in study_view.trials_of(records, study).iter_rows(named=True):
         if row[response] is not None:
-            usual.setdefault(_key(row, factors), []).append(row[response])
+            usual.setdefault(design.key(row), []).append(row[response])
     found = {}
     for row in trials.iter_rows(named=True):
-        middle = statistics.median(usual.get(_key(row, factors), [0.0]))
+        middle = statistics.median(usual.get(design.key(row), [0.0]))
         if row[response] is not None and middle > 0:
             found[row["trial"]] = row[response] / middle
     return found
-
-
-def _key(row: Mapping[str, Any], factors: Sequence[str]) -> tuple[str, ...]:
-    return tuple(study_view.level_key(row.get(name)) for name in factors)
 
 
 def _numbers(point: Point) -> dict[str, Any]:

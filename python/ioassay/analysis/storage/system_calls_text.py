@@ -9,6 +9,7 @@ from ioassay import metrics
 from ioassay.analysis.finding import Table
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import level_axis_numbers
 from ioassay.records.observation import STRACE
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def _change(study: study_view.Study, points: Sequence[Point]) -> str:
     """From the first level to the last where there is one factor of numbers, else from the fewest to the most."""
     if len(points) == 1:
         return f"{phrases.capital(_rate(points[0]))} are made."
-    levels = list(study_view.factors(study).values())
-    ordered = len(levels) == 1 and study_view.numbers(levels[0]) is not None
+    levels = study_view.factors(study)
+    ordered = len(levels) == 1 and all(level_axis_numbers(*only) is not None for only in levels.items())
     by_rate = sorted(points, key=lambda point: point.rate)
     if by_rate[-1].rate < _HARDLY * by_rate[0].rate:
         return f"Their number hardly changes: {_number(by_rate[0])} to {_rate(by_rate[-1])}."

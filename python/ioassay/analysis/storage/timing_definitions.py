@@ -19,6 +19,7 @@ from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED, Pa
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage import folder_comparison
 from ioassay.analysis.storage import timing_definitions_text as told
+from ioassay.factors import level_key
 from ioassay.records.record import RecordSet
 from ioassay.units import format_size
 
@@ -92,7 +93,7 @@ def _effects(study: study_view.Study, found: Sequence[Cell], counted: Sequence[P
 
 
 def _key(cell: Cell) -> tuple[Any, ...]:
-    return (*(study_view.level_key(level) for level in cell.point.values()), cell.test, cell.size)
+    return (*(level_key(name, level) for name, level in cell.point.items()), cell.test, cell.size)
 
 
 def _claimed(own: Sequence[Pass]) -> float | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from ioassay.analysis.claims.timing_agreement import AGREES, EXPLAINED, UNEXPLAINED, UNSEEN, Cell, middle
 from ioassay.analysis.measurements.passes import CLAIM, SESSION, SPAN, SUM, Pass
 from ioassay.analysis.narrative import phrases
+from ioassay.factors import level_phrase
 from ioassay.records.record import Scalar
 from ioassay.units import format_size
 
@@ -19,7 +20,7 @@ def place(point: Mapping[str, Scalar], direct: bool | None) -> str:
     """A point in words: `/dev/shm, direct`."""
     mode = {True: "direct", False: "buffered", None: ""}[direct]
     parts = [
-        folder(level) if name == "target.path" else phrases.level_of(name, level)
+        folder(level) if name == "target.path" else level_phrase(name, level)
         for name, level in point.items()
         if not (mode and name in ("direct", "I"))
     ]

@@ -17,6 +17,7 @@ from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage.write_buffer_text import Comparison, conditions_text, even, reading, shares
+from ioassay.factors import CASE, Design
 from ioassay.records.record import OK, RecordSet, Scalar
 from ioassay.stats.result import Undefined
 from ioassay.stats.sample import t_interval
@@ -94,18 +95,13 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
 
 def places(records: RecordSet, study: study_view.Study, response: str) -> Iterator[Place]:
     """Every combination of the other factors that has a value, in the study's order."""
-    others = [name for name in study_view.factors(study) if name != POLICY]
+    design = Design({name: levels for name, levels in study_view.factors(study).items() if name != POLICY})
     rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in study_view.trials_of(records, study).iter_rows(named=True):
         if row["status"] == OK:
-            rows.setdefault(tuple(study_view.level_key(row[name]) for name in others), []).append(row)
-    levels = {
-        name: {study_view.level_key(one): one for one in known} for name, known in study_view.factors(study).items()
-    }
-    ranks = {name: {key: rank for rank, key in enumerate(known)} for name, known in levels.items()}
-    for key in sorted(rows, key=lambda key: [ranks[n].get(k, 0) for n, k in zip(others, key, strict=True)]):
-        where = {name: levels[name].get(part, part) for name, part in zip(others, key, strict=True)}
-        yield _place(where, rows[key], response)
+            rows.setdefault(design.key(row), []).append(row)
+    for part in sorted(rows.values(), key=lambda part: design.place(part[0])):
+        yield _place(design.point(part[0]), part, response)
 
 
 def _place(where: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], response: str) -> Place:
@@ -186,7 +182,7 @@ class _Asking:
         ]
 
     def _at(self, found: Sequence[Place], case: str, policy: str, other: str) -> float | str | None:
-        place = next((one for one in found if one.where.get(study_view.CASE) == case), None)
+        place = next((one for one in found if one.where.get(CASE) == case), None)
         if place is None:
             return None
         if {policy, other} & place.saturated:
@@ -200,7 +196,7 @@ class _Asking:
         return [
             place.utilisation["none"]
             for place in found
-            if place.where.get(study_view.CASE) in known.reductions and "none" in place.utilisation
+            if place.where.get(CASE) in known.reductions and "none" in place.utilisation
         ]
 
     def _said(self, feed: str, found: Sequence[Place]) -> list[str]:

@@ -13,13 +13,13 @@ from ioassay.analysis.narrative import phrases
 from ioassay.analysis.stability import drift, steady_state_findings
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Context, Threat
+from ioassay.factors import CONCURRENCY, level_phrase
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.sample import moments
 from ioassay.stats.steady_state import SteadyState
 
 ENOUGH_REPETITIONS = 5
 SHORT_S = 5.0
-_LOADS = ("iodepth", "numjobs", "workers", "threads")
 
 
 def failed(context: Context) -> Iterator[Threat]:
@@ -160,7 +160,7 @@ def short(context: Context) -> Iterator[Threat]:
 def saturated(context: Context) -> Iterator[Threat]:
     """Curves over queue depth or number of jobs that flatten."""
     for response, found in context.responses.items():
-        for factor in (name for name in _LOADS if name in found.varying()):
+        for factor in (name for name in CONCURRENCY if name in found.varying()):
             for part in found.slices(factor):
                 curve = shape(part, factor, context.confidence)
                 if curve is not None and curve.plateau is not None and curve.kind in (UP, DOWN):
@@ -175,7 +175,7 @@ def _saturated(response: str, where: Mapping[str, object], factor: str, curve: S
         phrases.placed(
             where,
             f"{phrases.name(response)} changes by no more than {phrases.percent(MARGIN)} beyond "
-            f"{phrases.level_of(factor, level)}: from there on a limit is measured, not the load.",
+            f"{level_phrase(factor, level)}: from there on a limit is measured, not the load.",
         ),
         response=response,
         evidence={"factor": factor, "from": level, "where": where},

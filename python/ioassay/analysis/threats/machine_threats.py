@@ -217,16 +217,7 @@ def interrupted(context: Context) -> Iterator[Threat]:
 def _distinct(context: Context) -> list[dict[str, Any]]:
     """The conditions that ran, in the study's order."""
     found = {label(point): point for point in context.points().values()}
-    order = {
-        name: [study_view.level_key(level) for level in levels]
-        for name, levels in study_view.factors(context.study).items()
-    }
-
-    def place(point: Mapping[str, Any]) -> list[int]:
-        keys = {name: study_view.level_key(level) for name, level in point.items()}
-        return [order[name].index(key) if key in order[name] else len(order[name]) for name, key in keys.items()]
-
-    return sorted(found.values(), key=place)
+    return sorted(found.values(), key=study_view.design(context.study).place)
 
 
 def _places(context: Context, trials: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ import polars as pl
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.threats.threat import Context, Threat
+from ioassay.factors import factor_label
 
 _NARROWED = "affinity-narrowed"
 _BOGO = "bogo_ops"
@@ -65,6 +66,6 @@ def different_work_text(factors: Sequence[str]) -> str:
     """What that means for a comparison."""
     return (
         f"A bogo operation is whatever its stressor does again and again, so it is other work for each "
-        f"{phrases.listed([phrases.factor(name) for name in factors])}: that one has a higher rate of them does not "
+        f"{phrases.listed([factor_label(name) for name in factors])}: that one has a higher rate of them does not "
         "mean that it is faster."
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, samples
+from ioassay.factors import Design
 from ioassay.records.record import OK, RecordSet
 
 if TYPE_CHECKING:
@@ -67,14 +68,5 @@ class Context:
     def points(self) -> dict[str, dict[str, Any]]:
         """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
         factors = study_view.factors(self.study)
-        known = {
-            name: {study_view.level_key(level): level for level in levels}
-            for name, levels in factors.items()
-            if name in self.good.columns
-        }
-        return {
-            row["trial"]: {
-                name: levels.get(study_view.level_key(row[name]), row[name]) for name, levels in known.items()
-            }
-            for row in self.good.iter_rows(named=True)
-        }
+        design = Design({name: levels for name, levels in factors.items() if name in self.good.columns})
+        return {row["trial"]: design.point(row) for row in self.good.iter_rows(named=True)}

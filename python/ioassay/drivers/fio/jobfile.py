@@ -22,7 +22,8 @@ from typing import Any
 from ioassay.drivers.fio.fio_options import LINE_BYTES, canonical, write
 from ioassay.drivers.fio.section import FileOption, Section, fio_bytes
 from ioassay.errors import StudyError
-from ioassay.records.record import Warning_, level_number
+from ioassay.factors import Kind, factor, level_number
+from ioassay.records.record import Warning_
 
 LOGS = ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "merge_blktrace_file")
 """Options whose value is a path, or the beginning of one, that fio writes its logs to."""
@@ -396,7 +397,9 @@ def _as_studies_write(job: Section, option: str) -> str | None:
     """fio's `4KiB` is 4000 bytes; what means the same to both stays as it is written."""
     value = job.options.get(option)
     size = None if value is None else fio_bytes(value, job.kb_base)
-    return value if size is None or size == level_number(value) else str(size)
+    if size is None or factor(option).kind in (Kind.TEXT, Kind.DURATION) or size == level_number(option, value):
+        return value
+    return str(size)
 
 
 def job_study(text: str, path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ioassay.factors import axis_title, level_axis_numbers, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection
 
@@ -43,7 +44,7 @@ class LevelAxis:
     def position(self, level: Scalar) -> float | str:
         """The value to plot for a level."""
         if self.numbers is None:
-            return selection.level_label(self.factor, level)
+            return level_label(self.factor, level)
         return self.numbers[self.levels.index(level)]
 
     def encoding(self, width_px: int) -> Any:
@@ -59,12 +60,12 @@ class LevelAxis:
             scale = alt.Scale(type="log", base=2, nice=False, padding=18)
         else:
             scale = alt.Scale(zero=False, nice=False, padding=18)
-        return alt.X("x:Q", title=selection.factor_label(self.factor), axis=axis, scale=scale)
+        return alt.X("x:Q", title=axis_title(self.factor), axis=axis, scale=scale)
 
     def _categories(self, width_px: int) -> Any:
         import altair as alt
 
-        labels = [selection.level_label(self.factor, level) for level in self.levels]
+        labels = [level_label(self.factor, level) for level in self.levels]
         room = int(width_px / max(len(labels), 1) / _CHARACTER_PX) - 1
         lines = {label: _wrapped(label, room) for label in labels}
         if max((len(line) for label in labels for line in lines[label]), default=0) > room:
@@ -76,7 +77,7 @@ class LevelAxis:
             axis = alt.Axis(labelAngle=-35, labelLimit=200, labelExpr=f"({json.dumps(lines)})[datum.value]")
         else:
             axis = alt.Axis(labelAngle=0, labelExpr=f"({json.dumps(lines)})[datum.value]")
-        return alt.X("x:N", title=selection.factor_label(self.factor), sort=labels, axis=axis)
+        return alt.X("x:N", title=axis_title(self.factor), sort=labels, axis=axis)
 
 
 def _wrapped(label: str, room: int) -> list[str]:
@@ -88,9 +89,7 @@ def _wrapped(label: str, room: int) -> list[str]:
 
 def level_axis(factor: str, levels: Sequence[Scalar], log: bool = False) -> LevelAxis:
     """The axis of a factor; logarithmic only where that is asked for and all levels are positive."""
-    from ioassay.analysis.measurements import study_view
-
-    numbers = study_view.numbers(tuple(levels))
+    numbers = level_axis_numbers(factor, levels)
     if not log or numbers is None:
         note = f"category axis: levels of {factor} are words" if log else ""
         return LevelAxis(factor, levels, numbers, note=note)
@@ -104,11 +103,9 @@ def category_axis(factor: str, levels: Sequence[Scalar]) -> LevelAxis:
     return LevelAxis(factor, levels, None)
 
 
-def geometric(levels: Sequence[Scalar]) -> bool:
+def geometric(factor: str, levels: Sequence[Scalar]) -> bool:
     """Whether levels are seen best on a logarithmic axis: spanning MANY_FOLD, and growing by factors, not by steps."""
-    from ioassay.analysis.measurements import study_view
-
-    numbers = sorted(study_view.numbers(tuple(levels)) or ())
+    numbers = sorted(level_axis_numbers(factor, levels) or ())
     if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < MANY_FOLD * numbers[0]:
         return False
     pairs = list(itertools.pairwise(numbers))

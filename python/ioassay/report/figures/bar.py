@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ioassay.factors import factor_label
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
@@ -40,7 +41,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     if spec.color is not None:
         channels["xOffset"] = chart_marks.group_offset(channels["color"])
     dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
-    title = f"{selection.metric_label(spec.y)} by {selection.plain_factor(factor)}"
+    title = f"{selection.metric_label(spec.y)} by {factor_label(factor)}"
     notes = [
         statistics.error_text(spec.error, ask.confidence),
         "○ one repetition" if dots else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
@@ -45,7 +46,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.values) >= FEWEST_FOR_A_BOX]
     points = condition_rows.point_rows(found, axis, ask, unit)
     dots = condition_rows.repetition_rows(found, axis, ask, unit)
-    title = f"Repetitions of {selection.metric_label(spec.y).lower()} by {selection.plain_factor(factor)}"
+    title = f"Repetitions of {selection.metric_label(spec.y).lower()} by {factor_label(factor)}"
     notes = [
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
         "○ one repetition",

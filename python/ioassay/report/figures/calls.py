@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
@@ -67,7 +68,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     unit = scales.best_unit("IOPS", [one.total if spec.stacked else max(one.per_second.values()) for one in kept])
     shown = list(dict.fromkeys(name for one in kept for name in one.per_second))
     chart, log = (_stacks if spec.stacked else _panels)(kept, shown, unit, spec, factor)
-    title = "System calls a second by name" + (f" over {selection.plain_factor(factor)}" if factor else "")
+    title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
     points = found.select([name for name in selection.factors(study) if name in found.columns]).unique().to_dicts()
     notes = [
         selection.repetitions_text([one.trials for one in kept]),
@@ -90,7 +91,7 @@ def _counted(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> pl.Dat
     found = records.calls.filter(pl.col("study") == study["name"])
     for factor, level in spec.where.items():
         if factor in found.columns:
-            same = [selection.same_level(level, other) for other in found[factor].to_list()]
+            same = [same_level(factor, level, other) for other in found[factor].to_list()]
             found = found.filter(pl.Series(same, dtype=pl.Boolean))
     if found.is_empty():
         raise NoData(_uncounted(records, study))
@@ -122,7 +123,7 @@ def _levels(study: Mapping[str, Any], found: pl.DataFrame, factor: str | None) -
         return [_level("", found)]
     known = selection.in_order(study, factor, found[factor].unique().to_list())
     parts = {level: found.filter(_is(found, factor, level)) for level in known}
-    return [_level(selection.level_label(factor, level), part) for level, part in parts.items() if part.height]
+    return [_level(level_label(factor, level), part) for level, part in parts.items() if part.height]
 
 
 def _spread(levels: Sequence[_Level]) -> list[_Level]:
@@ -135,7 +136,7 @@ def _spread(levels: Sequence[_Level]) -> list[_Level]:
 def _is(found: pl.DataFrame, factor: str, level: Scalar) -> pl.Series:
     import polars as pl
 
-    return pl.Series([selection.same_level(level, other) for other in found[factor].to_list()], dtype=pl.Boolean)
+    return pl.Series([same_level(factor, level, other) for other in found[factor].to_list()], dtype=pl.Boolean)
 
 
 def _level(label: str, part: pl.DataFrame) -> _Level:
@@ -227,9 +228,8 @@ def _order(names: Sequence[str]) -> list[str]:
 
 
 def _head(level: _Level, factor: str) -> dict[str, Any]:
-    from ioassay.analysis.narrative import phrases
 
-    text = phrases.level_of(factor, level.label)
+    text = level_phrase(factor, level.label)
     return {"text": text, "subtitle": f"{_number(level.total)} in all", "fontSize": 12, "offset": 6}
 
 
@@ -242,7 +242,7 @@ def _stacks(
     order = _order(names)
     rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in _rows(one, unit)]
     labels = [one.label or "all" for one in levels]
-    title = selection.factor_label(factor) if factor else None
+    title = axis_title(factor) if factor else None
     color = alt.Color(
         "name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=chart_marks.level_legend(order)
     )

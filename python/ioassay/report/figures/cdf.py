@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ioassay.factors import factor_label, level_label
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.report.figures import cdf_points, chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData
@@ -118,7 +119,7 @@ def _layers(
     if marks:
         tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]
         if factor:
-            tooltip.insert(0, alt.Tooltip("group:N", title=selection.plain_factor(factor)))
+            tooltip.insert(0, alt.Tooltip("group:N", title=factor_label(factor)))
         points = alt.Chart(chart_marks.data(marks)).mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
         drawn.append(points.encode(x=x, y=y, tooltip=tooltip, **color))
     if marks and len(merged) == 1:
@@ -136,7 +137,7 @@ def _point_rows(
     """Rows of curves or of marks: x (ns), y (percent), ascending."""
     rows = []
     for level, histogram in merged.items():
-        group = {} if factor is None or level is None else {"group": selection.level_label(factor, level)}
+        group = {} if factor is None or level is None else {"group": level_label(factor, level)}
         for time_ns, share in points_of(histogram, spec.marks):
             rows.append({"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.7g}"), **group})
     return rows
@@ -176,7 +177,7 @@ def _description(title: str, spec: Spec, factor: str | None, merged: Mapping[Sca
     """The percentiles in words."""
     told = []
     for level, histogram in merged.items():
-        name = "" if factor is None or level is None else f"{selection.level_label(factor, level)}: "
+        name = "" if factor is None or level is None else f"{level_label(factor, level)}: "
         told.append(
             name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in cdf_points.marks(histogram, spec.marks))
         )

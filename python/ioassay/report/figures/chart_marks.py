@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import selection
 from ioassay.report.figures.condition_rows import Condition
 from ioassay.report.figures.spec import ErrorBar
 
@@ -69,11 +69,9 @@ def level_channel(factor: str, levels: Sequence[Scalar]) -> dict[str, Any]:
     """The colour channel over the field `group`: ordered colours for many numbers, distinct ones otherwise."""
     import altair as alt
 
-    from ioassay.analysis.measurements import study_view
-
-    labels = [selection.level_label(factor, level) for level in levels]
-    ordered = len(levels) > 8 or (len(levels) > 4 and study_view.numbers(tuple(levels)) is not None)
-    title = selection.factor_label(factor)
+    labels = [level_label(factor, level) for level in levels]
+    ordered = len(levels) > 8 or (len(levels) > 4 and level_axis_numbers(factor, levels) is not None)
+    title = axis_title(factor)
     return {
         "color": alt.Color(f"group:{'O' if ordered else 'N'}", title=title, sort=labels, legend=level_legend(labels))
     }
@@ -145,7 +143,7 @@ def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:
 
     shown = [alt.Tooltip("level:N", title="level")]
     if color is not None:
-        shown.append(alt.Tooltip("group:N", title=selection.plain_factor(color)))
+        shown.append(alt.Tooltip("group:N", title=factor_label(color)))
     shown += [alt.Tooltip("mean_text:N", title="mean"), alt.Tooltip("median_text:N", title="median")]
     if error != "none":
         shown.append(alt.Tooltip("error_text:N", title="mean ± deviation" if error == "sd" else "interval"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection, statistics
@@ -94,9 +95,9 @@ def repetition_rows(
 
 def place(condition: Condition, axis: LevelAxis, color: str | None) -> dict[str, Any]:
     """Where a condition is: x, level and, with a colour factor, group."""
-    row = {"x": axis.position(condition.level), "level": selection.level_label(axis.factor, condition.level)}
+    row = {"x": axis.position(condition.level), "level": level_label(axis.factor, condition.level)}
     if color is not None and condition.group is not None:
-        row["group"] = selection.level_label(color, condition.group)
+        row["group"] = level_label(color, condition.group)
     return row
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay.factors import counts_concurrency, level_axis_numbers
 from ioassay.metrics import DIRECTIONS, RATE, metric
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.report.figures import axes
@@ -57,28 +58,25 @@ def tables(records: RecordSet, study: Mapping[str, Any]) -> list[dict[str, Any]]
 
 def _along(factors: Mapping[str, Sequence[Scalar]]) -> str:
     """The longest row of numbers, or the first factor where there is none."""
-    from ioassay.analysis.measurements import study_view
 
     long = {
-        name: len(levels) for name, levels in factors.items() if len(levels) > 2 and study_view.numbers(tuple(levels))
+        name: len(levels) for name, levels in factors.items() if len(levels) > 2 and level_axis_numbers(name, levels)
     }
     return max(long, key=lambda name: long[name]) if long else next(iter(factors))
 
 
 def _response(response: str, factors: Mapping[str, Sequence[Scalar]]) -> dict[str, Any]:
     """A trend over a row of numbers, scaling where they count workers, bars over words; a second factor by colour."""
-    from ioassay.analysis.measurements import study_view
-    from ioassay.analysis.optimum import optimum
 
     x = _along(factors)
     others = [name for name in factors if name != x]
     table: dict[str, Any] = {"name": _name(response, x), "x": x, "y": response}
-    if len(factors[x]) < 3 or study_view.numbers(tuple(factors[x])) is None:
+    if len(factors[x]) < 3 or level_axis_numbers(x, factors[x]) is None:
         table = {"kind": "bar", **table}
-    elif not others and x.rpartition(".")[2] in optimum.WORKERS and metric(response).kind == RATE:
+    elif not others and counts_concurrency(x) and metric(response).kind == RATE:
         return {"kind": "scaling", **table}
     else:
-        table = {"kind": "trend", **table, **({"log_x": True} if axes.geometric(factors[x]) else {})}
+        table = {"kind": "trend", **table, **({"log_x": True} if axes.geometric(x, factors[x]) else {})}
     return {**table, "color": others[0]} if others else table
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay.factors import takes_processors
 from ioassay.report.figures import chart_marks
-
-_WORKERS = ("numjobs", "jobs", "workers", "threads", "processes", "instances")
-"""Factors that count what takes a processor each. Requests in flight (`iodepth`) do not."""
 
 
 def threads(host: Mapping[str, Any], factor: str, numbers: Sequence[float] | None) -> int | None:
@@ -17,7 +15,7 @@ def threads(host: Mapping[str, Any], factor: str, numbers: Sequence[float] | Non
     Neither a rule at the left edge nor one beyond the levels would say anything.
     """
     known = (host.get("cpu") or {}).get("cpus")
-    if not isinstance(known, int) or factor.rpartition(".")[2] not in _WORKERS or not numbers:
+    if not isinstance(known, int) or not takes_processors(factor) or not numbers:
         return None
     return known if min(numbers) < known <= max(numbers) else None
 

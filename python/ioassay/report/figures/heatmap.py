@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ioassay.factors import factor_label, level_label, same_level
 from ioassay.metrics import format_metric
 from ioassay.records.record import FAILED, OK, RecordSet, Scalar
 from ioassay.report.figures import chart_marks, condition_rows, heatmap_bands, scales, selection, statistics, titles
@@ -51,7 +52,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     view = _View.of(records, study, spec)
     wide = spec.columns if spec.row is None else len({one.column for one in view.panels})
     rows = [view.panels[start : start + wide] for start in range(0, len(view.panels), wide)]
-    across = f"{selection.plain_factor(spec.x)} and {selection.plain_factor(spec.y)}"
+    across = f"{factor_label(spec.x)} and {factor_label(spec.y)}"
     title = f"{selection.metric_label(spec.value)} over {across}"
     whole = spec.model_copy(update={"width": len(rows[0]) * (spec.width + 60)})
     drawn = [alt.hconcat(*(_chart(view, panel) for panel in row), spacing=18) for row in rows]
@@ -148,7 +149,7 @@ def _failed(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list[di
 
     trials = study_view.trials_of(records, study)
     for factor, level in spec.where.items():
-        trials = trials.filter([selection.same_level(level, other) for other in trials[factor].to_list()])
+        trials = trials.filter([same_level(factor, level, other) for other in trials[factor].to_list()])
     good = {_key(point) for point in selection.points_of(study, trials.filter(pl.col("status") == OK))}
     bad = selection.points_of(study, trials.filter(pl.col("status") == FAILED))
     return [point for point in bad if _key(point) not in good and {spec.x, spec.y} <= point.keys()]
@@ -172,7 +173,7 @@ def _panel(
     unit: scales.Unit,
 ) -> _Panel:
     names = [
-        selection.level_label(name, level)
+        level_label(name, level)
         for name, level in zip((spec.panel, spec.row), place, strict=True)
         if name is not None and level is not None
     ]
@@ -205,8 +206,8 @@ def _cell(
 def _place(x: Scalar, y: Scalar, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands]) -> dict[str, Any]:
     across, down = bands
     return {
-        "level": selection.level_label(across.factor, x),
-        "group": selection.level_label(down.factor, y),
+        "level": level_label(across.factor, x),
+        "group": level_label(down.factor, y),
         **across.place(x, "x"),
         **down.place(y, "y"),
     }
@@ -267,8 +268,8 @@ def _tooltip(spec: Spec) -> list[Any]:
     import altair as alt
 
     return [
-        alt.Tooltip("level:N", title=selection.plain_factor(spec.x)),
-        alt.Tooltip("group:N", title=selection.plain_factor(spec.y)),
+        alt.Tooltip("level:N", title=factor_label(spec.x)),
+        alt.Tooltip("group:N", title=factor_label(spec.y)),
         alt.Tooltip("mean_text:N", title="mean"),
         alt.Tooltip("median_text:N", title="median"),
         alt.Tooltip("n:Q", title="repetitions"),

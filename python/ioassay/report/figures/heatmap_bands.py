@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ioassay.factors import axis_title, is_size, level_axis_numbers, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import scales, selection
+from ioassay.report.figures import scales
 
 _LABEL_PX = 58
 """Room that a horizontal label of a size takes."""
@@ -34,7 +35,7 @@ class Bands:
     def place(self, level: Scalar, name: str) -> dict[str, Any]:
         """The fields of a level: `<name>` and `<name>2` its edges, `<name>_middle`, `<name>_share` of the axis."""
         if self.numbers is None:
-            return {name: selection.level_label(self.factor, level), f"{name}_share": 1 / len(self.levels)}
+            return {name: level_label(self.factor, level), f"{name}_share": 1 / len(self.levels)}
         edges = self._edges(self.numbers)
         at = self.levels.index(level)
         low, high = edges[at], edges[at + 1]
@@ -61,7 +62,7 @@ class Bands:
         )
         scale = alt.Scale(type="log", base=2, domain=[edges[0], edges[-1]], nice=False)
         kind = alt.X if name == "x" else alt.Y
-        title = selection.factor_label(self.factor)
+        title = axis_title(self.factor)
         low = kind(f"{name}:Q", title=title, axis=axis, scale=scale)
         middle = kind(f"{name}_middle:Q", title=title, axis=axis, scale=scale)
         return Channels({name: low, f"{name}2": f"{name}2:Q"}, {name: middle})
@@ -69,11 +70,11 @@ class Bands:
     def _categories(self, name: str, length_px: int) -> Channels:
         import altair as alt
 
-        labels = [selection.level_label(self.factor, level) for level in self.levels]
+        labels = [level_label(self.factor, level) for level in self.levels]
         long = max(map(len, labels)) * 6.3 > length_px / len(labels)
         axis = alt.Axis(grid=False, domain=False, ticks=False, labelAngle=-40 if name == "x" and long else 0)
         kind = alt.X if name == "x" else alt.Y
-        channel = kind(f"{name}:N", title=selection.factor_label(self.factor), sort=labels, axis=axis)
+        channel = kind(f"{name}:N", title=axis_title(self.factor), sort=labels, axis=axis)
         return Channels({name: channel}, {name: channel})
 
     def _edges(self, numbers: Sequence[float]) -> list[float]:
@@ -86,9 +87,7 @@ class Bands:
 
 def bands(factor: str, levels: Sequence[Scalar]) -> Bands:
     """Bands of the levels; sizes ascend, whatever their order in the study."""
-    from ioassay.analysis.measurements import study_view
-
-    numbers = study_view.numbers(tuple(levels)) if selection.is_size(factor) else None
+    numbers = level_axis_numbers(factor, levels) if is_size(factor) else None
     if numbers is None or min(numbers) <= 0:
         return Bands(factor, levels, None)
     ranked = sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0])

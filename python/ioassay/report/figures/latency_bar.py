@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ioassay.factors import factor_label
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
@@ -41,9 +42,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         trials = selection.select(records, study, spec.where)
         raise NoData(f"none of the {trials.height} trials that went well has a mean latency")
     rows = [row for panel in drawn for row in panel.rows]
-    title = (
-        f"{' and '.join(panel.direction for panel in drawn).capitalize()} latency by {selection.plain_factor(factor)}"
-    )
+    title = f"{' and '.join(panel.direction for panel in drawn).capitalize()} latency by {factor_label(factor)}"
     notes = [
         statistics.error_text(spec.error, statistics.confidence(study)),
         selection.repetitions_text([row["n"] for row in rows]),

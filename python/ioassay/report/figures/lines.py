@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ioassay.factors import Design, axis_title, factor_label, level_label
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
@@ -49,7 +50,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     view = _View.of(records, study, spec)
     panels = [_chart(view, panel) for panel in view.panels if view.rows_of(panel) or view.crosses_of(panel)]
     rows = [panels[start : start + spec.columns] for start in range(0, len(panels), spec.columns)]
-    title = f"{selection.metric_label(spec.y)} against {selection.plain_factor(spec.x)}"
+    title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     counts = [row["n"] for row in view.rows]
     notes = [
         selection.repetitions_text(counts) if max(counts, default=1) > 1 else "each point one simulation or trial",
@@ -112,7 +113,7 @@ class _View:
             }
             for point in crossed
         ]
-        groups = [selection.level_label(spec.color, level) for level in levels[spec.color]]
+        groups = [level_label(spec.color, level) for level in levels[spec.color]]
         absent = _absent(study, spec, levels)
         return cls(spec, list(found), axis, unit, groups, rows, marks, points, absent)
 
@@ -160,11 +161,11 @@ def _saturated(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list
 
 
 def _panel(spec: Spec, point: Mapping[str, Scalar]) -> str:
-    return selection.level_label(spec.panel, point[spec.panel]) if spec.panel else ""
+    return level_label(spec.panel, point[spec.panel]) if spec.panel else ""
 
 
 def _panels(spec: Spec, points: Sequence[Mapping[str, Scalar]], levels: Mapping[str, Sequence[Scalar]]) -> list[str]:
-    return [selection.level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
+    return [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
 
 
 def _absent(study: Mapping[str, Any], spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:
@@ -173,8 +174,8 @@ def _absent(study: Mapping[str, Any], spec: Spec, levels: Mapping[str, Sequence[
 
     if spec.panel is None or spec.panel in spec.where:
         return ""
-    shown = {study_view.level_key(level) for level in levels[spec.panel]}
-    absent = [str(level) for level in study_view.factors(study)[spec.panel] if study_view.level_key(level) not in shown]
+    shown = Design({spec.panel: levels[spec.panel]})
+    absent = [str(level) for level in study_view.factors(study)[spec.panel] if not shown.lists(spec.panel, level)]
     return f"not here: {', '.join(absent)}" if absent else ""
 
 
@@ -218,7 +219,7 @@ def _marks(view: _View) -> dict[str, Any]:
     groups = view.groups
     named: dict[str, Any] = {
         "sort": list(groups),
-        "title": selection.factor_label(view.spec.color),
+        "title": axis_title(view.spec.color),
         "legend": chart_marks.level_legend(groups),
     }
     step = (_SMALLEST / _LARGEST) ** (1 / max(len(groups) - 1, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from ioassay.factors import factor_label, is_size
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
 from ioassay.report.figures.monitor_lines import MonitorLines, monitor_lines
@@ -100,7 +101,7 @@ def _over_levels(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, 
     axis = (
         axes.category_axis(spec.x, levels)
         if spec.monitor == "cpu"
-        else axes.level_axis(spec.x, levels, selection.is_size(spec.x))
+        else axes.level_axis(spec.x, levels, is_size(spec.x))
     )
     unit = scales.best_unit(found.unit, means["value"].to_list())
     rows = [_row(row["line"], axis.position(row[spec.x]), row["value"], unit) for row in means.to_dicts()]
@@ -118,7 +119,7 @@ def _over_levels(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, 
         f"mean of {trials.height} trials",
         selection.pooled(selection.points_of(study, trials), spec.x),
     ]
-    title = f"{found.label} against {selection.plain_factor(spec.x)}"
+    title = f"{found.label} against {factor_label(spec.x)}"
     return _finished(chart, title, notes, study, spec)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
+from ioassay.factors import factor_label, level_axis_numbers, level_label, level_text, same_level
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection, statistics
 from ioassay.report.figures.spec import NoData
@@ -73,7 +74,6 @@ def _first_response(records: RecordSet, study: Mapping[str, Any]) -> str:
 
 def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
     """The factor with most levels, rather of numbers than of words, and the next one, which takes the colour."""
-    from ioassay.analysis.measurements import study_view
 
     levels = {
         name: selection.in_order(study, name, [point.get(name) for point in points])
@@ -82,7 +82,7 @@ def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> t
     varied = [name for name in levels if len(levels[name]) > 1]
     if not varied:
         raise NoData(f"the study '{study['name']}' has values of one condition only")
-    numeric = [name for name in varied if study_view.numbers(tuple(levels[name])) and len(levels[name]) > 2]
+    numeric = [name for name in varied if level_axis_numbers(name, levels[name]) and len(levels[name]) > 2]
     x = max(numeric or varied, key=lambda name: len(levels[name]))
     others = [name for name in varied if name != x]
     return x, others[0] if others else None
@@ -101,23 +101,22 @@ def _peaks(records: RecordSet, study: Mapping[str, Any], ask: Ask, name: str, x:
 
 def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
     point = part.cells[0].point
-    return all(selection.same_level(level, point[name]) for name, level in where.items() if name != x)
+    return all(same_level(name, level, point[name]) for name, level in where.items() if name != x)
 
 
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
-    from ioassay.analysis.narrative import phrases
     from ioassay.analysis.optimum import optimum_tables
 
     seen = [one for one in peaks if not one.unseen]
     if not seen:
         return "no level can be told from another" if peaks else ""
-    best = {optimum_tables.level_text(one, one.best) for one in seen}
+    best = {optimum_tables.phrase_at(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
         named = [
-            (one.part.where(), optimum_tables.level_text(one, one.best) if one in seen else "none") for one in peaks
+            (one.part.where(), optimum_tables.phrase_at(one, one.best) if one in seen else "none") for one in peaks
         ]
-        told = [f"{', '.join(phrases.level_text(*level) for level in where.items())}: {text}" for where, text in named]
+        told = [f"{', '.join(level_text(*level) for level in where.items())}: {text}" for where, text in named]
         return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
     return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
 
@@ -133,7 +132,7 @@ def _as_good(one: Peak) -> str:
     if one.numbers is not None:
         return f"; {one.no_plateau}"
     others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
-    return f", as good: {phrases.listed([optimum_tables.level_text(one, place) for place in others])}" if others else ""
+    return f", as good: {phrases.listed([optimum_tables.phrase_at(one, place) for place in others])}" if others else ""
 
 
 class _Look:
@@ -153,7 +152,7 @@ class _Look:
         values = condition_rows.values_of(found)
         levels = condition_rows.levels_of(found)
         self.factor, self.color_factor = x, color
-        self.axis = axes.level_axis(x, levels, axes.geometric(levels))
+        self.axis = axes.level_axis(x, levels, axes.geometric(x, levels))
         self.unit = scales.unit_for(name, values)
         self.ask = condition_rows.Ask(name, color, "ci", statistics.confidence(study))
         self.points = chart_marks.cut_at(
@@ -214,7 +213,7 @@ class _Look:
         if row["x"] != self.axis.position(point[self.factor]):
             return False
         other = self.color_factor
-        return other is None or row.get("group") == selection.level_label(other, point[other])
+        return other is None or row.get("group") == level_label(other, point[other])
 
 
 def _colored(channel: Mapping[str, Any], factor: str | None) -> dict[str, Any]:
@@ -223,6 +222,6 @@ def _colored(channel: Mapping[str, Any], factor: str | None) -> dict[str, Any]:
         return {}
     small = {"labelFontSize": 10, "titleFontSize": 10, "titlePadding": 5, "symbolSize": 36, "symbolStrokeWidth": 1}
     color = channel["color"].copy()
-    color.title = selection.plain_factor(factor)
+    color.title = factor_label(factor)
     color.legend = {**small, "offset": 2, "columnPadding": 8, "labelOffset": 2}
     return {"color": color}

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ioassay.factors import is_percent, is_size, level_label, step_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import scales, selection, statistics
+from ioassay.report.figures import scales, statistics
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.condition_rows import Condition
 
@@ -47,7 +48,7 @@ def rows(
     low, high = (math.log2(end) if axis.log else end for end in (min(axis.numbers), max(axis.numbers)))
     drawn = []
     for group, line in found.items():
-        named = {} if color is None or group is None else {"group": selection.level_label(color, group)}
+        named = {} if color is None or group is None else {"group": level_label(color, group)}
         for step in range(_STEPS + 1):
             x = low + (high - low) * step / _STEPS
             y = unit.scale(line.at(x))
@@ -67,10 +68,9 @@ def text(found: Mapping[Scalar | None, Line], axis: LevelAxis, name: str) -> str
 
 def _step(axis: LevelAxis) -> tuple[float, str]:
     """The step of x that a slope is told for, and its name."""
-    from ioassay.analysis.narrative import phrases
 
     if axis.log:
         return 1.0, "per doubling"
-    if selection.is_size(axis.factor):
+    if is_size(axis.factor):
         return 1024.0, "per KiB"
-    return 1.0, "per percentage point" if selection.is_percent(axis.factor) else f"per {phrases.step_of(axis.factor)}"
+    return 1.0, "per percentage point" if is_percent(axis.factor) else f"per {step_label(axis.factor)}"

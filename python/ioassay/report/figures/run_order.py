@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
@@ -58,7 +59,7 @@ def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[dict[str
         mean = statistics.summarise(cell.values.tolist(), "none", 0.95).mean
         if spec.relative and mean == 0:
             continue
-        group = {} if spec.color is None else {"group": selection.level_label(spec.color, cell.point[spec.color])}
+        group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}
         for order, repetition, value in zip(cell.order, cell.repetition, cell.values, strict=True):
             row: dict[str, Any] = {
                 "x": int(order),

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioassay import units
+from ioassay.factors import level_label
 from ioassay.metrics import metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import selection
 
 _COUNTS = ("", "thousands", "millions")
 _RATES = ("1/s", "k/s", "M/s", "G/s")
@@ -74,7 +74,7 @@ def labels_at(labels: Mapping[float, str]) -> str:
 
 def level_labels(factor: str, shown: Sequence[Scalar], numbers: Sequence[float]) -> dict[float, str]:
     """Position on the axis to label, for levels that are numbers."""
-    return {number: selection.level_label(factor, level) for number, level in zip(numbers, shown, strict=True)}
+    return {number: level_label(factor, level) for number, level in zip(numbers, shown, strict=True)}
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ioassay.factors import factor_label, level_number, same_level
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import (
     axes,
@@ -59,7 +60,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     found = measured(records, study, spec)
     look = _Look(spec, found, condition_rows.of(found.cells, study, spec.x), statistics.confidence(study))
     points = condition_rows.point_rows(look.conditions, look.axis, look.ask, look.unit)
-    title = f"{selection.metric_label(spec.y)} over {selection.plain_factor(spec.x)}: scaling"
+    title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
     drawn += [*look.repetitions(), *look.means(points), *look.best(points)]
     notes = [selection.repetitions_text([row["n"] for row in points]), *look.notes(), look.axis.note]
@@ -93,7 +94,7 @@ def measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Peak:
 
 
 def _matches(point: Mapping[str, Any], spec: Spec) -> bool:
-    return all(selection.same_level(level, point[name]) for name, level in spec.where.items() if name != spec.x)
+    return all(same_level(name, level, point[name]) for name, level in spec.where.items() if name != spec.x)
 
 
 class _Look:
@@ -112,9 +113,7 @@ class _Look:
         self.mean_name = statistics.error_text(spec.error, confidence)
 
     def _number(self, one: condition_rows.Condition) -> float:
-        from ioassay.records.record import level_number
-
-        return level_number(one.level) or 0.0
+        return level_number(self.spec.x, one.level) or 0.0
 
     @property
     def numbers(self) -> Sequence[float]:

@@ -8,19 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay import units
-from ioassay.records.record import OK, RecordSet, Scalar, level_number
+from ioassay.factors import CONDITIONS, factor_label, level_label, level_phrase, same_level
+from ioassay.records.record import OK, RecordSet, Scalar
 from ioassay.report.figures.spec import FigureSpec, NoData
 
 if TYPE_CHECKING:
     import polars as pl
 
     from ioassay.analysis.measurements.cells import Cell
-
-_PERCENT = ("rwmixread", "rwmixwrite")
-_SIZES = ("bs", "size", "filesize", "blocksize", "buffer", "page", "file_size", "record_size")
-# Conditions worth a subtitle where the study fixes them: they decide what is measured at all.
-_TELLING = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct", "stressor")
 
 
 def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Scalar]) -> pl.DataFrame:
@@ -33,7 +28,7 @@ def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Sca
     for factor, level in where.items():
         require_factor(study, factor)
         found = trials[factor].to_list() if factor in trials.columns else [None] * trials.height
-        trials = trials.filter(pl.Series([same_level(level, other) for other in found], dtype=pl.Boolean))
+        trials = trials.filter(pl.Series([same_level(factor, level, other) for other in found], dtype=pl.Boolean))
     shown = f" with {describe_where(where)}" if where else ""
     if trials.is_empty():
         raise NoData(f"no trial of the study '{study['name']}'{shown} was recorded")
@@ -61,7 +56,7 @@ def measured(
     found = [
         cell
         for cell in cells(records, study, name).cells
-        if all(same_level(level, cell.point[factor]) for factor, level in where.items())
+        if all(same_level(factor, level, cell.point[factor]) for factor, level in where.items())
     ]
     if not found:
         raise NoData(f"none of the {trials.height} trials that went well has the metric '{name}'")
@@ -96,71 +91,13 @@ def in_order(study: Mapping[str, Any], factor: str, found: Sequence[Scalar | Non
     """The levels among `found`, each once, as the study lists them; others behind."""
     from ioassay.analysis.measurements import study_view
 
-    listed = [study_view.level_key(level) for level in study_view.factors(study).get(factor, ())]
-    once = {study_view.level_key(level): level for level in found if level is not None}
-    ranks = {key: listed.index(key) if key in listed else len(listed) for key in once}
-    return [once[key] for key in sorted(once, key=lambda key: ranks[key])]
-
-
-def same_level(wanted: Scalar, found: Scalar | None) -> bool:
-    """Whether two spellings mean one level: 12 and '12', '4KiB' and '4k'; words by their text."""
-    if found is None:
-        return False
-    if isinstance(wanted, bool) or isinstance(found, bool):
-        return str(wanted).lower() == str(found).lower()
-    numbers = level_number(wanted), level_number(found)
-    return numbers[0] == numbers[1] if None not in numbers else str(wanted) == str(found)
-
-
-def is_size(factor: str) -> bool:
-    """Whether the factor's numbers are bytes."""
-    return factor.rpartition(".")[2] in _SIZES
-
-
-def level_label(factor: str, level: Scalar) -> str:
-    """A level for an axis: sizes as `4 KiB`, other levels as in sentences, but without what they count."""
-    from ioassay.analysis.measurements import study_view
-    from ioassay.analysis.narrative import phrases
-
-    if factor == study_view.CASE:
-        return str(level)  # a name that the study chose
-    if is_size(factor) and not isinstance(level, bool) and (number := level_number(level)) is not None:
-        return kib(number)
-    return phrases.level_text(factor, level)
-
-
-def kib(size_bytes: float) -> str:
-    """A request size as these are known: `512 B`, `4 KiB`, `1024 KiB`, and MiB only when it is several."""
-    if 1024 <= size_bytes < 2 * 1024**2 and size_bytes % 1024 == 0:
-        return f"{size_bytes / 1024:.0f} KiB"
-    return units.format_size(size_bytes)
-
-
-def factor_label(factor: str) -> str:
-    """What an axis over the factor is called: `Write share (%)`."""
-    from ioassay.analysis.narrative import phrases
-
-    return phrases.capital(plain_factor(factor)) + (" (%)" if is_percent(factor) else "")
-
-
-def is_percent(factor: str) -> bool:
-    """Whether the factor's numbers are percentages."""
-    return factor in _PERCENT
-
-
-def plain_factor(factor: str) -> str:
-    """The factor in the middle of a sentence: `block size`, `write share`."""
-    from ioassay.analysis.narrative import phrases
-
-    return phrases.factor(factor)
+    return study_view.design(study).in_order(factor, found)
 
 
 def describe_where(where: Mapping[str, Scalar]) -> str:
     """A restriction in words: `rw = randrw, bs = 4 KiB`, `without cache fence`."""
-    from ioassay.analysis.narrative import phrases
-
     return ", ".join(
-        phrases.level_of(factor, level) if isinstance(level, bool) else f"{factor} = {level_label(factor, level)}"
+        level_phrase(factor, level) if isinstance(level, bool) else f"{factor} = {level_label(factor, level)}"
         for factor, level in where.items()
     )
 
@@ -169,7 +106,7 @@ def conditions(study: Mapping[str, Any], spec: FigureSpec) -> str:
     """What all trials of the figure share beside its restriction: the study's telling parameters."""
     varied = set(factors(study)) | set(spec.where) | {key for case in study.get("case") or () for key in case}
     params = study.get("params") or {}
-    fixed = {key: params[key] for key in _TELLING if key in params and key not in varied}
+    fixed = {key: params[key] for key in CONDITIONS if key in params and key not in varied}
     return describe_where(fixed)
 
 
@@ -181,7 +118,7 @@ def pooled(points: Iterable[Mapping[str, Scalar]], *split: str | None) -> str:
         for name, level in point.items():
             levels.setdefault(name, set()).add(level)
     mixed = dict.fromkeys(name for levels in found.values() for name, seen in levels.items() if len(seen) > 1)
-    return f"all levels of {' and '.join(map(plain_factor, mixed))} together" if mixed else ""
+    return f"all levels of {' and '.join(map(factor_label, mixed))} together" if mixed else ""
 
 
 def points_of(study: Mapping[str, Any], trials: pl.DataFrame) -> list[dict[str, Scalar]]:

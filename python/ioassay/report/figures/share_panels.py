@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ioassay.factors import level_phrase
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, panels, selection, stack
 
@@ -12,8 +13,6 @@ from ioassay.report.figures import axes, panels, selection, stack
 def draw(records: RecordSet, study: Mapping[str, Any], ask: panels.Ask) -> panels.Panel:
     """The panel; NoData where nothing went well, nothing is swept or nothing watched."""
     import altair as alt
-
-    from ioassay.analysis.narrative import phrases
 
     trials = selection.select(records, study, ask.where)
     points = selection.points_of(study, trials)
@@ -25,6 +24,6 @@ def draw(records: RecordSet, study: Mapping[str, Any], ask: panels.Ask) -> panel
     chart = alt.layer(*stack.bars(means, axis, axis.encoding(ask.width), y, every=True))
     busiest = max(levels, key=lambda level: 100 - means[level].get("idle", 0.0))
     share = 100 - means[busiest].get("idle", 0.0)
-    told = f"busiest: {share:.0f} % at {phrases.level_of(factor, busiest)}"
+    told = f"busiest: {share:.0f} % at {level_phrase(factor, busiest)}"
     notes = [told, selection.pooled(points, factor)]
     return panels.Panel(chart.properties(width=ask.width, height=ask.height), notes)

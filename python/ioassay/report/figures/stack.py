@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from ioassay.factors import factor_label
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
@@ -52,7 +53,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     levels = selection.in_order(study, factor, list(counts))
     axis = axes.category_axis(factor, levels)
     y = alt.Y("y:Q", title=f"{_whose(spec.core)} (%), grey: idle", scale=alt.Scale(domain=[0, 100], nice=False))
-    title = f"{_whose(spec.core)} by state against {selection.plain_factor(factor)}"
+    title = f"{_whose(spec.core)} by state against {factor_label(factor)}"
     points = selection.points_of(study, trials)
     notes = ["means over trials", selection.repetitions_text(list(counts.values())), selection.pooled(points, factor)]
     told = [{"level": axis.position(level), "mean_text": _told(means[level])} for level in levels]

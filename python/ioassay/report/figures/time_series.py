@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import RecordSet, Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
@@ -169,7 +170,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     row: dict[str, Any] = {"trial": line.trial}
     if spec.color is not None and line.level is not None:
-        row["group"] = selection.level_label(spec.color, line.level)
+        row["group"] = level_label(spec.color, line.level)
     return [
         {**row, "x": float(f"{(number + 0.5) * step_s:.5g}"), "y": unit.scale(value)}
         for number, value in values.items()

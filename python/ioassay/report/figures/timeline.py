@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from ioassay.factors import factor_label, level_label
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
@@ -148,14 +149,14 @@ def _spans(
         point = {name: row[name] for name in varied if row.get(name) is not None}
         told = selection.describe_where(point)
         if len(rows) > 1:
-            told = ", ".join(selection.level_label(name, level) for name, level in point.items())
+            told = ", ".join(level_label(name, level) for name, level in point.items())
         spans.append(_Span(row["trial"], begin_s, begin_s + length, told))
     return spans
 
 
 def _labelled(study: Mapping[str, Any], spec: Spec) -> str:
     """What the labels over the panels are levels of."""
-    varied = [selection.plain_factor(name) for name in selection.factors(study) if name not in spec.where]
+    varied = [factor_label(name) for name in selection.factors(study) if name not in spec.where]
     return f", by {', '.join(varied)}" if varied else ""
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.records.record import level_number
+from ioassay.factors import level_label, level_number
 from ioassay.report.figures import selection
 from ioassay.report.figures.spec import FigureSpec
 
@@ -27,8 +27,8 @@ def text(spec: FigureSpec, title: str) -> str:
         return spec.title or title
     levels = (
         selection.describe_where({factor: level})
-        if isinstance(level, bool) or level_number(level) is not None
-        else selection.level_label(factor, level)
+        if isinstance(level, bool) or level_number(factor, level) is not None
+        else level_label(factor, level)
         for factor, level in spec.where.items()
     )
     return f"{title} ({', '.join(levels)})"

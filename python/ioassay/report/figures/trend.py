@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ioassay.factors import factor_label
 from ioassay.records.record import RecordSet
 from ioassay.report.figures import (
     axes,
@@ -52,7 +53,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
         *look.fits(regression_line.rows(fits, axis, look.unit, spec.color, look.floor)),
         *look.means(points),
     ]
-    title = f"{selection.metric_label(spec.y)} against {selection.plain_factor(spec.x)}"
+    title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     notes = [
         selection.repetitions_text([row["n"] for row in points]),
         regression_line.text(fits, axis, spec.y),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
 from ioassay.records.record import OK, RecordSet, Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
@@ -152,9 +153,8 @@ class _Look:
         return drawn
 
     def _row(self, one: _Trial) -> dict[str, Any]:
-        from ioassay.analysis.narrative import phrases
 
-        told = ", ".join(phrases.level_of(name, level) for name, level in one.point.items())
+        told = ", ".join(level_phrase(name, level) for name, level in one.point.items())
         keeps = _keeps(self.constraints, [one])
         row = {"x": one.number, "y": self.unit.scale(one.value), "kind": one.kind, "keeps": keeps, "point": told}
         return {**row, "value": format_metric(self.metric, one.value), "constraints": "kept" if keeps else "broken"}
@@ -212,23 +212,24 @@ class _Look:
             levels = [
                 level
                 for level in axis["levels"]
-                if any(selection.same_level(level, one.point[name]) for one in self.trials)
+                if any(same_level(name, level, one.point[name]) for one in self.trials)
             ]
             shown = axes.level_axis(name, levels, bool(axis.get("log")))
             x = shown.encoding(width)
             y = self.y.copy().title(None)
             y.axis = alt.Axis(labels=place % self.columns == 0, ticks=False, tickCount=3)
-            rows = [{**self._row(one), "x": shown.position(_spelled(levels, one.point[name]))} for one in self.trials]
+            rows = [
+                {**self._row(one), "x": shown.position(_spelled(name, levels, one.point[name]))} for one in self.trials
+            ]
             drawn = self._points(rows, x, y)
             if self.found.winner is not None and self.found.feasible:
-                at = {"x": shown.position(_spelled(levels, self.found.winner.point[name]))}
+                at = {"x": shown.position(_spelled(name, levels, self.found.winner.point[name]))}
                 drawn.insert(0, alt.Chart(chart_marks.data([at])).mark_rule(style="fit", strokeDash=[4, 3]).encode(x=x))
             panels.append(alt.layer(*drawn).properties(width=width, height=_SMALL_PX))
         return panels
 
     def notes(self) -> list[str]:
         """What was found and how to read the marks."""
-        from ioassay.analysis.narrative import phrases
 
         found = self.found
         broken = " or ".join(constraint["text"] for constraint in self.constraints)
@@ -236,7 +237,7 @@ class _Look:
         winner = found.winner
         told = ""
         if winner is not None and found.feasible:
-            told = "winner: " + ", ".join(phrases.level_of(name, level) for name, level in winner.point.items())
+            told = "winner: " + ", ".join(level_phrase(name, level) for name, level in winner.point.items())
         return [
             f"{len(self.trials) + len(self.lost)} trials at {found.tried} of {found.points} points",
             told if found.feasible else "no point fulfils the constraints",
@@ -257,8 +258,7 @@ def _trials(
     kept = [
         (one, row)
         for one, row in zip(found.history, rows, strict=True)
-        if one["search"] in KINDS
-        and all(selection.same_level(level, one["point"][name]) for name, level in where.items())
+        if one["search"] in KINDS and all(same_level(name, level, one["point"][name]) for name, level in where.items())
     ]
     trials, lost = [], []
     for number, (one, row) in enumerate(kept, 1):
@@ -297,8 +297,8 @@ def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
     return shared
 
 
-def _spelled(levels: Sequence[Scalar], level: Scalar) -> Scalar:
-    return next((known for known in levels if selection.same_level(known, level)), level)
+def _spelled(name: str, levels: Sequence[Scalar], level: Scalar) -> Scalar:
+    return next((known for known in levels if same_level(name, known, level)), level)
 
 
 def _marks(trials: Sequence[_Trial]) -> dict[str, Any]:
