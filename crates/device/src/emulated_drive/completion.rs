@@ -70,7 +70,7 @@ impl EmulatedDrive {
             Event::Buffered { request, page } => self.write_cache.on_buffered(page, request),
             Event::Dropped { page } => self.write_cache.on_dropped(page),
             Event::ProgramIssued { request, page } => {
-                self.write_cache.on_program_issued(page, request)
+                self.write_cache.on_program_issued(page, request);
             }
             Event::Programmed { request, page } => self.programmed(request, page),
             Event::Complete { request, at_ps } => self.completed(request, at_ps),

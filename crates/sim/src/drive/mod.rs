@@ -163,11 +163,11 @@ impl Drive {
 
     /// As [`Drive::read`], with separate times; `None` for a discarded page.
     pub(crate) fn read_split(&mut self, place: Place, sectors: u32) -> Option<PlaneWork> {
-        let plane = self.plane_of(place)?;
+        let source = self.plane_of(place)?;
         let all_ps = self.read(place, sectors);
         let pins_ps = self.costs.transfer_ps(sectors);
         Some(PlaneWork {
-            plane,
+            plane: source,
             pins_ps,
             plane_ps: all_ps - pins_ps,
         })
