@@ -29,7 +29,7 @@ import numpy as np
 from monitor_cost import median_interval
 
 from ioassay.records.observation import BLOCK, OFF, RECORD, SYSCALLS
-from ioassay.verify.witness import Watched, watch
+from ioassay.verify.witness import Observed, watch
 
 FILE_BYTES = 64 << 20
 ARMS = (OFF, BLOCK, SYSCALLS, RECORD)
@@ -191,7 +191,7 @@ def say_ring(options: argparse.Namespace) -> None:
                   f"{watched.seen.health['dropped']:9d}{share:9.1%}")  # fmt: skip
 
 
-def called(watched: Watched, folder: Path) -> tuple[int, float]:
+def called(watched: Observed, folder: Path) -> tuple[int, float]:
     """Calls of the loop, and calls a second."""
     if watched.outcome.exit_code != 0:
         raise SystemExit((folder / "stderr").read_text()[:2000])

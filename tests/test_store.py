@@ -231,7 +231,7 @@ def test_a_run_that_cannot_be_begun_leaves_nothing(tmp_path: Path, monkeypatch: 
     def full(path: Path, pieces: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder.durable, "write_pieces", full)
+    monkeypatch.setattr(run_folder.atomic_file, "write_pieces", full)
     with pytest.raises(RunError, match="No space left on device; --output names another place"):
         RunStore.create(tmp_path / "run", suite(), {})
     assert list(tmp_path.iterdir()) == []

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ioassay import process
 from ioassay.drivers.fio import Fio
+from ioassay.process import supervisor
 from ioassay.roles import Load, Trial
 
 MIB = 2**20
@@ -81,7 +81,7 @@ def capture(folder: Path, name: str, params: dict[str, Any], load: Load, work: P
             timers.append(threading.Timer(end_after_s, lambda: os.kill(pid, number)))
             timers[0].start()
 
-    outcome = process.run(
+    outcome = supervisor.run(
         command.argv, stdout=raw / "stdout", stderr=raw / "stderr", timeout_s=30, cwd=command.cwd, on_held=start_timer
     )
     for timer in timers:

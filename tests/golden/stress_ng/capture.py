@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ioassay import process
 from ioassay.drivers.stress_ng import StressNg
+from ioassay.process import supervisor
 from ioassay.roles import Load, Trial
 
 CASES: dict[str, dict[str, Any]] = {
@@ -68,7 +68,7 @@ def capture(
             timers.append(threading.Timer(end_after_s, lambda: os.kill(victim(pid), signal.SIGKILL)))
             timers[0].start()
 
-    outcome = process.run(
+    outcome = supervisor.run(
         [*as_nobody, *command.argv],
         stdout=raw / "stdout",
         stderr=raw / "stderr",
@@ -111,7 +111,7 @@ def probes(folder: Path, work: Path) -> None:
     os.chdir(work)
     answers = {}
     for name, argv in StressNg().tool().probes.items():
-        captured = process.capture(argv, timeout_s=30)
+        captured = supervisor.capture(argv, timeout_s=30)
         answers[name] = anonymous(captured.stdout + captured.stderr, work)
     (folder / "probes.json").write_text(json.dumps(answers, indent=1) + "\n")
 
