@@ -1,4 +1,4 @@
-//! A drive is brought into the state that it has after long use, before anything is measured.
+//! Preconditioning: brings a drive into the steady state of long use before anything is measured.
 
 use crate::Error;
 use crate::drive::{Drive, Place};
@@ -15,9 +15,9 @@ pub struct Preconditioning {
     pub rounds: usize,
     /// See `rounds`.
     pub tolerance: f64,
-    /// Rounds after which it is given up; one round writes half of the pages in question.
+    /// Rounds at most; one round writes half of the share of the pages.
     pub most_rounds: usize,
-    /// What is random follows from it alone.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -33,7 +33,7 @@ impl Default for Preconditioning {
     }
 }
 
-/// What preconditioning did.
+/// The result of preconditioning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preconditioned {
     /// Pages written.
@@ -45,7 +45,7 @@ pub struct Preconditioned {
 }
 
 impl Preconditioning {
-    /// Whether it can be.
+    /// Checks the options.
     ///
     /// # Errors
     /// [`Error::Option`].
@@ -82,10 +82,10 @@ impl Preconditioning {
     }
 }
 
-/// Overwrites the drive's pages at random until its write amplification settles, or it is given
-/// up: endless it never is.
+/// Overwrites the drive's pages at random until its write amplification settles, for at most
+/// `most_rounds` rounds.
 ///
-/// Now and then it asks whether to `proceed`; it takes seconds for a large drive.
+/// Calls `proceed` periodically, and stops when it returns false: a large drive takes seconds.
 ///
 /// # Errors
 /// [`Error::Option`], [`Error::WornOut`], [`Error::Stopped`].
@@ -109,11 +109,11 @@ pub fn precondition(
         done.pages += round.written_pages;
         done.write_amplification.extend(round.write_amplification());
         // Before the first garbage collection all rounds are equal, and nothing has settled.
-        let cleaned = drive
+        let collected = drive
             .elements()
             .iter()
             .all(|element| element.counters().collected_blocks > 0);
-        done.settled = cleaned && agree(&done.write_amplification, how);
+        done.settled = collected && agree(&done.write_amplification, how);
     }
     Ok(done)
 }
@@ -129,8 +129,8 @@ fn agree(rounds: &[f64], how: &Preconditioning) -> bool {
         .all(|value| (value - mean).abs() <= how.tolerance * mean)
 }
 
-/// So many random pages among the first `pages`, in lots, so that the tables' entries are fetched
-/// before they are needed.
+/// Overwrites `count` random pages among the first `pages`, in batches, so that the table entries are
+/// prefetched.
 fn overwrite(
     drive: &mut Drive,
     pages: u32,
@@ -138,16 +138,16 @@ fn overwrite(
     chance: &mut u64,
     proceed: &mut dyn FnMut() -> bool,
 ) -> Result<(), Error> {
-    let mut places: Vec<Place> = Vec::with_capacity(LOT as usize);
+    let mut places: Vec<Place> = Vec::with_capacity(BATCH as usize);
     let mut left = count;
     while left > 0 {
         places.clear();
-        for _ in 0..left.min(LOT) {
+        for _ in 0..left.min(BATCH) {
             let page = (u64::from((random(chance) >> 32) as u32) * u64::from(pages)) >> 32;
             places.push(drive.place(page as u32));
         }
         left -= places.len() as u32;
-        if left / LOT % LOTS_BETWEEN_QUESTIONS == 0 && !proceed() {
+        if left / BATCH % BATCHES_PER_CHECK == 0 && !proceed() {
             return Err(Error::Stopped);
         }
         drive.prefetch(&places);
@@ -159,9 +159,9 @@ fn overwrite(
     Ok(())
 }
 
-const LOT: u32 = 256;
+const BATCH: u32 = 256;
 /// Some tens of milliseconds of work.
-const LOTS_BETWEEN_QUESTIONS: u32 = 1024;
+const BATCHES_PER_CHECK: u32 = 1024;
 
 /// Splitmix64: G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number
 /// Generators", OOPSLA 2014.

@@ -86,11 +86,11 @@ fn lots_come_at_their_own_times() {
         gap_ps: 5_000_000_000,
     };
     let run = tally(&reference(4), &load, None, &issued_by(bursts));
-    // 4, 4 and 2: the last lot at twice the gap.
+    // 4, 4 and 2: the last burst at twice the gap.
     assert_eq!(run.last_issue_ps, 10_000_000_000);
-    // A lot's requests cross one after the other, to an element each.
-    let lot = |size: u64| (1..=size).sum::<u64>() * CHANNEL + size * PROGRAM;
-    assert_eq!(run.writes.response_ps, u128::from(2 * lot(4) + lot(2)));
+    // A burst's requests cross one after the other, to an element each.
+    let burst = |size: u64| (1..=size).sum::<u64>() * CHANNEL + size * PROGRAM;
+    assert_eq!(run.writes.response_ps, u128::from(2 * burst(4) + burst(2)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A served drive follows the rules of a trace's run to the letter, and tells what happens.
+//! An online drive follows exactly the rules of a run over a trace, and reports its events.
 
 mod loads;
 

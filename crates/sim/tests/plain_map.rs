@@ -12,13 +12,13 @@ use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Cleans as an element does before it serves a page, and writes.
+    /// Collects garbage as an element does before it serves a page, and writes.
     Write(u32),
     /// Writes without garbage collection in advance.
     WriteAtOnce(u32),
     Read(u32),
     Trim(u32),
-    Clean(u32),
+    Collect(u32),
 }
 
 prop_compose! {
@@ -59,7 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => page().prop_map(Step::WriteAtOnce),
         2 => page().prop_map(Step::Read),
         4 => page().prop_map(Step::Trim),
-        1 => any::<u32>().prop_map(Step::Clean),
+        1 => any::<u32>().prop_map(Step::Collect),
     ];
     proptest::collection::vec(step, 0..600)
 }
@@ -85,7 +85,7 @@ fn take(step: Step, drive: &mut Drive, map: &mut BTreeSet<u32>) -> Result<(), Er
             drive.trim(drive.place(page % pages));
             map.remove(&(page % pages));
         }
-        Step::Clean(element) => {
+        Step::Collect(element) => {
             drive.collect_garbage(element % drive.spec().elements);
         }
     }
@@ -125,7 +125,7 @@ proptest! {
         agree(&drive, &map);
     }
 
-    /// Cleaning as elements do it, a drive never runs out of blocks, unless they die.
+    /// With garbage collection as elements do it, a drive never runs out of blocks, unless they die.
     #[test]
     fn blocks_that_do_not_die_suffice_for_ever(spec in specs(), seed: u64, hot in 1_u32..40) {
         let spec = Spec { endurance: 0, ..spec };

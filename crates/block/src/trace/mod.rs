@@ -7,7 +7,7 @@
 
 mod alibaba;
 mod blkparse;
-mod compressed;
+mod compression;
 mod csv;
 mod csv_columns;
 mod decimal;
@@ -33,7 +33,7 @@ mod tencent;
 mod text;
 mod vscsi;
 
-pub use compressed::decompressed;
+pub use compression::decompressed;
 pub use decimal::Unit;
 pub use format::{Form, Format};
 pub use options::{
