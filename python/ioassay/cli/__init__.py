@@ -33,18 +33,16 @@ COMMANDS = {
     "report": "Rebuild findings, figures and page from the records of a run.",
     "compare": "Compare two runs statistically; exit 1 when B is slower.",
     "export": "Write a run into one archive to share.",
-    "tune": "Search a study's best parameters in few trials, and confirm them against the default.",
-    "import": "Make a run, with its report, of what fio left elsewhere.",
-    "doctor": "Say what would spoil a measurement here, and how to fix it.",
-    "sql": "Ask one run or several anything, in SQL.",
-    "witness": "Run COMMAND and set what it claims against what the kernel saw of it. "
-    "Exit 4: the kernel contradicts it.",
-    "record": "Run COMMAND and write down each request that reaches a block device, with its time of issue.",
-    "simulate": "Run a trace over a simulated SSD and say how long its requests took, "
-    "and what the drive did meanwhile.",
-    "filesuite": "Write, read, and read and write in other orders, one file in records; say how fast each pass was.",
-    "trace": "Look at, convert and make traces of block requests.",
-    "device": "Serve the simulated drive, and ask a drive that is served.",
+    "tune": "Search for a study's best parameters in few trials, and confirm them against the default.",
+    "import": "Turn fio results from elsewhere into a run with a report.",
+    "doctor": "Check if this host is fit to measure, and say how to fix it.",
+    "sql": "Query the records of one or more runs with SQL.",
+    "witness": "Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.",
+    "record": "Run COMMAND and record each request that reaches a block device, with its issue time.",
+    "simulate": "Run a trace on a simulated SSD and report response times and the drive's activity.",
+    "filesuite": "Write and read a file in records, in thirteen ways, and report the speed of each pass.",
+    "trace": "Inspect, convert and generate traces of block requests.",
+    "device": "Serve the simulated drive, and query a served drive.",
 }
 """Each command and the first sentence of its help, which is its function's docstring (tests/cli/test_syntax.py)."""
 LOG_LEVEL = "--log-level"

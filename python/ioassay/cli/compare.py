@@ -19,12 +19,12 @@ def register(app: syntax.Group) -> None:
 
 def compare(
     a: Annotated[Path, syntax.Argument(metavar="A", help="The run to compare with (the baseline).")],
-    b: Annotated[Path, syntax.Argument(metavar="B", help="The run that is judged.")],
+    b: Annotated[Path, syntax.Argument(metavar="B", help="The run to judge.")],
     margin: Annotated[
-        str, syntax.Option(metavar="SHARE", help="Differences below this share count as the same.")
+        str, syntax.Option(metavar="SHARE", help="Relative differences below this count as the same.")
     ] = "5%",
     confidence: Annotated[
-        float, syntax.Option(min=0.5, max=0.9999, metavar="P", help="Confidence of the intervals.")
+        float, syntax.Option(min=0.5, max=0.9999, metavar="P", help="Confidence level of the intervals.")
     ] = 0.95,
     junit: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
     json: options.Json = False,

@@ -13,12 +13,14 @@ from ioassay.cli import console, options, syntax
 from ioassay.cli import device_options as wanted
 from ioassay.errors import Interrupted, UsageError
 
-Socket = Annotated[Path, syntax.Argument(metavar="SOCKET", help="The socket that the drive said as 'stats'.")]
+Socket = Annotated[
+    Path, syntax.Argument(metavar="SOCKET", help="The control socket that the drive printed as 'stats'.")
+]
 
 
 def register(app: syntax.Group) -> None:
     """Add the commands to `app`."""
-    device = syntax.Group("Serve the simulated drive, and ask a drive that is served.")
+    device = syntax.Group("Serve the simulated drive, and query a served drive.")
     device.command()(serve)
     device.command()(stats)
     device.command()(top)
@@ -119,8 +121,8 @@ def stats(socket: Socket, json: options.Json = False) -> None:
 
 def top(
     socket: Socket,
-    interval: Annotated[float, syntax.Option(min=0.1, metavar="SECONDS", help="Time between two looks.")] = 1.0,
-    count: Annotated[int, syntax.Option("-n", min=0, metavar="N", help="Rows; 0: until Ctrl-C.")] = 0,
+    interval: Annotated[float, syntax.Option(min=0.1, metavar="SECONDS", help="Polling interval.")] = 1.0,
+    count: Annotated[int, syntax.Option("-n", min=0, metavar="N", help="Number of rows; 0 runs until Ctrl-C.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Watch a served drive: a row for each interval.

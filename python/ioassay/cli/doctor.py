@@ -21,13 +21,13 @@ def register(app: syntax.Group) -> None:
 
 
 def doctor(
-    path: Annotated[Path, syntax.Argument(metavar="PATH", help="A path on the disk that is to be measured.")] = Path(),
+    path: Annotated[Path, syntax.Argument(metavar="PATH", help="A path on the disk to measure.")] = Path(),
     restore: Annotated[
-        bool, syntax.Option("--restore", help="Put back settings that a killed run left changed.")
+        bool, syntax.Option("--restore", help="Restore settings that a killed run left changed.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Say what would spoil a measurement here, and how to fix it."""
+    """Check if this host is fit to measure, and say how to fix it."""
     from ioassay import host
     from ioassay.host import doctor as examination
     from ioassay.host import settings

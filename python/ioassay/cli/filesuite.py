@@ -49,7 +49,7 @@ def filesuite(
     list_tests: wanted.ListTests = False,
     json: options.Json = False,
 ) -> None:
-    """Write, read, and read and write in other orders, one file in records; say how fast each pass was.
+    """Write and read a file in records, in thirteen ways, and report the speed of each pass.
 
     The letters are those of IOzone. The file is made for it, and deleted at the end.
     """

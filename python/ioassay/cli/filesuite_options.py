@@ -27,19 +27,27 @@ def _option(*names: str, help_: str, panel: str, metavar: str | None = None) -> 
     return syntax.Option(*names, help=help_, panel=panel, metavar=metavar)
 
 
-Auto = Annotated[bool, _option("-a", "--auto", help_="All sizes by doubling: 64k to 512m, 4k to 16m.", panel=_WHAT)]
-Tests = Annotated[list[str] | None, _option("-i", "--test", help_="0 to 12; often. [0-7]", panel=_WHAT, metavar="N")]
+Auto = Annotated[
+    bool, _option("-a", "--auto", help_="Double sizes: files 64k to 512m, records 4k to 16m.", panel=_WHAT)
+]
+Tests = Annotated[
+    list[str] | None,
+    _option("-i", "--test", help_="Test to run, 0 to 12; may be repeated. [0-7]", panel=_WHAT, metavar="N"),
+]
 Threads = Annotated[
-    int, _option("-t", "--threads", help_="So many at once, each with its own file.", panel=_WHAT, metavar="N")
+    int, _option("-t", "--threads", help_="Number of threads; each uses its own file.", panel=_WHAT, metavar="N")
 ]
-Direct = Annotated[bool, _option("-I", "--direct", help_="O_DIRECT, but for tests 6 and 7.", panel=_WHAT)]
-Sync = Annotated[bool, _option("-o", "--sync", help_="O_SYNC on what writes, but for test 6.", panel=_WHAT)]
+Direct = Annotated[bool, _option("-I", "--direct", help_="Use O_DIRECT, except in tests 6 and 7.", panel=_WHAT)]
+Sync = Annotated[bool, _option("-o", "--sync", help_="Write with O_SYNC, except in test 6.", panel=_WHAT)]
 Fill = Annotated[
-    int | None, _option("-V", "--fill", help_="Fill with this byte; check all that is read.", panel=_WHAT, metavar="N")
+    int | None, _option("-V", "--fill", help_="Fill with this byte, and check what is read.", panel=_WHAT, metavar="N")
 ]
-Sizes = Annotated[list[str] | None, _option("-s", "--size", help_="File; often. [512k]", panel=_SIZES, metavar="SIZE")]
+Sizes = Annotated[
+    list[str] | None, _option("-s", "--size", help_="File size; may be repeated. [512k]", panel=_SIZES, metavar="SIZE")
+]
 Records = Annotated[
-    list[str] | None, _option("-r", "--record", help_="Record; often. [4k]", panel=_SIZES, metavar="SIZE")
+    list[str] | None,
+    _option("-r", "--record", help_="Record size; may be repeated. [4k]", panel=_SIZES, metavar="SIZE"),
 ]
 MinSize = Annotated[str | None, _option("-n", "--min-size", help_="Smallest file of -a.", panel=_SIZES, metavar="SIZE")]
 MaxSize = Annotated[str | None, _option("-g", "--max-size", help_="Largest file of -a.", panel=_SIZES, metavar="SIZE")]
@@ -50,39 +58,41 @@ MaxRecord = Annotated[
     str | None, _option("-q", "--max-record", help_="Largest record of -a.", panel=_SIZES, metavar="SIZE")
 ]
 NoCrossover = Annotated[
-    bool, _option("-z", "--no-crossover", help_="-a: also records below 64k of files from 32m on.", panel=_SIZES)
+    bool, _option("-z", "--no-crossover", help_="With -a: records below 64k for large files, too.", panel=_SIZES)
 ]
-Fsync = Annotated[bool, _option("-e", "--fsync", help_="fsync, and fflush.", panel=_INTERVAL)]
-Close = Annotated[bool, _option("-c", "--close", help_="close. Without -e there is no fsync then.", panel=_INTERVAL)]
+Fsync = Annotated[bool, _option("-e", "--fsync", help_="Include fsync and fflush.", panel=_INTERVAL)]
+Close = Annotated[bool, _option("-c", "--close", help_="Include close. Without -e there is no fsync.", panel=_INTERVAL)]
 File = Annotated[
-    Path | None, _option("-f", "--file", help_="Where it is made, and deleted again.", panel=_FILE, metavar="FILE")
+    Path | None, _option("-f", "--file", help_="The test file; it is created and deleted.", panel=_FILE, metavar="FILE")
 ]
-Overwrite = Annotated[bool, _option("--overwrite", help_="Delete a file that is there.", panel=_FILE)]
+Overwrite = Annotated[bool, _option("--overwrite", help_="Replace an existing file.", panel=_FILE)]
 Remount = Annotated[
     Path | None,
     _option(
         "-U", "--remount", help_="Unmount and mount this before each pass (root).", panel=_FILE, metavar="MOUNTPOINT"
     ),
 ]
-Repetitions = Annotated[int, _option("--repetitions", help_="Do all so often.", panel=_MORE, metavar="N")]
+Repetitions = Annotated[int, _option("--repetitions", help_="Number of repetitions.", panel=_MORE, metavar="N")]
 CacheState = Annotated[
-    str, _option("--cache", help_="The page cache before each read.", panel=_MORE, metavar="|".join(CACHES))
+    str, _option("--cache", help_="State of the page cache before each read.", panel=_MORE, metavar="|".join(CACHES))
 ]
-Data = Annotated[str, _option("--data", help_="What the file holds.", panel=_MORE, metavar="|".join(CONTENTS))]
+Data = Annotated[str, _option("--data", help_="Content of the file.", panel=_MORE, metavar="|".join(CONTENTS))]
 CheckWhen = Annotated[
     str | None,
-    _option("--check", help_="When what was read is checked. [inside]", panel=_MORE, metavar="|".join(CHECKS)),
+    _option("--check", help_="When to check what was read. [inside]", panel=_MORE, metavar="|".join(CHECKS)),
 ]
-Seed = Annotated[int, _option("--seed", help_="Of --data random and the byte of iozone.", panel=_MORE, metavar="N")]
+Seed = Annotated[int, _option("--seed", help_="Seed of --data random, and of iozone's byte.", panel=_MORE, metavar="N")]
 OrderSeed = Annotated[
-    int | None, _option("--order-seed", help_="Of the random order. [IOzone's]", panel=_MORE, metavar="N")
+    int | None, _option("--order-seed", help_="Seed of the random order. [IOzone's]", panel=_MORE, metavar="N")
 ]
-Plain = Annotated[bool, _option("--plain", help_="No priming reads, no unreported passes; checked after.", panel=_MORE)]
+Plain = Annotated[
+    bool, _option("--plain", help_="No priming reads, no unreported passes; check afterwards.", panel=_MORE)
+]
 Format = Annotated[str, _option("--format", help_="The result.", panel=_SHOWN, metavar="|".join(FORMATS))]
-Matrices = Annotated[bool, _option("-R", "--matrices", help_="Matrices at the end, one a pass.", panel=_SHOWN)]
-OpsPerS = Annotated[bool, _option("-O", "--ops", help_="Operations a second, not bytes.", panel=_SHOWN)]
-UsPerOp = Annotated[bool, _option("-N", "--us-per-op", help_="Microseconds an operation.", panel=_SHOWN)]
-ListTests = Annotated[bool, _option("--list-tests", help_="List the tests, and do nothing.", panel=_SHOWN)]
+Matrices = Annotated[bool, _option("-R", "--matrices", help_="Print a matrix per pass at the end.", panel=_SHOWN)]
+OpsPerS = Annotated[bool, _option("-O", "--ops", help_="Report operations per second, not bytes.", panel=_SHOWN)]
+UsPerOp = Annotated[bool, _option("-N", "--us-per-op", help_="Report microseconds per operation.", panel=_SHOWN)]
+ListTests = Annotated[bool, _option("--list-tests", help_="List the tests and exit.", panel=_SHOWN)]
 
 
 def setup(given: Mapping[str, Any], default: Path) -> dict[str, Any]:

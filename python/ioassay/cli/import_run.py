@@ -19,7 +19,7 @@ def import_(
     title: Annotated[str | None, syntax.Option(metavar="TEXT", help="Title of the report.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Make a run, with its report, of what fio left elsewhere.
+    """Turn fio results from elsewhere into a run with a report.
 
     FILE: JSON, JSON+, terse output, or logs of bandwidth, IOPS, latency or histograms.
     """

@@ -21,7 +21,7 @@ Factor = Annotated[
 Repetitions = Annotated[int | None, syntax.Option(min=1, metavar="N", help="Repetitions of each point.")]
 DestroyData = Annotated[
     list[str] | None,
-    syntax.Option(metavar="NAME", help="Allow what the named device or file holds to be overwritten."),
+    syntax.Option(metavar="NAME", help="Allow the data on the named device or file to be overwritten."),
 ]
 AllowExec = Annotated[
     bool,
@@ -30,7 +30,7 @@ AllowExec = Annotated[
 Workers = Annotated[
     int | None,
     syntax.Option(
-        min=1, metavar="N", help="Trials that only compute run N at once; by default one for each processor."
+        min=1, metavar="N", help="Compute N trials at once if they measure nothing; by default one per processor."
     ),
 ]
 Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]

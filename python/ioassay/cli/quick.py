@@ -23,7 +23,7 @@ def register(app: syntax.Group) -> None:
 
 def quick(
     path: Annotated[Path, syntax.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
-    budget: Annotated[str, syntax.Option(metavar="TIME", help="Time for everything, the report included.")] = "60s",
+    budget: Annotated[str, syntax.Option(metavar="TIME", help="Total time, including the report.")] = "60s",
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:

@@ -29,21 +29,23 @@ def record(
     output: Annotated[
         Path, syntax.Option("--output", "-o", metavar="OUT", help="The trace to write; .gz and .zst compress.")
     ],
-    to: Annotated[str | None, syntax.Option(metavar="NAME", help="Format of OUT; otherwise its name tells it.")] = None,
+    to: Annotated[str | None, syntax.Option(metavar="NAME", help="Format of OUT; by default from its name.")] = None,
     everybody: Annotated[
-        bool, syntax.Option("--all", help="Requests of everybody, the kernel's write-back included.")
+        bool, syntax.Option("--all", help="Record requests of all processes, including the kernel's write-back.")
     ] = False,
     device: Annotated[
         str | None, syntax.Option(metavar="NAME", help="Only requests to this block device, such as nvme0n1.")
     ] = None,
     lose: Annotated[
         list[str] | None,
-        syntax.Option(metavar="WHAT", help="What may be lost if the format cannot hold it: alignment, devices, kinds."),
+        syntax.Option(
+            metavar="WHAT", help="Losses to accept if the format cannot hold them: alignment, devices, kinds."
+        ),
     ] = None,
     force: Annotated[bool, syntax.Option("--force", help="Replace OUT where it exists.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Run COMMAND and write down each request that reaches a block device, with its time of issue.
+    """Run COMMAND and record each request that reaches a block device, with its issue time.
 
     Example: ioassay record -o db.csv -- db_bench --benchmarks=fillrandom --db=/mnt/db; then: ioassay simulate db.csv
     """

@@ -25,7 +25,7 @@ def run(
         str | None, syntax.Argument(metavar="STUDY", help="A built-in study, a .toml study or suite, or a .fio file.")
     ] = None,
     output: options.Output = None,
-    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Resume a stopped run.")] = None,
     setting: options.Set = None,
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
@@ -35,7 +35,7 @@ def run(
     workers: Annotated[
         int | None,
         syntax.Option(
-            min=1, metavar="N", help="Trials that only compute run N at once; by default one for each processor."
+            min=1, metavar="N", help="Compute N trials at once if they measure nothing; by default one per processor."
         ),
     ] = None,
     json: options.Json = False,

@@ -16,7 +16,7 @@ def register(app: syntax.Group) -> None:
 
 
 def simulate(**given: Any) -> None:
-    """Run a trace over a simulated SSD and say how long its requests took, and what the drive did meanwhile.
+    """Run a trace on a simulated SSD and report response times and the drive's activity.
 
     Several policies, with commas, are simulated one after the other and compared.
     """

@@ -31,9 +31,7 @@ _METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|n
 _OUTPUT = "What comes out"
 
 Trace = Annotated[Path | None, syntax.Argument(metavar="TRACE", help="A trace; - is standard input.")]
-Format = Annotated[
-    str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; otherwise it is found.")
-]
+Format = Annotated[str | None, syntax.Option("--format", metavar="NAME", help="Format of TRACE; detected by default.")]
 Output = Annotated[
     Path | None,
     syntax.Option(
@@ -42,7 +40,7 @@ Output = Annotated[
 ]
 Csv = Annotated[bool, syntax.Option("--csv", help="With --output: tables as CSV, not Parquet.")]
 Force = Annotated[bool, syntax.Option("--force", help="With --output: replace files that exist.")]
-ListPolicies = Annotated[bool, syntax.Option("--list-policies", help="List the write buffers, and simulate nothing.")]
+ListPolicies = Annotated[bool, syntax.Option("--list-policies", help="List the write-buffer policies and exit.")]
 
 
 def signature() -> inspect.Signature:

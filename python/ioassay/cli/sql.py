@@ -21,7 +21,7 @@ def sql(
     words: Annotated[list[str], syntax.Argument(metavar="RUN… QUERY", help="Folders of runs, then one SELECT.")],
     json: options.Json = False,
 ) -> None:
-    """Ask one run or several anything, in SQL.
+    """Query the records of one or more runs with SQL.
 
     The tables are trials, hist, series, samples, warnings and calls (system calls by name), each with a column run.
 

@@ -13,7 +13,7 @@ from ioassay.errors import UsageError
 
 def register(app: syntax.Group) -> None:
     """Add the commands to `app`."""
-    trace = syntax.Group("Look at, convert and make traces of block requests.")
+    trace = syntax.Group("Inspect, convert and generate traces of block requests.")
     trace.command()(info)
     trace.command()(convert)
     trace.command()(make)

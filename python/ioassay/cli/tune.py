@@ -55,13 +55,13 @@ def tune(
     factor: options.Factor = None,
     scale: options.Scale = _FULL,
     output: options.Output = None,
-    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Go on with a search that was stopped.")] = None,
+    resume: Annotated[Path | None, syntax.Option(metavar="RUN", help="Resume a stopped search.")] = None,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     workers: options.Workers = None,
     json: options.Json = False,
 ) -> None:
-    """Search a study's best parameters in few trials, and confirm them against the default.
+    """Search for a study's best parameters in few trials, and confirm them against the default.
 
     Example: ioassay tune my.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --trials 40
     """

@@ -22,35 +22,38 @@ def _option(*names: str, help_: str, panel: str, metavar: str | None = None, **m
     return syntax.Option(*names, help=help_, panel=panel, metavar=metavar, **more)
 
 
-Maximize = Annotated[str | None, _option(help_="What to make large, such as read.iops.", panel=_GOAL, metavar="METRIC")]
+Maximize = Annotated[str | None, _option(help_="Metric to maximize, such as read.iops.", panel=_GOAL, metavar="METRIC")]
 Minimize = Annotated[
-    str | None, _option(help_="What to make small, such as read.lat.p99.", panel=_GOAL, metavar="METRIC")
+    str | None, _option(help_="Metric to minimize, such as read.lat.p99.", panel=_GOAL, metavar="METRIC")
 ]
 SubjectTo = Annotated[
     list[str] | None,
-    _option(help_="What must hold, such as 'write.lat.p99 < 5ms'; often.", panel=_GOAL, metavar="CONSTRAINT"),
+    _option(help_="Constraint, such as 'write.lat.p99 < 5ms'; may be repeated.", panel=_GOAL, metavar="CONSTRAINT"),
 ]
 Range = Annotated[
     list[str] | None,
     _option(
         "--range",
-        help_="What may be tried of one parameter: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; often. "
+        help_="Values of one parameter to search: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; may be repeated. "
         "By default everything from a factor's lowest to its highest level.",
         panel=_SPACE,
         metavar="NAME=LOW..HIGH",
     ),
 ]
-Listed = Annotated[bool, _option("--listed", help_="Only levels that the study lists, and none between.", panel=_SPACE)]
+Listed = Annotated[
+    bool, _option("--listed", help_="Use only levels that the study lists, none between them.", panel=_SPACE)
+]
 Default = Annotated[
     list[str] | None,
     _option(
-        help_="What the winner is compared with; by default the study's own parameter, or a factor's first level.",
+        help_="Value that the winner is compared with; by default the study's parameter or a factor's first level.",
         panel=_SPACE,
         metavar="NAME=VALUE",
     ),
 ]
 Trials = Annotated[
-    int | None, _option(help_="Trials of the search; the confirmation comes on top.", panel=_EFFORT, metavar="N")
+    int | None,
+    _option(help_="Number of trials of the search; the confirmation adds its own.", panel=_EFFORT, metavar="N"),
 ]
 Confirm = Annotated[
     int | None,
@@ -64,21 +67,23 @@ Confirm = Annotated[
 Budget = Annotated[
     str | None,
     _option(
-        help_="Try nothing new after so long, such as 10m; the confirmation still runs.", panel=_EFFORT, metavar="TIME"
+        help_="Stop the search after this time, such as 10m; the confirmation still runs.",
+        panel=_EFFORT,
+        metavar="TIME",
     ),
 ]
 Pruning = Annotated[
     bool,
     _option(
         "--pruning/--no-pruning",
-        help_="Give up candidates that a quarter of their time shows to be bad.",
+        help_="Abandon candidates that are bad after a quarter of their time.",
         panel=_EFFORT,
     ),
 ]
 Seed = Annotated[int | None, _option(help_="Seed of the search and of its trials.", panel=_EFFORT, metavar="N", min=0)]
 Margin = Annotated[
     str,
-    _option(help_="Differences below this share count as the same, as for compare.", panel=_EFFORT, metavar="SHARE"),
+    _option(help_="Relative differences below this count as the same, as for compare.", panel=_EFFORT, metavar="SHARE"),
 ]
 
 

@@ -25,7 +25,7 @@ BACKENDS = ("auto", "bpf", "counters", "strace")
 Command = Annotated[list[str], syntax.Argument(metavar="COMMAND…", help="The benchmark and its arguments, after --.")]
 Backend = Annotated[
     str,
-    syntax.Option(metavar="NAME", help="auto, bpf, counters, or strace, which counts right and slows everything down."),
+    syntax.Option(metavar="NAME", help="auto, bpf, counters, or strace (exact, but slows the command down)."),
 ]
 
 
@@ -50,7 +50,7 @@ def register(app: syntax.Group) -> None:
 def witness(
     command: Command,
     level: Annotated[
-        str, syntax.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs a call).")
+        str, syntax.Option(metavar="LEVEL", help="counters (free), block (free), or syscalls (half a µs per call).")
     ] = "syscalls",
     backend: Backend = "auto",
     claim: Annotated[
@@ -60,12 +60,10 @@ def witness(
     twins: Annotated[
         int, syntax.Option(min=0, metavar="N", help="Run it N times more with the witness and N times without it.")
     ] = 0,
-    output: Annotated[
-        Path | None, syntax.Option(metavar="FILE", help="Write down everything that was seen, as JSON.")
-    ] = None,
+    output: Annotated[Path | None, syntax.Option(metavar="FILE", help="Write the whole observation as JSON.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Run COMMAND and set what it claims against what the kernel saw of it. Exit 4: the kernel contradicts it.
+    """Run COMMAND and compare its claims with the kernel's counts. Exit 4: the kernel contradicts a claim.
 
     Claims are read from the output of fio (best with --output-format=json), IOzone, dd and db_bench, or given by
     --claim. Examples: ioassay witness -- dd if=data of=/dev/null bs=1M; ioassay witness --twins 3 -- fio job.fio
