@@ -73,8 +73,8 @@ def test_a_scheduler_is_a_factor_like_any_other(tmp_path: Path) -> None:
     factors = {"run.scheduler": list(levels)}
     made = study(factors=factors, run={"nice": 3}, params={"text": SEEN}, repetitions=2)
     tally, warned = execute(tmp_path / "run", made)
-    assert (tally.ok, tally.planned) == (6, 6)
     trials = dataset.load(RunStore.open(tmp_path / "run")).trials
+    assert (tally.ok, tally.planned) == (6, 6), trials["reason"].to_list()
     assert dict(zip(trials["run.scheduler"], trials["script.policy"], strict=True)) == levels
     assert set(trials["script.nice"]) == {3}
     assert [text.split(":")[0] for text in warned] == ["nice-unused", "affinity-narrowed"]
