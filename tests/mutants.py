@@ -157,9 +157,7 @@ def main() -> None:
     tested = {file: tests for file in files if (tests := nearest_tests(file, wanted.tests))}
     every = [mutant for file in tested for mutant in mutants(file, file.read_text())]
     drawn = random.Random(wanted.seed).sample(every, min(wanted.sample, len(every)))
-    print(
-        f"{len(every)} mutants of {len(tested)} files ({len(files) - len(tested)} that no test imports), seed {wanted.seed}"
-    )
+    print(f"{len(every)} mutants of {len(tested)} files; no test imports {len(files) - len(tested)} more")
     alive = 0
     with tempfile.TemporaryDirectory(prefix="ioassay-mutants-") as folder:
         copy = Path(folder)
