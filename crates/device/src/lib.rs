@@ -1,6 +1,6 @@
 //! The simulated drive, served in real time to programs and kernels.
 //!
-//! One thread does all: it asks the transports for commands, gives them to the [`Drive`], and
+//! One thread does all: it asks the transports for commands, gives them to the [`Drive`](command::Drive), and
 //! answers each when the model says that it is done. Nothing sleeps on the way and nothing is handed
 //! to another thread, because waking one takes longer than a whole request of a fast drive.
 //!

@@ -1,7 +1,7 @@
 //! What the kernel saw of a process tree: calls, open files, `io_uring` and `libaio` requests, and requests to block
 //! devices, counted by BPF programs in the kernel and read once at the end.
 //!
-//! - [`capability`]: can it be done here, and if not, what would mend it?
+//! - [`capability()`]: can it be done here, and if not, what would mend it?
 //! - [`Witness`]: attach, follow a held child, finish; [`Options`] say what is watched, [`Seen`] what was seen.
 //! - [`record`]: every block request in a file, read again as a trace of `ioassay-block`.
 //!
