@@ -42,7 +42,7 @@ def test_what_the_kernel_refuses_is_said_and_nothing_else(monkeypatch: pytest.Mo
 @pytest.mark.stress
 def test_a_host_with_one_processor_is_told_which_trials_it_will_skip() -> None:
     one = f"import os; os.sched_setaffinity(0, [{min(os.sched_getaffinity(0))}])"
-    code = f"{one}; from ioassay.runner import host_support; "
+    code = f"{one}; from ioassay.runner import preflight; "
     code += "[print(w.text) for w in preflight.skipped_trials('subsystem-cpu')]"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (
@@ -51,7 +51,7 @@ def test_a_host_with_one_processor_is_told_which_trials_it_will_skip() -> None:
 
 
 def test_a_missing_tool_is_the_reason_for_all(tmp_path: Path) -> None:
-    code = "from ioassay.runner import host_support; "
+    code = "from ioassay.runner import preflight; "
     code += "[print(w.text) for w in preflight.skipped_trials('subsystem-pipe')]"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -51,6 +51,13 @@ def test_numeric_options_stay_numbers(tmp_path: Path) -> None:
     assert dataset.load(importer.take_in(files, tmp_path / "run")).trials["bs"].to_list() == [4096, 8192]
 
 
+def test_two_spellings_of_one_level_are_one_condition(tmp_path: Path) -> None:
+    files = [json_of(tmp_path, f"{bs}.json", bs, 100) for bs in ("4k", "4096", "64k")]
+    found = dataset.load(importer.take_in(files, tmp_path / "run"))
+    assert found.studies[0]["factors"] == {"bs": ["4k", "64k"]}
+    assert found.trials.filter(bs="4k")["repetition"].to_list() == [0, 1]
+
+
 def test_the_files_are_kept_verbatim(tmp_path: Path) -> None:
     path = json_of(tmp_path, "a.json", "4k", 100)
     store = importer.take_in([path], tmp_path / "run")

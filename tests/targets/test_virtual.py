@@ -201,7 +201,7 @@ def test_a_drive_that_is_killed_says_so_and_leaves_nothing(form: str, place: Pat
 HOLDS_A_DRIVE = """
 import sys, time
 from ioassay.roles import Consent, Trial
-from ioassay.targets import target, virtual
+from ioassay.targets import target
 spec = {"kind": "virtual", "size": "64MiB", "calibrate": False, "model": "none", "ways": ["fuse"], "form": sys.argv[1]}
 with target(spec, Consent()).load(Trial("0" * 16, "s", "null", {}, {}, {}, {}, 0, 1, 0)) as load:
     (load.path / "file" if load.kind == "folder" else load.path).open("r+b" if load.kind != "folder" else "wb").close()

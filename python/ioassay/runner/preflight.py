@@ -341,7 +341,9 @@ def rehearse(bench: Bench, params: Mapping[str, Any]) -> Sequence[Warning_]:
     finally:
         shutil.rmtree(folder)
     bench.rehearsed.add(rehearsal.reading)
-    debug_log.debug("rehearsal", f"{bench.study.name}: {bench.driver.name} reads the parameters as its tool does")
+    debug_log.debug(
+        "rehearsal", f"{bench.study.name}: driver {bench.study.driver} reads the parameters as its tool does"
+    )
     return warnings
 
 

@@ -18,6 +18,7 @@ from ioassay.drivers.fio import logfiles, merging
 from ioassay.drivers.fio.fio_results import Job, Results, parse_json
 from ioassay.drivers.fio.terse import parse_terse
 from ioassay.errors import InputError
+from ioassay.factors import level_key
 from ioassay.records.record import FAILED, OK, Buckets, Record, Scalar, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore
@@ -160,12 +161,20 @@ def _read_logs(logs: logfiles.Logs) -> Entry:
 
 
 def _points(entries: Sequence[Entry]) -> list[dict[str, Scalar]]:
-    """What distinguishes the entries: options that differ, and the label where these do not tell them apart."""
+    """What distinguishes the entries: options that differ, and the label where these do not tell them apart.
+
+    Levels that mean the same (`150ms`, `150000us`) have the spelling of the first.
+    """
+    spellings: dict[tuple[str, str], Scalar] = {}
+
+    def level(entry: Entry, key: str) -> Scalar:
+        given = _level(entry.options.get(key, _ABSENT))
+        return spellings.setdefault((key, level_key(key, given)), given)
+
     keys = dict.fromkeys(key for entry in entries for key in entry.options)
-    differing = [key for key in keys if len({entry.options.get(key) for entry in entries}) > 1]
-    points: list[dict[str, Scalar]] = [
-        {key: _level(entry.options.get(key, _ABSENT)) for key in differing} for entry in entries
-    ]
+    levels = {key: [level(entry, key) for entry in entries] for key in keys}
+    differing = [key for key in keys if len(set(levels[key])) > 1]
+    points: list[dict[str, Scalar]] = [{key: levels[key][place] for key in differing} for place in range(len(entries))]
     labels: dict[str, set[str]] = {}
     for point, entry in zip(points, entries, strict=True):
         labels.setdefault(repr(point), set()).add(entry.label)
