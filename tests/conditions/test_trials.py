@@ -67,6 +67,7 @@ def allowed_here(**wanted: Any) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.alone
 def test_a_scheduler_is_a_factor_like_any_other(tmp_path: Path) -> None:
     allowed_here(scheduler="fifo:1")
     levels: Mapping[str, int] = {"other": os.SCHED_OTHER, "batch": os.SCHED_BATCH, "fifo:1": os.SCHED_FIFO}
