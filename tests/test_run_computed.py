@@ -141,7 +141,7 @@ def test_a_full_disk_ends_the_run_and_not_its_trials(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("ioassay.drivers.null.NullPure.parse", full)
-    with pytest.raises(RunError, match="cannot be written: No space left on device.* Mend that and go on"):
+    with pytest.raises(RunError, match="cannot be written: No space left on device.* Fix that, then go on"):
         execute(tmp_path / "run", suite(), workers=1)
     assert records(tmp_path / "run") == []
 

@@ -218,7 +218,7 @@ def test_a_full_disk_in_the_middle_keeps_all_and_goes_on(
     assert 0 < len(kept) < 30
     report = ioassay("report", disk / "run")
     assert report.code == 1
-    assert f"all records are kept. Mend that and type: ioassay report {disk / 'run'}" in report.err
+    assert f"all records are kept. Fix that, then run: ioassay report {disk / 'run'}" in report.err
     more_room(disk, 50_000)
     assert ioassay("run", "--resume", disk / "run", "--json").json["trials"]["ok"] == 30
     assert {path: path.stat().st_mtime_ns for path in kept} == kept

@@ -19,7 +19,7 @@ def report(
 ) -> None:
     """Rebuild findings, figures and page from the records of a run."""
     console.use_json(json)
-    with session.artist() as executor:
+    with session.drawing_process() as executor:
         from ioassay.store.run_folder import RunStore
 
         store = RunStore.open(run)

@@ -176,14 +176,14 @@ def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def artist() -> Iterator[Executor]:
-    """A process to draw in: `publish` takes it, and what is done before that is time for it to get ready."""
+def drawing_process() -> Iterator[Executor]:
+    """A process for `publish` to draw in. Start it early: loading the drawing libraries takes it a second."""
     with worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as executor:
-        executor.submit(_get_ready)
+        executor.submit(_load_drawing)
         yield executor
 
 
-def _get_ready() -> None:
+def _load_drawing() -> None:
     from ioassay import report
 
     report.warm_up()
@@ -192,7 +192,7 @@ def _get_ready() -> None:
 def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor | None = None) -> Published:
     """Read the records back, analyse them, write the page and the figures; `benches` are those that ran."""
     if executor is None:
-        with artist() as executor:
+        with drawing_process() as executor:
             return publish(store, benches, executor)
     from ioassay import report
     from ioassay.analysis.pipeline import analyse_all
@@ -212,7 +212,7 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
             f"the figures cannot be drawn: {error}; all records are kept. Try again with: {again}"
         ) from error
     except OSError as error:
-        raise RunError(f"{out}: {error.strerror}; all records are kept. Mend that and type: {again}") from error
+        raise RunError(f"{out}: {error.strerror}; all records are kept. Fix that, then run: {again}") from error
     return Published(records, findings, paths, kept_files(benches))
 
 

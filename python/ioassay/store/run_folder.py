@@ -214,7 +214,7 @@ class RunStore:
         found = f"{error.strerror or error}" + (f" ({error.filename})" if _is_elsewhere(error, path) else "")
         return RunError(
             f"{path}: cannot be written: {found}; everything recorded before is kept. "
-            f"Mend that and go on with: {self.resume_command}"
+            f"Fix that, then go on with: {self.resume_command}"
         )
 
     def has(self, trial_id: str) -> bool:

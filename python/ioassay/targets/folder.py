@@ -69,7 +69,7 @@ class FolderTarget:
         try:
             own.mkdir(mode=0o700)
         except OSError as error:
-            raise RunError(f"{own}: cannot be made: {error.strerror}; mend that and resume the run") from None
+            raise RunError(f"{own}: cannot be made: {error.strerror}; fix that and resume the run") from None
         try:
             with supervisor.if_killed(lambda: self._clear(own)):
                 yield Load(

@@ -34,7 +34,7 @@ def failed(context: Context) -> Iterator[Threat]:
             f"trials-{status}",
             f"{phrases.count(rows.height, 'trial')} {status}",
             f"{rows.height} of {phrases.count(context.trials.height, 'trial')} {status} and are left out: {shown}.",
-            remedy="read the raw output of these trials, mend the cause, and run the study again",
+            remedy="read the raw output of these trials, fix the cause, and run the study again",
             evidence={"trials": rows["trial"].to_list(), "reasons": dict(reasons)},
         )
 

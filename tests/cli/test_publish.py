@@ -1,0 +1,63 @@
+"""What becomes of a report whose drawing process is lost: an error with the command that makes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay import report
+from ioassay.cli import session
+from ioassay.errors import RunError
+from ioassay.runner import worker_pool
+from ioassay.store.run_folder import RunStore
+from ioassay.study import catalog
+
+STUDY = {"title": "Null", "driver": "null", "watch": {"monitors": []}}
+
+
+class Failing(Executor):
+    """Raises `error` for one function, and calls every other one at once."""
+
+    def __init__(self, function: Callable[..., Any], error: Exception) -> None:
+        self._function, self._error = function, error
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if fn is self._function:
+            future.set_exception(self._error)
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore.create(tmp_path / "run", catalog.from_table(STUDY, tmp_path / "null.toml"), {})
+
+
+@pytest.mark.parametrize("function", [report.declare, report.write])
+def test_a_lost_drawing_process_is_an_error_that_names_the_command(
+    store: RunStore, function: Callable[..., Any]
+) -> None:
+    lost = worker_pool.WorkerLost("its worker process was ended by SIGKILL", 0.0, 1.0)
+    with pytest.raises(RunError, match=r"the figures cannot be drawn: .* SIGKILL; .* ioassay report .*run"):
+        session.publish(store, executor=Failing(function, lost))
+
+
+def test_figures_that_cannot_be_written_are_an_error_that_names_folder_and_command(store: RunStore) -> None:
+    full = OSError(28, "No space left on device")
+    with pytest.raises(RunError, match=r"report: No space left on device; .* Fix that, then run: ioassay report"):
+        session.publish(store, executor=Failing(report.write, full))
+
+
+def test_a_drawing_process_that_is_killed_says_nothing_of_workers(store: RunStore) -> None:
+    with session.drawing_process() as executor:
+        killed = executor.submit(eval, "__import__('os').kill(__import__('os').getpid(), 9)")
+        with pytest.raises(worker_pool.WorkerLost, match="SIGKILL") as lost:
+            killed.result()
+        assert "--workers" not in str(lost.value)
+        assert session.publish(store, executor=executor).report.page.exists()
