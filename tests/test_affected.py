@@ -43,15 +43,15 @@ def found(tree: Path, *changed: str) -> list[str]:
 
 
 def test_tests_that_import_a_module_come_before_those_that_name_it_or_import_its_users(tree: Path) -> None:
-    assert found(tree, "python/ioassay/one/a.py") == ["a", "text", "b", "tidy", "complete"]
+    assert found(tree, "python/ioassay/one/a.py") == ["a", "text", "complete", "tidy", "b"]
 
 
 def test_a_changed_test_is_first(tree: Path) -> None:
-    assert found(tree, "python/ioassay/one/b.py", "tests/test_other.py") == ["other", "b", "tidy", "complete"]
+    assert found(tree, "python/ioassay/one/b.py", "tests/test_other.py") == ["other", "b", "complete", "tidy"]
 
 
 def test_a_document_brings_the_tests_that_name_it(tree: Path) -> None:
-    assert found(tree, "docs/guide.svg") == ["docs", "tidy", "complete"]
+    assert found(tree, "docs/guide.svg") == ["docs", "complete", "tidy"]
 
 
 def test_fixtures_of_a_folder_bring_all_of_its_tests(tree: Path) -> None:
@@ -59,4 +59,4 @@ def test_fixtures_of_a_folder_bring_all_of_its_tests(tree: Path) -> None:
 
 
 def test_what_no_test_knows_brings_the_rules_of_the_tree(tree: Path) -> None:
-    assert found(tree, "LICENSE") == ["tidy", "complete"]
+    assert found(tree, "LICENSE") == ["complete", "tidy"]
