@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "report"))
 import synthetic  # noqa: E402
 
 from ioassay import report  # noqa: E402
-from ioassay.records.record import RecordSet  # noqa: E402
+from ioassay.store.dataset import Dataset  # noqa: E402
 
 Result = TypeVar("Result")
 RAW = ("job.fio", "fio.json", "stdout", "stderr")
@@ -43,7 +43,7 @@ def main() -> None:
         time_stages(records, run / "report")
 
 
-def write_records(records: RecordSet) -> None:
+def write_records(records: Dataset) -> None:
     """What the report reads of each trial's folder."""
     for trial in records.trials["trial"]:
         raw = records.root / "trials" / trial / "raw"
@@ -52,7 +52,7 @@ def write_records(records: RecordSet) -> None:
         (raw.parent / "record.json").write_text(json.dumps({"command": command, "raw": RAW}))
 
 
-def time_stages(records: RecordSet, out: Path) -> None:
+def time_stages(records: Dataset, out: Path) -> None:
     """Each stage alone, then the whole as it is used."""
     began_s = time.monotonic()
     from ioassay.analysis.pipeline import analyse_all

@@ -220,7 +220,7 @@ def test_a_built_in_study_names_only_what_there_is(path: Path) -> None:
             assert metrics.metric(response), f"{study.name}: {response}"
         for figure in study.figures:
             assert figure.kind in figures.entries, f"{study.name}: {figure}"
-            read_spec(thing(figures, figure.kind).Spec, study.model_dump(), figure.model_dump())
+            read_spec(thing(figures, figure.kind).Spec, figure, study.name)
 
 
 def test_there_are_built_in_studies() -> None:

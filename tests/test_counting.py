@@ -19,7 +19,7 @@ from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
-from ioassay.store import dataset
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study import overrides, plan
 from ioassay.study.model import Study, Suite, make_study
@@ -115,7 +115,7 @@ def test_what_is_computed_makes_no_calls_of_its_own() -> None:
 def test_calls_are_counted_and_speeds_left_alone(tmp_path: Path) -> None:
     tally = execute(tmp_path / "run", suite())
     assert (tally.planned, tally.ok) == (6, 6)
-    found = dataset.load(RunStore.open(tmp_path / "run"))
+    found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.trials["value"].to_list() == [1.0] * 4
     assert found.counting is not None and found.counting["value"].to_list() == [1000.0] * 2
     for trials in (found.trials, found.counting):  # the others are watched at level block
@@ -137,7 +137,7 @@ def test_where_bpf_cannot_count_strace_does_and_it_is_said(tmp_path: Path, monke
     tally = execute(tmp_path / "run", suite(), warned.extend)
     assert tally.ok == 6
     assert [text for text in warned if text.startswith("calls-by-strace: s: system calls are counted by strace")]
-    found = dataset.load(RunStore.open(tmp_path / "run"))
+    found = frames.load(RunStore.open(tmp_path / "run"))
     getppid = found.calls.filter(name="getppid")
     assert sorted(getppid["count"]) == [3000, 5000] and set(getppid["by"]) == {"strace"}
     (finding,) = [finding for finding in analyse_all(found) if finding.question == "calls"]
@@ -153,7 +153,7 @@ def test_where_nothing_can_count_the_trial_is_skipped_with_the_reason(
     tally = execute(tmp_path / "run", suite(), warned.extend)
     assert (tally.planned, tally.ok, tally.skipped) == (6, 4, 2)
     assert [text for text in warned if text.startswith("calls-uncounted: s: ")]
-    found = dataset.load(RunStore.open(tmp_path / "run"))
+    found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.counting is not None and set(found.counting["status"]) == {SKIPPED}
     (reason,) = set(found.counting["reason"])
     assert "BPF is forbidden here" in reason and "there is no strace on PATH" in reason
@@ -164,7 +164,7 @@ def test_where_nothing_can_count_the_trial_is_skipped_with_the_reason(
 def test_a_study_watched_at_that_level_has_the_calls_of_all_its_trials(tmp_path: Path) -> None:
     made = suite(watch={"calls": False, "witness": "syscalls"})
     execute(tmp_path / "run", made)
-    found = dataset.load(RunStore.open(tmp_path / "run"))
+    found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.counting is None
     if found.calls.is_empty():
         pytest.skip("needs BPF")
@@ -180,5 +180,5 @@ def test_an_old_plan_and_old_records_have_no_such_trials(tmp_path: Path) -> None
         table = json.loads(record.read_text())
         del table["trial"]["calls"]
         record.write_text(json.dumps(table))
-    found = dataset.load(RunStore.open(tmp_path / "run"))
+    found = frames.load(RunStore.open(tmp_path / "run"))
     assert found.trials.height == 4 and found.counting is None and found.calls.is_empty()

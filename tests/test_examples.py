@@ -27,7 +27,7 @@ def test_an_example_is_a_study_and_has_its_line(path: Path) -> None:
     suite = catalog.load(str(path))
     assert sum(plan.count(suite).values()) > 0
     for study in suite.studies:
-        figures.check(study.model_dump())
+        figures.check(study)
     assert f"[{path.name}]({path.name})" in (EXAMPLES / "README.md").read_text()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ioassay.errors import InputError
 from ioassay.records.record import FAILED, OK
-from ioassay.store import dataset, importer
+from ioassay.store import frames, importer
 
 GOLDEN = Path(__file__).parent / "golden" / "fio" / "3.33"
 
@@ -39,8 +39,8 @@ def json_of(folder: Path, name: str, bs: str, iops: int) -> Path:
 def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(tmp_path: Path) -> None:
     files = [json_of(tmp_path, f"{bs}-{number}.json", bs, 100 + number) for bs in ("4k", "64k") for number in range(3)]
     store = importer.take_in(files, tmp_path / "run")
-    found = dataset.load(store)
-    assert found.studies[0]["factors"] == {"bs": ["4k", "64k"]}
+    found = frames.load(store)
+    assert found.studies[0].factors == {"bs": ["4k", "64k"]}
     assert found.trials.filter(bs="64k")["repetition"].to_list() == [0, 1, 2]
     assert sorted(found.trials["read.iops"].to_list()) == [100, 100, 101, 101, 102, 102]
     assert found.planned == {"import": 6}
@@ -48,13 +48,13 @@ def test_options_that_differ_are_factors_and_equal_ones_are_repetitions(tmp_path
 
 def test_numeric_options_stay_numbers(tmp_path: Path) -> None:
     files = [json_of(tmp_path, f"{bs}.json", bs, 100) for bs in ("4096", "8192")]
-    assert dataset.load(importer.take_in(files, tmp_path / "run")).trials["bs"].to_list() == [4096, 8192]
+    assert frames.load(importer.take_in(files, tmp_path / "run")).trials["bs"].to_list() == [4096, 8192]
 
 
 def test_two_spellings_of_one_level_are_one_condition(tmp_path: Path) -> None:
     files = [json_of(tmp_path, f"{bs}.json", bs, 100) for bs in ("4k", "4096", "64k")]
-    found = dataset.load(importer.take_in(files, tmp_path / "run"))
-    assert found.studies[0]["factors"] == {"bs": ["4k", "64k"]}
+    found = frames.load(importer.take_in(files, tmp_path / "run"))
+    assert found.studies[0].factors == {"bs": ["4k", "64k"]}
     assert found.trials.filter(bs="4k")["repetition"].to_list() == [0, 1]
 
 
@@ -97,7 +97,7 @@ def test_a_log_with_a_line_for_each_request_gives_distribution_and_rates(tmp_pat
     assert record.metrics["read.lat.p50"] == pytest.approx(50_500, rel=0.01)
     assert record.metrics["read.bytes"] == 100 * 4096
     assert record.metrics["read.bw"] == pytest.approx(100 * 4096 / 0.099)
-    found = dataset.load(importer.take_in(paths, tmp_path / "again"))
+    found = frames.load(importer.take_in(paths, tmp_path / "again"))
     assert found.hist["count"].sum() == 100
     assert set(found.series["metric"]) == {"read.lat.mean"}
 
@@ -119,7 +119,7 @@ def test_the_logs_of_several_jobs_are_one_load(tmp_path: Path) -> None:
 
 def test_logs_of_several_prefixes_are_told_apart(tmp_path: Path) -> None:
     files = [log(tmp_path, f"{name}_bw.1.log", "100, 1000, 0, 0, 0, 0") for name in ("a", "b")]
-    found = dataset.load(importer.take_in(files, tmp_path / "run"))
+    found = frames.load(importer.take_in(files, tmp_path / "run"))
     assert found.trials["job"].to_list() == ["a", "b"]
 
 

@@ -26,7 +26,7 @@ from ioassay.roles import (
 )
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
-from ioassay.store import dataset
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
@@ -56,7 +56,7 @@ def execute(root: Path, made: Suite, told: Told | None = None) -> Tally:
 
 def test_every_planned_trial_leaves_its_record(tmp_path: Path) -> None:
     tally = execute(tmp_path / "run", suite(factors={"x": [1, 2, 3]}))
-    found = dataset.load(RunStore.open(tmp_path / "run")).trials
+    found = frames.load(RunStore.open(tmp_path / "run")).trials
     assert (tally.planned, tally.ok) == (9, 9)
     assert found["order"].to_list() == list(range(9))
     assert found["value"].null_count() == 0
@@ -67,7 +67,7 @@ def test_a_failed_trial_is_a_record_and_the_run_goes_on(tmp_path: Path) -> None:
     assert tally.planned == tally.ok + tally.failed + tally.skipped == 40
     assert tally.failed > 0
     assert tally.skipped > 0
-    failed = dataset.load(RunStore.open(tmp_path / "run")).trials.filter(status=FAILED)
+    failed = frames.load(RunStore.open(tmp_path / "run")).trials.filter(status=FAILED)
     assert failed["reason"].str.contains("fail_share").all()
 
 
@@ -177,7 +177,7 @@ def test_what_a_tool_leaves_behind_is_said(tmp_path: Path) -> None:
 
 def test_monitors_watch_from_before_the_load_to_after_it(tmp_path: Path) -> None:
     run_stub(tmp_path, Stub("sleep 0.3"), watch={"monitors": ["cpu", "pressure"], "interval": "50ms"})
-    samples = dataset.load(RunStore.open(tmp_path / "run")).samples
+    samples = frames.load(RunStore.open(tmp_path / "run")).samples
     times_s = samples.filter(monitor="cpu")["time_s"].unique().sort()
     assert len(times_s) >= 4
     assert times_s[0] <= 0.05

@@ -13,7 +13,7 @@ from ioassay.errors import InputError, RunError, StudyError, UsageError
 from ioassay.records.observation import Observation
 from ioassay.records.record import FAILED, OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.roles import Trial
-from ioassay.store import dataset, parquet, run_folder
+from ioassay.store import frames, parquet, run_folder
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
@@ -57,7 +57,7 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
         [Samples("cpu", [0.0, 0.0], ["user", "sys"], [1.0, 2.0])],
     )
     write(run, second, status=FAILED, reason="broken")
-    found = dataset.load(run)
+    found = frames.load(run)
     assert found.trials["status"].to_list() == [OK, FAILED]
     assert found.trials["read.bw"].to_list() == [5.0, None]
     assert found.trials["bs"].to_list() == [first.point["bs"], second.point["bs"]]
@@ -70,10 +70,10 @@ def test_records_read_back_as_frames(run: RunStore) -> None:
 
 
 def test_an_empty_run_has_frames_with_their_columns(run: RunStore) -> None:
-    found = dataset.load(run)
+    found = frames.load(run)
     assert {"study", "trial", "status", "order"} <= set(found.trials.columns)
     assert found.hist.columns == list(parquet.SCHEMAS["hist"])
-    assert found.warnings.columns == list(dataset.WARNINGS)
+    assert found.warnings.columns == list(frames.WARNINGS)
 
 
 def test_a_trial_without_record_never_happened(run: RunStore) -> None:
@@ -152,7 +152,7 @@ def test_a_corrupted_frame_is_named(run: RunStore) -> None:
     path = run.folder(trial.id) / "hist.parquet"
     path.write_bytes(b"PAR1 rubbish")
     with pytest.raises(InputError, match=str(path)):
-        dataset.load(run)
+        frames.load(run)
 
 
 def test_a_corrupted_plan_is_named_with_its_line(run: RunStore) -> None:
@@ -288,7 +288,7 @@ def test_of_twins_the_unwatched_trials_are_analysed_and_the_others_stand_apart(t
             [Buckets("read", "lat", [10], [1])],
             seen=seen,
         )
-    found = dataset.load(run)
+    found = frames.load(run)
     assert found.trials["read.bw"].to_list() == [2.0, 2.0]
     assert found.traced is not None and found.traced["read.bw"].to_list() == [1.0, 1.0]
     assert set(found.hist["trial"]) == set(found.trials["trial"])

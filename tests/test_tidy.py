@@ -54,8 +54,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": ROLES | {"study", "host", "process", "simulator", "virtual_drive"},
     "verify.witness": ROLES | {"process", "host", "traces"},
     "verify": CONTRACTS | {"_core", "stats"},
-    "store": ROLES | {"study", "drivers", "host.privacy"},
-    "analysis": CONTRACTS | {"_core", "stats", "verify"},
+    "store": ROLES | {"study", "drivers", "host.privacy", "store.dataset"},
+    "store.dataset": CONTRACTS | {"study"},
+    "analysis": CONTRACTS | {"_core", "stats", "verify", "study", "store.dataset"},
     "runner": ROLES
     | {
         "analysis",
@@ -70,7 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "verify.witness",
     },
     "tune": ROLES | {"study", "store", "runner", "analysis", "stats"},
-    "report": CONTRACTS | {"_core", "analysis", "stats", "verify", "study", "host.privacy"},
+    "report": CONTRACTS | {"_core", "analysis", "stats", "verify", "study", "store.dataset", "host.privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "process"}

@@ -1,4 +1,4 @@
-"""Makes RecordSets from numbers, so that an analysis can be tested without a run.
+"""Makes Datasets from numbers, so that an analysis can be tested without a run.
 
 lab.study("s", factors={"bs": ["4KiB", "64KiB"]}, responses=["read.bw"])
 lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1e8}, repetitions=10))
@@ -16,7 +16,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study import plan
+from ioassay.study.model import Study, make_study
 
 Point = Mapping[str, Any]
 SCHEMAS = {
@@ -63,7 +65,7 @@ BASE = {
 class Rows:
     """Trials of one study, with whatever belongs to them."""
 
-    study: Mapping[str, Any]
+    study: Study
     trials: list[dict[str, Any]]
     extra: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
 
@@ -79,10 +81,12 @@ class Lab:
         case: Sequence[Mapping[str, Any]] = (),
         responses: Sequence[str] = ("read.bw",),
         confidence: float = 0.95,
+        questions: Sequence[str] = (),
+        lead: str = "shape",
         **keys: Any,
-    ) -> dict[str, Any]:
-        """A resolved study as the records carry it."""
-        return {
+    ) -> Study:
+        """A study as the dataset carries it."""
+        table = {
             "name": name,
             "title": name,
             "driver": "fio",
@@ -90,13 +94,19 @@ class Lab:
             "params": {"direct": 1},
             "factors": dict(factors or {}),
             "case": list(case),
-            "analysis": {"responses": list(responses), "questions": [], "confidence": confidence},
+            "analysis": {
+                "responses": list(responses),
+                "questions": list(questions),
+                "lead": lead,
+                "confidence": confidence,
+            },
             **keys,
         }
+        return make_study(table, name, stored=True)
 
     def run(
         self,
-        study: Mapping[str, Any],
+        study: Study,
         measure: Callable[[Point, int], Mapping[str, Any] | None],
         repetitions: int = 10,
         seed: int = 1,
@@ -110,18 +120,14 @@ class Lab:
         """
         rows, order = Rows(study, []), itertools.count(first_order)
         for repetition in range(repetitions):
-            block = self.points(study)
+            block = plan.points(study)
             random.Random(seed * 1000 + repetition).shuffle(block)
             for point in block:
                 self._add(rows, point, repetition, next(order), measure(point, repetition))
         return rows
 
-    def points(self, study: Mapping[str, Any]) -> list[dict[str, Any]]:
-        axes = {**({"case": [case["name"] for case in study["case"]]} if study["case"] else {}), **study["factors"]}
-        return [dict(zip(axes, levels, strict=True)) for levels in itertools.product(*axes.values())]
-
     def _add(self, rows: Rows, point: Point, repetition: int, order: int, measured: Mapping[str, Any] | None) -> None:
-        study, trial = rows.study["name"], f"{rows.study['name']}-{order}"
+        study, trial = rows.study.name, f"{rows.study.name}-{order}"
         key = {"study": study, "trial": trial}
         given = dict(measured or {})
         rows.trials.append(
@@ -154,10 +160,10 @@ class Lab:
         for code, text in given.get("_warnings", ()):
             rows.extra["warnings"].append({**key, "code": code, "text": text, "remedy": ""})
 
-    def records(self, *parts: Rows, host: Mapping[str, Any] | None = None) -> RecordSet:
-        """All of it as one RecordSet; factor columns become text where a level is a word, as frames.py does."""
+    def records(self, *parts: Rows, host: Mapping[str, Any] | None = None) -> Dataset:
+        """All of it as one Dataset; factor columns become text where a level is a word, as frames.py does."""
         rows = [dict(row) for part in parts for row in part.trials]
-        factors = {name for part in parts for point in self.points(part.study) for name in point}
+        factors = {name for part in parts for point in plan.points(part.study) for name in point}
         for name in factors:
             if not all(isinstance(row.get(name), int | float | None) for row in rows):
                 for row in rows:
@@ -169,12 +175,12 @@ class Lab:
             name: pl.DataFrame([row for part in parts for row in part.extra[name]], schema=columns)
             for name, columns in SCHEMAS.items()
         }
-        return RecordSet(
+        return Dataset(
             root=Path("run"),
             studies=[part.study for part in parts],
             host=dict(host or {}),
             trials=trials,
-            planned={part.study["name"]: len(part.trials) for part in parts},
+            planned={part.study.name: len(part.trials) for part in parts},
             **frames,
         )
 

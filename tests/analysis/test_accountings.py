@@ -18,7 +18,8 @@ from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.storage import timing_definitions
 from ioassay.records.observation import Calls, File, Observation, Session
-from ioassay.records.record import Claim, RecordSet
+from ioassay.records.record import Claim
+from ioassay.store.dataset import Dataset
 
 KIB, RECORD, FILE = 1024, 4096, 15 * 2**20
 BUFFERED = {
@@ -105,9 +106,7 @@ def run_of(table: Mapping[str, Rates], scale: float = 1.0, **more: Any) -> tuple
 Measure = Callable[[Mapping[str, Any], int], tuple[list[Claim], Observation | None]]
 
 
-def records(
-    lab: Any, measure: Measure, repetitions: int = 3, twins: Measure | None = None, **factors: Any
-) -> RecordSet:
+def records(lab: Any, measure: Measure, repetitions: int = 3, twins: Measure | None = None, **factors: Any) -> Dataset:
     """A run whose trials claim and show what `measure` gives; `twins` those that count, where there are any."""
     study = lab.study("s", factors=factors, driver="filesuite", watch={"witness": "syscalls", "twins": bool(twins)})
     rows = lab.run(study, lambda point, repetition: {"value": 1.0}, repetitions)
@@ -126,7 +125,7 @@ def records(
     return replace(made, trials=counted, traced=base.trials)
 
 
-def analysed(found: RecordSet) -> list[Finding]:
+def analysed(found: Dataset) -> list[Finding]:
     return timing_definitions.analyse(found, found.studies[0])
 
 
@@ -324,7 +323,7 @@ def test_one_repetition_gives_factors_without_an_interval(lab: Any) -> None:
 def test_published_numbers_stand_beside_the_study_they_belong_to(lab: Any) -> None:
     base = records(lab, lambda *_: run_of(BUFFERED))
     assert not any("published" in finding.title for finding in analysed(base))
-    study = {**base.studies[0], "name": "active-iozone-15m"}
+    study = base.studies[0].model_copy(update={"name": "active-iozone-15m"})
     renamed = base.trials.with_columns(study=pl.lit("active-iozone-15m"))
     shown = timing_definitions.analyse(replace(base, studies=[study], trials=renamed), study)[-1]
     rows = [row for row in shown.tables[0].rows if row[0] == "SSD, ZFS (published)"]
@@ -368,8 +367,8 @@ def test_passes_are_trials_of_a_study_with_their_own_factors(lab: Any) -> None:
     found = records(lab, two_folders, direct=[0, 1], **{"target.path": [".", "/dev/shm"]})
     made = passes.expanded(found, found.studies[0])
     assert made is not None
-    assert made.study["factors"]["test"][:2] == ["write", "rewrite"]
-    assert made.study["factors"]["accounting"] == ["claim", "first to last call", "sum of call times", "open to close"]
+    assert made.study.factors["test"][:2] == ["write", "rewrite"]
+    assert made.study.factors["accounting"] == ["claim", "first to last call", "sum of call times", "open to close"]
     one = made.records.trials.filter(
         (pl.col("test") == "write") & (pl.col("accounting") == "first to last call") & (pl.col("direct") == 0)
     )

@@ -1,16 +1,19 @@
 """What is said of studies that measure nothing."""
 
-from ioassay.analysis.measurements import study_view
+from typing import Any
+
 from ioassay.drivers import DRIVERS, driver
+from ioassay.store.dataset import DETERMINISTIC
 
 # It imitates measurements: its repetitions differ by chance.
 IMITATES = {"null_pure"}
 
 
 def test_drivers_whose_trials_give_the_same_again_are_told() -> None:
-    assert set(study_view.DETERMINISTIC) == {name for name in DRIVERS if not driver(name).measures} - IMITATES
+    assert set(DETERMINISTIC) == {name for name in DRIVERS if not driver(name).measures} - IMITATES
 
 
-def test_a_simulation_is_not_measured() -> None:
-    assert not study_view.is_measured({"driver": "simulate"})
-    assert study_view.is_measured({"driver": "fio"})
+def test_a_simulation_is_not_measured(lab: Any) -> None:
+    records = lab.records()
+    assert not records.is_measured(lab.study(driver="simulate"))
+    assert records.is_measured(lab.study(driver="fio"))

@@ -11,14 +11,14 @@ import pytest
 
 from ioassay.analysis.pipeline import analyse_study
 from ioassay.analysis.storage import system_calls
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 RATE = "bogo_ops_real_rate"
 
 
 def records(
     lab: Any, counted: Mapping[Any, Mapping[str, int]], *, by: str = "bpf", speed: float = 0.5, factor: str = "workers"
-) -> RecordSet:
+) -> Dataset:
     """A run of three repetitions and, where calls were `counted` at a level, a trial of one second for it."""
     study = lab.study("s", factors={factor: list(counted)}, responses=[RATE], driver="stress_ng", watch={"calls": True})
     base = lab.records(lab.run(study, lambda point, _: {RATE: 1000.0, "bogo_ops": 1000.0}, repetitions=3))
@@ -33,7 +33,7 @@ def records(
     return replace(base, counting=counting, calls=pl.DataFrame(rows) if rows else base.calls)
 
 
-def found(run: RecordSet) -> Any:
+def found(run: Dataset) -> Any:
     (finding,) = system_calls.analyse(run, run.studies[0])
     return finding
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis import pipeline, run_comparison
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import cells
 
 
@@ -85,7 +84,7 @@ def test_levels_that_an_old_run_has_twice_are_one_condition(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4k", "8k", "4KiB"], "rw": ["read", "write"]})
     records = lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1.0 + repetition + len(point["rw"])}, 3))
     found = cells(records, study, "read.bw")
-    assert found.factors["bs"] == ("4k", "8k") == study_view.factors(study)["bs"]
+    assert found.factors["bs"] == ("4k", "8k") == study.levels["bs"]
     assert [(cell.point["bs"], cell.values.size) for cell in found.cells[:2]] == [("4k", 6), ("4k", 6)]
     assert {finding.question for finding in pipeline.analyse_study(records, study)} >= {"describe", "effect"}
 
@@ -108,10 +107,10 @@ def test_slices_fix_all_other_factors(lab: Any) -> None:
 def test_a_response_that_no_trial_has_is_not_asked_for(lab: Any) -> None:
     study = lab.study(responses=["read.bw", "trim.bw"])
     records = lab.records(lab.run(study, lambda *_: {"read.bw": 1.0}, 1))
-    assert study_view.responses(records, study) == ["read.bw"]
-    assert study_view.responses(records, lab.study(responses=[])) == ["read.bw"]
+    assert records.responses(study) == ["read.bw"]
+    assert records.responses(lab.study(responses=[])) == ["read.bw"]
 
 
 def test_settings_of_a_point_merge_parameters_case_and_factors(lab: Any) -> None:
     study = lab.study(factors={"bs": ["4k"]}, case=[{"name": "fast", "iodepth": 32}])
-    assert study_view.settings(study, {"case": "fast", "bs": "4k"}) == {"direct": 1, "iodepth": 32, "bs": "4k"}
+    assert study.params_at({"case": "fast", "bs": "4k"}) == {"direct": 1, "iodepth": 32, "bs": "4k"}

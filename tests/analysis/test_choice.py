@@ -17,12 +17,10 @@ SPEED = {"psync": 1.0, "libaio": 1.0, "io_uring": 1.3, "nbd": 2.0}
 NAMED = tuple(SPEED)
 
 
-def study(lab: Any, name: str = "paths", names: tuple[str, ...] = NAMED, **keys: Any) -> Any:
+def study(lab: Any, name: str = "paths", names: tuple[str, ...] = NAMED, lead: str = "choice", **keys: Any) -> Any:
     cases = [{"name": one, "target.ways": ["nbd" if one == "nbd" else "fuse"]} for one in names]
     keys = {"factors": {"rw": ["randread", "randwrite"], "numjobs": [1, 4]}, "responses": ["total.iops"], **keys}
-    made = lab.study(name, case=cases, **keys)
-    made["analysis"]["lead"] = "choice"
-    return made
+    return lab.study(name, case=cases, lead=lead, **keys)
 
 
 def measured(lab: Any, made: Any, scatter: float = 0.02, repetitions: int = 3, seed: int = 1) -> Any:
@@ -190,7 +188,6 @@ def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
 
 
 def test_studies_of_something_else_have_neither(lab: Any) -> None:
-    made = study(lab)
-    made["analysis"]["lead"] = "shape"
+    made = study(lab, lead="shape")
     records = lab.records(measured(lab, made))
     assert alternatives.analyse(records, made) == [] and alternatives_overview.together(records, ()) == []

@@ -90,7 +90,9 @@ def test_a_pass_that_was_slow_as_a_whole_hides_no_difference(lab: Any) -> None:
 
 
 def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
-    study = {**asked(lab), "factors": {"compression_type": ["none", "snappy"], "target.policy": ["none"]}}
+    study = asked(lab).model_copy(
+        update={"factors": {"compression_type": ["none", "snappy"], "target.policy": ["none"]}}
+    )
     told = found(lab, study)[0]
     assert [row[0] for row in told.tables[0].rows] == ["compression_type=none", "compression_type=snappy"]
 
@@ -123,5 +125,5 @@ def test_each_load_is_a_trial_for_figures(lab: Any) -> None:
     study = asked(lab)
     made = loads.expanded(lab.records(lab.run(study, measured, 3)), study)
     assert made is not None
-    assert made.study["factors"]["load"] == ["fillseq", "fillrandom", "readrandom"]
+    assert made.study.factors["load"] == ["fillseq", "fillrandom", "readrandom"]
     assert made.records.trials.height == 2 * 3 * 3

@@ -13,7 +13,8 @@ from ioassay.analysis.claims.claim_verdicts import judged_claims
 from ioassay.analysis.pipeline import analyse_study
 from ioassay.analysis.storage.drive_findings import analyse
 from ioassay.records.observation import Observation
-from ioassay.records.record import Claim, RecordSet
+from ioassay.records.record import Claim
+from ioassay.store.dataset import Dataset
 from ioassay.verify.drive_counters import counts, set_against
 from ioassay.verify.judge import judge
 from ioassay.verify.verdict import Verdict
@@ -122,7 +123,7 @@ def test_other_kinds_of_claims_and_storage_that_does_not_count_change_nothing() 
     assert set_against([unseen], counts(drive(SIZE, "write"))) == [unseen]
 
 
-def run(lab: Any, counted: dict[str, int]) -> tuple[RecordSet, Any]:
+def run(lab: Any, counted: dict[str, int]) -> tuple[Dataset, Any]:
     study = lab.study(case=[{"name": name, "ioengine": "nbd"} for name in counted], factors={})
     records = lab.records(
         lab.run(study, lambda point, _: {"read.bw": 1e6, **drive(counted[point["case"]])}, repetitions=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from ioassay.analysis import ANALYSES
 from ioassay.analysis.headline import headline
 from ioassay.analysis.pipeline import analyse_all
 from ioassay.errors import StudyError
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 
-def full(lab: Any, repetitions: int = 4) -> RecordSet:
+def full(lab: Any, repetitions: int = 4) -> Dataset:
     rng = np.random.default_rng(1)
     first = lab.study(
         "first", factors={"rw": ["rw", "randrw"], "mix": [0, 25, 50, 100]}, responses=["read.bw", "write.bw"]
@@ -66,16 +67,20 @@ def test_the_same_records_give_the_same_findings(lab: Any) -> None:
     assert plain(analyse_all(full(lab))) == plain(analyse_all(full(lab)))
 
 
+def with_questions(records: Dataset, questions: list[str]) -> Dataset:
+    first, *others = records.studies
+    analysis = first.analysis.model_copy(update={"questions": questions})
+    return replace(records, studies=[first.model_copy(update={"analysis": analysis}), *others])
+
+
 def test_only_the_questions_asked_are_answered(lab: Any) -> None:
-    records = full(lab)
-    records.studies[0]["analysis"]["questions"] = ["caveats", "describe"]
+    records = with_questions(full(lab), ["caveats", "describe"])
     found = [finding.question for finding in analyse_all(records) if finding.study == "first"]
     assert list(dict.fromkeys(found)) == ["verdict", "describe", "caveats"]  # the first is asked always
 
 
 def test_an_unknown_question_names_the_known_ones(lab: Any) -> None:
-    records = full(lab)
-    records.studies[0]["analysis"]["questions"] = ["describe", "prophesy"]
+    records = with_questions(full(lab), ["describe", "prophesy"])
     with pytest.raises(StudyError, match=r"first: analysis\.questions.*'prophesy'.*describe"):
         analyse_all(records)
 

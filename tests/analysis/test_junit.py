@@ -82,6 +82,6 @@ def test_the_settings_of_the_comparison_are_properties(lab: Any) -> None:
 
 
 def test_names_that_xml_cannot_hold_are_replaced(lab: Any) -> None:
-    root = document(lab, 1.0, title='<a> & "b"\x00\x1b')
+    root = document(lab, 1.0, title='<a> & "b"\x01\x1b')
     names = [case.get("name") for case in root.iter("testcase")]
     assert 'bs=<a> & "b"\ufffd\ufffd: read.bw' in names

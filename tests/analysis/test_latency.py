@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.storage import latency
 from ioassay.stats.result import Interval
 
@@ -34,7 +33,7 @@ def test_the_point_estimate_is_the_percentile_of_all_requests_together(lab: Any)
     found = latency.latencies(records, study, "read", "lat", 0.95)
     import polars as pl
 
-    trials = study_view.trials_of(records, study).filter(pl.col("iodepth") == 1)["trial"].to_list()
+    trials = records.trials_of(study).filter(pl.col("iodepth") == 1)["trial"].to_list()
     rows = records.hist.filter(pl.col("trial").is_in(trials))
     everything = np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy())
     assert found[0].requests == everything.size == 8 * 5000
@@ -46,7 +45,7 @@ def test_the_interval_comes_from_each_repetition_s_own_percentile(lab: Any) -> N
     study, records = measured(lab)
     found = latency.latencies(records, study, "read", "lat", 0.95)[0].at(99.0)
     own = []
-    for trial in study_view.trials_of(records, study).filter(records.trials["iodepth"] == 1)["trial"]:
+    for trial in records.trials_of(study).filter(records.trials["iodepth"] == 1)["trial"]:
         rows = records.hist.filter(records.hist["trial"] == trial)
         own.append(np.percentile(np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy()), 99))
     assert isinstance(found.interval, Interval)

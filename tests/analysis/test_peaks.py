@@ -13,15 +13,13 @@ from ioassay.analysis import OVERALL
 from ioassay.analysis.narrative import conclusion
 from ioassay.analysis.optimum import optimum, optimum_overview, optimum_text
 from ioassay.analysis.pipeline import analyse_all
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 RATE = "bogo_ops_real_rate"
 
 
 def study(lab: Any, name: str, factors: Any, **keys: Any) -> Any:
-    made = lab.study(name, factors=factors, responses=[RATE], driver="stress_ng", **keys)
-    made["analysis"]["lead"] = "peak"
-    return made
+    return lab.study(name, factors=factors, responses=[RATE], driver="stress_ng", lead="peak", **keys)
 
 
 def workers(lab: Any, name: str = "cpu", cores: int = 4, seed: int = 1) -> Any:
@@ -47,8 +45,8 @@ def never(lab: Any) -> Any:
     return lab.run(made, lambda *_: None, 2, first_order=2000)
 
 
-def whole(lab: Any) -> RecordSet:
-    records: RecordSet = lab.records(workers(lab), policies(lab), never(lab), host={"cpu": {"cpus": 4}})
+def whole(lab: Any) -> Dataset:
+    records: Dataset = lab.records(workers(lab), policies(lab), never(lab), host={"cpu": {"cpus": 4}})
     return records
 
 

@@ -235,7 +235,7 @@ def test_published_reductions_stand_beside_both_feedings(lab: Any) -> None:
 
 def test_the_slip_in_the_published_table_is_told_beside_its_number(lab: Any) -> None:
     study = asked(lab, name=PUBLISHED, cases=("TPC-C-like",), feed=["closed:32"])
-    study["factors"]["policy"] = ["bplru-padded", "epo"]
+    study.factors["policy"] = ["bplru-padded", "epo"]
     finding, _ = found(lab, study, lambda point, _: {METRIC: 1.0 if point["policy"] == "epo" else 20.0})
     ((case, other, published, ours, note),) = finding.tables[0].rows
     assert (case, other, published, ours) == ("TPC-C-like", "bplru-padded", -99.2, -95.0)
@@ -276,7 +276,7 @@ def test_a_study_without_policies_gives_nothing(lab: Any) -> None:
 
 
 def test_a_study_of_another_driver_gives_nothing(lab: Any) -> None:
-    study = {**asked(lab), "driver": "fio"}
+    study = asked(lab).model_copy(update={"driver": "fio"})
     assert found(lab, study, by_policy) == []
 
 
@@ -285,8 +285,7 @@ def test_a_study_without_a_mean_latency_gives_nothing(lab: Any) -> None:
 
 
 def test_what_a_buffer_absorbs_is_told_where_it_is_not_in_the_mean(lab: Any) -> None:
-    inline = asked(lab)
-    inline["params"] = {"mode": "inline"}
+    inline = asked(lab).model_copy(update={"params": {"mode": "inline"}})
     (reshaped,), (inside,) = found(lab, asked(lab), by_policy), found(lab, inline, by_policy)
     assert any("absorbs" in caveat for caveat in reshaped.caveats)
     assert not any("absorbs" in caveat for caveat in inside.caveats)

@@ -12,7 +12,8 @@ import pytest
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import tuning
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 METRIC = "read.iops"
 WINNER, DEFAULT = {"iodepth": 8, "bs": "64k"}, {"iodepth": 1, "bs": "4k"}
@@ -44,10 +45,11 @@ def searched(
     default_p99: Sequence[float] = (1e6,) * 5,
     searched_rows: Sequence[dict[str, Any]] | None = None,
     **tuning: Any,
-) -> tuple[RecordSet, dict[str, Any]]:
+) -> tuple[Dataset, Study]:
     """A search whose own trials flatter the winner; `confirmed` are pairs of default and winner."""
-    study = lab.study("s", factors={"iodepth": [1, 2, 4, 8], "bs": ["4k", "64k"]}, responses=[METRIC])
-    study["analysis"]["questions"] = ["tuned"]
+    study = lab.study(
+        "s", factors={"iodepth": [1, 2, 4, 8], "bs": ["4k", "64k"]}, responses=[METRIC], questions=["tuned"]
+    )
     own = searched_rows
     if own is None:
         own = [

@@ -11,7 +11,8 @@ import pytest
 
 from ioassay.analysis.claims.claim_verdicts import analyse
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
-from ioassay.records.record import Claim, RecordSet
+from ioassay.records.record import Claim
+from ioassay.store.dataset import Dataset
 
 SECOND, MIB = 10**9, 2**20
 
@@ -39,7 +40,7 @@ def seen() -> Observation:
     )
 
 
-def run(lab: Any, repetitions: int = 3, **claims: Any) -> tuple[RecordSet, Any]:
+def run(lab: Any, repetitions: int = 3, **claims: Any) -> tuple[Dataset, Any]:
     study = lab.study(factors={"bs": ["4KiB", "8KiB"]})
     records = lab.records(lab.run(study, lambda *_: {"read.bw": 1e6}, repetitions))
     trials = records.trials["trial"].to_list()
@@ -47,7 +48,7 @@ def run(lab: Any, repetitions: int = 3, **claims: Any) -> tuple[RecordSet, Any]:
     return replace(records, observations=dict.fromkeys(trials, seen()), claims=made), study
 
 
-def only(records: RecordSet, study: Any) -> Any:
+def only(records: Dataset, study: Any) -> Any:
     (found,) = analyse(records, study)
     json.dumps(found.as_dict(), allow_nan=False)
     return found
@@ -100,7 +101,7 @@ def test_trials_without_claims_say_what_the_kernel_saw(lab: Any) -> None:
 
 def test_computed_trials_are_not_asked(lab: Any) -> None:
     records, study = run(lab)
-    assert analyse(records, {**study, "driver": "simulate"}) == []
+    assert analyse(records, study.model_copy(update={"driver": "simulate"})) == []
 
 
 @pytest.mark.parametrize(("speed", "category"), [(0.5, "PERTURBED"), (1.0, "CONFIRMED")])

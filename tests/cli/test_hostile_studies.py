@@ -13,7 +13,7 @@ from ioassay.errors import IoassayError, UsageError
 from ioassay.report import figures
 from ioassay.roles import Consent
 from ioassay.runner import preflight, run
-from ioassay.store import dataset
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog, overrides, plan
 from ioassay.study.model import Suite
@@ -117,7 +117,7 @@ ASSIGNMENTS = (
 def examined(suite: Suite) -> None:
     """All that `ioassay plan` does with a study, but for looking at targets."""
     for study in suite.studies:
-        figures.check(study.model_dump())
+        figures.check(study)
     for bench in preflight.assemble(suite, Consent()):
         preflight._examine_points(bench)
         preflight.forecast(bench)
@@ -178,5 +178,5 @@ def test_what_is_sound_runs_and_is_analysed(tmp_path_factory: pytest.TempPathFac
     store = RunStore.create(tmp_path_factory.mktemp("any") / "run", suite, {})
     tally = run.execute(store, benches, Quiet())
     assert tally.planned == sum(plan.count(suite).values())
-    for finding in analyse_all(dataset.load(store)):
+    for finding in analyse_all(frames.load(store)):
         assert finding.statement

@@ -18,7 +18,7 @@ from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import conditions, preflight, run, scheduling_policy
 from ioassay.runner.run import Tally
-from ioassay.store import dataset
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
@@ -56,7 +56,7 @@ def execute(root: Path, suite: Suite, script: bool = True) -> tuple[Tally, list[
 
 
 def warnings_of(store: RunStore) -> set[str]:
-    return set(dataset.load(store).warnings["code"].to_list())
+    return set(frames.load(store).warnings["code"].to_list())
 
 
 def allowed_here(**wanted: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_scheduler_is_a_factor_like_any_other(tmp_path: Path) -> None:
     factors = {"run.scheduler": list(levels)}
     made = study(factors=factors, run={"nice": 3}, params={"text": SEEN}, repetitions=2)
     tally, warned = execute(tmp_path / "run", made)
-    trials = dataset.load(RunStore.open(tmp_path / "run")).trials
+    trials = frames.load(RunStore.open(tmp_path / "run")).trials
     assert (tally.ok, tally.planned) == (6, 6), trials["reason"].to_list()
     assert dict(zip(trials["run.scheduler"], trials["script.policy"], strict=True)) == levels
     assert set(trials["script.nice"]) == {3}
@@ -91,7 +91,7 @@ def test_what_the_host_refuses_is_said_before_and_skipped_with_the_reason(tmp_pa
     (text,) = warned
     assert text.startswith("condition-unavailable: s: run.affinity = 8000: this host has no processor 8000; it has ")
     assert text.endswith("; trials that ask for it will be skipped")
-    trials = dataset.load(RunStore.open(tmp_path / "run")).trials
+    trials = frames.load(RunStore.open(tmp_path / "run")).trials
     (reason,) = trials.filter(status=SKIPPED)["reason"]
     assert reason.startswith("run.affinity = 8000: this host has no processor 8000")
 
@@ -111,7 +111,7 @@ def test_what_is_refused_only_when_the_tool_is_held_is_skipped_as_well(
     tally, _ = execute(tmp_path / "run", made)
     assert (tally.skipped, tally.planned) == (1, 1)
     assert not mark.exists()
-    (reason,) = dataset.load(RunStore.open(tmp_path / "run")).trials["reason"]
+    (reason,) = frames.load(RunStore.open(tmp_path / "run")).trials["reason"]
     assert reason == "run.nice = 5: the kernel refused (as a test wants it)"
 
 
@@ -120,7 +120,7 @@ def test_a_failure_at_the_limit_of_memory_says_so(tmp_path: Path) -> None:
     allowed_here(memory_limit=2**26)
     tally, _ = execute(tmp_path / "run", study(run={"memory_limit": "64MiB"}, params={"text": HOG}))
     assert tally.failed == 1
-    (reason,) = dataset.load(RunStore.open(tmp_path / "run")).trials["reason"]
+    (reason,) = frames.load(RunStore.open(tmp_path / "run")).trials["reason"]
     assert (
         reason
         == f"run.memory_limit = {2**26} bytes was reached, and the kernel ended a process: the script ended with 9"

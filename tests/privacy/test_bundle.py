@@ -16,7 +16,7 @@ from ioassay.errors import RunError, UsageError
 from ioassay.host.privacy import Secret
 from ioassay.records.observation import File, Observation
 from ioassay.records.record import OK, Claim, Record, Samples, Warning_
-from ioassay.store import bundle, dataset
+from ioassay.store import bundle, frames
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
@@ -111,7 +111,7 @@ def test_nothing_of_the_host_is_left(run: RunStore, known: list[Secret], tmp_pat
 
 def test_it_is_still_the_same_run(run: RunStore, known: list[Secret], tmp_path: Path) -> None:
     clean = exported(run, known, tmp_path / "out")
-    before, after = dataset.load(run), dataset.load(clean)
+    before, after = frames.load(run), frames.load(clean)
     assert after.trials["read.bw"].to_list() == before.trials["read.bw"].to_list()
     assert after.trials.columns == before.trials.columns
     assert after.samples["value"].to_list() == before.samples["value"].to_list()
@@ -151,7 +151,7 @@ def test_the_manifest_counts_and_tells_no_value(run: RunStore, known: list[Secre
 def test_a_host_called_like_a_word_destroys_nothing(run: RunStore, tmp_path: Path, name: str) -> None:
     clean = exported(run, [Secret("host", name)], tmp_path / "out")
     assert clean.suite().studies[0].name == "s"
-    assert dataset.load(clean).trials["read.bw"].to_list() == dataset.load(run).trials["read.bw"].to_list()
+    assert frames.load(clean).trials["read.bw"].to_list() == frames.load(run).trials["read.bw"].to_list()
     manifest = json.loads((clean.root / bundle.MANIFEST).read_text())
     assert manifest["only_in_fields"]["host names"] == 1
 

@@ -14,7 +14,7 @@ import pytest
 from ioassay.analysis.pipeline import analyse_all
 from ioassay.records.observation import Calls, File, Histogram, Observation, Operation, Requests, Session
 from ioassay.records.record import OK, Buckets, Claim, Record, Samples, Series, Warning_
-from ioassay.store import dataset, importer
+from ioassay.store import frames, importer
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
@@ -105,7 +105,7 @@ def host_facts() -> dict[str, Any]:
 
 def loaded(store: RunStore) -> None:
     """As the commands that look at a run read it: records, frames, observations, findings."""
-    records = dataset.load(store)
+    records = frames.load(store)
     for trial in records.observations:
         assert records.observations[trial].backend
     analyse_all(records)
@@ -196,7 +196,7 @@ def test_searches(run: RunStore, name: str) -> None:
 def test_parquet(run: RunStore, name: str) -> None:
     path = of_trial(run, f"{name}.parquet")
     golden = path.read_bytes()
-    read = damaged(run, path, lambda store: dataset._parquet(store, list(store.records())[:1], name))
+    read = damaged(run, path, lambda store: frames._parquet(store, list(store.records())[:1], name))
     withstands(read, [golden], f"{name}.parquet", names=str(path))
     withstands(damaged(run, path, loaded), [golden], f"run with {name}.parquet", names=str(run.root), count=ANALYSED)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 sys.path.insert(0, str(Path(__file__).parent))  # importmode=importlib leaves a test's own folder out
 
@@ -15,12 +15,12 @@ import synthetic
 
 
 @pytest.fixture(scope="session")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> RecordSet:
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The four studies of the block I/O suite, five repetitions of each point; must not be changed."""
     return synthetic.block_io(tmp_path_factory.mktemp("suite"), repetitions=5)
 
 
 @pytest.fixture(scope="session")
-def lost(tmp_path_factory: pytest.TempPathFactory) -> RecordSet:
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The same studies, of which every trial failed."""
     return synthetic.block_io(tmp_path_factory.mktemp("lost"), repetitions=1, failed_share=1.0)

@@ -15,9 +15,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ioassay.records.record import RecordSet
-from ioassay.store import dataset
+from ioassay.report import figures
+from ioassay.report.figures import Drawn
+from ioassay.store import frames
+from ioassay.store.dataset import Dataset
 from ioassay.store.parquet import SCHEMAS
+from ioassay.study import plan
+from ioassay.study.model import Figure, Study, make_study
 
 SHARES = [0, 12, 25, 38, 50, 63, 75, 88, 100]
 SIZES = [f"{2**power}KiB" for power in range(11)]
@@ -27,13 +31,13 @@ JOBS = [1, 2, 4, 6, 8]
 PARAMS = {"ioengine": "libaio", "iodepth": 16, "direct": 1, "runtime": 10}
 
 
-def block_io(root: Path, repetitions: int = 10, seed: int = 1, failed_share: float = 0.0) -> RecordSet:
+def block_io(root: Path, repetitions: int = 10, seed: int = 1, failed_share: float = 0.0) -> Dataset:
     """The four studies of the suite: 420 trials with ten repetitions."""
     studies = [write_share(), block_size(), mixed_sizes(), jobs()]
     return run(root, studies, repetitions, seed, failed_share)
 
 
-def write_share() -> dict[str, Any]:
+def write_share() -> Study:
     return study(
         "write-share",
         "Bandwidth against write share",
@@ -46,12 +50,12 @@ def write_share() -> dict[str, Any]:
     )
 
 
-def block_size() -> dict[str, Any]:
+def block_size() -> Study:
     figures = [trend(f"task2_bw_req_size_{d[0]}", "bs", f"{d}.bw", log_x=True) for d in ("read", "write")]
     return study("block-size", "Bandwidth against block size", {"bs": SIZES}, figures, rw="randrw")
 
 
-def mixed_sizes() -> dict[str, Any]:
+def mixed_sizes() -> Study:
     figures: list[dict[str, Any]] = [
         {"kind": "bar", "name": f"task3_bw_{d[0]}", "y": f"{d}.bw"} for d in ("read", "write")
     ]
@@ -61,11 +65,11 @@ def mixed_sizes() -> dict[str, Any]:
         for kind in ("lat", "clat", "slat")
         for d in ("read", "write")
     ]
-    table = study("mixed-sizes", "Mixed against fixed sizes", {"rw": ["randread", "randwrite"]}, figures)
-    return {**table, "case": [{"name": name} for name in CASES]}
+    made = study("mixed-sizes", "Mixed against fixed sizes", {"rw": ["randread", "randwrite"]}, figures)
+    return made.model_copy(update={"case": [{"name": name} for name in CASES]})
 
 
-def jobs() -> dict[str, Any]:
+def jobs() -> Study:
     figures = [trend(f"task4_numjobs_bw_{d[0]}", "numjobs", f"{d}.bw") for d in ("read", "write")]
     return study("jobs", "Bandwidth against parallel jobs", {"numjobs": JOBS}, figures, rw="randrw")
 
@@ -76,34 +80,35 @@ def trend(name: str, x: str, y: str, **more: Any) -> dict[str, Any]:
 
 def study(
     name: str, title: str, factors: Mapping[str, list[Any]], figures: list[dict[str, Any]], **params: Any
-) -> dict[str, Any]:
-    """A resolved study as RecordSet.studies holds it."""
-    return {
+) -> Study:
+    table = {
         "name": name,
         "title": title,
         "description": f"How {title[:1].lower()}{title[1:]} behaves.",
         "driver": "fio",
-        "seed": 1,
         "target": {"kind": "file", "path": "testfile", "size": "1GiB"},
         "params": {**PARAMS, **params},
         "factors": dict(factors),
-        "case": [],
-        "analysis": {"responses": ["read.bw", "write.bw"], "questions": [], "confidence": 0.95},
+        "analysis": {"responses": ["read.bw", "write.bw"]},
         "figures": figures,
     }
+    return make_study(table, name)
 
 
-def run(
-    root: Path, studies: list[dict[str, Any]], repetitions: int = 10, seed: int = 1, failed_share: float = 0.0
-) -> RecordSet:
+def draw(records: Dataset, study: Study | None, table: Mapping[str, Any]) -> Drawn:
+    """The figure that a `[[figures]]` table asks for."""
+    return figures.draw(records, study, Figure.model_validate({"name": "a", **table}))
+
+
+def run(root: Path, studies: list[Study], repetitions: int = 10, seed: int = 1, failed_share: float = 0.0) -> Dataset:
     """The records of the studies: every point `repetitions` times, in blocks."""
     random_ = random.Random(seed)
     trials: list[dict[str, Any]] = []
-    for table in studies:
+    for own in studies:
         for repetition in range(repetitions):
-            for point in points(table):
-                trials.append(trial(table, point, repetition, len(trials), random_, failed_share))
-    return RecordSet(
+            for point in plan.points(own):
+                trials.append(trial(own, point, repetition, len(trials), random_, failed_share))
+    return Dataset(
         root=root,
         studies=studies,
         host={"hostname": "lab", "cpu": {"model": "Example CPU", "cores": 8}, "kernel": "6.1.0"},
@@ -113,11 +118,11 @@ def run(
         samples=samples(trials, seed),
         warnings=warnings(trials),
         calls=calls(trials),
-        planned={table["name"]: len(points(table)) * repetitions for table in studies},
+        planned={own.name: len(plan.points(own)) * repetitions for own in studies},
     )
 
 
-def as_search(records: RecordSet, constraint: Mapping[str, Any] | None = None) -> RecordSet:
+def as_search(records: Dataset, constraint: Mapping[str, Any] | None = None) -> Dataset:
     """The study of jobs as if it were a search for read bandwidth: each block of repetitions had another purpose."""
     ends = pl.col("numjobs").is_in([1, 8])
     purposes = [
@@ -158,29 +163,22 @@ def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={**schema, "per_second": pl.Float64(), "by": text}, orient="row")
 
 
-def points(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"case": case["name"]} for case in table["case"]] or [{}]
-    for factor, levels in table["factors"].items():
-        found = [{**point, factor: level} for point in found for level in levels]
-    return found
-
-
 def trial(
-    table: Mapping[str, Any], point: Mapping[str, Any], repetition: int, order: int, random_: random.Random, bad: float
+    study: Study, point: Mapping[str, Any], repetition: int, order: int, random_: random.Random, bad: float
 ) -> dict[str, Any]:
-    name = table["name"]
+    name = study.name
     identity = hashlib.sha256(f"{name}{point}{repetition}".encode()).hexdigest()[:16]
     row: dict[str, Any] = {"study": name, "trial": identity, "status": "ok", "reason": ""}
     row |= {"repetition": repetition, "order": order, "started_unix_s": 1.7e9 + 11 * order, "duration_s": 10.4}
     row |= point
     if random_.random() < bad:
         return {**row, "status": "failed", "reason": "fio did no I/O: file:io_setup failed, error=Resource busy"}
-    return row | metrics(table, point, order, random_)
+    return row | metrics(study, point, order, random_)
 
 
-def metrics(table: Mapping[str, Any], point: Mapping[str, Any], order: int, random_: random.Random) -> dict[str, float]:
+def metrics(study: Study, point: Mapping[str, Any], order: int, random_: random.Random) -> dict[str, float]:
     """Bandwidths and mean latencies of one trial, with 2 % noise and a slow drift."""
-    rw = point.get("rw") or table["params"].get("rw", "randrw")
+    rw = point.get("rw") or study.params.get("rw", "randrw")
     share = {"randread": 0.0, "randwrite": 1.0}.get(rw, point.get("rwmixwrite", 50) / 100)
     size = block_bytes(point)
     per_io_s = 60e-6 + size / 1.6e9
@@ -288,4 +286,4 @@ def warnings(trials: list[dict[str, Any]]) -> pl.DataFrame:
         (row["study"], row["trial"], "short", "the trial ran 9.1 s instead of 10 s", "ioassay run --set runtime=20s")
         for row in trials[:3]
     ]
-    return pl.DataFrame(rows, schema=dataset.WARNINGS, orient="row")
+    return pl.DataFrame(rows, schema=frames.WARNINGS, orient="row")

@@ -10,7 +10,7 @@ from ioassay.report import rerun_command
 
 
 class Records:
-    """As much of a RecordSet as is asked."""
+    """As much of a Dataset as is asked."""
 
     def __init__(self, tuning: dict[str, Any] | None) -> None:
         self.tuning = tuning

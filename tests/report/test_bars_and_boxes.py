@@ -10,15 +10,15 @@ import pytest
 import synthetic
 from charts import mark, rows, styled, subtitle
 
-from ioassay.records.record import RecordSet
 from ioassay.report import figures
+from ioassay.store.dataset import Dataset
 
 
-def draw(records: RecordSet, study: int, **table: object) -> figures.Drawn:
-    return figures.draw(records, records.studies[study], {"name": "a", **table})
+def draw(records: Dataset, study: int, **table: object) -> figures.Drawn:
+    return synthetic.draw(records, records.studies[study], {"name": "a", **table})
 
 
-def test_bars_compare_cases_in_the_order_of_the_study(suite: RecordSet) -> None:
+def test_bars_compare_cases_in_the_order_of_the_study(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="bar", y="read.bw")
     bars = rows(styled(drawn.spec, "bar")[0])
     assert [row["x"] for row in bars] == ["mixed", "4k", "16k", "64k"]
@@ -26,20 +26,20 @@ def test_bars_compare_cases_in_the_order_of_the_study(suite: RecordSet) -> None:
     assert len(rows(styled(drawn.spec, "dot")[0])) == 20
 
 
-def test_bars_of_conditions_without_the_metric_are_absent(suite: RecordSet) -> None:
+def test_bars_of_conditions_without_the_metric_are_absent(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="bar", y="write.bw", where={"rw": "randread"})
     assert "none of the 20 trials that went well has the metric 'write.bw'" in drawn.problem
 
 
 def test_long_names_are_broken_but_numbers_keep_their_units() -> None:
-    study = {**synthetic.mixed_sizes(), "factors": {}}
-    study["case"] = [{"name": f"random read 4 KiB, depth {depth}"} for depth in (1, 2, 4, 8, 16, 32)]
+    cases = [{"name": f"random read 4 KiB, depth {depth}"} for depth in (1, 2, 4, 8, 16, 32)]
+    study = synthetic.mixed_sizes().model_copy(update={"factors": {}, "case": cases})
     drawn = draw(synthetic.run(synthetic.Path("."), [study], 2), 0, kind="bar", y="read.bw")
     labels = styled(drawn.spec, "bar")[0]["encoding"]["x"]["axis"]["labelExpr"]
     assert '["random read", "4\\u00a0KiB, depth 1"]' in labels
 
 
-def test_latency_bars_show_total_completion_and_submission_for_each_direction(suite: RecordSet) -> None:
+def test_latency_bars_show_total_completion_and_submission_for_each_direction(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="latency_bar")
     panels = [rows(layer) for layer in styled(drawn.spec, "bar")]
     assert [len(panel) for panel in panels] == [12, 12]
@@ -58,13 +58,13 @@ def figures_text(mean_ns: float) -> str:
     return format_ns(mean_ns)
 
 
-def test_a_direction_without_latencies_is_told_not_drawn(suite: RecordSet) -> None:
+def test_a_direction_without_latencies_is_told_not_drawn(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="latency_bar", where={"rw": "randread"})
     assert len(styled(drawn.spec, "bar")) == 1
     assert "no write latency was recorded" in subtitle(drawn.spec)
 
 
-def test_boxes_show_quartiles_and_whiskers_of_repetitions(suite: RecordSet) -> None:
+def test_boxes_show_quartiles_and_whiskers_of_repetitions(suite: Dataset) -> None:
     drawn = draw(suite, 3, kind="box", y="read.bw")
     box = rows(styled(drawn.spec, "bar")[0])[0]
     values = suite.trials.filter(pl.col("numjobs") == 1)["read.bw"].to_numpy() / 1e6
@@ -81,7 +81,7 @@ def test_few_repetitions_have_no_box_only_themselves_and_their_median() -> None:
     assert "line: median" in subtitle(drawn.spec)
 
 
-def test_run_order_shows_each_trial_relative_to_its_condition(suite: RecordSet) -> None:
+def test_run_order_shows_each_trial_relative_to_its_condition(suite: Dataset) -> None:
     drawn = draw(suite, 3, kind="order", y="read.bw")
     points = rows(styled(drawn.spec, "mark")[0])
     assert [row["x"] for row in points] == sorted(row["x"] for row in points)
@@ -89,13 +89,13 @@ def test_run_order_shows_each_trial_relative_to_its_condition(suite: RecordSet) 
     assert styled(drawn.spec, "fit")
 
 
-def test_values_of_different_conditions_get_no_common_line(suite: RecordSet) -> None:
+def test_values_of_different_conditions_get_no_common_line(suite: Dataset) -> None:
     drawn = draw(suite, 3, kind="order", y="read.bw", relative=False)
     assert not styled(drawn.spec, "fit")
     assert mark(styled(drawn.spec, "mark")[0])["filled"]
 
 
-def test_bars_that_differ_by_decades_stand_on_the_decade_below(suite: RecordSet) -> None:
+def test_bars_that_differ_by_decades_stand_on_the_decade_below(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="bar", y="read.bw", log_y=True)
     layer = styled(drawn.spec, "bar")[0]
     scale = layer["encoding"]["y"]["scale"]
@@ -104,7 +104,7 @@ def test_bars_that_differ_by_decades_stand_on_the_decade_below(suite: RecordSet)
     assert "y2" not in styled(drawn.spec, "dot")[0]["encoding"]
 
 
-def test_latency_bars_can_have_a_logarithmic_axis(suite: RecordSet) -> None:
+def test_latency_bars_can_have_a_logarithmic_axis(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="latency_bar", log_y=True, error="ci")
     for layer in styled(drawn.spec, "bar"):
         scale = layer["encoding"]["y"]["scale"]
@@ -112,7 +112,7 @@ def test_latency_bars_can_have_a_logarithmic_axis(suite: RecordSet) -> None:
         assert all(scale["domain"][0] <= row.get("low", row["y"]) for row in rows(layer))
 
 
-def test_bars_of_values_that_are_not_positive_stay_linear(suite: RecordSet) -> None:
+def test_bars_of_values_that_are_not_positive_stay_linear(suite: Dataset) -> None:
     import dataclasses
 
     zero = suite.trials.with_columns(**{"read.bw": pl.col("read.bw") * 0})

@@ -11,7 +11,7 @@ import pytest
 
 from ioassay import report
 from ioassay.analysis.pipeline import analyse_all
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 pytestmark = pytest.mark.browser
 FIGURES = 19
@@ -19,7 +19,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
 @pytest.fixture(scope="module")
-def page_path(suite: RecordSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page_path(suite: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the whole suite, with all its figures."""
     out = tmp_path_factory.mktemp("browser") / "report"
     return report.build(suite, analyse_all(suite), out, title="Block I/O").page

@@ -11,14 +11,14 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
+from ioassay.store.dataset import Dataset
 
 JOBS = 3
 
 
-def draw(records: RecordSet, study: int = JOBS, **keys: Any) -> figures.Drawn:
-    return figures.draw(records, records.studies[study], {"kind": "calls", "name": "a", **keys})
+def draw(records: Dataset, study: int = JOBS, **keys: Any) -> figures.Drawn:
+    return synthetic.draw(records, records.studies[study], {"kind": "calls", "name": "a", **keys})
 
 
 def panels(drawn: figures.Drawn) -> dict[str, list[dict[str, Any]]]:
@@ -26,7 +26,7 @@ def panels(drawn: figures.Drawn) -> dict[str, list[dict[str, Any]]]:
     return {one["title"]["text"]: rows(styled(one, "bar")[0]) for one in drawn.spec["concat"]}
 
 
-def test_every_level_has_a_panel_with_the_mean_rates_of_its_trials(suite: RecordSet) -> None:
+def test_every_level_has_a_panel_with_the_mean_rates_of_its_trials(suite: Dataset) -> None:
     drawn = draw(suite, log=False)
     assert drawn.problem == ""
     found = panels(drawn)
@@ -37,7 +37,7 @@ def test_every_level_has_a_panel_with_the_mean_rates_of_its_trials(suite: Record
     assert "n = 5 · counted by BPF" in subtitle(drawn.spec)
 
 
-def test_the_most_frequent_have_names_and_the_others_are_one_bar_at_the_end(suite: RecordSet) -> None:
+def test_the_most_frequent_have_names_and_the_others_are_one_bar_at_the_end(suite: Dataset) -> None:
     found = panels(draw(suite, top=3))["1 job"]
     assert [row["name"] for row in found] == ["pread64", "pwrite64", "mmap", "other"]
     assert found[-1]["x"] == pytest.approx(27)
@@ -45,14 +45,14 @@ def test_the_most_frequent_have_names_and_the_others_are_one_bar_at_the_end(suit
     assert "other" not in {row["name"] for row in alone}  # a single one is named
 
 
-def test_a_call_that_some_trials_do_not_make_counts_as_none_there(suite: RecordSet) -> None:
+def test_a_call_that_some_trials_do_not_make_counts_as_none_there(suite: Dataset) -> None:
     first = suite.calls["trial"][0]
     fewer = suite.calls.filter(~((pl.col("trial") == first) & (pl.col("name") == "pread64")))
     found = panels(draw(replace(suite, calls=fewer), log=False))["1 job"]
     assert {row["name"]: row["x"] for row in found}["pread64"] == pytest.approx(4 * 4 / 5)
 
 
-def test_rates_far_apart_have_a_logarithmic_axis_that_all_panels_share(suite: RecordSet) -> None:
+def test_rates_far_apart_have_a_logarithmic_axis_that_all_panels_share(suite: Dataset) -> None:
     drawn = draw(suite)
     assert "logarithmic axis" in subtitle(drawn.spec)
     scales = [layer["encoding"]["x"]["scale"] for layer in styled(drawn.spec, "bar")]
@@ -61,7 +61,7 @@ def test_rates_far_apart_have_a_logarithmic_axis_that_all_panels_share(suite: Re
     assert "type" not in styled(draw(suite, log=False).spec, "bar")[0]["encoding"]["x"]["scale"]
 
 
-def test_levels_can_be_stacks_that_add_up(suite: RecordSet) -> None:
+def test_levels_can_be_stacks_that_add_up(suite: Dataset) -> None:
     drawn = draw(suite, stacked=True)
     (bars,) = styled(drawn.spec, "band")
     total = sum(row["x"] for row in rows(bars) if row["level"] == "8")
@@ -77,20 +77,20 @@ def test_of_many_levels_some_are_shown_from_first_to_last(tmp_path: Path) -> Non
     assert (first, last) == ("1 job", "20 jobs")
 
 
-def test_a_study_of_one_condition_has_one_panel(suite: RecordSet) -> None:
+def test_a_study_of_one_condition_has_one_panel(suite: Dataset) -> None:
     drawn = draw(suite, where={"numjobs": 4})
     assert len(drawn.spec["concat"]) == 1 and "title" not in drawn.spec["concat"][0]
     assert drawn.title.startswith("System calls a second by name (numjobs")
 
 
-def test_hostile_names_stay_text(suite: RecordSet) -> None:
+def test_hostile_names_stay_text(suite: Dataset) -> None:
     named = suite.calls.with_columns(name=pl.col("name").replace("mmap", "</text><script>x</script>"))
     drawn = draw(replace(suite, calls=named))
     assert any(mark(layer)["type"] == "text" for layer in layers(drawn.spec))
     assert "<script" not in render.svg(drawn.spec)
 
 
-def test_where_nothing_was_counted_the_reason_is_told(suite: RecordSet) -> None:
+def test_where_nothing_was_counted_the_reason_is_told(suite: Dataset) -> None:
     assert "it needs watch.calls = true" in draw(suite, 1).problem
     skipped = suite.trials.filter(pl.col("study") == "jobs").with_columns(
         status=pl.lit("skipped"), reason=pl.lit("neither BPF nor strace can be used")

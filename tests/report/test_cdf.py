@@ -6,23 +6,24 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+import synthetic
 from charts import rows, styled, subtitle
 
 from ioassay._core import Histogram
-from ioassay.records.record import RecordSet
 from ioassay.report import figures
+from ioassay.store.dataset import Dataset
 
 MIXED_SIZES = 2
 
 
-def draw(records: RecordSet, **keys: object) -> figures.Drawn:
+def draw(records: Dataset, **keys: object) -> figures.Drawn:
     table = {"kind": "cdf", "name": "a", "direction": "read", "latency": "clat", "color": "case", **keys}
-    return figures.draw(records, records.studies[MIXED_SIZES], table)
+    return synthetic.draw(records, records.studies[MIXED_SIZES], table)
 
 
 @pytest.mark.parametrize("latency", ["lat", "clat", "slat"])
 @pytest.mark.parametrize("direction", ["read", "write"])
-def test_marks_lie_on_the_drawn_curve_at_the_merged_percentiles(suite: RecordSet, direction: str, latency: str) -> None:
+def test_marks_lie_on_the_drawn_curve_at_the_merged_percentiles(suite: Dataset, direction: str, latency: str) -> None:
     drawn = draw(suite, direction=direction, latency=latency)
     lines, marks = rows(styled(drawn.spec, "curve")[0]), rows(styled(drawn.spec, "mark")[0])
     assert len(marks) == 4 * 6
@@ -34,7 +35,7 @@ def test_marks_lie_on_the_drawn_curve_at_the_merged_percentiles(suite: RecordSet
             assert (mark["x"], mark["y"]) in {(row["x"], row["y"]) for row in lines if row["group"] == case}
 
 
-def merged_histogram(records: RecordSet, case: str, direction: str, latency: str) -> Histogram:
+def merged_histogram(records: Dataset, case: str, direction: str, latency: str) -> Histogram:
     trials = records.trials.filter((pl.col("study") == "mixed-sizes") & (pl.col("case") == case))["trial"].to_list()
     merged = Histogram()
     for trial in trials:
@@ -45,43 +46,43 @@ def merged_histogram(records: RecordSet, case: str, direction: str, latency: str
     return merged
 
 
-def test_each_curve_is_small(suite: RecordSet) -> None:
+def test_each_curve_is_small(suite: Dataset) -> None:
     lines = rows(styled(draw(suite).spec, "curve")[0])
     assert max(sum(row["group"] == case for row in lines) for case in ("mixed", "4k")) <= 400
 
 
-def test_a_single_curve_tells_its_percentiles_in_the_plot(suite: RecordSet) -> None:
+def test_a_single_curve_tells_its_percentiles_in_the_plot(suite: Dataset) -> None:
     drawn = draw(suite, where={"case": "4k", "rw": "randread"}, color=None)
     assert [row["text"] for row in rows(styled(drawn.spec, "value")[0])] == [
         row["text"] for row in rows(styled(drawn.spec, "mark")[0])
     ]
 
 
-def test_marks_can_be_chosen(suite: RecordSet) -> None:
+def test_marks_can_be_chosen(suite: Dataset) -> None:
     marks = rows(styled(draw(suite, marks=[50, 99.9]).spec, "mark")[0])
     assert {row["y"] for row in marks} == {50, 99.9}
 
 
-def test_trials_that_kept_only_their_jobs_are_merged_from_these(suite: RecordSet) -> None:
+def test_trials_that_kept_only_their_jobs_are_merged_from_these(suite: Dataset) -> None:
     apart = replace(suite, hist=suite.hist.with_columns(job=pl.lit(0, pl.Int64)))
     assert rows(styled(draw(apart).spec, "mark")[0]) == rows(styled(draw(suite).spec, "mark")[0])
 
 
-def test_the_subtitle_counts_requests_and_trials(suite: RecordSet) -> None:
+def test_the_subtitle_counts_requests_and_trials(suite: Dataset) -> None:
     assert subtitle(draw(suite).spec).startswith("40 k requests of 20 trials")
 
 
-def test_no_histogram_of_that_kind_is_told(suite: RecordSet) -> None:
+def test_no_histogram_of_that_kind_is_told(suite: Dataset) -> None:
     drawn = draw(suite, direction="trim")
     assert drawn.problem == "no trim clat histogram was recorded"
 
 
-def test_times_of_zero_are_drawn_at_one_nanosecond(suite: RecordSet) -> None:
+def test_times_of_zero_are_drawn_at_one_nanosecond(suite: Dataset) -> None:
     drawn = draw(replace(suite, hist=suite.hist.with_columns(value_ns=pl.lit(0, pl.Int64))))
     assert {row["x"] for row in rows(styled(drawn.spec, "mark")[0])} == {1.0}
 
 
-def test_a_single_stall_does_not_squeeze_the_curves_into_a_corner(suite: RecordSet) -> None:
+def test_a_single_stall_does_not_squeeze_the_curves_into_a_corner(suite: Dataset) -> None:
     trial = suite.trials.filter((pl.col("study") == "mixed-sizes") & (pl.col("case") == "4k"))["trial"].to_list()
     wanted = (pl.col("direction") == "read") & (pl.col("kind") == "clat") & pl.col("trial").is_in(trial)
     stall = suite.hist.filter(wanted).head(1)

@@ -14,9 +14,9 @@ import synthetic
 from charts import layers, mark, rows
 
 from ioassay.errors import StudyError
-from ioassay.records.record import RecordSet
 from ioassay.report import figures, render, theme
 from ioassay.report.figures import default_figures
+from ioassay.store.dataset import Dataset
 from ioassay.study import catalog
 
 EXAMPLES: dict[str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ PUBLISHED = {
 }
 
 
-def records_for(kind: str, records: RecordSet) -> RecordSet:
+def records_for(kind: str, records: Dataset) -> Dataset:
     """A search is a run of its own."""
     return synthetic.as_search(records) if kind == "search" else records
 
@@ -61,8 +61,8 @@ def test_there_is_an_example_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
-def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path: Path) -> None:
-    drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
+def test_every_kind_is_drawn_and_rendered(suite: Dataset, kind: str, tmp_path: Path) -> None:
+    drawn = synthetic.draw(records_for(kind, suite), suite.studies[3], example(kind))
     assert drawn.problem == ""
     assert drawn.title
     assert drawn.description.startswith(drawn.title)
@@ -74,15 +74,15 @@ def test_every_kind_is_drawn_and_rendered(suite: RecordSet, kind: str, tmp_path:
 
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
-def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: RecordSet, lost: RecordSet, kind: str) -> None:
+def test_declarations_are_valid_by_the_schema_of_vega_lite(suite: Dataset, lost: Dataset, kind: str) -> None:
     for records in (suite, lost):
-        drawn = figures.draw(records_for(kind, records), records.studies[3], example(kind))
+        drawn = synthetic.draw(records_for(kind, records), records.studies[3], example(kind))
         altair.Chart.from_dict(dict(drawn.spec), validate=True)
 
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
-def test_a_figure_whose_trials_all_failed_says_so(lost: RecordSet, kind: str) -> None:
-    drawn = figures.draw(lost, lost.studies[3], example(kind))
+def test_a_figure_whose_trials_all_failed_says_so(lost: Dataset, kind: str) -> None:
+    drawn = synthetic.draw(lost, lost.studies[3], example(kind))
     assert "none of the 5 trials went well: fio did no I/O: file:io_setup failed" in drawn.problem
     text = json.dumps(drawn.spec)
     assert "Nothing to draw" in text
@@ -90,8 +90,8 @@ def test_a_figure_whose_trials_all_failed_says_so(lost: RecordSet, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
-def test_charts_name_only_roles_that_both_schemes_colour(suite: RecordSet, kind: str) -> None:
-    drawn = figures.draw(records_for(kind, suite), suite.studies[3], example(kind))
+def test_charts_name_only_roles_that_both_schemes_colour(suite: Dataset, kind: str) -> None:
+    drawn = synthetic.draw(records_for(kind, suite), suite.studies[3], example(kind))
     assert all(rows(layer) for layer in layers(drawn.spec)), "an empty layer makes Vega warn on the console"
     used = {mark(layer)["style"] for layer in layers(drawn.spec) if "style" in mark(layer)}
     assert used <= theme.config()["style"].keys()
@@ -101,34 +101,32 @@ def test_charts_name_only_roles_that_both_schemes_colour(suite: RecordSet, kind:
 
 @pytest.mark.parametrize("kind", figures.FIGURES)
 def test_an_unknown_key_is_refused_with_those_that_are_known(kind: str) -> None:
-    study = {**synthetic.jobs(), "figures": [{**example(kind), "colour": "rw"}]}
+    study = synthetic.study("jobs", "Jobs", {}, [{**example(kind), "colour": "rw"}])
     with pytest.raises(StudyError, match=rf"jobs: figures\.a_{kind}\.colour: unknown key .* known: title, where"):
         figures.check(study)
 
 
 def test_an_unknown_kind_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(StudyError, match=r"figures\.a\.kind: unknown kind 'pie'; known: bar, box, calls, cdf"):
-        figures.check({"name": "s", "figures": [{"kind": "pie", "name": "a"}]})
+        figures.check(synthetic.study("s", "S", {}, [{"kind": "pie", "name": "a"}]))
 
 
 def test_a_missing_key_and_a_wrong_value_are_named() -> None:
     with pytest.raises(StudyError, match=r"figures\.a\.y: is missing; a figure of kind 'trend' needs it"):
-        figures.check({"name": "s", "figures": [{"kind": "trend", "name": "a", "x": "bs"}]})
+        figures.check(synthetic.study("s", "S", {}, [{"kind": "trend", "name": "a", "x": "bs"}]))
     with pytest.raises(StudyError, match=r"figures\.a\.error: .*'sd', 'ci' or 'none'.*found 'se'"):
-        figures.check({"name": "s", "figures": [{"kind": "bar", "name": "a", "y": "read.bw", "error": "se"}]})
+        figures.check(synthetic.study("s", "S", {}, [{"kind": "bar", "name": "a", "y": "read.bw", "error": "se"}]))
 
 
 def test_the_built_in_studies_ask_for_all_published_figures() -> None:
     suite = catalog.load("block-io")
     for study in suite.studies:
-        figures.check(study.model_dump())
+        figures.check(study)
     assert {figure.name for study in suite.studies for figure in study.figures} == PUBLISHED
 
 
-def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite: RecordSet) -> None:
-    names = {
-        study["name"]: [table["name"] for table in default_figures.tables(suite, study)] for study in suite.studies
-    }
+def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite: Dataset) -> None:
+    names = {study.name: [figure.name for figure in default_figures.of_study(suite, study)] for study in suite.studies}
     assert names["block-size"] == [
         "read_bw_by_bs",
         "write_bw_by_bs",
@@ -138,34 +136,35 @@ def test_a_study_without_figures_gets_some_for_its_responses_and_latencies(suite
         "timeline",
     ]
     assert names["mixed-sizes"][0] == "read_bw_by_case"
-    for table in default_figures.tables(suite, suite.studies[2]):
-        assert figures.draw(suite, suite.studies[2], table).problem == ""
-    table = default_figures.tables(suite, suite.studies[0])[0]
-    assert (table["kind"], table["x"], table["color"]) == ("trend", "rwmixwrite", "rw")
+    for figure in default_figures.of_study(suite, suite.studies[2]):
+        assert figures.draw(suite, suite.studies[2], figure).problem == ""
+    first = default_figures.of_study(suite, suite.studies[0])[0].model_dump()
+    assert (first["kind"], first["x"], first["color"]) == ("trend", "rwmixwrite", "rw")
 
 
-def test_workers_get_their_scaling_and_what_was_watched_is_shown(suite: RecordSet) -> None:
-    tables = default_figures.tables(suite, suite.studies[3])
+def test_workers_get_their_scaling_and_what_was_watched_is_shown(suite: Dataset) -> None:
+    chosen = default_figures.of_study(suite, suite.studies[3])
     kinds = ["scaling", "scaling", "cdf", "cdf", "stack", "timeline", "calls"]
-    assert [table["kind"] for table in tables] == kinds
-    assert tables[5]["panels"] == ["cpu", "disk"]
-    for table in tables:
-        assert figures.draw(suite, suite.studies[3], table).problem == ""
+    assert [figure.kind for figure in chosen] == kinds
+    assert chosen[5].model_dump()["panels"] == ["cpu", "disk"]
+    for figure in chosen:
+        assert figures.draw(suite, suite.studies[3], figure).problem == ""
     unwatched = replace(suite, samples=suite.samples.clear(), calls=suite.calls.clear())
-    assert [table["kind"] for table in default_figures.tables(unwatched, suite.studies[3])] == kinds[:4]
+    assert [figure.kind for figure in default_figures.of_study(unwatched, suite.studies[3])] == kinds[:4]
 
 
 def test_a_study_of_one_condition_shows_its_run_order(tmp_path: Path) -> None:
     study = synthetic.study("one", "One", {}, [], rw="randrw")
     records = synthetic.run(tmp_path, [study], 4)
-    tables = default_figures.tables(records, study)
-    assert [table["kind"] for table in tables] == ["order", "order", "timeline"]
-    assert figures.draw(records, study, tables[0]).problem == ""
+    chosen = default_figures.of_study(records, study)
+    assert [figure.kind for figure in chosen] == ["order", "order", "timeline"]
+    assert figures.draw(records, study, chosen[0]).problem == ""
 
 
 def test_hostile_levels_stay_text(tmp_path: Path) -> None:
     hostile = "</script><script>alert(1)</script>"
-    study = {**synthetic.mixed_sizes(), "case": [{"name": hostile}, {"name": "' + alert(1) + '"}]}
+    cases = [{"name": hostile}, {"name": "' + alert(1) + '"}]
+    study = synthetic.mixed_sizes().model_copy(update={"case": cases})
     records = synthetic.run(tmp_path, [study], 2)
-    drawn = figures.draw(records, study, {"kind": "bar", "name": "a", "y": "read.bw"})
+    drawn = synthetic.draw(records, study, {"kind": "bar", "name": "a", "y": "read.bw"})
     assert "<script>" not in render.svg(drawn.spec)

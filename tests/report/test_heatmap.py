@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.records.record import Claim, RecordSet
+from ioassay.records.record import Claim
 from ioassay.report import figures, render, theme
 from ioassay.report.figures.heatmap import Spec
+from ioassay.store.dataset import Dataset
 
 METRIC = "write.bw"
 TABLE = {"kind": "heatmap", "name": "a", "x": "record_size", "y": "file_size", "value": METRIC}
@@ -23,7 +25,7 @@ RECORDS = [4096, 64 * 1024, 2**20]
 Measure = Callable[[Mapping[str, Any]], float | str | None]
 
 
-def matrix(measure: Measure, repetitions: int = 2, **factors: list[Any]) -> RecordSet:
+def matrix(measure: Measure, repetitions: int = 2, **factors: list[Any]) -> Dataset:
     """A study over file and record sizes; `measure` gives bytes/s, the reason of a failure, or None: not run."""
     import polars as pl
 
@@ -40,7 +42,7 @@ def matrix(measure: Measure, repetitions: int = 2, **factors: list[Any]) -> Reco
             row |= {"status": "failed" if failed else "ok", "reason": given if failed else ""}
             found.append({**row, METRIC: None if failed else float(given)})
     base = synthetic.run(Path(), [study], 1)
-    return RecordSet(**{**vars(base), "trials": pl.DataFrame(found, infer_schema_length=None)})
+    return replace(base, trials=pl.DataFrame(found, infer_schema_length=None))
 
 
 def crossed(point: Mapping[str, Any]) -> float | None:
@@ -50,8 +52,8 @@ def crossed(point: Mapping[str, Any]) -> float | None:
     return float(1e6 * (point["record_size"] / 4096))
 
 
-def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
-    return figures.draw(records, records.studies[0], {**TABLE, **keys})
+def draw(records: Dataset, **keys: Any) -> figures.Drawn:
+    return synthetic.draw(records, records.studies[0], {**TABLE, **keys})
 
 
 def cells(drawn: figures.Drawn) -> dict[tuple[str, str], dict[str, Any]]:
@@ -148,7 +150,7 @@ def test_colours_are_the_same_on_both_papers_since_the_numbers_on_them_are(dark:
 
 
 def test_colours_are_logarithmic_where_asked_and_possible() -> None:
-    def scale(records: RecordSet) -> tuple[str, str]:
+    def scale(records: Dataset) -> tuple[str, str]:
         drawn = draw(records, log=True)
         return styled(drawn.spec, "cell")[0]["encoding"]["color"]["scale"]["type"], subtitle(drawn.spec)
 
@@ -211,22 +213,22 @@ def test_what_cannot_be_drawn_says_why(keys: dict[str, Any], why: str) -> None:
 )
 def test_a_bad_key_is_refused_by_name(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said):
-        figures.check({"name": "s", "figures": [{**TABLE, **keys}]})
+        figures.check(synthetic.study("s", "S", {}, [{**TABLE, **keys}]))
 
 
 @pytest.mark.parametrize("key", ["x", "y", "value"])
 def test_a_key_that_it_needs_is_asked_for(key: str) -> None:
     table = {name: value for name, value in TABLE.items() if name != key}
     with pytest.raises(StudyError, match=rf"figures\.a\.{key}: is missing"):
-        figures.check({"name": "s", "figures": [table]})
+        figures.check(synthetic.study("s", "S", {}, [table]))
 
 
-def timed(tests: Mapping[str, float]) -> RecordSet:
+def timed(tests: Mapping[str, float]) -> Dataset:
     """One trial whose tool timed each test over two sizes, at so many bytes/s times the records of 4 KiB."""
     import polars as pl
 
     base = matrix(lambda _: None if _["record_size"] > 4096 or _["file_size"] > FILES[0] else 1e6, 1)
-    study = {**base.studies[0], "factors": {}}
+    study = base.studies[0].model_copy(update={"factors": {}})
     trials = base.trials.drop("file_size", "record_size").head(1)
     claims = [
         Claim("filesuite", "write", test=test, bytes=size, rate_bytes_per_s=rate * size / 4096, file_bytes=size,
@@ -234,7 +236,7 @@ def timed(tests: Mapping[str, float]) -> RecordSet:
         for test, rate in tests.items() for size in FILES[:2]
     ]  # fmt: skip
     assert isinstance(trials, pl.DataFrame)
-    return RecordSet(**{**vars(base), "studies": [study], "trials": trials, "claims": {trials["trial"][0]: claims}})
+    return replace(base, studies=[study], trials=trials, claims={trials["trial"][0]: claims})
 
 
 def test_passes_are_drawn_as_if_each_were_a_trial(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_passes_are_drawn_as_if_each_were_a_trial(tmp_path: Path) -> None:
     assert "Bandwidth over record size and file size" in drawn.title
     assert render.write(drawn.spec, tmp_path, "a")[0].read_bytes().startswith(b"\x89PNG")
     bar = {"kind": "bar", "name": "b", "of": "passes", "x": "test", "y": "pass.bw", "where": {"file_size": "64KiB"}}
-    shown = figures.draw(records, records.studies[0], bar)
+    shown = synthetic.draw(records, records.studies[0], bar)
     assert [row["mean_text"] for layer in styled(shown.spec, "bar") for row in rows(layer)] == ["16 MB/s", "32 MB/s"]
 
 

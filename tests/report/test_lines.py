@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,21 @@ import synthetic
 from charts import layers, mark, rows, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
 from ioassay.report.figures.lines import Spec
+from ioassay.store.dataset import Dataset
 
 METRIC = "write.lat.mean"
 MEANS = {"none": 400e3, "lru": 400e3, "epo": 300e3}
 TABLE = {"kind": "lines", "name": "a", "x": "buffer", "y": METRIC, "color": "policy"}
 
 
-def simulated(measure: Callable[[Mapping[str, Any]], Mapping[str, float] | None], **factors: list[Any]) -> RecordSet:
+def simulated(measure: Callable[[Mapping[str, Any]], Mapping[str, float] | None], **factors: list[Any]) -> Dataset:
     """A study of policies whose every trial has the metrics that `measure` gives; None skips it."""
     import polars as pl
 
-    study = synthetic.study("s", "S", {"policy": list(MEANS), "buffer": ["4MiB", "8MiB", "16MiB"], **factors}, [])
-    study["driver"] = "simulate"
+    axes = {"policy": list(MEANS), "buffer": ["4MiB", "8MiB", "16MiB"], **factors}
+    study = synthetic.study("s", "S", axes, []).model_copy(update={"driver": "simulate"})
     records = synthetic.run(Path(), [study], 1)
     names = ["policy", "buffer", *factors]
     found = []
@@ -34,11 +35,11 @@ def simulated(measure: Callable[[Mapping[str, Any]], Mapping[str, float] | None]
         good = {"status": "ok", "reason": "", "started_unix_s": 1.7e9, "duration_s": 1.0}
         missing = {"status": "skipped", "reason": "the trace is not here"}
         found.append({**row, **(good | dict(given) if given is not None else missing)})
-    return RecordSet(**{**vars(records), "trials": pl.DataFrame(found, infer_schema_length=None)})
+    return replace(records, trials=pl.DataFrame(found, infer_schema_length=None))
 
 
-def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
-    return figures.draw(records, records.studies[0], {**TABLE, **keys})
+def draw(records: Dataset, **keys: Any) -> figures.Drawn:
+    return synthetic.draw(records, records.studies[0], {**TABLE, **keys})
 
 
 def level(point: Mapping[str, Any]) -> dict[str, float]:
@@ -210,11 +211,11 @@ def test_skipped_trials_alone_say_why_they_were_skipped() -> None:
 )
 def test_a_bad_key_is_refused_by_name(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said):
-        figures.check({"name": "s", "figures": [{**TABLE, **keys}]})
+        figures.check(synthetic.study("s", "S", {}, [{**TABLE, **keys}]))
 
 
 @pytest.mark.parametrize("key", ["x", "y", "color"])
 def test_a_key_that_it_needs_is_asked_for(key: str) -> None:
     table = {name: value for name, value in TABLE.items() if name != key}
     with pytest.raises(StudyError, match=rf"figures\.a\.{key}: is missing"):
-        figures.check({"name": "s", "figures": [table]})
+        figures.check(synthetic.study("s", "S", {}, [table]))

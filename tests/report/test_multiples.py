@@ -12,14 +12,14 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.errors import StudyError
-from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
 from ioassay.report.figures import axes, default_figures
+from ioassay.store.dataset import Dataset
 from ioassay.study import catalog, overrides
 
 
-def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
-    return figures.draw_several(records, {"kind": "multiples", "name": "a", **keys})
+def draw(records: Dataset, **keys: Any) -> figures.Drawn:
+    return synthetic.draw(records, None, {"kind": "multiples", "name": "a", **keys})
 
 
 def panel(drawn: figures.Drawn, title: str) -> dict[str, Any]:
@@ -27,19 +27,19 @@ def panel(drawn: figures.Drawn, title: str) -> dict[str, Any]:
     return next(one for one in drawn.spec["concat"] if " ".join(one["title"]["text"]) == title)
 
 
-def test_every_study_has_a_panel_over_what_it_sweeps_with_its_own_unit(suite: RecordSet) -> None:
+def test_every_study_has_a_panel_over_what_it_sweeps_with_its_own_unit(suite: Dataset) -> None:
     drawn = draw(suite)
     assert drawn.problem == "" and drawn.study == ""
     titles = [" ".join(one["title"]["text"]) for one in drawn.spec["concat"]]
-    assert titles == [study["title"] for study in suite.studies]
+    assert titles == [study.title for study in suite.studies]
     swept = [next(layers(one))["encoding"]["x"]["title"] for one in drawn.spec["concat"]]
     assert swept == ["Write share (%)", "Block size", "Case", "Number of jobs"]
-    assert panel(drawn, suite.studies[1]["title"])["title"]["subtitle"][0].startswith("Read bandwidth (")
+    assert panel(drawn, suite.studies[1].title)["title"]["subtitle"][0].startswith("Read bandwidth (")
     assert "4 studies" in subtitle(drawn.spec)
 
 
-def test_a_panel_shows_means_with_intervals_and_a_ring_around_the_best(suite: RecordSet) -> None:
-    one = panel(draw(suite), suite.studies[1]["title"])
+def test_a_panel_shows_means_with_intervals_and_a_ring_around_the_best(suite: Dataset) -> None:
+    one = panel(draw(suite), suite.studies[1].title)
     (means,) = [rows(layer) for layer in styled(one, "mean")]
     assert len(means) == 11 and all(row["low"] < row["y"] < row["high"] for row in means)
     ((best,),) = [rows(layer) for layer in styled(one, "best")]
@@ -47,8 +47,8 @@ def test_a_panel_shows_means_with_intervals_and_a_ring_around_the_best(suite: Re
     assert any("best: 1 MiB" in line or "best: 1024 KiB" in line for line in one["title"]["subtitle"])
 
 
-def test_a_second_factor_has_lines_of_its_own_colour(suite: RecordSet) -> None:
-    one = panel(draw(suite), suite.studies[0]["title"])
+def test_a_second_factor_has_lines_of_its_own_colour(suite: Dataset) -> None:
+    one = panel(draw(suite), suite.studies[0].title)
     assert [rows(layer)[0]["group"] for layer in styled(one, "mean")] == ["rw", "randrw"]
     assert next(iter(styled(one, "mean")))["encoding"]["color"]["title"] == "access pattern"
 
@@ -66,7 +66,7 @@ def test_levels_as_good_as_the_best_are_shaded_and_hardware_threads_marked(tmp_p
     assert any("as good: 4 to 8 jobs" in line for line in drawn.spec["concat"][0]["title"]["subtitle"])
 
 
-def without(records: RecordSet, name: str, status: str, reason: str) -> RecordSet:
+def without(records: Dataset, name: str, status: str, reason: str) -> Dataset:
     """The same run, in which no trial of one study went well."""
     of = pl.col("study") == name
     told = records.trials.with_columns(
@@ -76,17 +76,17 @@ def without(records: RecordSet, name: str, status: str, reason: str) -> RecordSe
     return replace(records, trials=told)
 
 
-def test_a_study_that_was_skipped_keeps_its_panel_and_says_why(suite: RecordSet) -> None:
+def test_a_study_that_was_skipped_keeps_its_panel_and_says_why(suite: Dataset) -> None:
     drawn = draw(without(suite, "jobs", "skipped", "this host has no </script> to run jobs on"))
     assert drawn.problem == ""
-    one = panel(drawn, suite.studies[3]["title"])
+    one = panel(drawn, suite.studies[3].title)
     (text,) = [rows(layer)[0] for layer in layers(one) if mark(layer)["type"] == "text"]
     assert "no </script> to run jobs on" in text["reason"]
     assert "1 without a curve" in subtitle(drawn.spec)
     assert "<script" not in render.svg(drawn.spec)
 
 
-def test_processor_time_is_stacked_in_every_panel_under_one_legend(suite: RecordSet) -> None:
+def test_processor_time_is_stacked_in_every_panel_under_one_legend(suite: Dataset) -> None:
     drawn = draw(suite, show="cpu")
     assert drawn.problem == "" and "resolve" not in drawn.spec
     for one in drawn.spec["concat"]:
@@ -96,26 +96,26 @@ def test_processor_time_is_stacked_in_every_panel_under_one_legend(suite: Record
     assert legends == {("usr", "sys", "iowait", "irq", "soft", "steal", "nice", "guest")}
 
 
-def test_what_no_run_has_is_told(suite: RecordSet, lost: RecordSet) -> None:
+def test_what_no_run_has_is_told(suite: Dataset, lost: Dataset) -> None:
     assert "the run has no study 'jbos'; it has write-share, " in draw(suite, studies=["jbos"]).problem
     assert "went well" in draw(lost).problem
     assert "it needs watch.monitors" in draw(replace(suite, samples=suite.samples.clear()), show="cpu").problem
 
 
-def test_suites_of_three_sweeps_get_them_by_themselves(suite: RecordSet) -> None:
-    assert [table["name"] for table in default_figures.several(suite)] == ["overview", "overview_cpu"]
-    assert [table["name"] for table in default_figures.several(replace(suite, samples=suite.samples.clear()))] == [
+def test_suites_of_three_sweeps_get_them_by_themselves(suite: Dataset) -> None:
+    assert [figure.name for figure in default_figures.of_run(suite)] == ["overview", "overview_cpu"]
+    assert [figure.name for figure in default_figures.of_run(replace(suite, samples=suite.samples.clear()))] == [
         "overview"
     ]
-    assert default_figures.several(replace(suite, studies=suite.studies[:2])) == []
+    assert default_figures.of_run(replace(suite, studies=suite.studies[:2])) == []
 
 
-def test_studies_of_many_factors_or_none_are_left_to_their_own_figures(suite: RecordSet) -> None:
+def test_studies_of_many_factors_or_none_are_left_to_their_own_figures(suite: Dataset) -> None:
     many = synthetic.study("many", "Many", {"bs": ["4k", "8k"], "numjobs": [1, 2], "iodepth": [1, 2]}, [])
     one = synthetic.study("one", "One", {}, [])
-    table = default_figures.several(replace(suite, studies=[*suite.studies, many, one]))[0]
-    assert table["studies"] == [study["name"] for study in suite.studies]
-    assert default_figures.several(replace(suite, studies=[*suite.studies[:2], many, one])) == []
+    (figure, *_) = default_figures.of_run(replace(suite, studies=[*suite.studies, many, one]))
+    assert figure.model_dump()["studies"] == [study.name for study in suite.studies]
+    assert default_figures.of_run(replace(suite, studies=[*suite.studies[:2], many, one])) == []
 
 
 def test_of_conditions_taken_together_none_is_best(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_suite_may_ask_for_them_itself(tmp_path: Path) -> None:
     path = tmp_path / "all.toml"
     path.write_text(SUITE.format(kind="multiples") + "columns = 2\n")
     found = catalog.load(str(path), lambda table: overrides.scaled(table, "quick"))
-    figures.check_suite(found.model_dump())
+    figures.check_suite(found)
     assert catalog.from_table(catalog.to_table(found), path) == found
     assert found.figures[0].model_dump() == {"kind": "multiples", "name": "glance", "columns": 2}
 
@@ -163,7 +163,7 @@ def test_a_suite_has_no_figures_of_single_studies(tmp_path: Path, kind: str, mes
     path = tmp_path / "all.toml"
     path.write_text(SUITE.format(kind=kind))
     with pytest.raises(StudyError, match=message):
-        figures.check_suite(catalog.load(str(path)).model_dump())
+        figures.check_suite(catalog.load(str(path)))
 
 
 def test_figures_of_a_suite_have_different_names_and_are_tables(tmp_path: Path) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import pytest
+import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.records.record import RecordSet
 from ioassay.report import figures
+from ioassay.store.dataset import Dataset
 
 JOBS = 3
 
 
-def draw(records: RecordSet, **table: object) -> figures.Drawn:
-    return figures.draw(records, records.studies[JOBS], {"name": "a", **table})
+def draw(records: Dataset, **table: object) -> figures.Drawn:
+    return synthetic.draw(records, records.studies[JOBS], {"name": "a", **table})
 
 
-def test_a_series_shows_the_mean_in_front_of_its_trials(suite: RecordSet) -> None:
+def test_a_series_shows_the_mean_in_front_of_its_trials(suite: Dataset) -> None:
     drawn = draw(suite, kind="series", y="read.bw", where={"numjobs": 2})
     means, each = rows(styled(drawn.spec, "curve")[0]), rows(styled(drawn.spec, "repetition")[0])
     assert len({row["trial"] for row in each}) == 5
@@ -24,25 +25,25 @@ def test_a_series_shows_the_mean_in_front_of_its_trials(suite: RecordSet) -> Non
     assert means[0]["x"] == 0.25
 
 
-def test_the_steady_part_is_shaded(suite: RecordSet) -> None:
+def test_the_steady_part_is_shaded(suite: Dataset) -> None:
     drawn = draw(suite, kind="series", y="read.bw", where={"numjobs": 2})
     window = rows(styled(drawn.spec, "window")[0])[0]
     assert 0 < window["x"] < window["x2"] == 10
     assert "5 of 5 ended in steady state" in subtitle(drawn.spec)
 
 
-def test_levels_are_told_apart_by_colour_without_single_trials_where_there_are_many(suite: RecordSet) -> None:
+def test_levels_are_told_apart_by_colour_without_single_trials_where_there_are_many(suite: Dataset) -> None:
     drawn = draw(suite, kind="series", y="read.bw", color="numjobs", trials=False)
     assert {row["group"] for row in rows(styled(drawn.spec, "curve")[0])} == {"1", "2", "4", "6", "8"}
     assert not styled(drawn.spec, "repetition")
     assert not styled(drawn.spec, "window")
 
 
-def test_a_missing_log_is_told_with_what_asks_for_it(suite: RecordSet) -> None:
+def test_a_missing_log_is_told_with_what_asks_for_it(suite: Dataset) -> None:
     assert 'logs = ["bw"]' in draw(suite, kind="series", y="write.lat.mean").problem
 
 
-def test_cpu_shares_are_stacked_and_never_pass_100_percent(suite: RecordSet) -> None:
+def test_cpu_shares_are_stacked_and_never_pass_100_percent(suite: Dataset) -> None:
     drawn = draw(suite, kind="monitors", monitor="cpu", where={"numjobs": 4}, repetition=2)
     layer = next(layers(drawn.spec))
     assert mark(layer)["type"] == "area"
@@ -53,13 +54,13 @@ def test_cpu_shares_are_stacked_and_never_pass_100_percent(suite: RecordSet) -> 
     assert "repetition 3" in subtitle(drawn.spec)
 
 
-def test_cpu_shares_can_be_shown_over_a_factor(suite: RecordSet) -> None:
+def test_cpu_shares_can_be_shown_over_a_factor(suite: Dataset) -> None:
     layer = next(layers(draw(suite, kind="monitors", monitor="cpu", x="numjobs").spec))
     assert mark(layer)["type"] == "bar"
     assert {row["x"] for row in rows(layer)} == {"1", "2", "4", "6", "8"}
 
 
-def test_disk_rates_are_those_of_the_disk_not_of_its_partition_too(suite: RecordSet) -> None:
+def test_disk_rates_are_those_of_the_disk_not_of_its_partition_too(suite: Dataset) -> None:
     drawn = draw(suite, kind="monitors", monitor="disk", where={"numjobs": 1})
     assert "device sda" in subtitle(drawn.spec)
     expected = suite.trials.filter(numjobs=1, repetition=0)["read.bw"][0] / 1e6
@@ -77,5 +78,5 @@ def test_disk_rates_are_those_of_the_disk_not_of_its_partition_too(suite: Record
         ({"monitor": "cpu", "x": "bs"}, "no factor 'bs'"),
     ],
 )
-def test_what_a_monitor_cannot_show_is_told(suite: RecordSet, table: dict, reason: str) -> None:
+def test_what_a_monitor_cannot_show_is_told(suite: Dataset, table: dict, reason: str) -> None:
     assert reason in draw(suite, kind="monitors", **table).problem

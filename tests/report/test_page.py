@@ -19,8 +19,8 @@ import synthetic
 from ioassay import report
 from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.pipeline import analyse_all
-from ioassay.records.record import RecordSet
 from ioassay.report import page
+from ioassay.store.dataset import Dataset
 
 HOSTILE = '<script>alert("x")</script>\'"&</style>'
 
@@ -52,10 +52,12 @@ class Elements(html.parser.HTMLParser):
         self._inside = ("", {})
 
 
-def small_run(root: Path, **changes: object) -> RecordSet:
+def small_run(root: Path, **changes: object) -> Dataset:
     """Eight trials of a study with hostile names, one of them failed, with records on disk."""
-    study = {**synthetic.mixed_sizes(), "figures": synthetic.mixed_sizes()["figures"][2:4]}
-    study |= {"case": [{"name": "4k"}, {"name": HOSTILE}], "title": f"Sizes {HOSTILE}", "description": HOSTILE}
+    study = synthetic.mixed_sizes()
+    words = {"title": f"Sizes {HOSTILE}", "description": HOSTILE}
+    cases = [{"name": "4k"}, {"name": HOSTILE}]
+    study = study.model_copy(update={**words, "case": cases, "figures": study.figures[2:4]})
     records = synthetic.run(root, [study], 2)
     failed = pl.arange(pl.len()) == 3
     trials = records.trials.with_columns(
@@ -73,7 +75,7 @@ def small_run(root: Path, **changes: object) -> RecordSet:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordSet, report.ReportPaths, str]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, report.ReportPaths, str]:
     """A small run's report and the text of its page."""
     root = tmp_path_factory.mktemp("run") / "a run"
     root.mkdir()
@@ -195,7 +197,7 @@ def test_statements_tables_and_caveats_of_all_findings_are_shown(built: tuple) -
                 assert str(column) in shown
 
 
-def test_figures_of_a_run_that_failed_are_placeholders_named_in_the_result(lost: RecordSet, tmp_path: Path) -> None:
+def test_figures_of_a_run_that_failed_are_placeholders_named_in_the_result(lost: Dataset, tmp_path: Path) -> None:
     records = replace(lost, studies=lost.studies[3:])
     paths = report.build(records, analyse_all(records), tmp_path / "report", title="Lost")
     assert all("none of the 5 trials went well" in figure.problem for figure in paths.figures)
@@ -214,7 +216,7 @@ def test_a_run_without_any_record_still_has_its_page(tmp_path: Path) -> None:
 
 
 def test_two_studies_may_use_one_name_for_a_figure(tmp_path: Path) -> None:
-    studies = [{**synthetic.jobs(), "name": name} for name in ("a", "b")]
+    studies = [synthetic.jobs().model_copy(update={"name": name}) for name in ("a", "b")]
     paths = report.build(synthetic.run(tmp_path, studies, 2), [], tmp_path / "report", title="Twice")
     names = [figure.name for figure in paths.figures]
     assert names == ["task4_numjobs_bw_r", "task4_numjobs_bw_w", "b-task4_numjobs_bw_r", "b-task4_numjobs_bw_w"]
@@ -225,7 +227,7 @@ def test_findings_that_are_no_study_s_and_numbers_that_json_does_not_know_are_ke
         study="other", question="compare", response="read.bw", title="A comparison", statement="It is so.",
         statistics={"ratio": float("inf"), "p": float("nan")}, tables=[Table(["a", "p"], [[None, 0.00001]])],
     )  # fmt: skip
-    records = synthetic.run(tmp_path, [{**synthetic.jobs(), "figures": []}], 2)
+    records = synthetic.run(tmp_path, [synthetic.jobs().model_copy(update={"figures": []})], 2)
     paths = report.build(records, [finding], tmp_path / "report", title="Other")
     assert json.loads(paths.findings.read_text())[0]["statistics"] == {"ratio": None, "p": None}
     shown = "".join(Elements(paths.page.read_text()).text)

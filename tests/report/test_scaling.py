@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import synthetic
 from charts import mark, rows, styled, subtitle
 
-from ioassay.records.record import RecordSet
 from ioassay.report import figures, render
 from ioassay.stats.sample import t_interval
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
 
 
-def study(factors: dict[str, list[Any]]) -> dict[str, Any]:
-    return {"name": "s", "title": "s", "driver": "null", "params": {}, "factors": factors, "case": []}
-
-
-def run(measure: Any, factors: dict[str, list[Any]] | None = None, repetitions: int = 5) -> RecordSet:
+def run(measure: Any, factors: dict[str, list[Any]] | None = None, repetitions: int = 5) -> Dataset:
     """One trial a level and repetition; `measure(level)` gives its value, None for a failed trial."""
     factors = factors or {"workers": WORKERS}
     points = [{}]
@@ -36,9 +34,9 @@ def run(measure: Any, factors: dict[str, list[Any]] | None = None, repetitions: 
             key = {"study": "s", "trial": f"t{len(trials)}", "status": status, "reason": "", "repetition": repetition}
             trials.append({**key, "order": len(trials), "duration_s": 1.0, **point, "value": value})
     empty = pl.DataFrame()
-    return RecordSet(
+    return Dataset(
         root=Path("run"),
-        studies=[study(factors)],
+        studies=[Study(name="s", title="s", driver="null", factors=factors)],
         host={},
         trials=pl.DataFrame(trials, infer_schema_length=None),
         planned={"s": len(trials)},
@@ -46,9 +44,9 @@ def run(measure: Any, factors: dict[str, list[Any]] | None = None, repetitions: 
     )
 
 
-def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
+def draw(records: Dataset, **keys: Any) -> figures.Drawn:
     table = {"kind": "scaling", "name": "a", "x": "workers", "y": "value", **keys}
-    return figures.draw(records, records.studies[0], table)
+    return synthetic.draw(records, records.studies[0], table)
 
 
 def falling_back(seed: int = 1) -> Any:
@@ -176,7 +174,7 @@ def test_words_and_single_levels_have_no_scaling() -> None:
 
 def test_where_lower_is_better_there_is_neither_law_nor_perfect_scaling() -> None:
     records = run(lambda point: 1e5 * point["workers"] * (1 + 1e-3 * point["workers"] % 3))
-    records = RecordSet(**{**records.__dict__, "trials": records.trials.rename({"value": "read.lat.p99"})})
+    records = replace(records, trials=records.trials.rename({"value": "read.lat.p99"}))
     drawn = draw(records, y="read.lat.p99")
     assert drawn.problem == "" and styled(drawn.spec, "fit") == [] and styled(drawn.spec, "reference") == []
 

@@ -11,15 +11,15 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.analysis.optimum import tuning
-from ioassay.records.record import RecordSet
 from ioassay.report import figures
 from ioassay.report.figures import default_figures
+from ioassay.store.dataset import Dataset
 
 JOBS = 3
 
 
-def draw(records: RecordSet, **keys: Any) -> figures.Drawn:
-    return figures.draw(records, records.studies[JOBS], {"kind": "search", "name": "a", **keys})
+def draw(records: Dataset, **keys: Any) -> figures.Drawn:
+    return synthetic.draw(records, records.studies[JOBS], {"kind": "search", "name": "a", **keys})
 
 
 def parts(drawn: figures.Drawn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -32,7 +32,7 @@ def points(chart: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for layer in styled(chart, "mark") for row in rows(layer)]
 
 
-def test_every_trial_of_the_search_is_a_point_that_says_what_it_was_for(suite: RecordSet) -> None:
+def test_every_trial_of_the_search_is_a_point_that_says_what_it_was_for(suite: Dataset) -> None:
     drawn = draw(synthetic.as_search(suite))
     assert drawn.problem == "" and drawn.title == "Read bandwidth over the trials of the search"
     shown = points(parts(drawn)[0])
@@ -43,7 +43,7 @@ def test_every_trial_of_the_search_is_a_point_that_says_what_it_was_for(suite: R
     assert "winner: 8 jobs" in subtitle(drawn.spec)
 
 
-def test_the_line_is_the_mean_of_the_best_point_so_far(suite: RecordSet) -> None:
+def test_the_line_is_the_mean_of_the_best_point_so_far(suite: Dataset) -> None:
     records = synthetic.as_search(suite)
     (steps,) = [rows(layer) for layer in layers(parts(draw(records))[0]) if mark(layer).get("interpolate")]
     of = records.trials.filter((pl.col("study") == "jobs") & pl.col("search").is_in(["default", "explore"]))
@@ -55,7 +55,7 @@ def test_the_line_is_the_mean_of_the_best_point_so_far(suite: RecordSet) -> None
     )
 
 
-def test_trials_that_break_a_constraint_are_hollow_and_no_point_of_the_line(suite: RecordSet) -> None:
+def test_trials_that_break_a_constraint_are_hollow_and_no_point_of_the_line(suite: Dataset) -> None:
     limit = suite.trials.filter((pl.col("study") == "jobs") & (pl.col("numjobs") == 4))["write.bw"].min()
     constraint = {"metric": "write.bw", "sense": "<", "bound": limit, "text": "write.bw < some"}
     drawn = draw(synthetic.as_search(suite, constraint))
@@ -68,7 +68,7 @@ def test_trials_that_break_a_constraint_are_hollow_and_no_point_of_the_line(suit
     assert "hollow: breaks write.bw < some" in subtitle(drawn.spec)
 
 
-def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(suite: RecordSet) -> None:
+def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(suite: Dataset) -> None:
     records = synthetic.as_search(suite)
     drawn = draw(records)
     found = tuning.measure(records, records.studies[JOBS], records.tuning or {})
@@ -83,7 +83,7 @@ def test_the_confirmation_has_the_intervals_of_its_analysis_on_the_same_scale(su
     assert all(scale == scales[0] for scale in scales)
 
 
-def test_an_interval_of_what_cannot_be_negative_ends_at_zero(suite: RecordSet) -> None:
+def test_an_interval_of_what_cannot_be_negative_ends_at_zero(suite: Dataset) -> None:
     records = synthetic.as_search(suite)
     wide = pl.when(pl.col("repetition") % 2 == 0).then(1e9).otherwise(1e6)
     drawn = draw(replace(records, trials=records.trials.with_columns(wide.alias("read.bw"))))
@@ -92,14 +92,14 @@ def test_an_interval_of_what_cannot_be_negative_ends_at_zero(suite: RecordSet) -
     assert styled(drawn.spec, "mean")[0]["encoding"]["y"]["scale"]["domain"][0] == 0
 
 
-def test_each_axis_has_a_panel_with_the_winner_marked(suite: RecordSet) -> None:
+def test_each_axis_has_a_panel_with_the_winner_marked(suite: Dataset) -> None:
     _, (panel,) = parts(draw(synthetic.as_search(suite)))
     assert {row["x"] for row in points(panel)} == {1, 2, 4, 6, 8}
     assert [row["x"] for row in rows(styled(panel, "fit")[0])] == [8]
     assert len(draw(synthetic.as_search(suite), axes=False).spec["vconcat"]) == 1
 
 
-def test_failed_trials_are_crosses_at_the_edge(suite: RecordSet) -> None:
+def test_failed_trials_are_crosses_at_the_edge(suite: Dataset) -> None:
     of = (pl.col("study") == "jobs") & (pl.col("numjobs") == 4) & (pl.col("repetition") == 0)
     failed = suite.trials.with_columns(status=pl.when(of).then(pl.lit("failed")).otherwise("status"))
     drawn = draw(synthetic.as_search(replace(suite, trials=failed)))
@@ -107,7 +107,7 @@ def test_failed_trials_are_crosses_at_the_edge(suite: RecordSet) -> None:
     assert "× failed: 1" in subtitle(drawn.spec)
 
 
-def test_a_search_that_was_stopped_shows_what_there_is(suite: RecordSet) -> None:
+def test_a_search_that_was_stopped_shows_what_there_is(suite: Dataset) -> None:
     records = synthetic.as_search(suite)
     tuning = {key: value for key, value in (records.tuning or {}).items() if key != "found"}
     early = records.trials.filter((pl.col("study") != "jobs") | (pl.col("repetition") == 0))
@@ -116,10 +116,10 @@ def test_a_search_that_was_stopped_shows_what_there_is(suite: RecordSet) -> None
     assert styled(drawn.spec, "mean") == []
 
 
-def test_a_search_without_figures_of_its_own_gets_this_one(suite: RecordSet) -> None:
-    tables = default_figures.tables(synthetic.as_search(suite), suite.studies[JOBS])
-    assert [table["kind"] for table in tables] == ["search"]
+def test_a_search_without_figures_of_its_own_gets_this_one(suite: Dataset) -> None:
+    chosen = default_figures.of_study(synthetic.as_search(suite), suite.studies[JOBS])
+    assert [figure.kind for figure in chosen] == ["search"]
 
 
-def test_a_run_that_is_no_search_says_so(suite: RecordSet) -> None:
+def test_a_run_that_is_no_search_says_so(suite: Dataset) -> None:
     assert "is no search; `ioassay tune` makes one" in draw(suite).problem

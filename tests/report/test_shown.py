@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ioassay.analysis.finding import Table
-from ioassay.records.record import RecordSet
 from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
+from ioassay.store.dataset import Dataset
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_word_in_a_column_of_numbers_stays_a_word() -> None:
     assert [row[1].number for row in shown.rows] == [True, True, False]
 
 
-def test_trials_whose_twins_count_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
+def test_trials_whose_twins_count_are_listed_and_not_missing(suite: Dataset, tmp_path: Path) -> None:
     planned = {name: 2 * number for name, number in suite.planned.items()}
     twins = replace(suite, traced=suite.trials.clone(), planned=planned)
     listed = trial_list.trials(twins, tmp_path)
@@ -61,7 +61,7 @@ def test_trials_whose_twins_count_are_listed_and_not_missing(suite: RecordSet, t
     assert [one for one in warnings.alerts(replace(twins, traced=None), []) if one.code == "trials-absent"]
 
 
-def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: RecordSet, tmp_path: Path) -> None:
+def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: Dataset, tmp_path: Path) -> None:
     planned = {name: 2 * number for name, number in suite.planned.items()}
     counting = replace(suite, counting=suite.trials.clone(), planned=planned)
     listed = trial_list.trials(counting, tmp_path)
@@ -135,7 +135,7 @@ def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
     assert raw_files.read(tmp_path, "t1", tmp_path) == raw_files.Evidence()
 
 
-def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: RecordSet) -> None:
+def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Dataset) -> None:
     rows = [{**row("4k depth 1", "read.bw", 2e6, [1e6, 3e6]), "study": "jobs"}]
     rows += [{**row("4k depth 1", "read.lat.p99", 2e6, None), "study": "jobs"}]
     told = study_sections.studies(suite, [], rows)[3]

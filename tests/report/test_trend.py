@@ -12,17 +12,17 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
-from ioassay.records.record import RecordSet
 from ioassay.report import figures
 from ioassay.stats.sample import t_interval
+from ioassay.store.dataset import Dataset
 
 
-def draw(records: RecordSet, study: int, **keys: object) -> figures.Drawn:
+def draw(records: Dataset, study: int, **keys: object) -> figures.Drawn:
     table = {"kind": "trend", "name": "a", "x": "bs", "y": "read.bw", **keys}
-    return figures.draw(records, records.studies[study], table)
+    return synthetic.draw(records, records.studies[study], table)
 
 
-def values_at(records: RecordSet, bs: str) -> list[float]:
+def values_at(records: Dataset, bs: str) -> list[float]:
     return records.trials.filter(pl.col("bs") == bs)["read.bw"].to_list()
 
 
@@ -35,7 +35,7 @@ def points(drawn: figures.Drawn) -> list[Any]:
     return [layer for layer in styled(drawn.spec, "mean") if mark(layer)["type"] == "point"]
 
 
-def with_values(records: RecordSet, **columns: list[float] | float) -> RecordSet:
+def with_values(records: Dataset, **columns: list[float] | float) -> Dataset:
     wanted = [
         pl.lit(found, pl.Float64).alias(name) if isinstance(found, float) else pl.Series(name, found, pl.Float64)
         for name, found in columns.items()
@@ -43,7 +43,7 @@ def with_values(records: RecordSet, **columns: list[float] | float) -> RecordSet
     return replace(records, trials=records.trials.with_columns(wanted))
 
 
-def test_mean_median_and_deviation_of_the_repetitions_are_drawn(suite: RecordSet) -> None:
+def test_mean_median_and_deviation_of_the_repetitions_are_drawn(suite: Dataset) -> None:
     row = means(draw(suite, 1))[2]
     values = values_at(suite, "4KiB")
     assert row["level"] == "4 KiB"
@@ -53,13 +53,13 @@ def test_mean_median_and_deviation_of_the_repetitions_are_drawn(suite: RecordSet
     assert (row["high"] - row["y"]) * 1e6 == pytest.approx(statistics.stdev(values), rel=1e-4)
 
 
-def test_error_bars_can_be_the_interval_of_the_mean(suite: RecordSet) -> None:
+def test_error_bars_can_be_the_interval_of_the_mean(suite: Dataset) -> None:
     row = means(draw(suite, 1, error="ci"))[2]
     interval = t_interval(values_at(suite, "4KiB"), 0.95)
     assert (row["low"] * 1e6, row["high"] * 1e6) == pytest.approx((interval.low, interval.high))
 
 
-def test_every_repetition_is_drawn(suite: RecordSet) -> None:
+def test_every_repetition_is_drawn(suite: Dataset) -> None:
     drawn = rows(styled(draw(suite, 1).spec, "repetition")[0])
     assert len(drawn) == 55
     assert sorted(row["y"] for row in drawn if row["x"] == 4096) == pytest.approx(
@@ -67,7 +67,7 @@ def test_every_repetition_is_drawn(suite: RecordSet) -> None:
     )
 
 
-def test_the_regression_line_is_fitted_to_all_repetitions(suite: RecordSet) -> None:
+def test_the_regression_line_is_fitted_to_all_repetitions(suite: Dataset) -> None:
     sizes = [int(level.removesuffix("KiB")) * 1024 for level in suite.trials["bs"].drop_nulls()]
     in_study = suite.trials.filter(pl.col("study") == "block-size").height
     before = suite.trials["bs"].to_list().index(suite.trials["bs"].drop_nulls()[0])
@@ -79,14 +79,14 @@ def test_the_regression_line_is_fitted_to_all_repetitions(suite: RecordSet) -> N
         assert row["y"] == pytest.approx(3 * math.log2(row["x"]) - 20, abs=1e-4)
 
 
-def test_sizes_are_labelled_in_kib_at_the_levels_of_a_logarithmic_axis(suite: RecordSet) -> None:
+def test_sizes_are_labelled_in_kib_at_the_levels_of_a_logarithmic_axis(suite: Dataset) -> None:
     axis = next(layers(draw(suite, 1, log_x=True).spec))["encoding"]["x"]
     assert axis["scale"]["type"] == "log"
     assert axis["axis"]["values"] == [1024 * 2**power for power in range(11)]
     assert '"65536": "64 KiB"' in axis["axis"]["labelExpr"]
 
 
-def test_a_zero_level_makes_the_axis_linear_and_says_so(suite: RecordSet) -> None:
+def test_a_zero_level_makes_the_axis_linear_and_says_so(suite: Dataset) -> None:
     drawn = draw(suite, 0, x="rwmixwrite", where={"rw": "rw"}, log_x=True)
     assert "linear axis: a level is zero" in subtitle(drawn.spec)
     assert next(layers(drawn.spec))["encoding"]["x"]["scale"].get("type") is None
@@ -109,14 +109,14 @@ def test_long_levels_are_slanted_in_lines_that_keep_parentheses_whole() -> None:
     assert '["fifo", "(priority\\u00a099)"]' in axis["labelExpr"]
 
 
-def test_a_colour_factor_gives_one_line_a_level(suite: RecordSet) -> None:
+def test_a_colour_factor_gives_one_line_a_level(suite: Dataset) -> None:
     drawn = draw(suite, 0, x="rwmixwrite", color="rw")
     assert {row["group"] for row in means(drawn)} == {"rw", "randrw"}
     assert "all levels" not in subtitle(drawn.spec)
     assert "all levels of access pattern together" in subtitle(draw(suite, 0, x="rwmixwrite").spec)
 
 
-def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: RecordSet) -> None:
+def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: Dataset) -> None:
     drawn = draw(suite, 0, x="rwmixwrite", color="rw")
     first, second = points(drawn)
     assert mark(first)["xOffset"] == -mark(second)["xOffset"] < 0
@@ -127,7 +127,7 @@ def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: 
     assert "xOffset" not in mark(alone)
 
 
-def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet) -> None:
+def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: Dataset) -> None:
     wild = [1e6 if order % 7 else 1e9 for order in range(suite.trials.height)]
     drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
     rule = next(layer for layer in styled(drawn.spec, "deviation") if mark(layer)["type"] == "rule")
@@ -135,19 +135,19 @@ def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: RecordSet)
     assert any(row.get("cut") for row in rows(rule))
 
 
-def test_bars_that_all_end_at_the_axis_leave_no_empty_layer(suite: RecordSet) -> None:
+def test_bars_that_all_end_at_the_axis_leave_no_empty_layer(suite: Dataset) -> None:
     wild = [1e9 if repetition == 0 else 0.0 for repetition in suite.trials["repetition"].to_list()]
     drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
     assert all(rows(layer) for layer in layers(drawn.spec))
 
 
-def test_only_zeros_lie_on_the_bottom_of_an_axis(suite: RecordSet) -> None:
+def test_only_zeros_lie_on_the_bottom_of_an_axis(suite: Dataset) -> None:
     drawn = draw(with_values(suite, **{"read.bw": 0.0}), 1)
     assert next(layers(drawn.spec))["encoding"]["y"]["scale"]["domain"] == [0, 1]
     assert drawn.problem == ""
 
 
-def test_a_logarithmic_metric_axis_needs_positive_values(suite: RecordSet) -> None:
+def test_a_logarithmic_metric_axis_needs_positive_values(suite: Dataset) -> None:
     assert next(layers(draw(suite, 1, log_y=True).spec))["encoding"]["y"]["scale"]["type"] == "log"
     drawn = draw(with_values(suite, **{"read.bw": 0.0}), 1, log_y=True)
     assert "linear metric axis" in subtitle(drawn.spec)

@@ -17,7 +17,7 @@ import pytest
 
 from ioassay import atomic_file
 from ioassay.errors import InputError, UsageError
-from ioassay.store import dataset
+from ioassay.store import frames
 from ioassay.store.run_folder import RunStore
 from ioassay.tune import campaign, pruning
 
@@ -28,7 +28,7 @@ def test_a_search_is_a_run_whose_trials_say_what_they_were_for(lab: Any) -> None
     study = lab.study()
     store = lab.begin(study, lab.asked(study))
     tally = lab.go_on()
-    found = dataset.load(store)
+    found = frames.load(store)
     assert found.trials["search"].to_list()[0] == "default"
     assert found.trials["search"].to_list().count("confirm") == 6
     assert found.trials["order"].to_list() == list(range(26))
@@ -219,7 +219,7 @@ def test_a_candidate_that_is_clearly_worse_in_its_short_run_gets_no_whole_one(
     study = lab.study()
     store = lab.begin(study, lab.asked(study))
     lab.go_on()
-    trials = dataset.load(store).trials
+    trials = frames.load(store).trials
     pruned = trials.filter(search="pruned")
     assert pruned.height > 0
     assert pruned["value"].max() < trials.filter(search="confirm")["value"].max()  # type: ignore[operator]

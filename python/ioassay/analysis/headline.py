@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import RecordSet
 from ioassay.stats.result import Interval
 from ioassay.stats.sample import moments, t_interval
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 
-def headline(records: RecordSet, studies: Sequence[study_view.Study]) -> list[dict[str, Any]]:
+def headline(records: Dataset, studies: Sequence[Study]) -> list[dict[str, Any]]:
     """One row for each study, condition and response, conditions outermost.
 
     Keys: study, workload (the condition in words), point, metric, unit, mean, median, ci95 ([low, high], Student's,
@@ -23,10 +23,10 @@ def headline(records: RecordSet, studies: Sequence[study_view.Study]) -> list[di
     return [row for study in studies for row in _rows(records, study)]
 
 
-def _rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
-    found = [cells(records, study, response) for response in study_view.responses(records, study)]
+def _rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
+    found = [cells(records, study, response) for response in records.responses(study)]
     rows = [(cell, _row(part, cell)) for part in found for cell in part.cells]
-    design = study_view.design(study)
+    design = study.design
     return [row for _, row in sorted(rows, key=lambda item: design.place(item[0].point))]
 
 

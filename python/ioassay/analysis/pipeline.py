@@ -13,14 +13,14 @@ from typing import Any
 from ioassay import debug_log
 from ioassay.analysis import ANALYSES, OVERALL
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.errors import StudyError
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 ALWAYS = "verdict"
 
 
-def analyse_all(records: RecordSet) -> list[Finding]:
+def analyse_all(records: Dataset) -> list[Finding]:
     """Those of each study in their order, between what all come to together; StudyError for an unknown question.
 
     A table of all studies stands before them, a sentence about all behind.
@@ -30,34 +30,34 @@ def analyse_all(records: RecordSet) -> list[Finding]:
     return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
 
 
-def analyse_overall(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+def analyse_overall(records: Dataset, findings: Sequence[Finding]) -> list[Finding]:
     """Findings about the run as a whole, from those of its studies."""
     return [
         finding for path in OVERALL.values() for finding in importlib.import_module(path).together(records, findings)
     ]
 
 
-def analyse_study(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     """Findings of one study."""
     findings: list[Finding] = []
     for question in questions(study):
         answers = _module(question).analyse(records, study)
-        debug_log.debug("analysis", f"{study['name']}: {question}: {len(answers)} findings")
+        debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} findings")
         findings += answers
     return findings
 
 
-def questions(study: study_view.Study) -> Sequence[str]:
+def questions(study: Study) -> Sequence[str]:
     """The questions of a study in report order; all where it names none.
 
     Whether the tool told the truth is asked always: all other answers rest on it.
     """
-    listed = (study.get("analysis") or {}).get("questions") or list(ANALYSES)
+    listed = study.analysis.questions or list(ANALYSES)
     for question in listed:
         if question not in ANALYSES:
             raise StudyError(
                 f"no question is called '{question}'; known: {', '.join(ANALYSES)}",
-                source=str(study["name"]),
+                source=study.name,
                 key="analysis.questions",
             )
     return [question for question in ANALYSES if question in listed or question == ALWAYS]

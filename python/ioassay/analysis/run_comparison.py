@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, cells
 from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_key, setting_key
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.stats.posthoc import benjamini_hochberg
 from ioassay.stats.ratio_of_means import (
     Equivalence,
@@ -30,6 +29,8 @@ from ioassay.stats.ratio_of_means import (
     welch_t,
 )
 from ioassay.stats.result import Undefined, mean_of, plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 FASTER, SLOWER, SAME, UNDECIDED, CHANGED = "faster", "slower", "same", "undecided", "changed"
 VERDICTS = (SLOWER, FASTER, CHANGED, UNDECIDED, SAME)
@@ -112,19 +113,19 @@ class Comparison:
         }
 
 
-def compare(a: RecordSet, b: RecordSet, margin: float = 0.05, confidence: float = 0.95) -> Comparison:
+def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.95) -> Comparison:
     """Judge run `b` against the baseline `a`.
 
     `margin` is the share up to which a difference counts as none; `confidence` that of every interval, and one minus
     it the rate of false differences among those found.
     """
-    studies_a = {str(study["name"]): study for study in a.studies}
+    studies_a = {study.name: study for study in a.studies}
     rows: list[Row] = []
     missing_a, missing_b, warnings = [], [], []
     for study_b in b.studies:
-        study_a = studies_a.pop(str(study_b["name"]), None)
+        study_a = studies_a.pop(study_b.name, None)
         if study_a is None:
-            missing_a.append(f"study {study_b['name']}")
+            missing_a.append(f"study {study_b.name}")
             continue
         warnings += _differences(study_a, study_b)
         for response in _responses((a, study_a), (b, study_b)):
@@ -134,12 +135,8 @@ def compare(a: RecordSet, b: RecordSet, margin: float = 0.05, confidence: float 
                 for key in found_b
                 if key in found_a
             ]
-            missing_b += [
-                f"{study_b['name']}, {found_a[key].label}: {response}" for key in found_a if key not in found_b
-            ]
-            missing_a += [
-                f"{study_b['name']}, {found_b[key].label}: {response}" for key in found_b if key not in found_a
-            ]
+            missing_b += [f"{study_b.name}, {found_a[key].label}: {response}" for key in found_a if key not in found_b]
+            missing_a += [f"{study_b.name}, {found_b[key].label}: {response}" for key in found_b if key not in found_a]
     missing_b += [f"study {name}" for name in studies_a]
     return Comparison(
         a=str(a.root),
@@ -153,29 +150,25 @@ def compare(a: RecordSet, b: RecordSet, margin: float = 0.05, confidence: float 
     )
 
 
-def against(
-    study: study_view.Study, response: str, a: Cell, b: Cell, margin: float = 0.05, confidence: float = 0.95
-) -> Row:
+def against(study: Study, response: str, a: Cell, b: Cell, margin: float = 0.05, confidence: float = 0.95) -> Row:
     """One condition `b` judged against another one, `a`, of the same run; the row bears the point of `b`."""
     return _judged([_row(study, response, a, b, margin, confidence)], margin, 1 - confidence)[0]
 
 
-def _responses(*sides: tuple[RecordSet, study_view.Study]) -> list[str]:
-    return list(
-        dict.fromkeys(name for records, study in reversed(sides) for name in study_view.responses(records, study))
-    )
+def _responses(*sides: tuple[Dataset, Study]) -> list[str]:
+    return list(dict.fromkeys(name for records, study in reversed(sides) for name in records.responses(study)))
 
 
-def _by_key(records: RecordSet, study: study_view.Study, response: str) -> dict[tuple[tuple[str, str], ...], Cell]:
+def _by_key(records: Dataset, study: Study, response: str) -> dict[tuple[tuple[str, str], ...], Cell]:
     """Condition -> its cell; the key ignores the order of factors and the spelling of levels."""
     found = cells(records, study, response).cells
     return {tuple(sorted((name, level_key(name, level)) for name, level in cell.point.items())): cell for cell in found}
 
 
-def _row(study: study_view.Study, response: str, a: Cell, b: Cell, margin: float, confidence: float) -> Row:
+def _row(study: Study, response: str, a: Cell, b: Cell, margin: float, confidence: float) -> Row:
     ratio = ratio_of_means(b.values, a.values, confidence)
     return Row(
-        study=str(study["name"]),
+        study=study.name,
         point=dict(b.point),
         label=b.label,
         response=response,
@@ -229,24 +222,25 @@ def _loss(row: Row) -> float:
     return ratio if metrics.metric(row.response).better == "lower" else 1 / ratio
 
 
-_IGNORED = ("name", "title", "description", "figures", "analysis", "seed", "repetitions", "until", "factors", "scale")
+_IGNORED = {"name", "title", "description", "figures", "analysis", "seed", "repetitions", "until", "factors", "scale"}
 
 
-def _differences(a: study_view.Study, b: study_view.Study) -> list[str]:
+def _differences(a: Study, b: Study) -> list[str]:
     """Settings that differ between the runs and are not what is compared: each makes the result harder to read."""
     said = []
-    for key in dict.fromkeys((*a, *b)):
-        if key in _IGNORED or setting_key(key, a.get(key)) == setting_key(key, b.get(key)):
+    own_a, own_b = (study.model_dump(exclude=_IGNORED) for study in (a, b))
+    for key, right in own_b.items():
+        left = own_a[key]
+        if setting_key(key, left) == setting_key(key, right):
             continue
-        left, right = a.get(key), b.get(key)
         if isinstance(left, dict) and isinstance(right, dict):
             names = dict.fromkeys((*left, *right))
             inner = [name for name in names if setting_key(name, left.get(name)) != setting_key(name, right.get(name))]
             said += [
-                f"{b['name']}: {key}.{name} is {left.get(name)!r} in A and {right.get(name)!r} in B" for name in inner
+                f"{b.name}: {key}.{name} is {left.get(name)!r} in A and {right.get(name)!r} in B" for name in inner
             ]
         else:
-            said.append(f"{b['name']}: {key} is {left!r} in A and {right!r} in B")
+            said.append(f"{b.name}: {key} is {left!r} in A and {right!r} in B")
     return said
 
 
@@ -265,7 +259,7 @@ _HASH = re.compile(r"#[0-9a-f]{8}\b")
 """What stands in a kernel's command line for a value that is not stored (ioassay.host.privacy.boot)."""
 
 
-def _host_differences(a: RecordSet, b: RecordSet) -> list[str]:
+def _host_differences(a: Dataset, b: Dataset) -> list[str]:
     """Facts of the hosts that differ, of those that change results."""
     said = _machine_differences(a.host, b.host)
     is_comparable = _key(a.host) == _key(b.host)

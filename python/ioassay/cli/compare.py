@@ -31,11 +31,11 @@ def compare(
 ) -> None:
     """Compare two runs statistically; exit 1 when B is slower."""
     from ioassay.analysis import run_comparison as comparison
-    from ioassay.store import dataset
+    from ioassay.store import frames
     from ioassay.store.run_folder import RunStore
 
     console.use_json(json)
-    before, after = (dataset.load(RunStore.open(root)) for root in (a, b))
+    before, after = (frames.load(RunStore.open(root)) for root in (a, b))
     result = comparison.compare(before, after, margin=share(margin), confidence=confidence)
     if junit is not None:
         from ioassay.report.junit import junit_xml

@@ -102,7 +102,7 @@ def _rows(published: session.Published) -> list[dict[str, Any]]:
 
 def _target(path: Path, published: session.Published) -> dict[str, Any]:
     study = published.records.studies[0]
-    return {"path": str(path.resolve()), **study["target"], "disk": published.records.host.get("disk", {})}
+    return {"path": str(path.resolve()), **study.target.model_dump(), "disk": published.records.host.get("disk", {})}
 
 
 def _say(rows: list[dict[str, Any]], path: Path) -> None:

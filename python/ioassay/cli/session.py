@@ -16,10 +16,11 @@ from ioassay.cli import console, progress
 from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
 from ioassay.roles import WRITE, Consent
 from ioassay.runner import worker_pool
+from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from ioassay.analysis.finding import Finding
-    from ioassay.records.record import RecordSet, Warning_
+    from ioassay.records.record import Warning_
     from ioassay.report import ReportPaths
     from ioassay.runner.preflight import Bench
     from ioassay.runner.run import Source, Tally
@@ -39,7 +40,7 @@ _MOST_KEPT = 20
 class Published:
     """What a run came to: its records, what they mean, where the page is."""
 
-    records: RecordSet
+    records: Dataset
     findings: Sequence[Finding]
     report: ReportPaths
     kept: Sequence[Mapping[str, Any]] = ()
@@ -92,7 +93,7 @@ def rehearsed_benches(
     from ioassay.runner import preflight
     from ioassay.targets import occupancy
 
-    figures.check_suite(suite.model_dump())
+    figures.check_suite(suite)
     benches = preflight.assemble(suite, consent, folder)
     missing = []
     try:
@@ -196,12 +197,12 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
             return publish(store, benches, executor)
     from ioassay import report
     from ioassay.analysis.pipeline import analyse_all
-    from ioassay.store import dataset
+    from ioassay.store import frames
 
     again = f"ioassay report {shlex.quote(str(store.root))}"
     out = store.root / "report"
     try:
-        records = dataset.load(store)
+        records = frames.load(store)
         declared = executor.submit(report.declare, records)
         findings, title = analyse_all(records), store.suite().title
         paths = report.build(records, findings, out, title=title, drawn=declared.result(), executor=executor)
@@ -234,7 +235,7 @@ def result(store: RunStore, tally: Tally, published: Published, found: Sequence[
     }
 
 
-def all_warnings(records: RecordSet, found: Sequence[Warning_]) -> list[dict[str, Any]]:
+def all_warnings(records: Dataset, found: Sequence[Warning_]) -> list[dict[str, Any]]:
     """Warnings of the check and of the trials, each once, with the number of trials it concerns."""
     counted: dict[tuple[str, str, str], int] = {(item.code, item.text, item.remedy): 0 for item in found}
     for row in records.warnings.iter_rows(named=True):
@@ -246,18 +247,18 @@ def all_warnings(records: RecordSet, found: Sequence[Warning_]) -> list[dict[str
     ]
 
 
-def failures(records: RecordSet) -> list[dict[str, Any]]:
+def failures(records: Dataset) -> list[dict[str, Any]]:
     """Why trials failed: each reason once, with the number of trials and the first of them."""
     return _reasons(records, "failed")
 
 
-def skips(records: RecordSet) -> list[dict[str, Any]]:
+def skips(records: Dataset) -> list[dict[str, Any]]:
     """Why trials were skipped, in the same way."""
     return _reasons(records, "skipped")
 
 
-def _reasons(records: RecordSet, status: str) -> list[dict[str, Any]]:
-    factors = {study["name"]: (*study["factors"], "case") for study in records.studies}
+def _reasons(records: Dataset, status: str) -> list[dict[str, Any]]:
+    factors = {study.name: study.levels for study in records.studies}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _rows(records):
         if row["status"] == status:
@@ -268,7 +269,7 @@ def _reasons(records: RecordSet, status: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _rows(records: RecordSet) -> Iterator[dict[str, Any]]:
+def _rows(records: Dataset) -> Iterator[dict[str, Any]]:
     """Every recorded trial, those too that only the witness's effect is judged by, or that count system calls."""
     for frame in (records.trials, records.traced, records.counting):
         if frame is not None:
@@ -280,7 +281,7 @@ def contradictions(findings: Sequence[Finding]) -> int:
     return sum(finding.statistics.get("contradicted", 0) for finding in findings if finding.question == "verdict")
 
 
-def tally_of(records: RecordSet) -> Tally:
+def tally_of(records: Dataset) -> Tally:
     """How the trials of a run ended, as far as they have."""
     from ioassay.runner.run import Tally
 

@@ -51,10 +51,10 @@ def _answer(roots: list[Path], query: str) -> tuple[list[str], list[tuple[Any, .
     import duckdb
     import polars as pl
 
-    from ioassay.store import dataset
+    from ioassay.store import frames
     from ioassay.store.run_folder import RunStore
 
-    runs = [(name, dataset.load(RunStore.open(root))) for name, root in _names(roots).items()]
+    runs = [(name, frames.load(RunStore.open(root))) for name, root in _names(roots).items()]
     # No query reaches files or the network, not even by changing these settings back.
     database = duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
     for name in ("trials", "hist", "series", "samples", "warnings", "calls"):

@@ -1,20 +1,15 @@
-"""What one trial left behind, and the set of records that an analysis reads.
+"""What one trial left behind.
 
 A record stores what was seen; whatever can be computed from records is not stored in one.
-Deliberately not here: reading and writing files (`ioassay.store.run_folder`).
+Deliberately not here: reading and writing files (`ioassay.store.run_folder`), and the records of a run as data frames
+(`ioassay.store.dataset`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from ioassay.records.observation import Observation
+from typing import Any
 
 SCHEMA = 2
 
@@ -142,59 +137,3 @@ class Record:
     raw: Sequence[str] = ()
     """Names of the files in the trial's raw folder."""
     schema: int = SCHEMA
-
-
-def _no_calls() -> pl.DataFrame:
-    import polars as pl
-
-    text, number = pl.String(), pl.Int64()
-    kinds = {"study": text, "trial": text, "name": text, "count": number, "errors": number, "per_second": pl.Float64()}
-    return pl.DataFrame(schema={**kinds, "by": text})
-
-
-@dataclass(frozen=True)
-class RecordSet:
-    """All records of one run, as frames; what every analysis and figure reads.
-
-    trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
-        one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
-        Of a search also `search`, what the trial was for (`tune.campaign` has the words).
-    hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
-    series: study, trial, metric, job, time_s, value.
-    samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
-    warnings: study, trial, code, text, remedy.
-    Frames without rows keep these columns. `studies` are the resolved studies as plain dictionaries (TOML shape),
-    in order, each with `name`; `host` is host.json; `root` the run's folder.
-    """
-
-    root: Path
-    studies: Sequence[Mapping[str, Any]]
-    host: Mapping[str, Any]
-    trials: pl.DataFrame
-    hist: pl.DataFrame
-    series: pl.DataFrame
-    samples: pl.DataFrame
-    warnings: pl.DataFrame
-    planned: Mapping[str, int]
-    """Number of planned trials by study name."""
-    figures: Sequence[Mapping[str, Any]] = ()
-    """The `[[figures]]` tables of the suite, whose figures show several studies; those of one are in `studies`."""
-    traced: pl.DataFrame | None = None
-    """Where trials have twins: the trials that the witness watched, in the columns of `trials`, which are then those
-    that it did not watch. None where no study has twins."""
-    observations: Mapping[str, Observation] = field(default_factory=dict)
-    """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
-    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
-    """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
-    calls: pl.DataFrame = field(default_factory=_no_calls)
-    """System calls by name: one row a trial and name, most frequent first: study, trial, one column a factor (as in
-    `trials`), name, count and errors (Int64: entered, and of these failed), per_second (Float64: count over the time
-    from the command's first instruction to its end), by (who counted: 'bpf' or 'strace'). Of studies with
-    `watch.calls` these are the trials of `counting`, of others those that the witness watched at level syscalls. A
-    factor that is called like one of these columns has none here. No rows: nothing was counted."""
-    counting: pl.DataFrame | None = None
-    """Where trials were run once more to count their system calls (`watch.calls`): these, in the columns of `trials`,
-    which are without them. Speeds of these are not to be used. None where no study has such."""
-    tuning: Mapping[str, Any] | None = None
-    """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
-    `found` (found.json: ended, asked, winner, feasible). None for every other run."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.finding import Finding
 from ioassay.host import privacy
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
     from ioassay.report.figures import Drawn
@@ -46,7 +46,7 @@ class ReportPaths:
 
 
 def build(
-    records: RecordSet,
+    records: Dataset,
     findings: Sequence[Finding],
     out: Path,
     *,
@@ -88,7 +88,7 @@ def warm_up() -> None:
     figures.load()
 
 
-def declare(records: RecordSet) -> list[Drawn]:
+def declare(records: Dataset) -> list[Drawn]:
     """Every figure's declaration, those of all studies first; StudyError when a `[[figures]]` table is wrong.
 
     No finding is needed, so another process can do this while the findings are made: all can be pickled.
@@ -103,24 +103,24 @@ def write(drawn: Sequence[Drawn], folder: Path) -> list[FigurePaths]:
     return [FigurePaths(one.study, one.name, *render.write(one.spec, folder, one.name), one.problem) for one in drawn]
 
 
-def _drawn(records: RecordSet) -> Iterator[Drawn]:
+def _drawn(records: Dataset) -> Iterator[Drawn]:
     """Names that two figures share get the second's study in front."""
     from ioassay.report import figures
     from ioassay.report.figures import default_figures
 
     names: set[str] = set()
-    for table in records.figures or default_figures.several(records):
-        names.add(table["name"])
-        yield figures.draw_several(records, table)
+    for figure in records.figures or default_figures.of_run(records):
+        names.add(figure.name)
+        yield figures.draw(records, None, figure)
     for study in records.studies:
-        for table in study.get("figures") or default_figures.tables(records, study):
-            name = table["name"] if table["name"] not in names else f"{study['name']}-{table['name']}"
+        for figure in study.figures or default_figures.of_study(records, study):
+            name = figure.name if figure.name not in names else f"{study.name}-{figure.name}"
             names.add(name)
-            yield figures.draw(records, study, {**table, "name": name})
+            yield figures.draw(records, study, figure.model_copy(update={"name": name}))
 
 
 def _view(
-    records: RecordSet, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
+    records: Dataset, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
 ) -> dict[str, Any]:
     """All that the template shows."""
     from ioassay import __version__
@@ -132,7 +132,7 @@ def _view(
     together = [finding for finding in findings if finding.question in OVERALL]
     names = ("study.toml", "tune.json", "plan.jsonl", "found.json", "host.json")
     files = {name: records.root / name for name in names}
-    known = {str(study["name"]) for study in records.studies}
+    known = {study.name for study in records.studies}
     return {
         "title": title,
         "description": description,
@@ -153,7 +153,7 @@ def _view(
         "host": host_facts.sections(records.host),
         "machine": host_facts.summary(records.host),
         "study_toml": _text(files["study.toml"]),
-        "seeds": {str(study["name"]): study.get("seed") for study in records.studies},
+        "seeds": {study.name: study.seed for study in records.studies},
         "files": {name: raw_files.link(path, out) for name, path in files.items() if path.is_file()},
         "again": rerun_command.command(records),
         "root": raw_files.run_folder(records.root),

@@ -1,6 +1,6 @@
 """What each trial left in the run's folder: its command line and the names of its raw files.
 
-Read from `trials/<id>/record.json`, because the frames of a RecordSet hold numbers only. A record that cannot be read
+Read from `trials/<id>/record.json`, because the frames of a Dataset hold numbers only. A record that cannot be read
 here is shown as such; whether that is an error has been decided when the records were loaded.
 """
 

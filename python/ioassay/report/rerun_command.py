@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 STUDY = "study.toml"
 
 
-def command(records: RecordSet) -> str:
+def command(records: Dataset) -> str:
     """`ioassay run study.toml`, or the search with all that it was asked."""
     return shlex.join(["ioassay", "run", STUDY] if records.tuning is None else list(_search(records.tuning)))
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.metrics import format_metric
-from ioassay.records.record import RecordSet
 from ioassay.report import tables
 from ioassay.report.tables import NOTHING, Cell, Shown
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
 _QUESTIONS = {
@@ -81,13 +81,13 @@ class StudyStory:
     groups: Sequence[Group]
 
 
-def studies(records: RecordSet, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> list[StudyStory]:
+def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> list[StudyStory]:
     """The section of each study; `rows` are the headline's."""
-    return [_study(study, findings, rows) for study in records.studies]
+    return [_study(study, findings, rows, exact=not records.is_measured(study)) for study in records.studies]
 
 
-def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> StudyStory:
-    name = str(study["name"])
+def _study(study: Study, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]], *, exact: bool) -> StudyStory:
+    name = study.name
     own = [finding for finding in findings if finding.study == name]
     measured = [row for row in rows if row["study"] == name]
     concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
@@ -95,8 +95,8 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
     return StudyStory(
         name=name,
         anchor=anchor(name),
-        title=str(study.get("title") or name),
-        description=str(study.get("description") or ""),
+        title=study.title or study.name,
+        description=study.description,
         observation=list(paragraphs.get("observation") or ()),
         tests=[tables.shown(table) for table in concluded.tables] if concluded else [],
         comparisons=list(paragraphs.get("comparisons") or ()),
@@ -104,7 +104,7 @@ def _study(study: Mapping[str, Any], findings: Sequence[Finding], rows: Sequence
         conclusion=list(paragraphs.get("conclusion") or ()),
         summary=[*_answers(paragraphs, own, measured), *_verdicts(own)],
         doubts=[shown_finding(finding) for finding in own if finding.question == CAVEATS],
-        means=means(measured, exact=not study_view.is_measured(study)),
+        means=means(measured, exact=exact),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
     )
 
@@ -227,7 +227,7 @@ def _interval(row: Mapping[str, Any]) -> str:
     return phrases.span(row["metric"], row["ci95"][0], row["ci95"][1], format_metric)
 
 
-def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | None:
+def headline(records: Dataset, rows: Sequence[Mapping[str, Any]]) -> Shown | None:
     """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
     if len({(row["study"], row["workload"]) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
         return means(rows)
@@ -235,11 +235,11 @@ def headline(records: RecordSet, rows: Sequence[Mapping[str, Any]]) -> Shown | N
 
     body = []
     for study in records.studies:
-        own = [row for row in rows if row["study"] == study["name"]]
+        own = [row for row in rows if row["study"] == study.name]
         for metric in list(dict.fromkeys(row["metric"] for row in own))[:_HEADLINE_METRICS]:
             found = sorted((row for row in own if row["metric"] == metric), key=lambda row: row["mean"])
             ends = [_end(found[0]), _end(found[-1])]
-            title = Cell(str(study.get("title") or study["name"]), False)
+            title = Cell(study.title or study.name, False)
             body.append([title, Cell(phrases.name(metric), False), Cell(str(len(found)), True), *ends])
     names = ("Study", "Metric", "Conditions", "Lowest mean", "Highest mean")
     return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body) if body else None

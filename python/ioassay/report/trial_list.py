@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
-from ioassay.records.record import FAILED, OK, SKIPPED, RecordSet
+from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.report import raw_files
 from ioassay.report.host_facts import utc
 from ioassay.report.raw_files import Evidence
+from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,7 +64,7 @@ class Trials:
         return sum(row.status == status for row in self.rows)
 
 
-def recorded(records: RecordSet) -> pl.DataFrame:
+def recorded(records: Dataset) -> pl.DataFrame:
     """Every recorded trial, those too that speeds are not taken from; `apart` says why they are not, else ''."""
     import polars as pl
 
@@ -72,23 +73,24 @@ def recorded(records: RecordSet) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def trials(records: RecordSet, out: Path) -> Trials:
+def trials(records: Dataset, out: Path) -> Trials:
     """Every recorded trial; links are relative to `out`."""
-    by_study = {str(study["name"]): study for study in records.studies}
-    rows = [_row(records, by_study, row, out) for row in recorded(records).sort("order").iter_rows(named=True)]
+    factors = {study.name: list(study.levels) for study in records.studies}
+    rows = [
+        _row(records, factors.get(row["study"], []), row, out)
+        for row in recorded(records).sort("order").iter_rows(named=True)
+    ]
     commands: dict[str, int] = {}
     for row in rows:
         if row.evidence.template:
             commands[row.evidence.template] = commands.get(row.evidence.template, 0) + 1
-    return Trials(rows, [_count(records, name, rows) for name in by_study], commands)
+    return Trials(rows, [_count(records, name, rows) for name in factors], commands)
 
 
-def _row(records: RecordSet, studies: Mapping[str, Any], row: Mapping[str, Any], out: Path) -> Row:
-    from ioassay.analysis.measurements import study_view
+def _row(records: Dataset, factors: Sequence[str], row: Mapping[str, Any], out: Path) -> Row:
     from ioassay.analysis.measurements.cells import label
 
-    study = studies.get(row["study"], {"name": row["study"]})
-    point = {name: row[name] for name in study_view.factors(study) if row.get(name) is not None}
+    point = {name: row[name] for name in factors if row.get(name) is not None}
     return Row(
         study=row["study"],
         trial=row["trial"],
@@ -108,7 +110,7 @@ def _purpose(row: Mapping[str, Any]) -> str:
     return f", {row['search']}" if row.get("search") else ""
 
 
-def _count(records: RecordSet, study: str, rows: Sequence[Row]) -> Count:
+def _count(records: Dataset, study: str, rows: Sequence[Row]) -> Count:
     own = [row.status for row in rows if row.study == study]
     planned = max(records.planned.get(study, 0), len(own))
     ok, failed, skipped = (own.count(status) for status in (OK, FAILED, SKIPPED))

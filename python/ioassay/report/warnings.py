@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ioassay.records.record import FAILED, SKIPPED, RecordSet
+from ioassay.records.record import FAILED, SKIPPED
 from ioassay.report.figures import Drawn
 from ioassay.report.raw_files import run_folder
 from ioassay.report.trial_list import recorded
+from ioassay.store.dataset import Dataset
 
 _KEY = re.compile(r"[a-z]+\.[a-z_]+ ")
 
@@ -29,16 +30,16 @@ class Alert:
         return self.text if _KEY.match(self.text) else self.text[:1].upper() + self.text[1:]
 
 
-def alerts(records: RecordSet, drawn: Sequence[Drawn]) -> list[Alert]:
+def alerts(records: Dataset, drawn: Sequence[Drawn]) -> list[Alert]:
     """Trials that did not go well, warnings of trials (each once), figures that are missing."""
     return [*_lost_trials(records), *_warnings(records), *_missing_figures(drawn)]
 
 
-def _lost_trials(records: RecordSet) -> list[Alert]:
+def _lost_trials(records: Dataset) -> list[Alert]:
     found = []
     every = recorded(records)
     for study in records.studies:
-        name = str(study["name"])
+        name = study.name
         rows = every.filter(every["study"] == name)
         for status in (FAILED, SKIPPED):
             reasons = rows.filter(rows["status"] == status)["reason"].to_list()
@@ -54,7 +55,7 @@ def _lost_trials(records: RecordSet) -> list[Alert]:
     return found
 
 
-def _warnings(records: RecordSet) -> list[Alert]:
+def _warnings(records: Dataset) -> list[Alert]:
     counted: dict[tuple[str, str, str], list[str]] = {}
     for row in records.warnings.iter_rows(named=True):
         counted.setdefault((row["code"], row["text"], row["remedy"] or ""), []).append(row["study"])

@@ -1,195 +1,103 @@
-"""From a run's files to the frames of a RecordSet. Knows their columns; computes nothing from them."""
+"""All records of one run as typed studies and data frames: what every analysis and every figure reads.
+
+Deliberately not here: reading the run's files (`ioassay.store.frames`) and computing anything from the records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+from ioassay.metrics import DIRECTIONS
+from ioassay.records.record import Claim
+from ioassay.study.model import Figure, Study
 
-from ioassay.errors import InputError
-from ioassay.records.observation import SYSCALLS, Observation
-from ioassay.records.record import OK, Record, RecordSet, Scalar
-from ioassay.store.parquet import KEY, SCHEMAS
-from ioassay.store.run_folder import RunStore
+if TYPE_CHECKING:
+    import polars as pl
 
-TRIALS: dict[str, pl.DataType] = {
-    **KEY,
-    "status": pl.String(),
-    "reason": pl.String(),
-    "repetition": pl.Int64(),
-    "order": pl.Int64(),
-    "started_unix_s": pl.Float64(),
-    "duration_s": pl.Float64(),
-}
-SEARCH = "search"
-"""Column of the frame of trials of a search: what each was for."""
-SHORT, PRUNED = "short", "pruned"
-CALLS: dict[str, pl.DataType] = {
-    "name": pl.String(),
-    "count": pl.Int64(),
-    "errors": pl.Int64(),
-    "per_second": pl.Float64(),
-    "by": pl.String(),
-}
-"""Beside KEY and the factors."""
-_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""A damaged page ends in a panic of the reader's threads, which is no PolarsError."""
-WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
+    from ioassay.records.observation import Observation
+
+DETERMINISTIC = ("simulate",)
+"""Drivers whose trials give the same again: no machine was measured, and there is nothing to repeat."""
+# What is worth answering where a study names no responses, most telling first.
+_USUAL_RESPONSES = (
+    *(f"{direction}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for direction in DIRECTIONS),
+    "bogo_ops_real_rate",
+    "value",
+)
 
 
-def load(store: RunStore) -> RecordSet:
-    """Every record of a run as a RecordSet."""
-    records = list(store.records())
-    suite = store.suite()
-    plain = [record for record in records if not record.trial.get("calls")]
-    counting = [record for record in records if record.trial.get("calls")]
-    counted, traced = _twins(plain, {study.name for study in suite.studies if study.watch.twins})
-    # Where every trial was watched at this level and none besides, all of them tell their calls.
-    whole = {study.name for study in suite.studies if study.watch.witness == SYSCALLS and not study.watch.calls}
-    seen = _Observations(store, records)
-    return RecordSet(
-        root=store.root,
-        studies=[study.model_dump(exclude={"scale"}) for study in suite.studies],
-        host=store.host(),
-        trials=trials_frame(counted),
-        warnings=warnings_frame(records),
-        planned=store.planned(),
-        figures=[figure.model_dump() for figure in suite.figures],
-        traced=trials_frame(traced) if traced else None,
-        observations=seen,
-        claims={record.trial["id"]: record.claims for record in records if record.claims},
-        tuning=store.tuning(),
-        calls=calls_frame(records, [*counting, *(record for record in plain if record.trial["study"] in whole)], seen),
-        counting=trials_frame(counting) if counting else None,
-        **{name: _parquet(store, counted, name) for name in SCHEMAS},
-    )
+def _no_calls() -> pl.DataFrame:
+    import polars as pl
+
+    text, number = pl.String(), pl.Int64()
+    kinds = {"study": text, "trial": text, "name": text, "count": number, "errors": number, "per_second": pl.Float64()}
+    return pl.DataFrame(schema={**kinds, "by": text})
 
 
-def _twins(records: Sequence[Record], studies: Collection[str]) -> tuple[list[Record], list[Record]]:
-    """The records that count, and those that only the witness's effect is judged by: of `studies` with twins, the
-    trials that it watched."""
-    traced = [record for record in records if record.trial["study"] in studies and not record.trial.get("twin")]
-    apart = {record.trial["id"] for record in traced}
-    return [record for record in records if record.trial["id"] not in apart], traced
+@dataclass(frozen=True)
+class Dataset:
+    """All records of one run, as frames; what every analysis and figure reads.
 
-
-class _Observations(Mapping[str, Observation]):
-    """Trial -> its observation, read from its file each time that it is asked for: all of them may be large."""
-
-    def __init__(self, store: RunStore, records: Sequence[Record]) -> None:
-        self._store = store
-        self._trials = {record.trial["id"]: None for record in records if store.was_witnessed(record.trial["id"])}
-
-    def __getitem__(self, trial: str) -> Observation:
-        if trial not in self._trials:
-            raise KeyError(trial)
-        return self._store.observation(trial)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._trials)
-
-    def __len__(self) -> int:
-        return len(self._trials)
-
-
-def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
-    """One row a record: its identity, its factors' levels, its metrics."""
-    factors = _factors(records)
-    metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
-    columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
-    columns += [_levels(name, [record.trial["point"].get(name) for record in records]) for name in factors]
-    columns += [pl.Series(name, [record.metrics.get(name) for record in records], pl.Float64()) for name in metrics]
-    if any(SEARCH in record.trial for record in records):
-        columns.insert(len(TRIALS), pl.Series(SEARCH, list(_searched(records)), pl.String()))
-    return pl.DataFrame(columns)
-
-
-def _searched(records: Sequence[Record]) -> Iterator[str | None]:
-    """What each trial of a search was for; a short trial is `pruned` where nothing of its point followed."""
-    for place, record in enumerate(records):
-        kind = record.trial.get(SEARCH)
-        followed = any(_follows(record, later) for later in records[place + 1 :]) if kind == SHORT else False
-        yield PRUNED if kind == SHORT and not followed and record.status == OK else kind
-
-
-def _follows(short: Record, later: Record) -> bool:
-    one, other = short.trial, later.trial
-    return (one["study"], one["point"]) == (other["study"], other["point"]) and other.get(SEARCH) != SHORT
-
-
-def calls_frame(
-    records: Sequence[Record], watched: Sequence[Record], observations: Mapping[str, Observation]
-) -> pl.DataFrame:
-    """One row a system call of each of the `watched` whose calls were counted; `RecordSet.calls` has the columns.
-
-    `records` are all of the run: a factor is of the same type here as in their frame.
+    trials: one row a recorded trial: study, trial, status, reason, repetition, order, started_unix_s, duration_s,
+        one column a factor (by its name; null where the study has no such factor), one Float64 column a metric.
+        Of a search also `search`, what the trial was for (`tune.campaign` has the words).
+    hist: study, trial, direction, kind, job, value_ns (Int64), count (Int64).
+    series: study, trial, metric, job, time_s, value.
+    samples: study, trial, monitor, name, time_s, value (raw counters and gauges).
+    warnings: study, trial, code, text, remedy.
+    Frames without rows keep these columns. `host` is host.json; `root` the run's folder.
     """
-    trials = [record.trial["id"] for record in watched]
-    rows = [row for trial in trials if trial in observations for row in _calls_of(trial, observations[trial])]
-    known = trials_frame(records)
-    factors = [name for name in known.columns if name in _factors(records) and name not in CALLS]
-    found = pl.DataFrame(rows, schema={"trial": pl.String(), **CALLS}, orient="row")
-    keys = known.select(*KEY, *factors)
-    return found.join(keys, on="trial", how="left", maintain_order="left").select(*KEY, *factors, *CALLS)
 
+    root: Path
+    studies: Sequence[Study]
+    host: Mapping[str, Any]
+    trials: pl.DataFrame
+    hist: pl.DataFrame
+    series: pl.DataFrame
+    samples: pl.DataFrame
+    warnings: pl.DataFrame
+    planned: Mapping[str, int]
+    """Number of planned trials by study name."""
+    figures: Sequence[Figure] = ()
+    """Those of the suite, which show several studies; those of one study are its own."""
+    traced: pl.DataFrame | None = None
+    """Where trials have twins: the trials that the witness watched, in the columns of `trials`, which are then those
+    that it did not watch. None where no study has twins."""
+    observations: Mapping[str, Observation] = field(default_factory=dict)
+    """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
+    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
+    """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
+    calls: pl.DataFrame = field(default_factory=_no_calls)
+    """System calls by name: one row a trial and name, most frequent first: study, trial, one column a factor (as in
+    `trials`), name, count and errors (Int64: entered, and of these failed), per_second (Float64: count over the time
+    from the command's first instruction to its end), by (who counted: 'bpf' or 'strace'). Of studies with
+    `watch.calls` these are the trials of `counting`, of others those that the witness watched at level syscalls. A
+    factor that is called like one of these columns has none here. No rows: nothing was counted."""
+    counting: pl.DataFrame | None = None
+    """Where trials were run once more to count their system calls (`watch.calls`): these, in the columns of `trials`,
+    which are without them. Speeds of these are not to be used. None where no study has such."""
+    tuning: Mapping[str, Any] | None = None
+    """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
+    `found` (found.json: ended, asked, winner, feasible). None for every other run."""
+    _trials_of: dict[str, pl.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-def _calls_of(trial: str, seen: Observation) -> Iterator[tuple[Any, ...]]:
-    seconds = max(seen.ended_ns - seen.held_ns, 1) / 1e9
-    for name, number in sorted(seen.calls.items(), key=lambda item: (-item[1], item[0])):
-        yield trial, name, number, seen.call_errors.get(name, 0), number / seconds, seen.backend
+    def trials_of(self, study: Study) -> pl.DataFrame:
+        """All recorded trials of the study, failed ones too, in the order they ran."""
+        import polars as pl
 
+        if study.name not in self._trials_of:
+            self._trials_of[study.name] = self.trials.filter(pl.col("study") == study.name).sort("order")
+        return self._trials_of[study.name]
 
-def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
-    """One row a warning of a record."""
-    rows = [
-        {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
-        for record in records
-        for warning in record.warnings
-    ]
-    return pl.DataFrame(rows, schema=WARNINGS)
+    def responses(self, study: Study) -> list[str]:
+        """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
+        trials = self.trials_of(study)
+        wanted = study.analysis.responses or _USUAL_RESPONSES
+        return [name for name in wanted if name in trials.columns and trials[name].null_count() < trials.height]
 
-
-def _factors(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(name for record in records for name in record.trial["point"]))
-
-
-def _identity(record: Record, name: str) -> Any:
-    if name == "trial":
-        return record.trial["id"]
-    return record.trial[name] if name in ("study", "repetition", "order") else getattr(record, name)
-
-
-def _levels(name: str, levels: Sequence[Scalar | None]) -> pl.Series:
-    """Numbers stay numbers when all levels are numbers; otherwise all are text, as the study wrote them."""
-    present = [level for level in levels if level is not None]
-    if all(isinstance(level, int) and not isinstance(level, bool) for level in present):
-        return pl.Series(name, levels, pl.Int64())
-    if all(isinstance(level, int | float) and not isinstance(level, bool) for level in present):
-        return pl.Series(name, levels, pl.Float64())
-    return pl.Series(name, [None if level is None else _text(level) for level in levels], pl.String())
-
-
-def _text(level: Scalar) -> str:
-    return str(level).lower() if isinstance(level, bool) else str(level)
-
-
-def _parquet(store: RunStore, records: Sequence[Record], name: str) -> pl.DataFrame:
-    """The Parquet files of the trials that have a record, one below the other, in the plan's order."""
-    paths = [path for record in records if (path := store.folder(record.trial["id"]) / f"{name}.parquet").exists()]
-    if not paths:
-        return pl.DataFrame(schema=SCHEMAS[name])
-    try:
-        return pl.scan_parquet(paths).select(list(SCHEMAS[name])).collect()
-    except _UNREADABLE as error:
-        raise InputError(_broken(paths, error)) from None
-
-
-def _broken(paths: Sequence[Path], error: Exception) -> str:
-    for path in paths:
-        try:
-            pl.read_parquet(path)
-        except _UNREADABLE as found:
-            return f"{path}: is corrupted ({found}); remove its trial's folder and run again with --resume"
-    return f"{paths[0].parent.parent}: {error}"
+    def is_measured(self, study: Study) -> bool:
+        """Whether its trials measured a machine, so that repetitions differ and the machine may be doubted."""
+        return study.driver not in DETERMINISTIC

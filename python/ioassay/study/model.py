@@ -25,7 +25,7 @@ from pydantic import (
 
 from ioassay import metrics, units
 from ioassay.errors import StudyError
-from ioassay.factors import CASE, level_meaning, repeated_level, setting_key
+from ioassay.factors import CASE, Design, distinct_levels, level_meaning, repeated_level, setting_key
 from ioassay.study import run_conditions
 from ioassay.validation import error_text, shown, suggestion
 
@@ -249,6 +249,35 @@ class Study(_Strict):
         if trials > MAX_TRIALS:
             raise ValueError(f"has {trials} trials; wanted {MAX_TRIALS} or fewer: remove levels or repetitions")
         return self
+
+    @property
+    def levels(self) -> dict[str, tuple[Level, ...]]:
+        """Factor -> its levels as written, each once; `case` first where there are cases, as the plan has it.
+
+        Studies that were run before duplicates were refused may list a level twice: it counts once.
+        """
+        cases = {CASE: [case["name"] for case in self.case]} if self.case else {}
+        return {name: distinct_levels(name, levels) for name, levels in {**cases, **self.factors}.items()}
+
+    @property
+    def design(self) -> Design:
+        """The same, to find levels however they are spelled and to put points in the study's order."""
+        return Design(self.levels)
+
+    @property
+    def has_target(self) -> bool:
+        """Whether it loads storage; studies of processors and of other subsystems have no target."""
+        return self.target.kind != "null"
+
+    def settings(self, point: Mapping[str, Level]) -> dict[str, Any]:
+        """What a point sets: the case's own keys, then the factors. A key with a dot is not of the driver."""
+        case = next((case for case in self.case if case["name"] == point.get(CASE)), {})
+        own = {key: value for key, value in case.items() if key != "name"}
+        return own | {name: level for name, level in point.items() if name != CASE}
+
+    def params_at(self, point: Mapping[str, Level]) -> dict[str, Any]:
+        """The driver's parameters at one point: the study's own, then what the point sets."""
+        return self.params | {name: value for name, value in self.settings(point).items() if "." not in name}
 
     @property
     def max_repetitions(self) -> int:

@@ -103,13 +103,13 @@ def make_trial(
         "target": study.target.model_dump(),
         "run": _run(study.run),
     }
-    for key, value in _settings(study, point).items():
+    for key, value in study.settings(point).items():
         part, _, name = key.partition(".")
         if name:
             parts[part][name] = value
         else:
             parts["params"][key] = value
-    if any(key.startswith("run.") for key in _settings(study, point)):
+    if any(key.startswith("run.") for key in study.settings(point)):
         parts["run"] = _run(Run.model_validate(parts["run"]))
     seed = _digest([study.seed, study.name, dict(point), repetition])
     content: dict[str, Any] = {
@@ -149,18 +149,6 @@ def with_params(trial: Trial, params: Mapping[str, Any], search: str) -> Trial:
 def _run(run: Run) -> dict[str, Any]:
     """What holds for a trial; conditions that are not asked for are not in it, so that they do not change its id."""
     return {key: value for key, value in run.model_dump().items() if value is not None or key not in KEYS}
-
-
-def _settings(study: Study, point: Point) -> dict[str, Any]:
-    """What a point sets: the case's own keys, then the factors."""
-    settings: dict[str, Any] = {}
-    for name, level in point.items():
-        if name == CASE:
-            case = next(case for case in study.case if case["name"] == level)
-            settings.update({key: value for key, value in case.items() if key != "name"})
-        else:
-            settings[name] = level
-    return settings
 
 
 def _digest(content: Any) -> str:

@@ -6,8 +6,8 @@ A search is a run like any other: its folder holds study, plan and records, so t
     plan.jsonl    grows: trials are added before they run, each time whole (temporary file, fsync, rename)
     found.json    what the search came to (why it ended, how many it asked, the winner), before the confirmation
 
-Each trial says in `search` what it is for, which is a column of the frame of trials (`RecordSet.trials["search"]`; the
-column is missing in runs that are no search), and what was asked and found is `RecordSet.tuning` (None elsewhere):
+Each trial says in `search` what it is for, which is a column of the frame of trials (`Dataset.trials["search"]`; the
+column is missing in runs that are no search), and what was asked and found is `Dataset.tuning` (None elsewhere):
 
     default     the point that everything is compared with: the first that is tried
     explore     a point that has not been tried

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import OK, Claim, RecordSet
+from ioassay.records.record import OK, Claim
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 from ioassay.units import format_count, format_rate, format_size
 from ioassay.verify import drive_counters
 from ioassay.verify.judge import judge, overall, saw
@@ -57,10 +58,10 @@ class Judged:
     verdict: Verdict
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for a study that measured; none when it never ran or computes its trials."""
     frames = _frames(records, study)
-    if not study_view.is_measured(study) or not any(frame.height for frame in frames):
+    if not records.is_measured(study) or not any(frame.height for frame in frames):
         return []
     witnessed = _witnessed(records, frames)
     if not witnessed:
@@ -74,13 +75,13 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     return [_told(study, judged, len(witnessed))]
 
 
-def judged_claims(records: RecordSet, study: study_view.Study) -> list[Judged]:
+def judged_claims(records: Dataset, study: Study) -> list[Judged]:
     """Every claim of the study's witnessed trials, judged by the kernel's counts and the drive's own."""
     frames = _frames(records, study)
     return _judged(records, study, _witnessed(records, frames), _twins(frames, records, study))[0]
 
 
-def _witnessed(records: RecordSet, frames: Sequence[pl.DataFrame]) -> list[dict[str, Any]]:
+def _witnessed(records: Dataset, frames: Sequence[pl.DataFrame]) -> list[dict[str, Any]]:
     return [row for row in _rows(frames) if row["trial"] in records.observations]
 
 
@@ -92,11 +93,9 @@ def _small(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _finding(
-    study: study_view.Study, text: str, statistics: Mapping[str, Any], tables: Sequence[Table], severity: str
-) -> Finding:
+def _finding(study: Study, text: str, statistics: Mapping[str, Any], tables: Sequence[Table], severity: str) -> Finding:
     return Finding(
-        study=str(study["name"]),
+        study=study.name,
         question="verdict",
         response="",
         title="What the kernel says of the claims",
@@ -107,13 +106,13 @@ def _finding(
     )
 
 
-def _frames(records: RecordSet, study: study_view.Study) -> list[pl.DataFrame]:
+def _frames(records: Dataset, study: Study) -> list[pl.DataFrame]:
     """The trials that count, and their watched twins where there are any."""
     import polars as pl
 
-    frames = [study_view.trials_of(records, study)]
+    frames = [records.trials_of(study)]
     if records.traced is not None:
-        frames.append(records.traced.filter(pl.col("study") == study["name"]).sort("order"))
+        frames.append(records.traced.filter(pl.col("study") == study.name).sort("order"))
     return frames
 
 
@@ -127,13 +126,13 @@ def _point(row: Mapping[str, Any], factors: Sequence[str]) -> dict[str, Any]:
 
 
 def _judged(
-    records: RecordSet,
-    study: study_view.Study,
+    records: Dataset,
+    study: Study,
     witnessed: Sequence[Mapping[str, Any]],
     twins: Mapping[tuple[str, ...], Twins],
 ) -> tuple[list[Judged], Observation | None]:
     """All claims, judged; and one observation without a claim, where there is one. Each file is read once."""
-    design, factors = study_view.design(study), list(study_view.factors(study))
+    design, factors = study.design, list(study.levels)
     found, unclaimed = [], None
     for row in witnessed:
         observation = records.observations[row["trial"]]
@@ -158,14 +157,14 @@ def _name(claim: Claim) -> str:
     return name
 
 
-def _twins(frames: Sequence[pl.DataFrame], records: RecordSet, study: study_view.Study) -> dict[tuple[str, ...], Twins]:
+def _twins(frames: Sequence[pl.DataFrame], records: Dataset, study: Study) -> dict[tuple[str, ...], Twins]:
     """By condition, the study's first response with the witness and without it."""
     if len(frames) < 2 or not frames[1].height:
         return {}
-    metric = next((name for name in study_view.responses(records, study) if name in frames[1].columns), None)
+    metric = next((name for name in records.responses(study) if name in frames[1].columns), None)
     if metric is None:
         return {}
-    design = study_view.design(study)
+    design = study.design
     sides: list[dict[tuple[str, ...], list[float]]] = [{}, {}]
     for side, frame in zip(sides, frames, strict=True):
         for row in frame.iter_rows(named=True):
@@ -176,7 +175,7 @@ def _twins(frames: Sequence[pl.DataFrame], records: RecordSet, study: study_view
     return {key: Twins(name, values, untraced.get(key, [])) for key, values in traced.items()}
 
 
-def _told(study: study_view.Study, judged: Sequence[Judged], trials: int) -> Finding:
+def _told(study: Study, judged: Sequence[Judged], trials: int) -> Finding:
     counts = Counter(one.verdict.category for one in judged)
     worst = overall([one.verdict for one in judged])
     ordered = {category: counts[category] for category in reversed(CATEGORIES) if counts[category]}

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 
 from ioassay.analysis.finding import Finding
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 QUESTION = "unclaimed"
 
 
-def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+def together(records: Dataset, findings: Sequence[Finding]) -> list[Finding]:
     """One finding where any study was witnessed and nothing in it was claimed."""
     own = [one for one in findings if one.question == "verdict" and one.statistics.get("claims") == 0]
     if not own:
         return []
-    drivers = {str(study["name"]): str(study.get("driver", "")) for study in records.studies}
+    drivers = {study.name: study.driver for study in records.studies}
     tools = list(dict.fromkeys(drivers[one.study].replace("_", "-") for one in own))
     trials = sum(int(one.statistics["witnessed_trials"]) for one in own)
     return [

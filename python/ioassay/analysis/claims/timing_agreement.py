@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.passes import SPAN, Pass
 from ioassay.records.record import Scalar
+from ioassay.study.model import Study
 from ioassay.verify import session_times
 from ioassay.verify.verdict import HELD_UP, INCOMPLETE
 
@@ -105,9 +105,9 @@ def middle(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def cells(passes: Sequence[Pass], study: study_view.Study) -> list[Cell]:
+def cells(passes: Sequence[Pass], study: Study) -> list[Cell]:
     """The passes by point, test and size: points in the study's order, tests in that of the tool."""
-    design = study_view.design(study)
+    design = study.design
     found: dict[tuple[tuple[str, ...], tuple[int, int], str], list[Pass]] = {}
     for each in passes:
         found.setdefault((design.key(each.point), each.size, each.test), []).append(each)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from ioassay.analysis.effects import anova_variants, factorial_anova, one_factor
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import samples
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """Findings for each response that has values in two conditions or more."""
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     findings: list[Finding] = []
-    for response in study_view.responses(records, study):
+    for response in records.responses(study):
         found = cells(records, study, response)
         if len(found.cells) < 2:
             continue

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
 from ioassay.stats.ratio_of_means import Ratio, ratio_interval, ratio_of_means
 from ioassay.stats.result import Floats, Undefined, mean_of, sum_of_squares
+from ioassay.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Mix:
     predicted: Ratio | Undefined
 
 
-def mixes(found: Cells, study: study_view.Study, confidence: float) -> list[Mix]:
+def mixes(found: Cells, study: Study, confidence: float) -> list[Mix]:
     """Every case with a `bssplit`, beside the cases with a fixed block size."""
     measured = []
     for part in found.slices(CASE) if CASE in found.factors else []:
@@ -53,9 +53,9 @@ def _mix(
     return Mix(cell, tuple(fixed), against, _predicted(response, cell.values, sizes[cell.label], alone, confidence))
 
 
-def _sizes(study: study_view.Study, cell: Cell) -> dict[float, float]:
+def _sizes(study: Study, cell: Cell) -> dict[float, float]:
     """Block size in bytes -> share of the requests; empty where it cannot be read (separate sizes by direction)."""
-    settings = study_view.settings(study, cell.point)
+    settings = study.params_at(cell.point)
     split = settings.get("bssplit")
     if split is None:
         size = level_number("bs", settings.get("bs"))

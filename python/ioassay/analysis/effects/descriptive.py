@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import RecordSet
 from ioassay.stats.result import Floats, Interval, Undefined, plain
 from ioassay.stats.sample import Moments, Outlier, bca_intervals, moments, outliers, t_interval
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 FEW_FOR_BOOTSTRAP = 10
 
@@ -32,10 +32,10 @@ class Summary:
     outliers: tuple[Outlier, ...]
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for each response, with a row for each condition."""
-    collected = [cells(records, study, response) for response in study_view.responses(records, study)]
-    confidence = study_view.confidence(study)
+    collected = [cells(records, study, response) for response in records.responses(study)]
+    confidence = study.analysis.confidence
     return [_finding(found, summaries(found, confidence)) for found in collected if found.cells]
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.narrative import phrases
 from ioassay.factors import factor_label, level_numbers, level_reading, step_label
-from ioassay.records.record import RecordSet
 from ioassay.stats.least_squares import LackOfFit, Line, fit_line, lack_of_fit
 from ioassay.stats.result import Floats, Undefined, plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 LINEAR, LOGARITHMIC = "linear", "log2"
 CLEARLY_BETTER = 2.0
@@ -57,11 +57,11 @@ class Regression:
         return next((model for model in self.models if model.kind == self.better), self.models[0])
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for each response, numeric factor of three levels or more, and combination of the other factors."""
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     findings = []
-    for response in study_view.responses(records, study):
+    for response in records.responses(study):
         found = cells(records, study, response)
         for factor in found.varying():
             fitted = [fit(part, factor, confidence) for part in found.slices(factor)]

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.narrative import phrases
 from ioassay.factors import CASE, Design, level_key
-from ioassay.records.record import FAILED, OK, SKIPPED, RecordSet, Scalar
+from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats
+
+if TYPE_CHECKING:
+    import polars as pl
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 Ints = npt.NDArray[np.int64]
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -106,11 +110,11 @@ class Cells:
 
 
 @memoized
-def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
-    """Collect the values of `response`, of trials that count (`asked.that_count`); a missing column gives no cells."""
-    factors, design = study_view.factors(study), study_view.design(study)
+def cells(records: Dataset, study: Study, response: str) -> Cells:
+    """Collect the values of `response`, of trials that count; a missing column gives no cells."""
+    factors, design = study.levels, study.design
     rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    trials = study_view.that_count(study_view.trials_of(records, study))
+    trials = _that_count(records.trials_of(study))
     wanted = [name for name in ("trial", "status", "repetition", "order", *factors) if name in trials.columns]
     performed = f"{response.partition('.')[0]}.ios"
     extra = [name for name in (response, performed) if name in trials.columns and name not in wanted]
@@ -123,7 +127,7 @@ def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
     kept = [cell for cell in found.values() if cell.values.size]
     status = trials["status"].to_list()
     return Cells(
-        study=str(study["name"]),
+        study=study.name,
         response=response,
         factors=_present(factors, kept),
         cells=tuple(kept),
@@ -133,6 +137,11 @@ def cells(records: RecordSet, study: study_view.Study, response: str) -> Cells:
         skipped=status.count(SKIPPED),
         implausible=sum(_implausible(row, response) for part in rows.values() for row in part),
     )
+
+
+def _that_count(trials: pl.DataFrame) -> pl.DataFrame:
+    """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
+    return trials.filter(trials["search"] == "confirm") if "search" in trials.columns else trials
 
 
 def _ran(rows: Sequence[Mapping[str, object]]) -> bool:

@@ -6,13 +6,11 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 LOAD, RATE = "load", "load.ops_rate"
 _IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "started_unix_s", "duration_s")
@@ -22,34 +20,34 @@ _IDENTITY = ("study", "trial", "status", "reason", "repetition", "order", "start
 class Expanded:
     """The loads as trials of a study that has the factor `load` as well."""
 
-    records: RecordSet
-    study: Mapping[str, Any]
+    records: Dataset
+    study: Study
 
 
-def names(records: RecordSet, study: study_view.Study) -> list[str]:
+def names(records: Dataset, study: Study) -> list[str]:
     """The loads that were measured, in the order in which they ran."""
-    params = (study.get("params") or {}).get("benchmarks", "")
+    params = study.params.get("benchmarks", "")
     words = params.split(",") if isinstance(params, str) else params
     order = [str(word).strip().partition("[")[0] for word in words]
-    trials = study_view.trials_of(records, study)
+    trials = records.trials_of(study)
     measured = [name.removesuffix(".ops_rate") for name in trials.columns if name.endswith(".ops_rate")]
     known = [name for name in measured if not trials[f"{name}.ops_rate"].is_null().all()]
     return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
 
 
 @memoized
-def expanded(records: RecordSet, study: study_view.Study) -> Expanded | None:
+def expanded(records: Dataset, study: Study) -> Expanded | None:
     """One row a trial and load, with the metric `load.ops_rate`; None where nothing measured any."""
     import polars as pl
 
     found = names(records, study)
     if not found:
         return None
-    trials = study_view.trials_of(records, study)
-    kept = [name for name in dict.fromkeys((*_IDENTITY, *study_view.factors(study))) if name in trials.columns]
+    trials = records.trials_of(study)
+    kept = [name for name in dict.fromkeys((*_IDENTITY, *study.levels)) if name in trials.columns]
     rows = [
         trials.select(*kept, pl.lit(name).alias(LOAD), pl.col(f"{name}.ops_rate").cast(pl.Float64).alias(RATE))
         for name in found
     ]
-    own = {**study, "factors": {**(study.get("factors") or {}), LOAD: found}}
+    own = study.model_copy(update={"factors": {**study.factors, LOAD: found}})
     return Expanded(replace(records, studies=[own], trials=pl.concat(rows), traced=None), own)

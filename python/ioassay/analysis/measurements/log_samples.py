@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import LARGEST, SMALLEST, Cell
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.records.record import RecordSet
 from ioassay.stats.result import Floats
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,14 +30,14 @@ class Samples:
 
 
 @memoized
-def samples(records: RecordSet, study: study_view.Study, response: str) -> dict[str, Samples]:
+def samples(records: Dataset, study: Study, response: str) -> dict[str, Samples]:
     """Trial id -> its log samples of `response`; trials without such a log are absent.
 
     Where only the jobs were logged, they are put together window by window: rates are added, latencies averaged.
     """
     import polars as pl
 
-    rows = records.series.filter((pl.col("study") == study["name"]) & (pl.col("metric") == response))
+    rows = records.series.filter((pl.col("study") == study.name) & (pl.col("metric") == response))
     if rows.is_empty():
         return {}
     merged = rows.filter(pl.col("job") == MERGED)

@@ -1,34 +1,34 @@
-"""Keeps what several analyses of one RecordSet compute alike: its trials, its cells, its log samples, its doubts.
+"""Keeps what several analyses of one Dataset compute alike: its trials, its cells, its log samples, its doubts.
 
-Only for pure functions of (records, study, …) whose results nobody changes. The results of the last two RecordSets
+Only for pure functions of (records, study, …) whose results nobody changes. The results of the last two Datasets
 are kept (a run's, and what an analysis makes of it), and dropped when that set is gone or two others are asked about.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-Study = Mapping[str, Any]
 Known = dict[tuple[Any, ...], tuple[Study, Any]]
 _OWNERS = 2
 
 
 class _Memory:
-    """Results by RecordSet. Studies are kept too, so that their identity cannot be taken over by another."""
+    """Results by Dataset. Studies are kept too, so that their identity cannot be taken over by another."""
 
     def __init__(self) -> None:
-        self._owners: list[tuple[weakref.ref[RecordSet], Known]] = []
+        self._owners: list[tuple[weakref.ref[Dataset], Known]] = []
 
-    def of(self, records: RecordSet) -> Known:
+    def of(self, records: Dataset) -> Known:
         for place, (owner, known) in enumerate(self._owners):
             if owner() is records:
                 self._owners.append(self._owners.pop(place))
@@ -42,12 +42,12 @@ _memory = _Memory()
 
 
 def memoized(
-    function: Callable[Concatenate[RecordSet, Study, P], R],
-) -> Callable[Concatenate[RecordSet, Study, P], R]:
+    function: Callable[Concatenate[Dataset, Study, P], R],
+) -> Callable[Concatenate[Dataset, Study, P], R]:
     """Decorates a function of (records, study, hashable arguments)."""
 
     @wraps(function)
-    def call(records: RecordSet, study: Study, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(records: Dataset, study: Study, /, *args: P.args, **kwargs: P.kwargs) -> R:
         known = _memory.of(records)
         key = (function, id(study), args, tuple(sorted(kwargs.items())))
         if key not in known:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_phrase
-from ioassay.records.record import OK, SKIPPED, RecordSet, Scalar
+from ioassay.records.record import OK, SKIPPED, Scalar
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 _LONGEST = 240
 """Characters of a reason; the page has all of it among the warnings."""
@@ -37,12 +38,12 @@ class MissingConditions:
         }
 
 
-def missing(records: RecordSet, study: study_view.Study) -> list[MissingConditions]:
+def missing(records: Dataset, study: Study) -> list[MissingConditions]:
     """Grouped by how and why they ended; conditions where any trial went well are not lost."""
-    design = study_view.design(study)
+    design = study.design
     ended: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     points: dict[tuple[str, ...], dict[str, Scalar]] = {}
-    for row in study_view.trials_of(records, study).iter_rows(named=True):
+    for row in records.trials_of(study).iter_rows(named=True):
         key = design.key(row)
         points.setdefault(key, design.point(row))
         ended.setdefault(key, []).append((row["status"], row["reason"] or ""))
@@ -62,12 +63,12 @@ def missing(records: RecordSet, study: study_view.Study) -> list[MissingConditio
     ]
 
 
-def sentences(found: Sequence[MissingConditions], study: study_view.Study) -> list[str]:
+def sentences(found: Sequence[MissingConditions], study: Study) -> list[str]:
     """A sentence each: `Not measured: under fifo (priority 99), 3 trials skipped: no permission …`."""
     return [_sentence(one, study) for one in found]
 
 
-def _sentence(one: MissingConditions, study: study_view.Study) -> str:
+def _sentence(one: MissingConditions, study: Study) -> str:
     were = "was" if one.trials == 1 else "were"
     how = f"{were} skipped" if one.status == SKIPPED else "failed"
     why = " ".join(one.reason.split()) or "no reason was recorded"
@@ -80,13 +81,13 @@ def _sentence(one: MissingConditions, study: study_view.Study) -> str:
     return f"Not measured: {where}; {count} {how}: {why}."
 
 
-def _conditions(study: study_view.Study) -> list[tuple[Scalar, ...]]:
-    return list(itertools.product(*study_view.factors(study).values()))
+def _conditions(study: Study) -> list[tuple[Scalar, ...]]:
+    return list(itertools.product(*study.levels.values()))
 
 
-def _places(one: MissingConditions, study: study_view.Study) -> list[str]:
+def _places(one: MissingConditions, study: Study) -> list[str]:
     """The levels of the one factor that was lost altogether, where that says all; the conditions else."""
-    factors = study_view.factors(study)
+    factors = study.levels
     for name in factors:
         levels = list(dict.fromkeys(point[name] for point in one.points))
         others = len(_conditions(study)) // max(len(factors[name]), 1)

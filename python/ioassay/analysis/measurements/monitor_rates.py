@@ -6,10 +6,10 @@ kernel's iowait) gives no rate for that interval, instead of a negative one. Fra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,9 +29,7 @@ def gauge(name: str) -> bool:
     return re.search(_GAUGES, name) is not None and not re.search(r"\.(rx|tx)_bytes$", name)
 
 
-def counters(
-    records: RecordSet, study: Mapping[str, Any], monitor: str, prefix: str = "", *, whole: bool = False
-) -> pl.DataFrame:
+def counters(records: Dataset, study: Study, monitor: str, prefix: str = "", *, whole: bool = False) -> pl.DataFrame:
     """Growth of every counter (whose name starts with `prefix`) between neighbouring readings.
 
     Columns: trial, name, time_s (end of the interval, from the start of the load), seconds (its length), delta.
@@ -56,7 +54,7 @@ def counters(
     return grown.group_by(by).agg(pl.col("time_s").max(), pl.col("seconds").sum(), pl.col("delta").sum()).sort(by)
 
 
-def per_second(records: RecordSet, study: Mapping[str, Any], monitor: str) -> pl.DataFrame:
+def per_second(records: Dataset, study: Study, monitor: str) -> pl.DataFrame:
     """Counters as rates and gauges as they are. Columns: trial, name, time_s, value (per second, or the level)."""
     import polars as pl
 
@@ -70,7 +68,7 @@ def per_second(records: RecordSet, study: Mapping[str, Any], monitor: str) -> pl
     return pl.concat([rates, levels]).sort("trial", "name", "time_s")
 
 
-def cpu(records: RecordSet, study: Mapping[str, Any], core: str = "") -> pl.DataFrame:
+def cpu(records: Dataset, study: Study, core: str = "") -> pl.DataFrame:
     """Share of each state, of every core or of one ('all' is the machine).
 
     Columns: trial, time_s, core ('all', 'cpu0', …), state, percent (of that core's time).
@@ -112,7 +110,7 @@ DISK_QUANTITIES = {
 """What `disk` derives, and the units. util: share of time with a request in flight; queue: mean number in flight."""
 
 
-def disk(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False) -> pl.DataFrame:
+def disk(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
     """iostat's quantities. Columns: trial, device, time_s, quantity (of DISK_QUANTITIES), value.
 
     Formulas: sysstat's iostat(1) and Documentation/admin-guide/iostats.rst. There is no waiting time where no
@@ -172,7 +170,7 @@ def _disk_formulas(known: set[str]) -> dict[str, Any]:
     }
 
 
-def disk_bytes(records: RecordSet, study: Mapping[str, Any]) -> pl.DataFrame:
+def disk_bytes(records: Dataset, study: Study) -> pl.DataFrame:
     """Volume that the busiest device moved during each trial. Columns: trial, read_bytes, write_bytes.
 
     The largest over devices, not their sum: a partition and its disk, or an array and its members, count the same
@@ -201,10 +199,10 @@ def during_load(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("time_s") > 0)
 
 
-def _rows(records: RecordSet, study: Mapping[str, Any], monitor: str) -> pl.DataFrame:
+def _rows(records: Dataset, study: Study, monitor: str) -> pl.DataFrame:
     import polars as pl
 
-    return records.samples.filter((pl.col("study") == study["name"]) & (pl.col("monitor") == monitor))
+    return records.samples.filter((pl.col("study") == study.name) & (pl.col("monitor") == monitor))
 
 
 def _is_gauge(rows: pl.DataFrame) -> Any:

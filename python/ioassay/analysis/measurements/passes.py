@@ -1,7 +1,7 @@
 """Each pass that a tool timed, as if it were a trial of its own: its claim, and what the witness saw of it.
 
 IOzone's tests and the driver `filesuite` time several passes in one trial, over one size of file and record or a
-matrix of them. `passes` sets each claim beside its three accountings; `expanded` makes a RecordSet of them, so that
+matrix of them. `passes` sets each claim beside its three accountings; `expanded` makes a Dataset of them, so that
 analyses and figures read passes as they read trials. Judges nothing.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.records.observation import BPF, SYSCALLS, Observation, Session
-from ioassay.records.record import OK, Claim, RecordSet, Scalar
+from ioassay.records.record import OK, Claim, Scalar
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 from ioassay.verify import claim_groups, judge, session_times
 from ioassay.verify.verdict import Verdict
 
@@ -87,9 +88,9 @@ def test_name(claim: Claim) -> str:
     return (claim.test or claim.kind).replace("-", " ").replace("_", " ")
 
 
-def is_about(records: RecordSet, study: study_view.Study) -> bool:
+def is_about(records: Dataset, study: Study) -> bool:
     """Whether the study's trials claim passes of a tool that opens its file for each."""
-    own = set(study_view.trials_of(records, study)["trial"].to_list())
+    own = set(records.trials_of(study)["trial"].to_list())
     return any(_of_passes(records.claims[trial]) for trial in records.claims if trial in own)
 
 
@@ -98,28 +99,28 @@ def _of_passes(claims: Sequence[Claim]) -> list[Claim]:
 
 
 @memoized
-def counted(records: RecordSet, study: study_view.Study) -> tuple[Pass, ...]:
+def counted(records: Dataset, study: Study) -> tuple[Pass, ...]:
     """The passes of the trials that count; with twins these ran without the witness."""
-    return tuple(_passes(records, study, study_view.trials_of(records, study)))
+    return tuple(_passes(records, study, records.trials_of(study)))
 
 
 @memoized
-def witnessed_passes(records: RecordSet, study: study_view.Study) -> tuple[Pass, ...]:
+def witnessed_passes(records: Dataset, study: Study) -> tuple[Pass, ...]:
     """The passes that the witness watched; those of `counted` where the study has no twins."""
     traced = _traced(records, study)
     return counted(records, study) if traced is None else tuple(_passes(records, study, traced))
 
 
-def _traced(records: RecordSet, study: study_view.Study) -> pl.DataFrame | None:
+def _traced(records: Dataset, study: Study) -> pl.DataFrame | None:
     import polars as pl
 
-    if records.traced is None or not (study.get("watch") or {}).get("twins"):
+    if records.traced is None or not study.watch.twins:
         return None
-    return records.traced.filter(pl.col("study") == study["name"]).sort("order")
+    return records.traced.filter(pl.col("study") == study.name).sort("order")
 
 
-def _passes(records: RecordSet, study: study_view.Study, trials: pl.DataFrame) -> Iterator[Pass]:
-    design = study_view.design(study)
+def _passes(records: Dataset, study: Study, trials: pl.DataFrame) -> Iterator[Pass]:
+    design = study.design
     for row in trials.iter_rows(named=True):
         claims = _of_passes(records.claims.get(row["trial"], ())) if row["status"] == OK else []
         point = design.point(row)
@@ -156,19 +157,19 @@ def _silent(claim: Claim, session: Session, ordered: Sequence[Session]) -> list[
     return moved[: claim.silent_passes]
 
 
-# As a RecordSet
+# As a Dataset
 
 
 @dataclass(frozen=True)
 class Expanded:
     """The passes as trials of a study that has the factors test, file_size, record_size and accounting as well."""
 
-    records: RecordSet
-    study: Mapping[str, Any]
+    records: Dataset
+    study: Study
 
 
 @memoized
-def expanded(records: RecordSet, study: study_view.Study) -> Expanded | None:
+def expanded(records: Dataset, study: Study) -> Expanded | None:
     """One row a pass and accounting, with the metrics `pass.bw` and `pass.difference`; None where nothing claims any.
 
     Trials that failed or were skipped have a row for each pass that other trials have, with their reason.
@@ -178,7 +179,7 @@ def expanded(records: RecordSet, study: study_view.Study) -> Expanded | None:
     rows = [*_claim_rows(counted(records, study)), *_accounted_rows(records, study)]
     if not rows:
         return None
-    factors = study_view.factors(study)
+    factors = study.levels
     levels = {name: list(dict.fromkeys(row[name] for row in rows)) for name in (*_PARTS, ACCOUNTING)}
     levels[ACCOUNTING] = [one for one in ACCOUNTINGS if one in levels[ACCOUNTING]]
     for name in (FILE_SIZE, RECORD_SIZE):
@@ -187,7 +188,7 @@ def expanded(records: RecordSet, study: study_view.Study) -> Expanded | None:
     columns = dict.fromkeys(name for row in rows for name in row)
     trials = pl.DataFrame([_column(name, [row.get(name) for row in rows]) for name in columns])
     more = {name: found for name, found in levels.items() if name not in factors}
-    own = {**study, "factors": {**(study.get("factors") or {}), **more}}
+    own = study.model_copy(update={"factors": {**study.factors, **more}})
     return Expanded(replace(records, studies=[own], trials=trials, traced=None), own)
 
 
@@ -224,7 +225,7 @@ def _claim_rows(passes: Sequence[Pass]) -> list[dict[str, Any]]:
     return [{**_row(one, CLAIM), RATE: rate} for one, rate in found if rate is not None]
 
 
-def _accounted_rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
+def _accounted_rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
     rows = []
     for one in witnessed_passes(records, study):
         differences = one.differences()
@@ -238,14 +239,12 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
-def _lost_rows(
-    records: RecordSet, study: study_view.Study, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
+def _lost_rows(records: Dataset, study: Study, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Trials without a pass, once for each pass that others have."""
     parts = {tuple(row[name] for name in _PARTS): None for row in rows}
-    for trial in study_view.trials_of(records, study).iter_rows(named=True):
+    for trial in records.trials_of(study).iter_rows(named=True):
         if trial["status"] == OK:
             continue
-        kept = {name: trial.get(name) for name in (*_IDENTITY, *study_view.factors(study))}
+        kept = {name: trial.get(name) for name in (*_IDENTITY, *study.levels)}
         for part in parts:
             yield {**dict(zip(_PARTS, part, strict=True)), **kept, ACCOUNTING: CLAIM}

@@ -6,11 +6,11 @@ from ioassay's own samples, so no such tool has to run. Frames are long, one val
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.measurements import monitor_rates
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +41,7 @@ PAGING = {
 SYSTEM = ("context_switches", "interrupts", "softirqs", "forks")
 
 
-def mpstat(records: RecordSet, study: Mapping[str, Any], core: str = "", *, whole: bool = False) -> pl.DataFrame:
+def mpstat(records: Dataset, study: Study, core: str = "", *, whole: bool = False) -> pl.DataFrame:
     """mpstat's shares of each core's time, of all cores or of one ('all' is the machine). They add up to 100.
 
     Columns: trial, time_s, core ('all', 'cpu0', …), state (of MPSTAT_STATES), percent. Unlike in /proc/stat, time of
@@ -73,7 +73,7 @@ def mpstat(records: RecordSet, study: Mapping[str, Any], core: str = "", *, whol
     )
 
 
-def paging(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False) -> pl.DataFrame:
+def paging(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
     """Paging as `sar -B` and `sar -W` have it. Columns: trial, time_s, quantity, value.
 
     Per second: paged_in and paged_out (bytes), swapped_in and swapped_out (pages), faults, major_faults, minor_faults,
@@ -106,7 +106,7 @@ def paging(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False)
     )
 
 
-def network(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False) -> pl.DataFrame:
+def network(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
     """Rates of each interface as `sar -n DEV` and `sar -n EDEV` have them: the fields of the monitor `net` per second.
 
     Columns: trial, interface, time_s, quantity (`rx_bytes`, `tx_packets`, `rx_errors`, `tx_dropped` …), value.
@@ -120,7 +120,7 @@ def network(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False
     )
 
 
-def system(records: RecordSet, study: Mapping[str, Any], *, whole: bool = False) -> pl.DataFrame:
+def system(records: Dataset, study: Study, *, whole: bool = False) -> pl.DataFrame:
     """Context switches, interrupts, soft interrupts and forks per second, as `sar -w` and `sar -I SUM` have them.
 
     Columns: trial, time_s, quantity (of SYSTEM), value.

@@ -14,7 +14,7 @@ from typing import Any
 from ioassay.analysis.effects import block_size_mix, one_factor, regression, response_shape
 from ioassay.analysis.effects.one_factor import Effect
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import missing_trials, study_view
+from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.narrative import phrases, summary_sentences
 from ioassay.analysis.narrative.sentences import (
@@ -29,10 +29,11 @@ from ioassay.analysis.optimum import alternatives, alternatives_text, headline_f
 from ioassay.analysis.optimum.headline_finding import Headline
 from ioassay.analysis.threats import threat_findings
 from ioassay.factors import CASE, factor_label, level_axis_numbers
-from ioassay.records.record import RecordSet
 from ioassay.stats.anova import OneWay, Welch
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 TESTS = ("Response", "Over", "Test over repetitions", "p", "omega²", "Regression slope", "R²")
 
@@ -59,9 +60,9 @@ class Paragraphs:
         self.facts.append(plain(fact))
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for the study; none when nothing was measured."""
-    confidence, told = study_view.confidence(study), Paragraphs()
+    confidence, told = study.analysis.confidence, Paragraphs()
     missing = missing_trials.missing(records, study)
     _lead(told, leading := headline_finding.headline(records, study))
     for response in _responses(told, records, study, leading):
@@ -77,10 +78,10 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     doubts = [doubt for doubt in threat_findings.threats(records, study) if doubt.severity == "warning"]
     return [
         Finding(
-            study=str(study["name"]),
+            study=study.name,
             question="conclude",
             response="",
-            title=str(study.get("title") or study["name"]),
+            title=study.title or study.name,
             statement=" ".join(told.brief.told(told.conclusion)),
             statistics={
                 "summary": told.brief.told(told.conclusion),
@@ -104,17 +105,15 @@ def _lead(told: Paragraphs, leading: Headline | None) -> None:
         told.conclude(sentence, **fact)
 
 
-def _responses(told: Paragraphs, records: RecordSet, study: study_view.Study, leading: Headline | None) -> list[str]:
+def _responses(told: Paragraphs, records: Dataset, study: Study, leading: Headline | None) -> list[str]:
     """Those whose factors are told one by one: of a choice the first alone, since the choice itself was told of all."""
-    if leading is None or not study_view.is_about_choice(study):
-        return study_view.responses(records, study)
+    if leading is None or study.analysis.lead != "choice":
+        return records.responses(study)
     told.observation += [" ".join(alternatives_text.sentences(one)) for one in alternatives.choices(records, study)]
     return [leading.response]
 
 
-def _response(
-    told: Paragraphs, found: Cells, study: study_view.Study, confidence: float, leading: Headline | None = None
-) -> None:
+def _response(told: Paragraphs, found: Cells, study: Study, confidence: float, leading: Headline | None = None) -> None:
     if len(found.cells) == 1:
         sentence, fact = single_sentence(found, confidence)
         told.observation.append(sentence)
@@ -130,7 +129,7 @@ def _response(
                 _ordered(told, part, factor, confidence, led)
         elif len(found.factors[factor]) == 2 and len(parts) > 1:
             _two_levels(told, found, factor, confidence)
-        elif study_view.is_about_choice(study):
+        elif study.analysis.lead == "choice":
             continue  # which case is best in each place is told; what a case does over words would hide it
         elif factor != CASE or not _mixed(told, found, study, confidence):
             for part in parts:
@@ -190,7 +189,7 @@ def _two_levels(told: Paragraphs, found: Cells, factor: str, confidence: float) 
         )
 
 
-def _mixed(told: Paragraphs, found: Cells, study: study_view.Study, confidence: float) -> bool:
+def _mixed(told: Paragraphs, found: Cells, study: Study, confidence: float) -> bool:
     measured = block_size_mix.mixes(found, study, confidence)
     for one in measured:
         seen, tested, concluded = mix_sentences(found, one)

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
 from ioassay.factors import CASE
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.stats.paired_comparison import Contest, Duel, contest
 from ioassay.stats.result import Floats, mean_of
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -85,28 +86,28 @@ class Choice:
         return count * (count - 1) // 2
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """A finding for each response that has a best; none for studies of something else."""
     from ioassay.analysis.optimum import alternatives_text
 
-    if not study_view.is_about_choice(study):
+    if study.analysis.lead != "choice":
         return []
     found = ((one, cells(records, study, one.response)) for one in choices(records, study))
     return [alternatives_text.finding(one, measured) for one, measured in found]
 
 
-def choices(records: RecordSet, study: study_view.Study) -> list[Choice]:
+def choices(records: Dataset, study: Study) -> list[Choice]:
     """One for each response of the study that has a better direction and was measured of two cases or more."""
     found = (choice(records, study, response) for response in optimum.judged(records, study))
     return [one for one in found if one is not None]
 
 
 @memoized
-def choice(records: RecordSet, study: study_view.Study, response: str) -> Choice | None:
+def choice(records: Dataset, study: Study, response: str) -> Choice | None:
     """None where fewer than two cases have values, or a mean is not above 0."""
     found = cells(records, study, response)
     options = found.factors.get(CASE, ())
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     whole = _among(found, options, confidence)
     if whole is None:
         return None
@@ -116,10 +117,10 @@ def choice(records: RecordSet, study: study_view.Study, response: str) -> Choice
     return Choice(**{**vars(whole), "alike": _among(found, alike, confidence)})
 
 
-def _largest_alike(study: study_view.Study, options: Sequence[Scalar]) -> tuple[Scalar, ...]:
+def _largest_alike(study: Study, options: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """The options that share their settings of the target with most others."""
     groups: dict[str, list[Scalar]] = {}
-    for case in study.get("case") or ():
+    for case in study.case:
         if case["name"] in options:
             own = {key: value for key, value in case.items() if key.startswith("target.")}
             groups.setdefault(json.dumps(own, sort_keys=True, default=str), []).append(case["name"])

@@ -11,11 +11,10 @@ from typing import Any
 from ioassay import metrics
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import alternatives, alternatives_text
 from ioassay.analysis.optimum.alternatives import Choice, Standing
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
 
 QUESTION = "choices"
 COLUMNS = (
@@ -30,20 +29,18 @@ COLUMNS = (
 _NOTHING = "–"
 
 
-def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+def together(records: Dataset, findings: Sequence[Finding]) -> list[Finding]:
     """One finding where there is a study of a choice; its first response counts."""
     rows: list[list[Any]] = []
     statistics: list[dict[str, Any]] = []
-    for study in filter(study_view.is_about_choice, records.studies):
+    for study in (study for study in records.studies if study.analysis.lead == "choice"):
         one = next(iter(alternatives.choices(records, study)), None)
         if one is not None:
             rows += [_row(one, standing) for standing in one.places]
-            statistics.append(
-                {"study": str(study["name"]), "response": one.response, **alternatives_text.statistics(one)}
-            )
+            statistics.append({"study": study.name, "response": one.response, **alternatives_text.statistics(one)})
     if not rows:
         return []
-    known = published_results.paths_of([str(study["name"]) for study in records.studies])
+    known = published_results.paths_of([study.name for study in records.studies])
     rows += [_published(path) for path in known.paths] if known else []
     return [
         Finding(

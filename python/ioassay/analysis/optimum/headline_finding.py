@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import alternatives, alternatives_text, optimum, optimum_tables, optimum_text
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
 from ioassay.factors import CASE, factor_label
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 FACTS = (
     "factor",
@@ -50,11 +50,11 @@ class Headline:
         return response == self.response and factor in self.peaks
 
 
-def headline(records: RecordSet, study: study_view.Study) -> Headline | None:
+def headline(records: Dataset, study: Study) -> Headline | None:
     """None where the study is about neither, or nothing with a best was measured at two levels."""
-    if study_view.is_about_choice(study):
+    if study.analysis.lead == "choice":
         return _choice(records, study)
-    if not study_view.is_about_peaks(study):
+    if study.analysis.lead != "peak":
         return None
     for response in optimum.judged(records, study):
         found = optimum.measured(records, study, response)
@@ -85,7 +85,7 @@ def _fact(one: Peak) -> dict[str, Any]:
     return {name: numbers[name] for name in FACTS}
 
 
-def _choice(records: RecordSet, study: study_view.Study) -> Headline | None:
+def _choice(records: Dataset, study: Study) -> Headline | None:
     """All of the first response, of the others which case is best, and where it stops to gain from a number."""
     found = alternatives.choices(records, study)
     if not found:

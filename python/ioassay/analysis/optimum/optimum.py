@@ -16,12 +16,10 @@ from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.response_shape import MARGIN, ascending
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum.plateau import WORDS, plateau
 from ioassay.factors import CASE, counts_concurrency, level_axis_numbers, takes_processors
-from ioassay.records.record import RecordSet
 from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
@@ -29,6 +27,8 @@ from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.sample import t_interval
 from ioassay.stats.saturation import Knee, knee
 from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 SEPARATE_SLICES = 4
 """Up to so many combinations of the other factors get a finding each; more share one."""
@@ -113,12 +113,12 @@ class Peak:
         return self.cells[index].point[self.factor]
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """Findings for each response and each factor with two levels or more."""
     from ioassay.analysis.measurements import missing_trials
     from ioassay.analysis.optimum import optimum_text
 
-    how, missing = ask_of(study, records), missing_trials.missing(records, study)
+    how, missing = ask_of(records, study), missing_trials.missing(records, study)
     findings: list[Finding] = []
     for response in judged(records, study):
         for peaks in measured(records, study, response).values():
@@ -129,15 +129,15 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     return findings
 
 
-def judged(records: RecordSet, study: study_view.Study) -> list[str]:
+def judged(records: Dataset, study: Study) -> list[str]:
     """The responses that have a best: the study's own, most telling first."""
-    return list(filter(_has_better, study_view.responses(records, study)))
+    return list(filter(_has_better, records.responses(study)))
 
 
 @memoized
-def measured(records: RecordSet, study: study_view.Study, response: str) -> dict[str, list[Peak]]:
+def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Peak]]:
     """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
-    how, found = ask_of(study, records), cells(records, study, response)
+    how, found = ask_of(records, study), cells(records, study, response)
     peaks = {
         factor: [measure(part, factor, how) for part in found.slices(factor) if len(part.cells) > 1]
         for factor in found.varying()
@@ -145,12 +145,12 @@ def measured(records: RecordSet, study: study_view.Study, response: str) -> dict
     return {factor: found for factor, found in peaks.items() if found}
 
 
-def swept(study: study_view.Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
+def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
     """The factors that a study is about: those with three numbers or more, else those of which it lists most.
 
     Cases, which differ in more than one thing, only where no factor has as many levels.
     """
-    listed = {factor: len(study_view.factors(study).get(factor, ())) for factor in peaks}
+    listed = {factor: len(study.levels.get(factor, ())) for factor in peaks}
     numeric = [factor for factor, found in peaks.items() if found[0].numbers and listed[factor] > 2]
     most = [factor for factor in listed if listed[factor] == max(listed.values())]
     return numeric or [factor for factor in most if factor != CASE] or most
@@ -161,13 +161,13 @@ def _has_better(response: str) -> bool:
     return not metrics.known(response) or metrics.metric(response).better != "none"
 
 
-def ask_of(study: study_view.Study, records: RecordSet | None = None) -> Ask:
+def ask_of(records: Dataset, study: Study) -> Ask:
     """What the study itself says: its confidence, its seed, whether it measures; and the machine of the records."""
-    processors = (records.host.get("cpu") or {}).get("cpus") if records is not None else None
+    processors = (records.host.get("cpu") or {}).get("cpus")
     return Ask(
-        confidence=study_view.confidence(study),
-        seed=int(study.get("seed") or 1),
-        exact=not study_view.is_measured(study),
+        confidence=study.analysis.confidence,
+        seed=study.seed,
+        exact=not records.is_measured(study),
         processors=processors if isinstance(processors, int) else None,
     )
 

@@ -11,14 +11,15 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import missing_trials, study_view
+from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import headline_finding, optimum_tables, optimum_text
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.factors import level_text
-from ioassay.records.record import RecordSet
 from ioassay.stats.result import Interval
 from ioassay.stats.scalability import USL, Law
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 QUESTION = "peaks"
 COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law")
@@ -27,9 +28,9 @@ _LONG = 200
 """Characters of a note that are not said in every row."""
 
 
-def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
+def together(records: Dataset, findings: Sequence[Finding]) -> list[Finding]:
     """One finding for a run of two studies of peaks or more."""
-    studies = [study for study in records.studies if study_view.is_about_peaks(study)]
+    studies = [study for study in records.studies if study.analysis.lead == "peak"]
     if len(studies) < 2:
         return []
     rows = [row for study in studies for row in _rows(records, study)]
@@ -46,14 +47,14 @@ def together(records: RecordSet, findings: Sequence[Finding]) -> list[Finding]:
     ]
 
 
-def _rows(records: RecordSet, study: study_view.Study) -> list[dict[str, Any]]:
+def _rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
     """What is in the table, a row a place; one with the reason where a study measured nothing."""
-    common = {"study": str(study["name"]), "title": str(study.get("title") or study["name"])}
+    common = {"study": study.name, "title": study.title or study.name}
     missing = missing_trials.missing(records, study)
     found = headline_finding.headline(records, study)
     if found is None:
         said = missing_trials.sentences(missing, study) or ["Nothing was measured."]
-        factor = next(iter(study_view.factors(study)), "")
+        factor = next(iter(study.levels), "")
         return [{**common, "factor": factor, "where": {}, "best": None, "not_measured": " ".join(said)}]
     whole = [one for peaks in found.peaks.values() for one in peaks]
     note = " ".join(missing_trials.sentences(missing, study))

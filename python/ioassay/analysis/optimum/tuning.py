@@ -14,11 +14,12 @@ from typing import Any
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cell, cells, plausible
-from ioassay.records.record import OK, RecordSet, Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, as_floats, mean_of
 from ioassay.stats.sample import t_interval
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 IMPROVED, WORSE, SAME, UNDECIDED = "improved", "worse", "no difference", "undecided"
 KEPT, BROKEN = "kept", "broken"
@@ -96,17 +97,17 @@ class Tuned:
         return better and all(bound.verdict == KEPT for bound in self.bounds)
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for a search, none for other runs."""
     from ioassay.analysis.optimum import tuning_text
 
     return [] if records.tuning is None else [tuning_text.finding(study, measure(records, study, records.tuning))]
 
 
-def measure(records: RecordSet, study: study_view.Study, tuning: Mapping[str, Any]) -> Tuned:
+def measure(records: Dataset, study: Study, tuning: Mapping[str, Any]) -> Tuned:
     """What a search came to, as far as it has."""
-    rows = list(study_view.trials_of(records, study).iter_rows(named=True))
-    metric, confidence = str(tuning["metric"]), study_view.confidence(study)
+    rows = list(records.trials_of(study).iter_rows(named=True))
+    metric, confidence = str(tuning["metric"]), study.analysis.confidence
     searched = [row for row in rows if row.get("search") in WHOLE]
     fresh = {_key(study, cell.point): cell for cell in cells(records, study, metric).cells}
     found = tuning.get("found")
@@ -129,34 +130,32 @@ def measure(records: RecordSet, study: study_view.Study, tuning: Mapping[str, An
         bounds=_bounds(study, rows, winner, tuning, confidence),
         default_bounds=_bounds(study, rows, default, tuning, confidence),
         history=_history(study, rows, metric),
-        exact=not study_view.is_measured(study) and not _spread(sides),
+        exact=not records.is_measured(study) and not _spread(sides),
         confidence=confidence,
         margin=float(tuning["margin"]),
     )
 
 
-def _whole(study: study_view.Study, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
+def _whole(study: Study, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """A point along the axes with the factors that have one level only."""
-    return {name: point.get(name, levels[0]) for name, levels in study_view.factors(study).items()}
+    return {name: point.get(name, levels[0]) for name, levels in study.levels.items()}
 
 
-def _point(study: study_view.Study, row: Row) -> dict[str, Scalar]:
+def _point(study: Study, row: Row) -> dict[str, Scalar]:
     """A trial's point in the study's own spelling: frames may have turned numbers into text."""
-    return study_view.design(study).point(row)
+    return study.design.point(row)
 
 
-def _key(study: study_view.Study, point: Mapping[str, Scalar] | None) -> tuple[str, ...]:
-    return study_view.design(study).key(point or {})
+def _key(study: Study, point: Mapping[str, Scalar] | None) -> tuple[str, ...]:
+    return study.design.key(point or {})
 
 
-def _values(
-    study: study_view.Study, rows: Sequence[Row], point: Mapping[str, Scalar] | None, metric: str
-) -> list[float]:
+def _values(study: Study, rows: Sequence[Row], point: Mapping[str, Scalar] | None, metric: str) -> list[float]:
     own = [row for row in rows if _key(study, row) == _key(study, point) and row["status"] == OK]
     return [row[metric] for row in own if plausible(row.get(metric))]
 
 
-def _leading(study: study_view.Study, searched: Sequence[Row], tuning: Mapping[str, Any]) -> dict[str, Scalar] | None:
+def _leading(study: Study, searched: Sequence[Row], tuning: Mapping[str, Any]) -> dict[str, Scalar] | None:
     """The best point by its mean so far, of a search that has not ended; constraints are not looked at yet."""
     means: dict[tuple[str, ...], tuple[float, dict[str, Scalar]]] = {}
     for row in searched:
@@ -168,7 +167,7 @@ def _leading(study: study_view.Study, searched: Sequence[Row], tuning: Mapping[s
 
 
 def _side(
-    study: study_view.Study,
+    study: Study,
     point: Mapping[str, Scalar] | None,
     fresh: Mapping[tuple[str, ...], Cell],
     searched: Sequence[Row],
@@ -194,12 +193,12 @@ def _interval(values: Sequence[float], confidence: float) -> Interval | None:
 
 
 def _compared(
-    study: study_view.Study, metric: str, pair: Sequence[Cell | None], tuning: Mapping[str, Any]
+    study: Study, metric: str, pair: Sequence[Cell | None], tuning: Mapping[str, Any]
 ) -> run_comparison.Row | None:
     default, winner = pair
     if default is None or winner is None or default is winner:
         return None
-    return run_comparison.against(study, metric, default, winner, float(tuning["margin"]), study_view.confidence(study))
+    return run_comparison.against(study, metric, default, winner, float(tuning["margin"]), study.analysis.confidence)
 
 
 def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
@@ -210,7 +209,7 @@ def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
 
 
 def _bounds(
-    study: study_view.Study,
+    study: Study,
     rows: Sequence[Row],
     point: Mapping[str, Scalar] | None,
     tuning: Mapping[str, Any],
@@ -246,7 +245,7 @@ def _counts(rows: Sequence[Row]) -> dict[str, int]:
     return {kind: found.count(kind) for kind in kinds}
 
 
-def _history(study: study_view.Study, rows: Sequence[Row], metric: str) -> list[dict[str, Any]]:
+def _history(study: Study, rows: Sequence[Row], metric: str) -> list[dict[str, Any]]:
     return [
         {
             "order": row["order"],

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum.tuning import BROKEN, IMPROVED, KEPT, SAME, WHOLE, WORSE, Bound, Side, Tuned
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, plain
+from ioassay.study.model import Study
 
 SHOWN = 10
 """Points of the search that its table shows, best first."""
 _ENDED = {"budget": "its time was over", "failed": "every trial failed"}
 
 
-def finding(study: study_view.Study, found: Tuned) -> Finding:
+def finding(study: Study, found: Tuned) -> Finding:
     """The finding of a search."""
     told = statement(found)
     return Finding(
-        study=str(study["name"]),
+        study=study.name,
         question="tuned",
         response=found.metric,
         title=f"Search for {'high' if found.maximize else 'low'} {phrases.inside(found.metric)}",

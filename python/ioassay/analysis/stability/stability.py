@@ -7,20 +7,20 @@ analysis of variance over log samples stands beside them, labelled, because it i
 from __future__ import annotations
 
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import samples
 from ioassay.analysis.stability import drift, naive_anova, repetition_variance, steady_state_findings
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 QUESTION = "stability"
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """Variation, naive analysis, drift and steady state of each response; what does not apply is left out."""
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     findings: list[Finding | None] = []
-    for response in study_view.responses(records, study):
+    for response in records.responses(study):
         found = cells(records, study, response)
         if not found.cells:
             continue

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import loads, study_view
+from ioassay.analysis.measurements import loads
 from ioassay.analysis.storage import load_effects
-from ioassay.records.record import OK, RecordSet
+from ioassay.records.record import OK
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,21 +42,21 @@ _DRAWN = 1 - math.exp(-1)
 _NEAR = 0.02
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """The loads, what changes them, what reached the drive, found keys; nothing for other drivers or failures alone."""
-    if study.get("driver") != "db_bench" or not (names := loads.names(records, study)):
+    if study.driver != "db_bench" or not (names := loads.names(records, study)):
         return []
     points = _points(records, study)
     told = [_loads(study, names, points), *_changes(records, study, names)]
     return [*told, *_reached(study, points), *_found(study, names, points)]
 
 
-def _points(records: RecordSet, study: study_view.Study) -> dict[str, dict[str, float]]:
+def _points(records: Dataset, study: Study) -> dict[str, dict[str, float]]:
     """Each point, by what varies, with the means of its metrics over the repetitions."""
     import polars as pl
 
-    trials = study_view.trials_of(records, study).filter(pl.col("status") == OK)
-    factors = [name for name, levels in study_view.factors(study).items() if len(levels) > 1 and name in trials.columns]
+    trials = records.trials_of(study).filter(pl.col("status") == OK)
+    factors = [name for name, levels in study.levels.items() if len(levels) > 1 and name in trials.columns]
     groups: Mapping[tuple[Any, ...], pl.DataFrame] = (
         trials.partition_by(factors, as_dict=True, maintain_order=True) if factors else {(): trials}
     )
@@ -71,8 +73,8 @@ def _means(rows: pl.DataFrame) -> dict[str, float]:
     return {name: float(mean) for name in wanted if isinstance(mean := rows[name].mean(), int | float)}
 
 
-def _loads(study: study_view.Study, names: Sequence[str], points: Mapping[str, Mapping[str, float]]) -> Finding:
-    known = published_results.loads_of(str(study["name"]))
+def _loads(study: Study, names: Sequence[str], points: Mapping[str, Mapping[str, float]]) -> Finding:
+    known = published_results.loads_of(study.name)
     rows: list[list[Any]] = [[where, *(own.get(f"{name}.ops_rate") for name in names)] for where, own in points.items()]
     if known is not None:
         rows.append(["published", *(known.rates.get(name) for name in names)])
@@ -80,7 +82,7 @@ def _loads(study: study_view.Study, names: Sequence[str], points: Mapping[str, M
     said = (f"{name} {_span(values)}" for name, values in means.items() if values)
     statement = f"Means of the repetitions, thousands of operations a second: {', '.join(said)}."
     return Finding(
-        study=str(study["name"]),
+        study=study.name,
         question=QUESTION,
         response="",
         title="The loads (operations a second)",
@@ -96,12 +98,12 @@ def _span(values: Sequence[float]) -> str:
     return f"{low:,.0f}" if f"{low:,.0f}" == f"{high:,.0f}" else f"{low:,.0f} to {high:,.0f}"
 
 
-def _changes(records: RecordSet, study: study_view.Study, names: Sequence[str]) -> Iterator[Finding]:
+def _changes(records: Dataset, study: Study, names: Sequence[str]) -> Iterator[Finding]:
     if not (found := load_effects.changes(records, study, names)):
         return
     sentences = load_effects.sentences(found)
     yield Finding(
-        study=str(study["name"]),
+        study=study.name,
         question=QUESTION,
         response="",
         title="What changes them",
@@ -112,7 +114,7 @@ def _changes(records: RecordSet, study: study_view.Study, names: Sequence[str]) 
     )
 
 
-def _reached(study: study_view.Study, points: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
+def _reached(study: Study, points: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
     """From the user down to the flash; where storage does not count for itself there is nothing to set beside."""
     if not _over_user(points, _DRIVE):
         return
@@ -120,7 +122,7 @@ def _reached(study: study_view.Study, points: Mapping[str, Mapping[str, float]])
     rows: list[list[Any]] = [[where, *(own.get(_DOWN[name]) for name in names)] for where, own in points.items()]
     statement = _way_down(points)
     yield Finding(
-        study=str(study["name"]),
+        study=study.name,
         question=QUESTION,
         response=_DRIVE,
         title="What of it reached the drive",
@@ -167,9 +169,7 @@ def _times(shares: Mapping[str, float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _found(
-    study: study_view.Study, names: Sequence[str], points: Mapping[str, Mapping[str, float]]
-) -> Iterator[Finding]:
+def _found(study: Study, names: Sequence[str], points: Mapping[str, Mapping[str, float]]) -> Iterator[Finding]:
     for name in names:
         shares = [own[f"{name}.found"] for own in points.values() if f"{name}.found" in own]
         if not shares or min(shares) >= 1.0:
@@ -185,7 +185,7 @@ def _found(
         statement = f"{name} found {mean:.2%} of the keys that it asked for{why}"
         spread = {"mean": mean, "min": min(shares), "max": max(shares)}
         yield Finding(
-            study=str(study["name"]),
+            study=study.name,
             question=QUESTION,
             response=f"{name}.found",
             title=f"Keys that {name} found",

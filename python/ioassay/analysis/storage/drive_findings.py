@@ -15,10 +15,10 @@ from typing import Any
 from ioassay.analysis.claims.claim_verdicts import Judged, judged_claims
 from ioassay.analysis.claims.timing_agreement import middle
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import RecordSet
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 from ioassay.units import format_ns, format_size
 from ioassay.verify.judge import overall
 from ioassay.verify.verdict import BY_DRIVE
@@ -99,9 +99,9 @@ class _Row:
         }
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding where trials loaded a drive that counts; none elsewhere."""
-    if not study_view.is_measured(study):
+    if not records.is_measured(study):
         return []
     compared = [one for one in judged_claims(records, study) if "drive_bytes" in one.verdict.numbers]
     if not compared:
@@ -118,7 +118,7 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     left = f" The tables have the first {_MOST_ROWS} of {len(rows)} rows." if len(rows) > _MOST_ROWS else ""
     return [
         Finding(
-            study=str(study["name"]),
+            study=study.name,
             question=QUESTION,
             response="",
             title="Claim, kernel and drive side by side",
@@ -133,9 +133,9 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     ]
 
 
-def _of_the_drive(compared: Sequence[Judged], records: RecordSet, study: study_view.Study) -> list[Table]:
+def _of_the_drive(compared: Sequence[Judged], records: Dataset, study: Study) -> list[Table]:
     """What the drive says of itself: how many requests it had at once, and how late it gave its answers."""
-    trials = study_view.trials_of(records, study)
+    trials = records.trials_of(study)
     known = [name for name in _OWN_METRICS if name in trials.columns]
     if not known:
         return []

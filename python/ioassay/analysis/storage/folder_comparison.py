@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.passes import Pass
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage import timing_definitions_text as told
 from ioassay.records.record import Scalar
 from ioassay.stats.ratio_of_means import Ratio, average_ratio
 from ioassay.stats.result import Floats, Undefined
+from ioassay.study.model import Study
 
 PATH = "target.path"
 
@@ -38,19 +38,19 @@ class Factor:
         return None if isinstance(self.ratio, Undefined) else self.ratio.ratio
 
 
-def compare(study: study_view.Study, counted: Sequence[Pass]) -> list[Finding]:
+def compare(study: Study, counted: Sequence[Pass]) -> list[Finding]:
     """One finding where two folders have passes, else none."""
-    levels = study_view.factors(study).get(PATH, ())
+    levels = study.levels.get(PATH, ())
     present = [level for level in levels if any(one.point[PATH] == level for one in counted)]
     if len(present) < 2:
         return []
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     found = [factor for other in present[1:] for factor in _factors(counted, present[0], other, confidence)]
     rows = [[one.where, one.test, one.folder, one.size, *_interval(one), _faster(one, present[0])] for one in found]
     columns = ["mode", "test", "folder", f"speed against {told.folder(present[0])}", "from", "to", "faster"]
     return [
         Finding(
-            study=str(study["name"]),
+            study=study.name,
             question="accountings",
             response="pass.bw",
             title=f"{phrases.capital(phrases.listed([told.folder(level) for level in present]))} compared",

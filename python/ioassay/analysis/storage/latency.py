@@ -15,12 +15,13 @@ import numpy as np
 
 from ioassay import metrics
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
-from ioassay.records.record import OK, RecordSet, Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined
 from ioassay.stats.sample import bca_intervals, t_interval
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay._core import Histogram
@@ -62,9 +63,9 @@ class Latencies:
         return self.percentiles[PERCENTS.index(percent)]
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for each direction and kind of latency that was recorded."""
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     findings = []
     for direction in metrics.DIRECTIONS:
         for kind in reversed(metrics.LATENCY_KINDS):
@@ -74,9 +75,7 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     return findings
 
 
-def latencies(
-    records: RecordSet, study: study_view.Study, direction: str, kind: str, confidence: float
-) -> list[Latencies]:
+def latencies(records: Dataset, study: Study, direction: str, kind: str, confidence: float) -> list[Latencies]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
     grouped = _by_condition(records, study, _histograms(records, study, direction, kind))
     if not grouped:
@@ -90,14 +89,14 @@ def latencies(
     ]
 
 
-def _histograms(records: RecordSet, study: study_view.Study, direction: str, kind: str) -> dict[str, Histogram]:
+def _histograms(records: Dataset, study: Study, direction: str, kind: str) -> dict[str, Histogram]:
     """Trial -> the histogram of all its jobs."""
     import polars as pl
 
     from ioassay._core import Histogram
 
     rows = records.hist.filter(
-        (pl.col("study") == study["name"]) & (pl.col("direction") == direction) & (pl.col("kind") == kind)
+        (pl.col("study") == study.name) & (pl.col("direction") == direction) & (pl.col("kind") == kind)
     )
     merged = rows.filter(pl.col("job") == MERGED)
     apart = rows.filter(~pl.col("trial").is_in(merged["trial"].unique().to_list()))
@@ -109,11 +108,11 @@ def _histograms(records: RecordSet, study: study_view.Study, direction: str, kin
 
 
 def _by_condition(
-    records: RecordSet, study: study_view.Study, found: Mapping[str, Histogram]
+    records: Dataset, study: Study, found: Mapping[str, Histogram]
 ) -> list[tuple[dict[str, Scalar], list[Histogram]]]:
-    design = study_view.design(study)
+    design = study.design
     grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
-    for row in study_view.trials_of(records, study).iter_rows(named=True):
+    for row in records.trials_of(study).iter_rows(named=True):
         if row["status"] != OK or row["trial"] not in found:
             continue
         grouped.setdefault(design.key(row), (design.point(row), []))[1].append(found[row["trial"]])
@@ -160,12 +159,10 @@ def _binomial(merged: Histogram, quantile: float, confidence: float) -> Interval
     return Interval(low, high, confidence, "binomial")
 
 
-def _finding(
-    study: study_view.Study, direction: str, kind: str, described: Sequence[Latencies], confidence: float
-) -> Finding:
+def _finding(study: Study, direction: str, kind: str, described: Sequence[Latencies], confidence: float) -> Finding:
     response = f"{direction}.{kind}.p99"
     return Finding(
-        study=str(study["name"]),
+        study=study.name,
         question="latency",
         response=response,
         title=f"Distribution of {phrases.inside(f'{direction}.{kind}.mean').removeprefix('mean ')}",

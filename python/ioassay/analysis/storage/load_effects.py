@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.effects import response_shape
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.narrative import phrases
 from ioassay.factors import factor_label, level_key, level_phrase, level_text
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.stats import distributions
 from ioassay.stats.factorial import Factorial, factorial
 from ioassay.stats.posthoc import holm
 from ioassay.stats.ratio_of_means import Ratio, ratio_interval
 from ioassay.stats.result import Undefined
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class Change:
 COLUMNS = ("factor", "levels", "load", "ratio of the rates", "95 % low", "high", "p, adjusted")
 
 
-def changes(records: RecordSet, study: study_view.Study, names: Sequence[str]) -> list[Change]:
+def changes(records: Dataset, study: Study, names: Sequence[str]) -> list[Change]:
     """Of each factor with two levels each load, in that order; none without repetitions."""
     found: list[tuple[str, tuple[Scalar, Scalar], str, Ratio]] = []
-    confidence = study_view.confidence(study)
+    confidence = study.analysis.confidence
     parts = {name: cells(records, study, f"{name}.ops_rate") for name in names}
-    for factor in study_view.factors(study):
+    for factor in study.levels:
         for name, part in parts.items():
             levels = part.factors.get(factor, ())
             if len(levels) == 2 and isinstance(ratio := _ratio(part, factor, confidence), Ratio):

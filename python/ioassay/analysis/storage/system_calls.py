@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.storage import system_calls_text
 from ioassay.factors import Design
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,13 +63,13 @@ class Point:
         return sum(self.count.get(name, 0) for name in names) / self.total
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for a study that counts system calls, none for others."""
     trials = _trials(records, study)
     if trials is None or trials.is_empty():
         return []
     points = _points(records, study, trials)
-    if not points and "ok" not in study_view.trials_of(records, study)["status"].to_list():
+    if not points and "ok" not in records.trials_of(study)["status"].to_list():
         return []  # nothing at all could be run, and others say why
     if not points:
         return [_finding(study, system_calls_text.uncounted(trials), {"points": []}, severity="warning")]
@@ -101,32 +102,30 @@ def dominant(points: Sequence[Point]) -> Sequence[str]:
     return []
 
 
-def _trials(records: RecordSet, study: study_view.Study) -> pl.DataFrame | None:
+def _trials(records: Dataset, study: Study) -> pl.DataFrame | None:
     import polars as pl
 
     counting = records.counting
-    return counting.filter(pl.col("study") == study["name"]) if counting is not None else None
+    return counting.filter(pl.col("study") == study.name) if counting is not None else None
 
 
-def _points(records: RecordSet, study: study_view.Study, trials: pl.DataFrame) -> list[Point]:
+def _points(records: Dataset, study: Study, trials: pl.DataFrame) -> list[Point]:
     """What was counted, in the order of the study's levels."""
     speeds = _speeds(records, study, trials)
     found = [_point(records, study, row, speeds) for row in trials.iter_rows(named=True)]
-    design = study_view.design(study)
+    design = study.design
     return sorted(
         (point for point in found if point is not None and point.total), key=lambda point: design.place(point.levels)
     )
 
 
-def _point(
-    records: RecordSet, study: study_view.Study, row: Mapping[str, Any], speeds: Mapping[str, float]
-) -> Point | None:
+def _point(records: Dataset, study: Study, row: Mapping[str, Any], speeds: Mapping[str, float]) -> Point | None:
     import polars as pl
 
     rows = records.calls.filter(pl.col("trial") == row["trial"])
     if rows.is_empty() or row["status"] != "ok":
         return None
-    known = study_view.factors(study)
+    known = study.levels
     levels = Design({name: levels for name, levels in known.items() if name in row}).point(row)
     return Point(
         trial=row["trial"],
@@ -140,14 +139,14 @@ def _point(
     )
 
 
-def _speeds(records: RecordSet, study: study_view.Study, trials: pl.DataFrame) -> dict[str, float]:
+def _speeds(records: Dataset, study: Study, trials: pl.DataFrame) -> dict[str, float]:
     """Trial -> its speed as a share of that of its point's other trials, where both are known."""
-    responses = [name for name in study_view.responses(records, study) if metrics.metric(name).better == "higher"]
+    responses = [name for name in records.responses(study) if metrics.metric(name).better == "higher"]
     if not responses or responses[0] not in trials.columns:
         return {}
-    response, design = responses[0], study_view.design(study)
+    response, design = responses[0], study.design
     usual: dict[tuple[str, ...], list[float]] = {}
-    for row in study_view.trials_of(records, study).iter_rows(named=True):
+    for row in records.trials_of(study).iter_rows(named=True):
         if row[response] is not None:
             usual.setdefault(design.key(row), []).append(row[response])
     found = {}
@@ -173,9 +172,9 @@ def _numbers(point: Point) -> dict[str, Any]:
     }
 
 
-def _finding(study: study_view.Study, statement: str, numbers: Mapping[str, Any], severity: str = "info") -> Finding:
+def _finding(study: Study, statement: str, numbers: Mapping[str, Any], severity: str = "info") -> Finding:
     return Finding(
-        study=str(study["name"]),
+        study=study.name,
         question=QUESTION,
         response="",
         title="System calls",

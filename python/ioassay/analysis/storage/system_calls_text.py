@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ioassay import metrics
 from ioassay.analysis.finding import Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_axis_numbers
 from ioassay.records.observation import STRACE
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,7 @@ def uncounted(trials: pl.DataFrame) -> str:
     return f"System calls were to be counted in {phrases.count(trials.height, 'trial')}, and none was{why}."
 
 
-def statement(study: study_view.Study, points: Sequence[Point], dominant: Sequence[str]) -> str:
+def statement(study: Study, points: Sequence[Point], dominant: Sequence[str]) -> str:
     """What dominates, how it changes, and what a bogo operation takes."""
     if _hardly_any(points):
         few = f"{_totals(points)} in a trial, most of the tool's own start and end"
@@ -71,11 +71,11 @@ def _percents(shares: Sequence[float]) -> str:
     )
 
 
-def _change(study: study_view.Study, points: Sequence[Point]) -> str:
+def _change(study: Study, points: Sequence[Point]) -> str:
     """From the first level to the last where there is one factor of numbers, else from the fewest to the most."""
     if len(points) == 1:
         return f"{phrases.capital(_rate(points[0]))} are made."
-    levels = study_view.factors(study)
+    levels = study.levels
     ordered = len(levels) == 1 and all(level_axis_numbers(*only) is not None for only in levels.items())
     by_rate = sorted(points, key=lambda point: point.rate)
     if by_rate[-1].rate < _HARDLY * by_rate[0].rate:

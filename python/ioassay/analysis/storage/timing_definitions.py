@@ -14,13 +14,14 @@ from typing import Any
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.claims.timing_agreement import AGREES, EXPLAINED, UNEXPLAINED, UNSEEN, Cell, cells, middle
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import passes, study_view
+from ioassay.analysis.measurements import passes
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED, Pass
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage import folder_comparison
 from ioassay.analysis.storage import timing_definitions_text as told
 from ioassay.factors import level_key
-from ioassay.records.record import RecordSet
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 from ioassay.units import format_size
 
 QUESTION = "accountings"
@@ -36,7 +37,7 @@ _NOTHING_SEEN = (
 )
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """The whole in words, a table for each point, differences by size, folders compared, published numbers beside."""
     if not passes.is_about(records, study):
         return []
@@ -55,14 +56,12 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     ]
 
 
-def _finding(study: study_view.Study, title: str, said: Sequence[str], **more: Any) -> Finding:
-    return Finding(
-        study=str(study["name"]), question=QUESTION, response="", title=title, statement=" ".join(said), **more
-    )
+def _finding(study: Study, title: str, said: Sequence[str], **more: Any) -> Finding:
+    return Finding(study=study.name, question=QUESTION, response="", title=title, statement=" ".join(said), **more)
 
 
 def _whole(
-    study: study_view.Study, found: Sequence[Cell], seen: Sequence[Pass], counted: Sequence[Pass], *, sized: bool
+    study: Study, found: Sequence[Cell], seen: Sequence[Pass], counted: Sequence[Pass], *, sized: bool
 ) -> Finding:
     counts = Counter(cell.status for cell in found)
     agreeing, right = told.agreement(found, sized=sized), told.which_is_right(seen)
@@ -81,7 +80,7 @@ def _whole(
     return _finding(study, title, [one for one in said if one], statistics=numbers, severity=severity)
 
 
-def _effects(study: study_view.Study, found: Sequence[Cell], counted: Sequence[Pass]) -> dict[str, float]:
+def _effects(study: Study, found: Sequence[Cell], counted: Sequence[Pass]) -> dict[str, float]:
     """By test, the watched claims over those without the witness: the middle of each, over all cells."""
     without = {_key(cell): _claimed(cell.passes) for cell in cells(counted, study)}
     ratios: dict[str, list[float]] = {}
@@ -103,7 +102,7 @@ def _claimed(own: Sequence[Pass]) -> float | None:
 # One table a point
 
 
-def _points(study: study_view.Study, found: Sequence[Cell], counted: Sequence[Pass]) -> Iterator[Finding]:
+def _points(study: Study, found: Sequence[Cell], counted: Sequence[Pass]) -> Iterator[Finding]:
     without = {_key(cell): _claimed(cell.passes) for cell in cells(counted, study)}
     for where, own in _by_point(found).items():
         repetitions = max(len(cell.passes) for cell in own)
@@ -203,7 +202,7 @@ def _numbers(cell: Cell) -> dict[str, Any]:
 # Over a matrix of sizes
 
 
-def _differences(study: study_view.Study, found: Sequence[Cell]) -> Iterator[Finding]:
+def _differences(study: Study, found: Sequence[Cell]) -> Iterator[Finding]:
     sizes = sorted({cell.size[0] for cell in found})
     columns = ["file size", "cells", "within 1 %", "explained", "first to last call: middle (%)", "largest (%)"]
     columns += ["middle (µs)", "largest (µs)", "sum of call times: middle (%)", "open to close: middle (%)"]
@@ -236,8 +235,8 @@ def _size_row(own: Sequence[Cell]) -> list[Any]:
 # Beside what was published
 
 
-def _published(study: study_view.Study, found: Sequence[Cell]) -> Iterator[Finding]:
-    known = published_results.rates_of(str(study["name"]))
+def _published(study: Study, found: Sequence[Cell]) -> Iterator[Finding]:
+    known = published_results.rates_of(study.name)
     if known is None:
         return
     rows: list[list[Any]] = []

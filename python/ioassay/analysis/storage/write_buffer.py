@@ -14,13 +14,14 @@ from typing import Any
 
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage.write_buffer_text import Comparison, conditions_text, even, reading, shares
 from ioassay.factors import CASE, Design
-from ioassay.records.record import OK, RecordSet, Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Undefined
 from ioassay.stats.sample import t_interval
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 POLICY, FEED = "policy", "feed"
 SATURATED, SATURATED_METRIC, UTILISATION = "saturated", "sim.saturated", "sim.utilisation"
@@ -76,11 +77,11 @@ class Place:
         return Reduction(statistics.fmean(pairs), interval.low, interval.high)
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for each feeding; beside published numbers one more, first. None for other studies."""
-    factors = study_view.factors(study)
+    factors = study.levels
     response = _response(records, study)
-    if study.get("driver") != "simulate" or POLICY not in factors or response is None:
+    if study.driver != "simulate" or POLICY not in factors or response is None:
         return []
     found = list(places(records, study, response))
     compared = [str(level) for level in factors[POLICY] if any(place.shown(str(level)) for place in found)]
@@ -93,11 +94,11 @@ def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
     return [*asking.published(by_feeding), *(asking.finding(feed, part) for feed, part in by_feeding.items())]
 
 
-def places(records: RecordSet, study: study_view.Study, response: str) -> Iterator[Place]:
+def places(records: Dataset, study: Study, response: str) -> Iterator[Place]:
     """Every combination of the other factors that has a value, in the study's order."""
-    design = Design({name: levels for name, levels in study_view.factors(study).items() if name != POLICY})
+    design = Design({name: levels for name, levels in study.levels.items() if name != POLICY})
     rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in study_view.trials_of(records, study).iter_rows(named=True):
+    for row in records.trials_of(study).iter_rows(named=True):
         if row["status"] == OK:
             rows.setdefault(design.key(row), []).append(row)
     for part in sorted(rows.values(), key=lambda part: design.place(part[0])):
@@ -114,9 +115,9 @@ def _place(where: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], respo
     return Place(where, values, saturated, busy)
 
 
-def _response(records: RecordSet, study: study_view.Study) -> str | None:
+def _response(records: Dataset, study: Study) -> str | None:
     """The mean latency that the study asks for; that of all requests where it asks for none."""
-    named = [name for name in study_view.responses(records, study) if name.endswith(".lat.mean")]
+    named = [name for name in records.responses(study) if name.endswith(".lat.mean")]
     usual = [name for name in ("total.lat.mean",) if name in records.trials.columns]
     return next(iter([*named, *usual]), None)
 
@@ -125,21 +126,21 @@ def _response(records: RecordSet, study: study_view.Study) -> str | None:
 class _Asking:
     """One study's comparison: its policies, those that are held against all others, and how much is sure."""
 
-    study: study_view.Study
+    study: Study
     response: str
     policies: Sequence[str]
     subjects: Sequence[str]
 
     @property
     def confidence(self) -> float:
-        return study_view.confidence(self.study)
+        return self.study.analysis.confidence
 
     def finding(self, feed: str, found: Sequence[Place]) -> Finding:
         """One feeding: every mean and every reduction."""
         said = self._said(feed, found)
         tables = [self._means(found), *(self._reductions(subject, found) for subject in self.subjects)]
         return Finding(
-            study=str(self.study["name"]),
+            study=self.study.name,
             question="reductions",
             response=self.response,
             title=f"{phrases.name(self.response)} by policy" + (f", {conditions_text(feed)}" if feed else ""),
@@ -152,7 +153,7 @@ class _Asking:
 
     def published(self, by_feeding: Mapping[str, Sequence[Place]]) -> list[Finding]:
         """The published reductions beside ours at each feeding; none where nothing was published."""
-        known = published_results.of(str(self.study["name"]))
+        known = published_results.of(self.study.name)
         if known is None or known.policy not in self.policies:
             return []
         rows, differences = [], []
@@ -170,7 +171,7 @@ class _Asking:
         said = reading(differences, self._utilised(by_feeding, known))
         return [
             Finding(
-                study=str(self.study["name"]),
+                study=self.study.name,
                 question="reductions",
                 response=self.response,
                 title=f"Reductions of the mean response by {known.policy}, beside the published ones",
@@ -230,7 +231,7 @@ class _Asking:
         return wins
 
     def _others(self, found: Sequence[Place]) -> list[str]:
-        return [name for name in study_view.factors(self.study) if name not in (POLICY, FEED)] if found else []
+        return [name for name in self.study.levels if name not in (POLICY, FEED)] if found else []
 
     def _means(self, found: Sequence[Place]) -> Table:
         names = self._others(found)
@@ -268,7 +269,7 @@ class _Asking:
         }
 
     def _doubts(self, found: Sequence[Place]) -> Iterator[str]:
-        params = self.study.get("params") or {}
+        params = self.study.params
         if params.get("mode", "reshape") == "reshape":
             yield (
                 "Means are of the requests that reach the drive: writes that the buffer absorbs take no time here, and "

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, Shape, shape
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.stability import drift, steady_state_findings
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
@@ -41,11 +40,11 @@ def failed(context: Context) -> Iterator[Threat]:
 
 def incomplete(context: Context) -> Iterator[Threat]:
     """Fewer records than planned trials, where the number is not adaptive."""
-    name = str(context.study["name"])
+    name = context.study.name
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
     for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
         recorded += apart["study"].to_list().count(name) if apart is not None else 0
-    if context.study.get("until") or recorded >= planned:
+    if context.study.until or recorded >= planned:
         return
     yield Threat(
         "incomplete",
@@ -143,10 +142,10 @@ def short(context: Context) -> Iterator[Threat]:
     if context.good.is_empty():
         return
     typical_s = float(context.good["duration_s"].median() or 0.0)  # type: ignore[arg-type]
-    if typical_s >= SHORT_S or context.study.get("driver") in ("null", "simulate"):
+    if typical_s >= SHORT_S or context.study.driver in ("null", "simulate"):
         return
-    key = next((name for name in ("runtime", "timeout") if name in (context.study.get("params") or {})), "runtime")
-    starts = "write caches" if study_view.has_target(context.study) else "what happens at the start"
+    key = next((name for name in ("runtime", "timeout") if name in context.study.params), "runtime")
+    starts = "write caches" if context.study.has_target else "what happens at the start"
     yield Threat(
         "short",
         "Short trials",
@@ -185,20 +184,20 @@ def _saturated(response: str, where: Mapping[str, object], factor: str, curve: S
 
 def stopped_early(context: Context) -> Iterator[Threat]:
     """Adaptive repetition makes intervals a little too narrow."""
-    until = context.study.get("until")
+    until = context.study.until
     if not until:
         return
     counts = context.trials.filter(pl.col("status") == OK).height
     yield Threat(
         "sequential-stopping",
         "Repetition was adaptive",
-        f"Each condition was repeated until the interval of {until['metric']} was narrow enough ({counts} trials). "
+        f"Each condition was repeated until the interval of {until.metric} was narrow enough ({counts} trials). "
         "Stopping at a narrow interval picks narrow ones: they hold slightly less often than they say.",
         remedy="use a fixed number of repetitions where exact coverage matters",
-        evidence={"metric": until["metric"], "trials": counts, "planned_at_most": _most(context)},
+        evidence={"metric": until.metric, "trials": counts, "planned_at_most": _most(context)},
         severity="info",
     )
 
 
 def _most(context: Context) -> int:
-    return context.records.planned.get(str(context.study["name"]), 0)
+    return context.records.planned.get(context.study.name, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from ioassay.analysis.measurements import monitor_rates, study_view
+from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.narrative import phrases
 from ioassay.analysis.threats.threat import Context, Threat
@@ -25,9 +25,9 @@ GAP_S = 300.0
 
 def buffered(context: Context) -> Iterator[Threat]:
     """fio conditions that go through the page cache."""
-    if context.study.get("driver") != "fio":
+    if context.study.driver != "fio":
         return
-    conditions = [label(point) for point in _distinct(context) if _cacheable(study_view.settings(context.study, point))]
+    conditions = [label(point) for point in _distinct(context) if _cacheable(context.study.params_at(point))]
     if conditions:
         yield Threat(
             "buffered",
@@ -147,11 +147,7 @@ def virtual(context: Context) -> Iterator[Threat]:
     kind = found.get("vm") or found.get("container")
     if not kind or kind == "none":
         return
-    seen = (
-        "disk seen here is shared, cached"
-        if study_view.has_target(context.study)
-        else "processors seen here are shared"
-    )
+    seen = "disk seen here is shared, cached" if context.study.has_target else "processors seen here are shared"
     yield Threat(
         "virtual",
         "Virtualised host",
@@ -164,7 +160,7 @@ def virtual(context: Context) -> Iterator[Threat]:
 
 def governor(context: Context) -> Iterator[Threat]:
     """Processors that save power while measuring."""
-    if (context.study.get("run") or {}).get("governor", "performance") != "keep":
+    if context.study.run.governor != "keep":
         return
     found = (context.records.host.get("cpu") or {}).get("governors") or ()
     names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
@@ -217,7 +213,7 @@ def interrupted(context: Context) -> Iterator[Threat]:
 def _distinct(context: Context) -> list[dict[str, Any]]:
     """The conditions that ran, in the study's order."""
     found = {label(point): point for point in context.points().values()}
-    return sorted(found.values(), key=study_view.design(context.study).place)
+    return sorted(found.values(), key=context.study.design.place)
 
 
 def _places(context: Context, trials: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ _WORK = ("stressor", "-method")
 def narrowed(context: Context) -> Iterator[Threat]:
     """Real-time policies that had a processor fewer, which was left to the lab, beside others that had all."""
     warnings = context.records.warnings
-    of_study = (pl.col("study") == context.study["name"]) & (pl.col("code") == _NARROWED)
+    of_study = (pl.col("study") == context.study.name) & (pl.col("code") == _NARROWED)
     concerned = set(warnings.filter(of_study)["trial"].to_list()) if not warnings.is_empty() else set()
     points = context.points()
     fewer = list(dict.fromkeys(label(point) for trial, point in points.items() if trial in concerned))
@@ -40,9 +40,9 @@ def narrowed(context: Context) -> Iterator[Threat]:
 
 def other_work(context: Context) -> Iterator[Threat]:
     """Bogo operations of different stressors, or methods of one: each is a piece of work of its own (stress-ng(1))."""
-    cases, params = context.study.get("case") or (), context.study.get("params") or {}
+    cases, params = context.study.case, context.study.params
     named = {key: [case.get(key, params.get(key)) for case in cases] for case in cases for key in case}
-    differ = different_work(context.responses, {**named, **(context.study.get("factors") or {})})
+    differ = different_work(context.responses, {**named, **context.study.factors})
     if not differ:
         return
     yield Threat(

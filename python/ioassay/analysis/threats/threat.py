@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, samples
 from ioassay.factors import Design
-from ioassay.records.record import OK, RecordSet
+from ioassay.records.record import OK
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,18 +35,18 @@ class Threat:
 class Context:
     """One study and its records, with what several checks need computed once."""
 
-    records: RecordSet
-    study: study_view.Study
+    records: Dataset
+    study: Study
 
     @cached_property
     def confidence(self) -> float:
         """The study's confidence."""
-        return study_view.confidence(self.study)
+        return self.study.analysis.confidence
 
     @cached_property
     def responses(self) -> dict[str, Cells]:
         """Response -> its cells, for responses that have values."""
-        found = {name: cells(self.records, self.study, name) for name in study_view.responses(self.records, self.study)}
+        found = {name: cells(self.records, self.study, name) for name in self.records.responses(self.study)}
         return {name: part for name, part in found.items() if part.cells}
 
     @cached_property
@@ -56,7 +57,7 @@ class Context:
     @cached_property
     def trials(self) -> pl.DataFrame:
         """All trials of the study, in run order."""
-        return study_view.trials_of(self.records, self.study)
+        return self.records.trials_of(self.study)
 
     @cached_property
     def good(self) -> pl.DataFrame:
@@ -67,6 +68,6 @@ class Context:
 
     def points(self) -> dict[str, dict[str, Any]]:
         """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
-        factors = study_view.factors(self.study)
+        factors = self.study.levels
         design = Design({name: levels for name, levels in factors.items() if name in self.good.columns})
         return {row["trial"]: design.point(row) for row in self.good.iter_rows(named=True)}

@@ -9,12 +9,12 @@ of the records, and repeated here only where they decide what may be compared.
 from __future__ import annotations
 
 from ioassay.analysis.finding import Finding
-from ioassay.analysis.measurements import study_view
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.threats import data_threats, machine_threats, run_condition_threats
 from ioassay.analysis.threats.threat import Context, Threat
-from ioassay.records.record import RecordSet
 from ioassay.stats.result import plain
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 CHECKS = (
     data_threats.failed,
@@ -43,22 +43,22 @@ OF_COMPUTED = (data_threats.failed, data_threats.incomplete, data_threats.stoppe
 """Where nothing was measured. What a simulation doubts itself is among the warnings of its records."""
 
 
-def analyse(records: RecordSet, study: study_view.Study) -> list[Finding]:
+def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for each doubt."""
     return [_finding(study, doubt) for doubt in threats(records, study)]
 
 
 @memoized
-def threats(records: RecordSet, study: study_view.Study) -> list[Threat]:
+def threats(records: Dataset, study: Study) -> list[Threat]:
     """All doubts about one study."""
     context = Context(records, study)
-    checks = CHECKS if study_view.is_measured(study) else OF_COMPUTED
+    checks = CHECKS if records.is_measured(study) else OF_COMPUTED
     return [doubt for check in checks for doubt in check(context)]
 
 
-def _finding(study: study_view.Study, doubt: Threat) -> Finding:
+def _finding(study: Study, doubt: Threat) -> Finding:
     return Finding(
-        study=str(study["name"]),
+        study=study.name,
         question="caveats",
         response=doubt.response,
         title=doubt.title,

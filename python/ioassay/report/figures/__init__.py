@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.errors import StudyError
-from ioassay.records.record import RecordSet
 from ioassay.report.figures.spec import FigureSpec, NoData, read_spec
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Figure, Study, Suite
 
 FIGURES: dict[str, str] = {
     "bar": "ioassay.report.figures.bar",
@@ -62,46 +63,40 @@ def load() -> None:
         importlib.import_module(module)
 
 
-def check(study: Mapping[str, Any]) -> None:
-    """Read every `[[figures]]` table of a study; StudyError names the figure, the key and the value."""
-    for table in study.get("figures") or ():
-        read(study, table)
+def check(study: Study) -> None:
+    """Read every figure of a study; StudyError names the figure, the key and the value."""
+    for figure in study.figures:
+        read(figure, study.name)
 
 
-def check_suite(suite: Mapping[str, Any]) -> None:
-    """`check` every study and the suite's own tables; those may only be of the kinds that show several studies."""
-    for study in suite["studies"]:
+def check_suite(suite: Suite) -> None:
+    """`check` every study and the suite's own figures; those may only be of the kinds that show several studies."""
+    for study in suite.studies:
         check(study)
-    for table in suite["figures"]:
-        if (kind := table.get("kind")) in FIGURES and kind not in SEVERAL:
-            message = f"kind '{kind}' shows one study; those of a suite are: {', '.join(SEVERAL)}"
-            raise StudyError(message, source=str(suite["name"]), key=f"figures.{table.get('name', '?')}.kind")
-        read(suite, table)
+    for figure in suite.figures:
+        if figure.kind in FIGURES and figure.kind not in SEVERAL:
+            message = f"kind '{figure.kind}' shows one study; those of a suite are: {', '.join(SEVERAL)}"
+            raise StudyError(message, source=suite.name, key=f"figures.{figure.name}.kind")
+        read(figure, suite.name)
 
 
-def read(study: Mapping[str, Any], table: Mapping[str, Any]) -> FigureSpec:
-    """One table as the model of its kind; StudyError when the kind is unknown or a key is wrong."""
-    kind = str(table.get("kind"))
-    if kind not in FIGURES:
-        place = f"figures.{table.get('name', '?')}.kind"
-        known = ", ".join(FIGURES)
-        raise StudyError(f"unknown kind '{kind}'; known: {known}", source=str(study.get("name", "")), key=place)
-    model: type[FigureSpec] = importlib.import_module(FIGURES[kind]).Spec
-    return read_spec(model, study, table)
+def read(figure: Figure, source: str) -> FigureSpec:
+    """A figure as the model of its kind; StudyError names `source` when the kind is unknown or a key is wrong."""
+    if figure.kind not in FIGURES:
+        message = f"unknown kind '{figure.kind}'; known: {', '.join(FIGURES)}"
+        raise StudyError(message, source=source, key=f"figures.{figure.name}.kind")
+    model: type[FigureSpec] = importlib.import_module(FIGURES[figure.kind]).Spec
+    return read_spec(model, figure, source)
 
 
-def draw_several(records: RecordSet, table: Mapping[str, Any]) -> Drawn:
-    """One figure of a suite, which belongs to none of its studies."""
-    return draw(records, {"name": ""}, table)
-
-
-def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any]) -> Drawn:
-    """One figure; a placeholder with the reason where its data is missing."""
+def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
+    """One figure, of no study where it shows several; a placeholder with the reason where its data is missing."""
     from altair.utils import schemapi
 
     from ioassay.report.figures import chart_marks, placeholder
 
-    spec = read(study, table)
+    source = study.name if study else ""
+    spec = read(figure, source)
     problem = ""
     # Tests hold the declarations against the schema of Vega-Lite; here that would take half of the time.
     with schemapi.debug_mode(False):
@@ -114,7 +109,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
     return Drawn(
-        study=str(study["name"]),
+        study=source,
         name=spec.name,
         kind=spec.kind,
         title=title if isinstance(title, str) else " ".join(title),
@@ -124,15 +119,15 @@ def draw(records: RecordSet, study: Mapping[str, Any], table: Mapping[str, Any])
     )
 
 
-def _subject(records: RecordSet, study: Mapping[str, Any], spec: FigureSpec) -> tuple[RecordSet, Mapping[str, Any]]:
+def _subject(records: Dataset, study: Study | None, spec: FigureSpec) -> tuple[Dataset, Study | None]:
     """What the figure is of: the run itself, or its passes or loads as if each were a trial."""
-    if spec.of == "trials":
+    if study is None or spec.of == "trials":
         return records, study
     from ioassay.analysis.measurements import loads, passes
 
     if spec.of == "loads":
         if (of_loads := loads.expanded(records, study)) is None:
-            raise NoData(f"no trial of the study '{study['name']}' measured a load of a database")
+            raise NoData(f"no trial of the study '{study.name}' measured a load of a database")
         return of_loads.records, of_loads.study
     made = passes.expanded(records, study)
     if made is None:
@@ -140,8 +135,8 @@ def _subject(records: RecordSet, study: Mapping[str, Any], spec: FigureSpec) -> 
     return made.records, made.study
 
 
-def _without_passes(records: RecordSet, study: Mapping[str, Any]) -> str:
+def _without_passes(records: Dataset, study: Study) -> str:
     from ioassay.report.figures import selection
 
     selection.select(records, study, {})  # says why where nothing went well
-    return f"no trial of the study '{study['name']}' timed passes of its own"
+    return f"no trial of the study '{study.name}' timed passes of its own"

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ioassay.factors import factor_label
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 
 class Spec(FigureSpec):
@@ -23,7 +24,7 @@ class Spec(FigureSpec):
     log_y: bool = False
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     import altair as alt
 
@@ -34,7 +35,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     values = condition_rows.values_of(found)
     unit, log = scales.unit_for(spec.y, values), spec.log_y and min(values) > 0
     y, base = axes.log_bar_axis(spec.y, unit, values) if log else (axes.metric_axis(spec.y, unit, values), None)
-    ask = condition_rows.Ask(spec.y, spec.color, spec.error, statistics.confidence(study))
+    ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
     floor = unit.scale(axes.log_floor(values)) if log else axes.linear_floor(values)
     points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), floor)
     channels = {"x": axis.encoding(spec.width), **chart_marks.group_channel(spec.color, found)}

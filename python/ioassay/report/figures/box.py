@@ -7,11 +7,12 @@ from typing import Any
 
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.condition_rows import Ask, Condition
 from ioassay.report.figures.spec import FigureSpec
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 FEWEST_FOR_A_BOX = 5
 """Quartiles of fewer repetitions say less than the repetitions themselves."""
@@ -28,7 +29,7 @@ class Spec(FigureSpec):
     color: str | None = None
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     import altair as alt
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +59,7 @@ class _Level:
         return sum(self.per_second.values())
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels or the stacks."""
     found = _counted(records, study, spec)
     factor = _factor(study, found, spec)
@@ -69,7 +71,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     shown = list(dict.fromkeys(name for one in kept for name in one.per_second))
     chart, log = (_stacks if spec.stacked else _panels)(kept, shown, unit, spec, factor)
     title = "System calls a second by name" + (f" over {factor_label(factor)}" if factor else "")
-    points = found.select([name for name in selection.factors(study) if name in found.columns]).unique().to_dicts()
+    points = found.select([name for name in study.levels if name in found.columns]).unique().to_dicts()
     notes = [
         selection.repetitions_text([one.trials for one in kept]),
         *(_COUNTERS.get(by, by) for by in found["by"].unique().sort().to_list()),
@@ -83,12 +85,12 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     )
 
 
-def _counted(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> pl.DataFrame:
+def _counted(records: Dataset, study: Study, spec: Spec) -> pl.DataFrame:
     """The study's rows that `where` keeps; NoData with the reason where there are none."""
     import polars as pl
 
     selection.select(records, study, spec.where)  # says why where nothing went well
-    found = records.calls.filter(pl.col("study") == study["name"])
+    found = records.calls.filter(pl.col("study") == study.name)
     for factor, level in spec.where.items():
         if factor in found.columns:
             same = [same_level(factor, level, other) for other in found[factor].to_list()]
@@ -98,30 +100,30 @@ def _counted(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> pl.Dat
     return found
 
 
-def _uncounted(records: RecordSet, study: Mapping[str, Any]) -> str:
+def _uncounted(records: Dataset, study: Study) -> str:
     counting = records.counting
     if counting is not None:
-        reasons = counting.filter((counting["study"] == study["name"]) & (counting["reason"] != ""))["reason"].to_list()
+        reasons = counting.filter((counting["study"] == study.name) & (counting["reason"] != ""))["reason"].to_list()
         if reasons:
             return f"no system calls were counted: {reasons[0]}"
-    return f"no trial of the study '{study['name']}' counted system calls; it needs watch.calls = true"
+    return f"no trial of the study '{study.name}' counted system calls; it needs watch.calls = true"
 
 
-def _factor(study: Mapping[str, Any], found: pl.DataFrame, spec: Spec) -> str | None:
+def _factor(study: Study, found: pl.DataFrame, spec: Spec) -> str | None:
     """The factor of the panels: the one asked for, or the first whose levels differ; None where there is none."""
     if spec.x is not None:
         selection.require_factor(study, spec.x)
         if spec.x not in found.columns:
             raise NoData(f"the counts have no column of the factor '{spec.x}'")
         return spec.x
-    free = [name for name in selection.factors(study) if name in found.columns and name not in spec.where]
+    free = [name for name in study.levels if name in found.columns and name not in spec.where]
     return next((name for name in free if found[name].n_unique() > 1), None)
 
 
-def _levels(study: Mapping[str, Any], found: pl.DataFrame, factor: str | None) -> list[_Level]:
+def _levels(study: Study, found: pl.DataFrame, factor: str | None) -> list[_Level]:
     if factor is None:
         return [_level("", found)]
-    known = selection.in_order(study, factor, found[factor].unique().to_list())
+    known = study.design.in_order(factor, found[factor].unique().to_list())
     parts = {level: found.filter(_is(found, factor, level)) for level in known}
     return [_level(level_label(factor, level), part) for level, part in parts.items() if part.height]
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.report.figures import cdf_points, chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Spec(FigureSpec):
     marks: tuple[Percentage, ...] = (10, 25, 50, 75, 90, 99)
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Curves and marks over a logarithmic time axis."""
     import altair as alt
 
@@ -64,15 +66,13 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     )
 
 
-def _factor(study: Mapping[str, Any], spec: Spec) -> str | None:
+def _factor(study: Study, spec: Spec) -> str | None:
     """The factor of the curves; none where the study has one point only."""
-    free = [name for name in selection.factors(study) if name not in spec.where]
+    free = [name for name in study.levels if name not in spec.where]
     return spec.color or (free[0] if free else None)
 
 
-def _rows(
-    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, spec: Spec, factor: str | None
-) -> pl.DataFrame:
+def _rows(records: Dataset, study: Study, trials: pl.DataFrame, spec: Spec, factor: str | None) -> pl.DataFrame:
     """The buckets of each trial: of all its jobs merged, or of its single jobs where only these were kept."""
     import polars as pl
 
@@ -88,7 +88,7 @@ def _rows(
 
 
 def _merged(
-    study: Mapping[str, Any], trials: pl.DataFrame, rows: pl.DataFrame, factor: str | None
+    study: Study, trials: pl.DataFrame, rows: pl.DataFrame, factor: str | None
 ) -> dict[Scalar | None, Histogram]:
     """One histogram a level, all its trials merged."""
     from ioassay._core import Histogram
@@ -97,7 +97,7 @@ def _merged(
         return {None: Histogram.from_buckets(rows["value_ns"].to_list(), rows["count"].to_list())}
     rows = rows.join(trials.select("trial", factor), on="trial").drop_nulls(factor)
     found: dict[Scalar | None, Histogram] = {}
-    for level in selection.in_order(study, factor, rows[factor].unique().to_list()):
+    for level in study.design.in_order(factor, rows[factor].unique().to_list()):
         members = rows.filter(rows[factor] == level)
         found[level] = Histogram.from_buckets(members["value_ns"].to_list(), members["count"].to_list())
     return found

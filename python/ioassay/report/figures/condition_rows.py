@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import scales, selection, statistics
+from ioassay.report.figures import scales, statistics
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.spec import ErrorBar
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
@@ -36,7 +37,7 @@ class Condition:
     values: Sequence[float]
 
 
-def of(cells: Sequence[Cell], study: Mapping[str, Any], x: str, color: str | None = None) -> list[Condition]:
+def of(cells: Sequence[Cell], study: Study, x: str, color: str | None = None) -> list[Condition]:
     """The conditions that occur, by colour and then by level, each in the order of its factor.
 
     Cells that differ only in other factors are put together; `selection.pooled` says so on the figure.
@@ -46,8 +47,8 @@ def of(cells: Sequence[Cell], study: Mapping[str, Any], x: str, color: str | Non
         found.setdefault((cell.point[color] if color else None, cell.point[x]), []).append(cell)
     groups: list[Scalar | None] = [None]
     if color is not None:
-        groups = [*selection.in_order(study, color, [group for group, _ in found])]
-    levels = selection.in_order(study, x, [level for _, level in found])
+        groups = [*study.design.in_order(color, [group for group, _ in found])]
+    levels = study.design.in_order(x, [level for _, level in found])
     return [
         Condition(level, group, [float(value) for cell in found[group, level] for value in cell.values])
         for group in groups

@@ -15,9 +15,11 @@ from pydantic import Field
 
 from ioassay.factors import factor_label, level_label, same_level
 from ioassay.metrics import format_metric
-from ioassay.records.record import FAILED, OK, RecordSet, Scalar
+from ioassay.records.record import FAILED, OK, Scalar
 from ioassay.report.figures import chart_marks, condition_rows, heatmap_bands, scales, selection, statistics, titles
 from ioassay.report.figures.spec import FigureSpec
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 _DARK_UNTIL = 0.38
 """Up to this share of the colour scale white is read better on a cell than black (contrast by WCAG 2.1)."""
@@ -45,7 +47,7 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=80, le=2000)] = 220
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels beside and below each other, with one legend."""
     import altair as alt
 
@@ -87,13 +89,13 @@ class _View:
     pooled: str
 
     @classmethod
-    def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec) -> _View:
+    def of(cls, records: Dataset, study: Study, spec: Spec) -> _View:
         """Collect the cells of all panels; NoData where there is none."""
         split = [name for name in (spec.x, spec.y, spec.panel, spec.row) if name is not None]
         cells = selection.measured(records, study, spec.where, spec.value, *split)
         lost = _failed(records, study, spec)
         points = [*(cell.point for cell in cells), *lost]
-        levels = {name: selection.in_order(study, name, [point[name] for point in points]) for name in split}
+        levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
         x, y = heatmap_bands.bands(spec.x, levels[spec.x]), heatmap_bands.bands(spec.y, levels[spec.y])
         values = [float(value) for cell in cells for value in cell.values]
         unit = scales.unit_for(spec.value, values)
@@ -141,13 +143,11 @@ class _View:
         ]
 
 
-def _failed(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list[dict[str, Scalar]]:
+def _failed(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
     """Points of which no trial went well."""
     import polars as pl
 
-    from ioassay.analysis.measurements import study_view
-
-    trials = study_view.trials_of(records, study)
+    trials = records.trials_of(study)
     for factor, level in spec.where.items():
         trials = trials.filter([same_level(factor, level, other) for other in trials[factor].to_list()])
     good = {_key(point) for point in selection.points_of(study, trials.filter(pl.col("status") == OK))}

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import factor_label
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
 _LABEL_PX = 33
@@ -31,7 +32,7 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=80, le=2000)] = 210
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels below each other, each with its own axis: reads and writes may differ by orders of magnitude."""
     import altair as alt
 
@@ -44,7 +45,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     rows = [row for panel in drawn for row in panel.rows]
     title = f"{' and '.join(panel.direction for panel in drawn).capitalize()} latency by {factor_label(factor)}"
     notes = [
-        statistics.error_text(spec.error, statistics.confidence(study)),
+        statistics.error_text(spec.error, study.analysis.confidence),
         selection.repetitions_text([row["n"] for row in rows]),
         *(f"no {panel.direction} latency was recorded" for panel in panels if not panel.rows),
         *dict.fromkeys(panel.pooled for panel in drawn),
@@ -69,7 +70,7 @@ class _Panel:
     log: bool = False
 
     @classmethod
-    def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec, factor: str, direction: str) -> _Panel:
+    def of(cls, records: Dataset, study: Study, spec: Spec, factor: str, direction: str) -> _Panel:
         """Collect the panel's bars."""
         found: dict[str, list[condition_rows.Condition]] = {}
         points: list[Mapping[str, Any]] = []
@@ -80,14 +81,14 @@ class _Panel:
                 found[name] = condition_rows.of(cells, study, factor)
                 points += [cell.point for cell in cells]
         everything = [condition for members in found.values() for condition in members]
-        axis = axes.category_axis(factor, selection.in_order(study, factor, condition_rows.levels_of(everything)))
+        axis = axes.category_axis(factor, study.design.in_order(factor, condition_rows.levels_of(everything)))
         values = condition_rows.values_of(everything) if everything else []
         unit = scales.unit_for(f"{direction}.lat.mean", values)
         log = spec.log_y and min(values, default=0.0) > 0
         floor = unit.scale(axes.log_floor(values)) if log else 0.0
         rows = []
         for name, members in found.items():
-            ask = condition_rows.Ask(name, error=spec.error, confidence=statistics.confidence(study))
+            ask = condition_rows.Ask(name, error=spec.error, confidence=study.analysis.confidence)
             bars = chart_marks.cut_at(condition_rows.point_rows(members, axis, ask, unit), floor)
             group = NAMES[name.split(".")[1]]
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]

@@ -14,9 +14,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import Design, axis_title, factor_label, level_label
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 SATURATED = "sim.saturated"
 _CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
@@ -43,7 +45,7 @@ class Spec(FigureSpec):
     height: Annotated[int, Field(ge=80, le=2000)] = 165
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Panels beside and below each other, each with its own metric axis in one unit."""
     import altair as alt
 
@@ -81,14 +83,14 @@ class _View:
     absent: str
 
     @classmethod
-    def of(cls, records: RecordSet, study: Mapping[str, Any], spec: Spec) -> _View:
+    def of(cls, records: Dataset, study: Study, spec: Spec) -> _View:
         """Collect points and crosses; NoData where there are neither."""
         cells = _measured(records, study, spec)
         crossed = _saturated(records, study, spec)
         if not cells and not crossed:
             raise NoData(f"no trial that went well has the metric '{spec.y}'")
         points = [*(cell.point for cell in cells), *crossed]
-        levels = {name: selection.in_order(study, name, [point[name] for point in points]) for name in _split(spec)}
+        levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in _split(spec)}
         axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
         found = {
             panel: condition_rows.of(
@@ -137,7 +139,7 @@ def _split(spec: Spec) -> list[str]:
     return [name for name in (spec.x, spec.color, spec.panel) if name is not None]
 
 
-def _measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Sequence[Any]:
+def _measured(records: Dataset, study: Study, spec: Spec) -> Sequence[Any]:
     selection.select(records, study, spec.where)  # says why where nothing went well
     try:
         return selection.measured(records, study, spec.where, spec.y, *_split(spec))
@@ -147,7 +149,7 @@ def _measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Seque
         return []
 
 
-def _saturated(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> list[dict[str, Scalar]]:
+def _saturated(records: Dataset, study: Study, spec: Spec) -> list[dict[str, Scalar]]:
     """The conditions that saturated and therefore lack the metric."""
     import polars as pl
 
@@ -168,14 +170,13 @@ def _panels(spec: Spec, points: Sequence[Mapping[str, Scalar]], levels: Mapping[
     return [level_label(spec.panel, level) for level in levels[spec.panel]] if spec.panel else [""]
 
 
-def _absent(study: Mapping[str, Any], spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:
+def _absent(study: Study, spec: Spec, levels: Mapping[str, Sequence[Scalar]]) -> str:
     """Panels that the study plans and that have nothing to show."""
-    from ioassay.analysis.measurements import study_view
 
     if spec.panel is None or spec.panel in spec.where:
         return ""
     shown = Design({spec.panel: levels[spec.panel]})
-    absent = [str(level) for level in study_view.factors(study)[spec.panel] if not shown.lists(spec.panel, level)]
+    absent = [str(level) for level in study.levels[spec.panel] if not shown.lists(spec.panel, level)]
     return f"not here: {', '.join(absent)}" if absent else ""
 
 

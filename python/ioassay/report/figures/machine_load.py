@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ioassay.factors import factor_label, is_size
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
 from ioassay.report.figures.monitor_lines import MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,7 @@ class Spec(FigureSpec):
     repetition: int = 0
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """One trial over time, or the mean of each level."""
     trials = selection.select(records, study, spec.where)
     found = monitor_lines(records, study, spec.monitor, spec.fields)
@@ -38,7 +39,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     return _over_levels(trials, found, study, spec)
 
 
-def _over_time(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, Any], spec: Spec) -> Any:
+def _over_time(trials: pl.DataFrame, found: MonitorLines, study: Study, spec: Spec) -> Any:
     import altair as alt
 
     trial = _chosen(trials, found, spec)
@@ -56,7 +57,7 @@ def _over_time(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, An
         chart = base.mark_area(style="band").encode(y=_stacked_axis(found), order=alt.Order("rank:Q"))
     else:
         chart = base.mark_line(style="curve", strokeWidth=1.8).encode(y=_axis(found, unit))
-    point = {factor: trial[factor] for factor in selection.factors(study) if trial.get(factor) is not None}
+    point = {factor: trial[factor] for factor in study.levels if trial.get(factor) is not None}
     shown = selection.describe_where({key: level for key, level in point.items() if key not in spec.where})
     notes = [found.note, f"repetition {trial['repetition'] + 1}", shown]
     return _finished(chart.add_params(chart_marks.zoom()), f"{found.label} over time", notes, study, spec)
@@ -93,11 +94,11 @@ def _row(line: str, x: float | str, value: float, unit: scales.Unit) -> dict[str
     return {**row, "rank": BANDS.index(line)} if line in BANDS else row
 
 
-def _over_levels(trials: pl.DataFrame, found: MonitorLines, study: Mapping[str, Any], spec: Spec) -> Any:
+def _over_levels(trials: pl.DataFrame, found: MonitorLines, study: Study, spec: Spec) -> Any:
     import altair as alt
 
     means = _level_means(trials, found, spec.x)
-    levels = selection.in_order(study, spec.x, means[spec.x].unique().to_list())
+    levels = study.design.in_order(spec.x, means[spec.x].unique().to_list())
     axis = (
         axes.category_axis(spec.x, levels)
         if spec.monitor == "cpu"
@@ -153,7 +154,7 @@ def _axis(found: MonitorLines, unit: scales.Unit) -> Any:
     return alt.Y("y:Q", title=unit.titled(found.label), scale=alt.Scale(zero=True, nice=6), axis=alt.Axis(tickCount=6))
 
 
-def _finished(chart: Any, title: str, notes: Sequence[str], study: Mapping[str, Any], spec: Spec) -> Any:
+def _finished(chart: Any, title: str, notes: Sequence[str], study: Study, spec: Spec) -> Any:
     return chart.properties(
         width=spec.width,
         height=spec.height,

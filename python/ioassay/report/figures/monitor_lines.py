@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ioassay.records.record import RecordSet
 from ioassay.report.figures.spec import NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,7 +51,7 @@ class MonitorLines:
     note: str = ""
 
 
-def monitor_lines(records: RecordSet, study: Mapping[str, Any], monitor: str, fields: Sequence[str]) -> MonitorLines:
+def monitor_lines(records: Dataset, study: Study, monitor: str, fields: Sequence[str]) -> MonitorLines:
     """What `monitor` saw during the load of every trial; NoData when it was not asked to watch."""
     from ioassay.analysis.measurements import monitor_rates
 
@@ -59,13 +60,13 @@ def monitor_lines(records: RecordSet, study: Mapping[str, Any], monitor: str, fi
     if frame.is_empty():
         listed = f'watch.monitors = ["{monitor}"]'
         raise NoData(
-            f"the monitor '{monitor}' recorded nothing of that for the study '{study['name']}'; it needs {listed}"
+            f"the monitor '{monitor}' recorded nothing of that for the study '{study.name}'; it needs {listed}"
         )
     lines = [line for line in found.lines if line in set(frame["line"].unique().to_list())]
     return MonitorLines(frame, lines, found.unit, found.label, found.note)
 
 
-def _cpu(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
+def _cpu(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -76,7 +77,7 @@ def _cpu(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) ->
     return MonitorLines(frame, BANDS, "%", "CPU time of all cores")
 
 
-def _disk(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
+def _disk(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -92,7 +93,7 @@ def _disk(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -
     return MonitorLines(lines, list(names.values()), unit, label, f"device {device}")
 
 
-def _memory(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
+def _memory(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -105,7 +106,7 @@ def _memory(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str])
     return MonitorLines(lines, list(names.values()), unit, "Memory")
 
 
-def _net(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
+def _net(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates
@@ -124,7 +125,7 @@ def _net(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) ->
     return MonitorLines(lines, list(names.values()), unit, "Network", f"interface {device}")
 
 
-def _pressure(records: RecordSet, study: Mapping[str, Any], fields: Sequence[str]) -> MonitorLines:
+def _pressure(records: Dataset, study: Study, fields: Sequence[str]) -> MonitorLines:
     import polars as pl
 
     from ioassay.analysis.measurements import monitor_rates

@@ -5,15 +5,16 @@ A study of which nothing went well keeps its panel, which says why. Says nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import chart_marks, condition_rows, panels, share_panels, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 _TITLES = {"response": "Every sweep at a glance", "cpu": "Where the processors' time went in every sweep"}
 _GAP_PX = 18
@@ -46,7 +47,7 @@ class _Shown:
     missing: bool = False
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     """The panels in rows; NoData where none has anything to show."""
     import altair as alt
 
@@ -61,20 +62,20 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     if spec.show == "response":
         chart = chart.resolve_scale(color="independent")
     return chart.properties(
-        title=titles.head(whole, study, title, _notes(spec, chosen, shown)), description=f"{title}. {described}."
+        title=titles.head(whole, None, title, _notes(spec, chosen, shown)), description=f"{title}. {described}."
     )
 
 
-def _chosen(records: RecordSet, spec: Spec) -> Sequence[Mapping[str, Any]]:
-    named = {str(study["name"]): study for study in records.studies}
+def _chosen(records: Dataset, spec: Spec) -> Sequence[Study]:
+    named = {study.name: study for study in records.studies}
     if unknown := [name for name in spec.studies if name not in named]:
         raise NoData(f"the run has no study '{unknown[0]}'; it has {', '.join(named)}")
     return [named[name] for name in spec.studies] if spec.studies else list(records.studies)
 
 
-def _shown(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> _Shown:
+def _shown(records: Dataset, study: Study, spec: Spec) -> _Shown:
     draw = panels.draw if spec.show == "response" else share_panels.draw
-    title = str(study.get("title") or study["name"])
+    title = study.title or study.name
     try:
         panel = draw(records, study, panels.Ask(spec.width, spec.height, spec.where, spec.y))
     except NoData as missing:
@@ -113,7 +114,7 @@ def _empty(reason: str, title: str, spec: Spec) -> Any:
     return alt.layer(frame, text).properties(width=spec.width, height=spec.height, title=head)
 
 
-def _notes(spec: Spec, chosen: Sequence[Mapping[str, Any]], shown: Sequence[_Shown]) -> list[str]:
+def _notes(spec: Spec, chosen: Sequence[Study], shown: Sequence[_Shown]) -> list[str]:
     missing = sum(one.missing for one in shown)
     if spec.show == "cpu":
         told = ["means over trials, of all cores (%)", "grey: idle"]

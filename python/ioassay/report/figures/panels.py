@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
 from ioassay.factors import factor_label, level_axis_numbers, level_label, level_text, same_level
-from ioassay.records.record import RecordSet, Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection, statistics
+from ioassay.records.record import Scalar
+from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection
 from ioassay.report.figures.spec import NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell, Cells
@@ -40,12 +42,12 @@ class Panel:
     notes: Sequence[str]
 
 
-def confidence(studies: Sequence[Mapping[str, Any]]) -> float:
+def confidence(studies: Sequence[Study]) -> float:
     """That of the first: studies of one suite seldom ask for different ones."""
-    return statistics.confidence(studies[0])
+    return studies[0].analysis.confidence
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], ask: Ask) -> Panel:
+def draw(records: Dataset, study: Study, ask: Ask) -> Panel:
     """The panel; NoData where nothing went well or nothing is swept."""
     import altair as alt
 
@@ -63,32 +65,28 @@ def draw(records: RecordSet, study: Mapping[str, Any], ask: Ask) -> Panel:
     return Panel(chart, [unit, _told(peaks), pooled])
 
 
-def _first_response(records: RecordSet, study: Mapping[str, Any]) -> str:
-    from ioassay.analysis.measurements import study_view
+def _first_response(records: Dataset, study: Study) -> str:
 
-    found = study_view.responses(records, study)
+    found = records.responses(study)
     if not found:
-        raise NoData(f"no trial of the study '{study['name']}' has a metric that it asks for")
+        raise NoData(f"no trial of the study '{study.name}' has a metric that it asks for")
     return found[0]
 
 
-def swept(study: Mapping[str, Any], points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
+def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, str | None]:
     """The factor with most levels, rather of numbers than of words, and the next one, which takes the colour."""
 
-    levels = {
-        name: selection.in_order(study, name, [point.get(name) for point in points])
-        for name in selection.factors(study)
-    }
+    levels = {name: study.design.in_order(name, [point.get(name) for point in points]) for name in study.levels}
     varied = [name for name in levels if len(levels[name]) > 1]
     if not varied:
-        raise NoData(f"the study '{study['name']}' has values of one condition only")
+        raise NoData(f"the study '{study.name}' has values of one condition only")
     numeric = [name for name in varied if level_axis_numbers(name, levels[name]) and len(levels[name]) > 2]
     x = max(numeric or varied, key=lambda name: len(levels[name]))
     others = [name for name in varied if name != x]
     return x, others[0] if others else None
 
 
-def _peaks(records: RecordSet, study: Mapping[str, Any], ask: Ask, name: str, x: str) -> list[Peak]:
+def _peaks(records: Dataset, study: Study, ask: Ask, name: str, x: str) -> list[Peak]:
     """The best level along x, once for each combination of the other factors; none where nothing is better."""
     from ioassay.analysis.measurements.cells import cells
     from ioassay.analysis.optimum import optimum
@@ -96,7 +94,7 @@ def _peaks(records: RecordSet, study: Mapping[str, Any], ask: Ask, name: str, x:
     if metrics.known(name) and metrics.metric(name).better == "none":
         return []
     parts = [part for part in cells(records, study, name).slices(x) if len(part.cells) > 1]
-    return [optimum.measure(part, x, optimum.ask_of(study)) for part in parts if _matches(part, ask.where, x)]
+    return [optimum.measure(part, x, optimum.ask_of(records, study)) for part in parts if _matches(part, ask.where, x)]
 
 
 def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
@@ -140,8 +138,8 @@ class _Look:
 
     def __init__(
         self,
-        records: RecordSet,
-        study: Mapping[str, Any],
+        records: Dataset,
+        study: Study,
         ask: Ask,
         name: str,
         cells: Sequence[Cell],
@@ -154,7 +152,7 @@ class _Look:
         self.factor, self.color_factor = x, color
         self.axis = axes.level_axis(x, levels, axes.geometric(x, levels))
         self.unit = scales.unit_for(name, values)
-        self.ask = condition_rows.Ask(name, color, "ci", statistics.confidence(study))
+        self.ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
         self.points = chart_marks.cut_at(
             condition_rows.point_rows(found, self.axis, self.ask, self.unit),
             self.unit.scale(axes.linear_floor(values)),

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import FigureSpec
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
@@ -25,7 +26,7 @@ class Spec(FigureSpec):
     relative: bool = True
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Every trial as a point, and a line fitted to all."""
     import altair as alt
 
@@ -36,7 +37,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     color = {}
     if spec.color is not None:
         levels = [cell.point[spec.color] for cell in cells]
-        color = chart_marks.level_channel(spec.color, selection.in_order(study, spec.color, levels))
+        color = chart_marks.level_channel(spec.color, study.design.in_order(spec.color, levels))
     line = _fitted(rows, study) if spec.relative else None
     title = f"{selection.metric_label(spec.y)} over run order"
     notes = [
@@ -70,9 +71,9 @@ def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[dict[str
     return sorted(rows, key=lambda row: row["x"])
 
 
-def _fitted(rows: Rows, study: Mapping[str, Any]) -> Line | None:
+def _fitted(rows: Rows, study: Study) -> Line | None:
     """The line through relative values; through different conditions' own values it would mean nothing."""
-    return statistics.fit_line([row["x"] for row in rows], [row["y"] for row in rows], statistics.confidence(study))
+    return statistics.fit_line([row["x"] for row in rows], [row["y"] for row in rows], study.analysis.confidence)
 
 
 def _line_text(line: Line | None, rows: Rows) -> str:

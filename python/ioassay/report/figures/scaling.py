@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import factor_label, level_number, same_level
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import (
     axes,
     chart_marks,
@@ -23,6 +22,8 @@ from ioassay.report.figures import (
 )
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.optimum.optimum import Peak
@@ -53,12 +54,12 @@ class Spec(FigureSpec):
     threads: bool = True
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     import altair as alt
 
     found = measured(records, study, spec)
-    look = _Look(spec, found, condition_rows.of(found.cells, study, spec.x), statistics.confidence(study))
+    look = _Look(spec, found, condition_rows.of(found.cells, study, spec.x), study.analysis.confidence)
     points = condition_rows.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
@@ -74,7 +75,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     return chart.resolve_scale(strokeDash="independent")
 
 
-def measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Peak:
+def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
     """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
     from ioassay.analysis.measurements.cells import cells
     from ioassay.analysis.optimum import optimum
@@ -82,12 +83,12 @@ def measured(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Peak:
     selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
     parts = [part for part in cells(records, study, spec.y).slices(spec.x) if _matches(part.cells[0].point, spec)]
     if len(parts) > 1:
-        free = [name for name in selection.factors(study) if name != spec.x and name not in spec.where]
+        free = [name for name in study.levels if name != spec.x and name not in spec.where]
         raise NoData(f"{' and '.join(free)} vary as well; choose one level of each with `where`")
     part = parts[0]
     if len(part.cells) < 2:
         raise NoData(f"only one level of {spec.x} has values; scaling needs two")
-    found = optimum.measure(part, spec.x, replace(optimum.ask_of(study), workers=True))
+    found = optimum.measure(part, spec.x, replace(optimum.ask_of(records, study), workers=True))
     if found.numbers is None:
         raise NoData(f"levels of {spec.x} are words; scaling needs numbers")
     return found

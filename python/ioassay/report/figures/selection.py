@@ -6,11 +6,13 @@ Computes no statistic. When nothing is left to show, `NoData` says why, in words
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ioassay.factors import CONDITIONS, factor_label, level_label, level_phrase, same_level
-from ioassay.records.record import OK, RecordSet, Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,20 +20,18 @@ if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
 
 
-def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Scalar]) -> pl.DataFrame:
+def select(records: Dataset, study: Study, where: Mapping[str, Scalar]) -> pl.DataFrame:
     """The study's trials that went well and match `where`, in the order they ran; NoData when there are none."""
     import polars as pl
 
-    from ioassay.analysis.measurements import study_view
-
-    trials = study_view.trials_of(records, study)
+    trials = records.trials_of(study)
     for factor, level in where.items():
         require_factor(study, factor)
         found = trials[factor].to_list() if factor in trials.columns else [None] * trials.height
         trials = trials.filter(pl.Series([same_level(factor, level, other) for other in found], dtype=pl.Boolean))
     shown = f" with {describe_where(where)}" if where else ""
     if trials.is_empty():
-        raise NoData(f"no trial of the study '{study['name']}'{shown} was recorded")
+        raise NoData(f"no trial of the study '{study.name}'{shown} was recorded")
     good = trials.filter(pl.col("status") == OK)
     if good.is_empty():
         reason = next((text for text in trials["reason"].to_list() if text), "no reason was recorded")
@@ -40,9 +40,7 @@ def select(records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Sca
     return good
 
 
-def measured(
-    records: RecordSet, study: Mapping[str, Any], where: Mapping[str, Scalar], name: str, *split: str | None
-) -> list[Cell]:
+def measured(records: Dataset, study: Study, where: Mapping[str, Scalar], name: str, *split: str | None) -> list[Cell]:
     """The conditions that match `where` and have the metric; NoData when there are none.
 
     `split` are the factors that the figure tells apart, which must exist (None is left out).
@@ -63,35 +61,21 @@ def measured(
     return found
 
 
-def require_factor(study: Mapping[str, Any], factor: str) -> None:
+def require_factor(study: Study, factor: str) -> None:
     """NoData when the study has no such factor: a figure may outlive the factor it was written for."""
-    known = factors(study)
+    known = study.levels
     if factor not in known:
-        raise NoData(f"the study '{study['name']}' has no factor '{factor}'; it has {', '.join(known) or 'none'}")
+        raise NoData(f"the study '{study.name}' has no factor '{factor}'; it has {', '.join(known) or 'none'}")
 
 
-def factors(study: Mapping[str, Any]) -> list[str]:
-    """Names of the study's factors, `case` first where it has cases."""
-    from ioassay.analysis.measurements import study_view
-
-    return list(study_view.factors(study))
-
-
-def main_factor(study: Mapping[str, Any], chosen: str | None, where: Mapping[str, Scalar]) -> str:
+def main_factor(study: Study, chosen: str | None, where: Mapping[str, Scalar]) -> str:
     """The factor asked for, or else the first that `where` leaves free."""
     if chosen:
         return chosen
-    free = [factor for factor in factors(study) if factor not in where]
+    free = [factor for factor in study.levels if factor not in where]
     if not free:
-        raise NoData(f"the study '{study['name']}' has no factor left to compare")
+        raise NoData(f"the study '{study.name}' has no factor left to compare")
     return free[0]
-
-
-def in_order(study: Mapping[str, Any], factor: str, found: Sequence[Scalar | None]) -> list[Scalar]:
-    """The levels among `found`, each once, as the study lists them; others behind."""
-    from ioassay.analysis.measurements import study_view
-
-    return study_view.design(study).in_order(factor, found)
 
 
 def describe_where(where: Mapping[str, Scalar]) -> str:
@@ -102,10 +86,10 @@ def describe_where(where: Mapping[str, Scalar]) -> str:
     )
 
 
-def conditions(study: Mapping[str, Any], spec: FigureSpec) -> str:
+def conditions(study: Study, spec: FigureSpec) -> str:
     """What all trials of the figure share beside its restriction: the study's telling parameters."""
-    varied = set(factors(study)) | set(spec.where) | {key for case in study.get("case") or () for key in case}
-    params = study.get("params") or {}
+    varied = set(study.levels) | set(spec.where) | {key for case in study.case for key in case}
+    params = study.params
     fixed = {key: params[key] for key in CONDITIONS if key in params and key not in varied}
     return describe_where(fixed)
 
@@ -121,9 +105,9 @@ def pooled(points: Iterable[Mapping[str, Scalar]], *split: str | None) -> str:
     return f"all levels of {' and '.join(map(factor_label, mixed))} together" if mixed else ""
 
 
-def points_of(study: Mapping[str, Any], trials: pl.DataFrame) -> list[dict[str, Scalar]]:
+def points_of(study: Study, trials: pl.DataFrame) -> list[dict[str, Scalar]]:
     """The points of trials: factor -> level."""
-    known = [name for name in factors(study) if name in trials.columns]
+    known = [name for name in study.levels if name in trials.columns]
     rows = trials.select(known).unique().to_dicts()
     return [{name: level for name, level in row.items() if level is not None} for row in rows]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ioassay.factors import level_phrase
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, panels, selection, stack
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], ask: panels.Ask) -> panels.Panel:
+def draw(records: Dataset, study: Study, ask: panels.Ask) -> panels.Panel:
     """The panel; NoData where nothing went well, nothing is swept or nothing watched."""
     import altair as alt
 
@@ -18,7 +16,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], ask: panels.Ask) -> panel
     points = selection.points_of(study, trials)
     factor, _ = panels.swept(study, points)
     means, counts = stack.level_means(records, study, trials, factor)
-    levels = selection.in_order(study, factor, list(counts))
+    levels = study.design.in_order(factor, list(counts))
     axis = axes.category_axis(factor, levels)
     y = alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, 100], nice=False), axis=alt.Axis(values=[0, 50, 100]))
     chart = alt.layer(*stack.bars(means, axis, axis.encoding(ask.width), y, every=True))

@@ -5,13 +5,12 @@ Each kind adds its own keys in its own module. Light on purpose, so that a study
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ioassay.errors import IoassayError, StudyError
-from ioassay.study.model import Level
+from ioassay.study.model import Figure, Level
 from ioassay.validation import error_text
 
 ErrorBar = Literal["sd", "ci", "none"]
@@ -43,25 +42,22 @@ class FigureSpec(BaseModel):
 Spec = TypeVar("Spec", bound=FigureSpec)
 
 
-def read_spec(model: type[Spec], study: Mapping[str, Any], table: Mapping[str, Any]) -> Spec:
-    """The table as `model`; StudyError names study, figure, key and value."""
+def read_spec(model: type[Spec], figure: Figure, source: str) -> Spec:
+    """The figure as `model`; StudyError names `source`, the figure, key and value."""
     try:
-        return model.model_validate(dict(table))
+        return model.model_validate(figure.model_dump())
     except ValidationError as error:
-        raise _study_error(error, model, study, table) from None
+        raise _study_error(error, model, figure, source) from None
 
 
-def _study_error(
-    error: ValidationError, model: type[FigureSpec], study: Mapping[str, Any], table: Mapping[str, Any]
-) -> StudyError:
+def _study_error(error: ValidationError, model: type[FigureSpec], figure: Figure, source: str) -> StudyError:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = ", ".join(name for name in model.model_fields if name not in ("kind", "name"))
-        message = f"unknown key of a figure of kind '{table.get('kind')}'; known: {known}"
+        message = f"unknown key of a figure of kind '{figure.kind}'; known: {known}"
     elif first["type"] == "missing":
-        message = f"is missing; a figure of kind '{table.get('kind')}' needs it"
+        message = f"is missing; a figure of kind '{figure.kind}' needs it"
     else:
         message = error_text(first)
-    place = f"figures.{table.get('name', '?')}.{key}"
-    return StudyError(message, source=str(study.get("name", "")), key=place)
+    return StudyError(message, source=source, key=f"figures.{figure.name}.{key}")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import factor_label
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import axes, chart_marks, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +43,7 @@ class Spec(FigureSpec):
     core: Annotated[str, Field(pattern=r"^(all|cpu\d+)$")] = "all"
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """One bar a level."""
     import altair as alt
 
@@ -50,7 +51,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     factor = selection.main_factor(study, spec.x, spec.where)
     selection.require_factor(study, factor)
     means, counts = level_means(records, study, trials, factor, spec.core)
-    levels = selection.in_order(study, factor, list(counts))
+    levels = study.design.in_order(factor, list(counts))
     axis = axes.category_axis(factor, levels)
     y = alt.Y("y:Q", title=f"{_whose(spec.core)} (%), grey: idle", scale=alt.Scale(domain=[0, 100], nice=False))
     title = f"{_whose(spec.core)} by state against {factor_label(factor)}"
@@ -91,7 +92,7 @@ def bars(
 
 
 def level_means(
-    records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, factor: str, core: str = "all"
+    records: Dataset, study: Study, trials: pl.DataFrame, factor: str, core: str = "all"
 ) -> tuple[dict[Any, dict[str, float]], dict[Any, int]]:
     """Level -> band -> mean share in per cent, and level -> number of trials."""
     import polars as pl
@@ -101,7 +102,7 @@ def level_means(
     found = sysstat.mpstat(records, study, core, whole=True)
     joined = found.join(trials.select("trial", factor), on="trial").drop_nulls(factor)
     if joined.is_empty():
-        raise NoData(f"nothing watched '{core}' in the study '{study['name']}'; it needs watch.monitors = [\"cpu\"]")
+        raise NoData(f"nothing watched '{core}' in the study '{study.name}'; it needs watch.monitors = [\"cpu\"]")
     banded = joined.with_columns(line=pl.col("state").replace(_BANDS))
     each = banded.group_by("trial", factor, "line").agg(pl.col("percent").sum())
     counts = dict(each.group_by(factor).agg(pl.col("trial").n_unique()).iter_rows())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +54,6 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
 
     line = least_squares.fit_line(np.asarray(x, dtype=float), np.asarray(y, dtype=float), confidence)
     return None if isinstance(line, Undefined) else line
-
-
-def confidence(study: Mapping[str, Any]) -> float:
-    """The confidence level that the study asks for."""
-    return float((study.get("analysis") or {}).get("confidence", 0.95))
 
 
 def error_text(error: ErrorBar, confidence: float) -> str:

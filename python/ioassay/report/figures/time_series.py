@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.records.record import RecordSet, Scalar
+from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +44,7 @@ class _Line:
     since_s: float | None
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     import altair as alt
 
@@ -50,7 +52,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     lines, step_s = _lines(records, study, trials, spec)
     shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
     unit = scales.unit_for(spec.y, [value for line in lines for value in line.values.values()])
-    levels = [] if spec.color is None else selection.in_order(study, spec.color, [line.level for line in lines])
+    levels = [] if spec.color is None else study.design.in_order(spec.color, [line.level for line in lines])
     color = chart_marks.level_channel(spec.color, levels) if spec.color else {}
     faint = spec.trials and len(lines) <= _MOST_LINES
     title = f"{selection.metric_label(spec.y)} over time"
@@ -70,7 +72,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     )
 
 
-def _lines(records: RecordSet, study: Mapping[str, Any], trials: pl.DataFrame, spec: Spec) -> tuple[list[_Line], float]:
+def _lines(records: Dataset, study: Study, trials: pl.DataFrame, spec: Spec) -> tuple[list[_Line], float]:
     """The trials' lines over spans of one length, and that length."""
     from ioassay.analysis.measurements.log_samples import samples
 

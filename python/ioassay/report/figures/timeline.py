@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
@@ -53,7 +54,7 @@ class _Span:
     label: str
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The panels below each other over one time axis."""
     import altair as alt
 
@@ -87,7 +88,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
     )
 
 
-def _of_repetition(records: RecordSet, trials: pl.DataFrame, repetition: int | None) -> RecordSet:
+def _of_repetition(records: Dataset, trials: pl.DataFrame, repetition: int | None) -> Dataset:
     """Without the samples of other repetitions: rates of those need not be derived. All, where it has none."""
     wanted = trials.filter(trials["repetition"] == repetition)["trial"].to_list() if repetition is not None else []
     if not wanted:
@@ -95,9 +96,7 @@ def _of_repetition(records: RecordSet, trials: pl.DataFrame, repetition: int | N
     return replace(records, samples=records.samples.filter(records.samples["trial"].is_in(wanted)))
 
 
-def _found(
-    records: RecordSet, study: Mapping[str, Any], panels: Sequence[Panel]
-) -> tuple[dict[str, MonitorLines], list[str]]:
+def _found(records: Dataset, study: Study, panels: Sequence[Panel]) -> tuple[dict[str, MonitorLines], list[str]]:
     """What each panel shows, and the panels that nothing was recorded for; NoData when that is all of them."""
     found: dict[str, MonitorLines] = {}
     absent: list[str] = []
@@ -108,13 +107,11 @@ def _found(
             absent.append(panel)
     if not found:
         listed = ", ".join(f'"{panel}"' for panel in panels)
-        raise NoData(f"no monitor watched the study '{study['name']}'; it needs watch.monitors = [{listed}]")
+        raise NoData(f"no monitor watched the study '{study.name}'; it needs watch.monitors = [{listed}]")
     return found, absent
 
 
-def _chosen(
-    trials: pl.DataFrame, found: Mapping[str, MonitorLines], study: Mapping[str, Any], spec: Spec
-) -> list[dict[str, Any]]:
+def _chosen(trials: pl.DataFrame, found: Mapping[str, MonitorLines], study: Study, spec: Spec) -> list[dict[str, Any]]:
     """The trials to show, in the order to show them in."""
     seen = {trial for one in found.values() for trial in one.frame["trial"].unique().to_list()}
     repetition = 0 if spec.trials == "one" and spec.repetition is None else spec.repetition
@@ -127,23 +124,23 @@ def _chosen(
         asked = "" if repetition is None else f" in repetition {repetition}"
         raise NoData(f"no trial that went well was watched{asked}")
     if spec.order == "levels":
-        known = {name: selection.in_order(study, name, trials[name].to_list()) for name in _factors(study, trials)}
+        known = {name: study.design.in_order(name, trials[name].to_list()) for name in _factors(study, trials)}
         rows.sort(key=lambda row: [levels.index(row[name]) for name, levels in known.items() if row[name] is not None])
     return rows[:1] if spec.trials == "one" else rows
 
 
-def _factors(study: Mapping[str, Any], trials: pl.DataFrame) -> list[str]:
-    return [name for name in selection.factors(study) if name in trials.columns]
+def _factors(study: Study, trials: pl.DataFrame) -> list[str]:
+    return [name for name in study.levels if name in trials.columns]
 
 
 def _spans(
-    rows: Sequence[Mapping[str, Any]], found: Mapping[str, MonitorLines], study: Mapping[str, Any], spec: Spec
+    rows: Sequence[Mapping[str, Any]], found: Mapping[str, MonitorLines], study: Study, spec: Spec
 ) -> list[_Span]:
     """Where each trial lies: as long as it was, or as the last reading that was taken of it."""
     lengths = [max(float(row["duration_s"] or 0.0), _last_s(found, row["trial"])) for row in rows]
     gap_s = _GAP * sum(lengths)
     begins = [0.0, *itertools.accumulate(length + gap_s for length in lengths)]
-    varied = [name for name in selection.factors(study) if name not in spec.where]
+    varied = [name for name in study.levels if name not in spec.where]
     spans = []
     for row, begin_s, length in zip(rows, begins, lengths, strict=False):
         point = {name: row[name] for name in varied if row.get(name) is not None}
@@ -154,9 +151,9 @@ def _spans(
     return spans
 
 
-def _labelled(study: Mapping[str, Any], spec: Spec) -> str:
+def _labelled(study: Study, spec: Spec) -> str:
     """What the labels over the panels are levels of."""
-    varied = [factor_label(name) for name in selection.factors(study) if name not in spec.where]
+    varied = [factor_label(name) for name in study.levels if name not in spec.where]
     return f", by {', '.join(varied)}" if varied else ""
 
 

@@ -9,15 +9,17 @@ from typing import Any
 from ioassay.factors import level_label, level_number
 from ioassay.report.figures import selection
 from ioassay.report.figures.spec import FigureSpec
+from ioassay.study.model import Study
 
 _CHARACTER_PX = 5.6
 """Mean width of a character of the subtitle's font, for breaking lines."""
 
 
-def head(spec: FigureSpec, study: Mapping[str, Any], title: str, notes: Sequence[str]) -> dict[str, Any]:
-    """The chart's title object; notes, then what all its trials share, as subtitle."""
+def head(spec: FigureSpec, study: Study | None, title: str, notes: Sequence[str]) -> dict[str, Any]:
+    """The chart's title object; notes, then what all its trials share, as subtitle. No study: it shows several."""
     restriction = selection.describe_where(spec.where) if spec.title else ""
-    parts = [part for part in (restriction, *notes, selection.conditions(study, spec)) if part]
+    shared = selection.conditions(study, spec) if study else ""
+    parts = [part for part in (restriction, *notes, shared) if part]
     return {"text": broken(text(spec, title), spec.width, 8.2), "subtitle": broken(" · ".join(parts), spec.width)}
 
 
@@ -40,7 +42,7 @@ def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> lis
     return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]
 
 
-def description(spec: FigureSpec, study: Mapping[str, Any], title: str, points: Sequence[Mapping[str, Any]]) -> str:
+def description(spec: FigureSpec, study: Study, title: str, points: Sequence[Mapping[str, Any]]) -> str:
     """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
     told = [_told(point) for point in points]
     return (

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.factors import factor_label
-from ioassay.records.record import RecordSet
 from ioassay.report.figures import (
     axes,
     chart_marks,
@@ -19,6 +18,8 @@ from ioassay.report.figures import (
 )
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 MEDIAN = "median"
 REPETITION = "one repetition"
@@ -38,14 +39,14 @@ class Spec(FigureSpec):
     repetitions: bool = True
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """The layered chart."""
     import altair as alt
 
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
     found = condition_rows.of(cells, study, spec.x, spec.color)
     axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
-    look = _Look(spec, axis, found, statistics.confidence(study))
+    look = _Look(spec, axis, found, study.analysis.confidence)
     points = condition_rows.point_rows(found, axis, look.ask, look.unit)
     fits = regression_line.fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
     drawn = [

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
-from ioassay.records.record import OK, RecordSet, Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
 from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     from ioassay.analysis.optimum.tuning import Side, Tuned
@@ -52,13 +54,13 @@ class _Trial:
     bound: Sequence[float | None]
 
 
-def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
+def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Trials with the confirmation beside them, and the axes below."""
     import altair as alt
 
     selection.select(records, study, spec.where)  # says why where nothing went well
     if records.tuning is None:
-        raise NoData(f"the study '{study['name']}' is no search; `ioassay tune` makes one")
+        raise NoData(f"the study '{study.name}' is no search; `ioassay tune` makes one")
     look = _Look(records, study, spec)
     row = alt.hconcat(look.over_trials(), *look.confirmation(), spacing=14)
     panels = look.over_axes() if spec.axes else []
@@ -74,7 +76,7 @@ def draw(records: RecordSet, study: Mapping[str, Any], spec: Spec) -> Any:
 class _Look:
     """The charts of one search, with the channels that they share."""
 
-    def __init__(self, records: RecordSet, study: Mapping[str, Any], spec: Spec) -> None:
+    def __init__(self, records: Dataset, study: Study, spec: Spec) -> None:
         from ioassay.analysis.optimum import tuning
 
         self.spec, self.study = spec, study
@@ -249,12 +251,11 @@ class _Look:
 
 
 def _trials(
-    records: RecordSet, study: Mapping[str, Any], found: Tuned, tuning: Mapping[str, Any], where: Mapping[str, Scalar]
+    records: Dataset, study: Study, found: Tuned, tuning: Mapping[str, Any], where: Mapping[str, Scalar]
 ) -> tuple[list[_Trial], list[int]]:
     """The trials with a value, and the numbers of those without."""
-    from ioassay.analysis.measurements import study_view
 
-    rows = list(study_view.trials_of(records, study).iter_rows(named=True))
+    rows = list(records.trials_of(study).iter_rows(named=True))
     kept = [
         (one, row)
         for one, row in zip(found.history, rows, strict=True)

@@ -1,0 +1,196 @@
+"""From a run's files to the frames of a Dataset. Knows their columns; computes nothing from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ioassay.errors import InputError
+from ioassay.records.observation import SYSCALLS, Observation
+from ioassay.records.record import OK, Record, Scalar
+from ioassay.store.dataset import Dataset
+from ioassay.store.parquet import KEY, SCHEMAS
+from ioassay.store.run_folder import RunStore
+
+TRIALS: dict[str, pl.DataType] = {
+    **KEY,
+    "status": pl.String(),
+    "reason": pl.String(),
+    "repetition": pl.Int64(),
+    "order": pl.Int64(),
+    "started_unix_s": pl.Float64(),
+    "duration_s": pl.Float64(),
+}
+SEARCH = "search"
+"""Column of the frame of trials of a search: what each was for."""
+SHORT, PRUNED = "short", "pruned"
+CALLS: dict[str, pl.DataType] = {
+    "name": pl.String(),
+    "count": pl.Int64(),
+    "errors": pl.Int64(),
+    "per_second": pl.Float64(),
+    "by": pl.String(),
+}
+"""Beside KEY and the factors."""
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""A damaged page ends in a panic of the reader's threads, which is no PolarsError."""
+WARNINGS: dict[str, pl.DataType] = {**KEY, "code": pl.String(), "text": pl.String(), "remedy": pl.String()}
+
+
+def load(store: RunStore) -> Dataset:
+    """Every record of a run as a Dataset."""
+    records = list(store.records())
+    suite = store.suite()
+    plain = [record for record in records if not record.trial.get("calls")]
+    counting = [record for record in records if record.trial.get("calls")]
+    counted, traced = _twins(plain, {study.name for study in suite.studies if study.watch.twins})
+    # Where every trial was watched at this level and none besides, all of them tell their calls.
+    whole = {study.name for study in suite.studies if study.watch.witness == SYSCALLS and not study.watch.calls}
+    seen = _Observations(store, records)
+    return Dataset(
+        root=store.root,
+        studies=suite.studies,
+        host=store.host(),
+        trials=trials_frame(counted),
+        warnings=warnings_frame(records),
+        planned=store.planned(),
+        figures=suite.figures,
+        traced=trials_frame(traced) if traced else None,
+        observations=seen,
+        claims={record.trial["id"]: record.claims for record in records if record.claims},
+        tuning=store.tuning(),
+        calls=calls_frame(records, [*counting, *(record for record in plain if record.trial["study"] in whole)], seen),
+        counting=trials_frame(counting) if counting else None,
+        **{name: _parquet(store, counted, name) for name in SCHEMAS},
+    )
+
+
+def _twins(records: Sequence[Record], studies: Collection[str]) -> tuple[list[Record], list[Record]]:
+    """The records that count, and those that only the witness's effect is judged by: of `studies` with twins, the
+    trials that it watched."""
+    traced = [record for record in records if record.trial["study"] in studies and not record.trial.get("twin")]
+    apart = {record.trial["id"] for record in traced}
+    return [record for record in records if record.trial["id"] not in apart], traced
+
+
+class _Observations(Mapping[str, Observation]):
+    """Trial -> its observation, read from its file each time that it is asked for: all of them may be large."""
+
+    def __init__(self, store: RunStore, records: Sequence[Record]) -> None:
+        self._store = store
+        self._trials = {record.trial["id"]: None for record in records if store.was_witnessed(record.trial["id"])}
+
+    def __getitem__(self, trial: str) -> Observation:
+        if trial not in self._trials:
+            raise KeyError(trial)
+        return self._store.observation(trial)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._trials)
+
+    def __len__(self) -> int:
+        return len(self._trials)
+
+
+def trials_frame(records: Sequence[Record]) -> pl.DataFrame:
+    """One row a record: its identity, its factors' levels, its metrics."""
+    factors = _factors(records)
+    metrics = list(dict.fromkeys(name for record in records for name in record.metrics))
+    columns = [pl.Series(name, [_identity(record, name) for record in records], kind) for name, kind in TRIALS.items()]
+    columns += [_levels(name, [record.trial["point"].get(name) for record in records]) for name in factors]
+    columns += [pl.Series(name, [record.metrics.get(name) for record in records], pl.Float64()) for name in metrics]
+    if any(SEARCH in record.trial for record in records):
+        columns.insert(len(TRIALS), pl.Series(SEARCH, list(_searched(records)), pl.String()))
+    return pl.DataFrame(columns)
+
+
+def _searched(records: Sequence[Record]) -> Iterator[str | None]:
+    """What each trial of a search was for; a short trial is `pruned` where nothing of its point followed."""
+    for place, record in enumerate(records):
+        kind = record.trial.get(SEARCH)
+        followed = any(_follows(record, later) for later in records[place + 1 :]) if kind == SHORT else False
+        yield PRUNED if kind == SHORT and not followed and record.status == OK else kind
+
+
+def _follows(short: Record, later: Record) -> bool:
+    one, other = short.trial, later.trial
+    return (one["study"], one["point"]) == (other["study"], other["point"]) and other.get(SEARCH) != SHORT
+
+
+def calls_frame(
+    records: Sequence[Record], watched: Sequence[Record], observations: Mapping[str, Observation]
+) -> pl.DataFrame:
+    """One row a system call of each of the `watched` whose calls were counted; `Dataset.calls` has the columns.
+
+    `records` are all of the run: a factor is of the same type here as in their frame.
+    """
+    trials = [record.trial["id"] for record in watched]
+    rows = [row for trial in trials if trial in observations for row in _calls_of(trial, observations[trial])]
+    known = trials_frame(records)
+    factors = [name for name in known.columns if name in _factors(records) and name not in CALLS]
+    found = pl.DataFrame(rows, schema={"trial": pl.String(), **CALLS}, orient="row")
+    keys = known.select(*KEY, *factors)
+    return found.join(keys, on="trial", how="left", maintain_order="left").select(*KEY, *factors, *CALLS)
+
+
+def _calls_of(trial: str, seen: Observation) -> Iterator[tuple[Any, ...]]:
+    seconds = max(seen.ended_ns - seen.held_ns, 1) / 1e9
+    for name, number in sorted(seen.calls.items(), key=lambda item: (-item[1], item[0])):
+        yield trial, name, number, seen.call_errors.get(name, 0), number / seconds, seen.backend
+
+
+def warnings_frame(records: Sequence[Record]) -> pl.DataFrame:
+    """One row a warning of a record."""
+    rows = [
+        {"study": record.trial["study"], "trial": record.trial["id"], **vars(warning)}
+        for record in records
+        for warning in record.warnings
+    ]
+    return pl.DataFrame(rows, schema=WARNINGS)
+
+
+def _factors(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record.trial["point"]))
+
+
+def _identity(record: Record, name: str) -> Any:
+    if name == "trial":
+        return record.trial["id"]
+    return record.trial[name] if name in ("study", "repetition", "order") else getattr(record, name)
+
+
+def _levels(name: str, levels: Sequence[Scalar | None]) -> pl.Series:
+    """Numbers stay numbers when all levels are numbers; otherwise all are text, as the study wrote them."""
+    present = [level for level in levels if level is not None]
+    if all(isinstance(level, int) and not isinstance(level, bool) for level in present):
+        return pl.Series(name, levels, pl.Int64())
+    if all(isinstance(level, int | float) and not isinstance(level, bool) for level in present):
+        return pl.Series(name, levels, pl.Float64())
+    return pl.Series(name, [None if level is None else _text(level) for level in levels], pl.String())
+
+
+def _text(level: Scalar) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def _parquet(store: RunStore, records: Sequence[Record], name: str) -> pl.DataFrame:
+    """The Parquet files of the trials that have a record, one below the other, in the plan's order."""
+    paths = [path for record in records if (path := store.folder(record.trial["id"]) / f"{name}.parquet").exists()]
+    if not paths:
+        return pl.DataFrame(schema=SCHEMAS[name])
+    try:
+        return pl.scan_parquet(paths).select(list(SCHEMAS[name])).collect()
+    except _UNREADABLE as error:
+        raise InputError(_broken(paths, error)) from None
+
+
+def _broken(paths: Sequence[Path], error: Exception) -> str:
+    for path in paths:
+        try:
+            pl.read_parquet(path)
+        except _UNREADABLE as found:
+            return f"{path}: is corrupted ({found}); remove its trial's folder and run again with --resume"
+    return f"{paths[0].parent.parent}: {error}"
