@@ -124,8 +124,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=unmet[need]))
         if needs_of(item) & WHOLE_MACHINE:
             item.add_marker(pytest.mark.flaky(reruns=1))
-        if needs_of(item) & ONE_BY_ONE:
-            item.add_marker(pytest.mark.xdist_group("whole machine"))  # one after another, in one process
+        if group := _group(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group(item: pytest.Item) -> str:
+    """Which tests run one after another in one process: those that meet, and those that share a costly fixture."""
+    if needs_of(item) & ONE_BY_ONE:
+        return "whole machine"
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return str(item.path) if any(of[-1].scope == "module" for of in fixtures) else ""
 
 
 @pytest.hookimpl(wrapper=True)

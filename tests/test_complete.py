@@ -170,7 +170,7 @@ def test_a_driver_of_an_outside_tool_has_golden_outputs_by_version(name: str) ->
     if thing(LISTS[0], name)().tool() is None:
         return  # it has no outputs that another program made
     folder = ROOT / "tests" / "golden" / name
-    versions = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    versions = [path for path in folder.glob("*") if path.is_dir() and path.name != "__pycache__"]
     assert versions, f"capture real outputs of {name} in tests/golden/{name}/<version>/"
     for version in versions:
         assert re.match(r"\d", version.name), f"{version}: name it after the tool's version, such as 3.33"

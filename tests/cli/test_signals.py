@@ -126,6 +126,8 @@ WORDS: dict[str, str] = {
     "device top": "device top {drive} -n 2 --interval 0.1",
     "device power-cut": "device power-cut {drive}",
 }
+LONG_S = {"quick": 15.0}
+"""Commands whose signals come before this time, since none of them need be waited for to its end."""
 PERHAPS: dict[str, tuple[tuple[str, ...], str]] = {
     "quick": (("fio", "slow"), "quick . --budget 30s --output run"),
     "record": (("bpf",), "record --output t.csv --force -- sleep 0.2"),
@@ -164,9 +166,7 @@ def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
     words = WORDS.get(name) or PERHAPS[name][1]
     served = request.getfixturevalue("drive") if "{drive}" in words else ""
     argv = [word.format(work=workshop, drive=served) for word in words.split(" ")]
-    (tmp_path / "whole").mkdir()
-    whole = ended(argv, tmp_path / "whole", [])
-    assert whole.status in (0, 1, 4) and "No module" not in whole.err, whole.err
+    whole = uninterrupted(name, argv, tmp_path)
     chance = random.Random(zlib.crc32(name.encode()))
     cut: list[Path] = []
     # A machine that gets faster meanwhile ends every command before its signal: then earlier instants are tried.
@@ -183,6 +183,16 @@ def test_a_signal_at_any_instant_ends_a_command_with_a_sentence(
     for folder in cut[-max(1, INSTANTS // 20) :] if name == "run" else ():
         check_resumed(folder, argv)
     assert cut, f"no signal came before the end of {name}"
+
+
+def uninterrupted(name: str, argv: list[str], folder: Path) -> Ended:
+    """The command as it ends by itself, or of a long one what is known of it."""
+    if name in LONG_S:
+        return Ended(0, "", "", LONG_S[name])
+    (folder / "whole").mkdir()
+    whole = ended(argv, folder / "whole", [])
+    assert whole.status in (0, 1, 4) and "No module" not in whole.err, whole.err
+    return whole
 
 
 def check_resumed(folder: Path, argv: list[str]) -> None:

@@ -32,7 +32,7 @@ class Golden:
         return Fio().parse(Trial(name, "golden", "fio", {}, case["params"], {}, {}, 0, 1, 0), outcome, folder)
 
 
-@pytest.fixture(params=sorted(path.name for path in FIO.iterdir() if path.is_dir()))
+@pytest.fixture(params=sorted(path.name for path in FIO.glob("[0-9]*")))
 def golden(request: pytest.FixtureRequest) -> Golden:
     """The captured outputs of each version of fio in turn."""
     return Golden(FIO / request.param)

@@ -15,7 +15,7 @@ from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Parsed, Trial
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stress_ng"
-VERSIONS = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
+VERSIONS = sorted(path.name for path in GOLDEN.glob("[0-9]*"))
 pytestmark = pytest.mark.parametrize("version", VERSIONS)
 
 

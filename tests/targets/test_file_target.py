@@ -135,6 +135,20 @@ def test_holes_that_a_load_has_made_are_filled_again(path: Path) -> None:
     assert filesystem.first_unwritten_bytes(path) is None
 
 
+def test_data_on_its_way_to_the_disk_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During write-back ext4 has extents that are allocated, and unwritten until the data has arrived."""
+    (tmp_path / "file").write_bytes(bytes(range(256)) * 16)
+    looks = []
+
+    def extents(_: int, end: int, how: int) -> list[tuple[int, int, int]]:
+        looks.append(how)
+        return [(0, end, 0 if how & 0x1 else 0x800)]  # FIEMAP_FLAG_SYNC, FIEMAP_EXTENT_UNWRITTEN
+
+    monkeypatch.setattr(filesystem, "_extents", extents)
+    assert filesystem.first_unwritten_bytes(tmp_path / "file") is None
+    assert looks == [0, 1]
+
+
 def test_a_full_disk_in_the_middle_removes_the_partial_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
 

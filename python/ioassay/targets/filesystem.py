@@ -213,28 +213,34 @@ _FS_IOC_FIEMAP = 0xC020660B  # linux/fs.h
 _HEAD = struct.Struct("=QQIIII")  # start, length, flags, mapped extents, room for extents, reserved
 _EXTENT = struct.Struct("=QQQQQIIII")  # logical, physical, length, 2 reserved, flags, 3 reserved
 _BATCH = 512
+_SYNC = 0x1  # FIEMAP_FLAG_SYNC
 _LAST = 0x1
 _UNWRITTEN = 0x800
 _NO_FIEMAP = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 
 
 def first_unwritten_bytes(path: Path, end_bytes: int | None = None) -> int | None:
-    """Offset of the first byte before `end_bytes` (by default the file's end) that was never written, or None."""
+    """Offset of the first byte before `end_bytes` (by default the file's end) that was never written, or None.
+
+    Data that is on its way to the disk lies in extents that are unwritten until it has arrived, so a gap counts only
+    where it is still one after write-back.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size_bytes = os.fstat(handle).st_size
         end = size_bytes if end_bytes is None else min(end_bytes, size_bytes)
-        found = _first_gap(handle, end) if end else None
+        gap = _first_gap(handle, end)
+        gap = _first_gap(handle, end, _SYNC) if gap < end else gap
     finally:
         os.close(handle)
-    return found if found is not None and found < end else None
+    return gap if gap < end else None
 
 
-def _first_gap(handle: int, end: int) -> int:
+def _first_gap(handle: int, end: int, how: int = 0) -> int:
     """Where the written part of a file that begins at its first byte ends."""
     reached = 0
     try:
-        for logical, length, flags in _extents(handle, end):
+        for logical, length, flags in _extents(handle, end, how):
             if logical > reached or flags & _UNWRITTEN:
                 return reached
             reached = logical + length
@@ -245,12 +251,12 @@ def _first_gap(handle: int, end: int) -> int:
     return reached
 
 
-def _extents(handle: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _extents(handle: int, end: int, how: int) -> Iterator[tuple[int, int, int]]:
     """Logical offset, length (bytes) and flags of each extent before `end`, in their order."""
     start = 0
     while start < end:
         buffer = bytearray(_HEAD.size + _BATCH * _EXTENT.size)
-        _HEAD.pack_into(buffer, 0, start, end - start, 0, 0, _BATCH, 0)
+        _HEAD.pack_into(buffer, 0, start, end - start, how, 0, _BATCH, 0)
         fcntl.ioctl(handle, _FS_IOC_FIEMAP, buffer)
         mapped = _HEAD.unpack_from(buffer)[3]
         if mapped == 0:
