@@ -55,7 +55,7 @@ def write_records(records: Dataset) -> None:
 def time_stages(records: Dataset, out: Path) -> None:
     """Each stage alone, then the whole as it is used."""
     began_s = time.monotonic()
-    from ioassay.analysis.pipeline import analyse_all
+    from ioassay.narrative.pipeline import analyse_all
     from ioassay.report import page, render
 
     timed("import the analyses", began_s, lambda: None)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ioassay import _core
-from ioassay.analysis.pipeline import analyse_all
 from ioassay.cli.progress import Silent
 from ioassay.drivers.null import Null
 from ioassay.errors import StudyError
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Command, Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run

@@ -56,7 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verify": CONTRACTS | {"_core", "stats"},
     "store": ROLES | {"study", "drivers", "host.privacy", "store.dataset"},
     "store.dataset": CONTRACTS | {"study"},
-    "analysis": CONTRACTS | {"_core", "stats", "verify", "study", "store.dataset"},
+    "analysis": CONTRACTS | {"_core", "stats", "verify", "study", "store.dataset", "narrative"},
+    "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "analysis"},
     "runner": ROLES
     | {
         "analysis",
@@ -70,8 +71,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "targets",
         "verify.witness",
     },
-    "tune": ROLES | {"study", "store", "runner", "analysis", "stats"},
-    "report": CONTRACTS | {"_core", "analysis", "stats", "verify", "study", "store.dataset", "host.privacy"},
+    "tune": ROLES | {"study", "store", "runner", "analysis", "narrative", "stats"},
+    "report": CONTRACTS
+    | {"_core", "analysis", "narrative", "stats", "verify", "study", "store.dataset", "host.privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "process"}

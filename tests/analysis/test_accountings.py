@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.claims import timing_agreement
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.storage import timing_definitions
+from ioassay.narrative.finding import Finding
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset

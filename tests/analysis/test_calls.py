@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.pipeline import analyse_study
 from ioassay.analysis.storage import system_calls
+from ioassay.narrative.pipeline import analyse_study
 from ioassay.store.dataset import Dataset
 
 RATE = "bogo_ops_real_rate"

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis import pipeline, run_comparison
 from ioassay.analysis.measurements.cells import cells
+from ioassay.narrative import pipeline, run_comparison
 
 
 def shares(lab: Any, repetitions: int = 2) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.narrative import conclusion
+from ioassay.analysis import conclusion
 from ioassay.analysis.optimum import alternatives, alternatives_overview
 from ioassay.stats.paired_comparison import contest
 from ioassay.stats.posthoc import games_howell

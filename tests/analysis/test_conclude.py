@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ioassay.analysis import conclusion
 from ioassay.analysis.effects import block_size_mix
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import cells
-from ioassay.analysis.narrative import conclusion, summary_sentences
+from ioassay.narrative import summary_sentences
+from ioassay.narrative.finding import Finding
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Undefined
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.storage import database
+from ioassay.narrative.finding import Finding
 
 LOADS = "fillseq,fillrandom,readrandom[X2]"
 

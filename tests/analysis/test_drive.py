@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.claims.claim_verdicts import judged_claims
-from ioassay.analysis.pipeline import analyse_study
 from ioassay.analysis.storage.drive_findings import analyse
+from ioassay.narrative.pipeline import analyse_study
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset

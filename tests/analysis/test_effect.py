@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.effects import anova_findings
-from ioassay.analysis.finding import Finding
+from ioassay.narrative.finding import Finding
 
 
 def findings(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> list[Finding]:

@@ -12,8 +12,8 @@ import pytest
 
 from ioassay.analysis import ANALYSES
 from ioassay.analysis.headline import headline
-from ioassay.analysis.pipeline import analyse_all
 from ioassay.errors import StudyError
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
 
 

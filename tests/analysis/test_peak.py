@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.optimum import optimum
+from ioassay.narrative.finding import Finding
 
 WORKERS = [1, 2, 3, 4, 5, 6, 8, 12, 16]
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import OVERALL
-from ioassay.analysis.narrative import conclusion
+from ioassay.analysis import OVERALL, conclusion
 from ioassay.analysis.optimum import optimum, optimum_overview, optimum_text
-from ioassay.analysis.pipeline import analyse_all
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
 
 RATE = "bogo_ops_real_rate"
@@ -129,7 +128,7 @@ def test_poor_data_still_have_their_row(lab: Any, repetitions: int) -> None:
 
 
 def test_what_falls_and_what_tends_to_fall_is_no_contrast() -> None:
-    from ioassay.analysis.narrative.summary_sentences import _turn
+    from ioassay.narrative.summary_sentences import _turn
 
     assert _turn(["falls with number of workers", "tends to fall with number of workers"]) == ", and "
     assert _turn(["falls with number of workers", "rises with number of workers"]) == ", but "

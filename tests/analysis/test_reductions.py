@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.storage import write_buffer
 from ioassay.analysis.storage.write_buffer_text import conditions_text
+from ioassay.narrative.finding import Finding, Table
 
 POLICIES = ("none", "lru", "epo", "idle-cold")
 MEANS = {"none": 400.0, "lru": 320.0, "epo": 240.0, "idle-cold": 240.0}

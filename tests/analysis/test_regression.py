@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.effects import regression
-from ioassay.analysis.finding import Finding
+from ioassay.narrative.finding import Finding
 
 
 def one(lab: Any, levels: list[Any], measure: Any, name: str = "numjobs", repetitions: int = 6) -> Finding:

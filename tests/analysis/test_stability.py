@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import Samples
 from ioassay.analysis.stability import drift, stability
 from ioassay.analysis.stability.steady_state_findings import WithinTrial, within_trial
+from ioassay.narrative.finding import Finding
 
 
 def dependent(rng: np.random.Generator, mean: float, size: int = 200, phi: float = 0.8) -> np.ndarray:

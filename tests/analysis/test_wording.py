@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioassay import factors
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
 from ioassay.stats.result import Interval
 
 

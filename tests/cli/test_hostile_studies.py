@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ioassay.analysis.pipeline import analyse_all
 from ioassay.cli.progress import Silent
 from ioassay.errors import IoassayError, UsageError
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.report import figures
 from ioassay.roles import Consent
 from ioassay.runner import preflight, run

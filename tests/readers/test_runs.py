@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ioassay.analysis.pipeline import analyse_all
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.records.observation import Calls, File, Histogram, Observation, Operation, Requests, Session
 from ioassay.records.record import OK, Buckets, Claim, Record, Samples, Series, Warning_
 from ioassay.store import frames, importer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioassay.analysis.finding import Finding
+from ioassay.narrative.finding import Finding
 from ioassay.report import study_sections
 
 ONE_WAY = {"f": 1912.2, "p": 0.0, "df_between": 4, "df_within": 946}

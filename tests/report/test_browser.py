@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ioassay import report
-from ioassay.analysis.pipeline import analyse_all
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
 
 pytestmark = pytest.mark.browser

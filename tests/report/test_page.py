@@ -17,8 +17,8 @@ import pytest
 import synthetic
 
 from ioassay import report
-from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.pipeline import analyse_all
+from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.pipeline import analyse_all
 from ioassay.report import page
 from ioassay.store.dataset import Dataset
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay.analysis.finding import Table
+from ioassay.narrative.finding import Table
 from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
 from ioassay.store.dataset import Dataset
 

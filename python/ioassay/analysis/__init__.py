@@ -9,7 +9,7 @@ from __future__ import annotations
 ANALYSES: dict[str, str] = {
     "tuned": "ioassay.analysis.optimum.tuning",
     "reductions": "ioassay.analysis.storage.write_buffer",
-    "conclude": "ioassay.analysis.narrative.conclusion",
+    "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
     "verdict": "ioassay.analysis.claims.claim_verdicts",
     "drive": "ioassay.analysis.storage.drive_findings",

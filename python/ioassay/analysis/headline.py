@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
 from ioassay.stats.result import Interval
 from ioassay.stats.sample import moments, t_interval
 from ioassay.store.dataset import Dataset

@@ -15,8 +15,8 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, cells
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_key, setting_key
+from ioassay.narrative import phrases
 from ioassay.records.record import Scalar
 from ioassay.stats.posthoc import benjamini_hochberg
 from ioassay.stats.ratio_of_means import (

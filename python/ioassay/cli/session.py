@@ -19,7 +19,7 @@ from ioassay.runner import worker_pool
 from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
-    from ioassay.analysis.finding import Finding
+    from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
     from ioassay.report import ReportPaths
     from ioassay.runner.preflight import Bench
@@ -196,7 +196,7 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
         with drawing_process() as executor:
             return publish(store, benches, executor)
     from ioassay import report
-    from ioassay.analysis.pipeline import analyse_all
+    from ioassay.narrative.pipeline import analyse_all
     from ioassay.store import frames
 
     again = f"ioassay report {shlex.quote(str(store.root))}"

@@ -10,8 +10,8 @@ from ioassay.cli import console, session
 from ioassay.factors import CASE
 
 if TYPE_CHECKING:
-    from ioassay.analysis.finding import Finding
     from ioassay.cli.session import Published
+    from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
     from ioassay.runner.run import Tally
     from ioassay.store.run_folder import RunStore

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.analysis.finding import Finding
 from ioassay.host import privacy
+from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:

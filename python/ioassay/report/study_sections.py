@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis.finding import Finding
 from ioassay.metrics import format_metric
+from ioassay.narrative.finding import Finding
 from ioassay.report import tables
 from ioassay.report.tables import NOTHING, Cell, Shown
 from ioassay.store.dataset import Dataset
@@ -155,7 +155,7 @@ def means(rows: Sequence[Mapping[str, Any]], *, exact: bool = False) -> Shown | 
     """
     if not rows:
         return None
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     by_condition: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -175,7 +175,7 @@ def means(rows: Sequence[Mapping[str, Any]], *, exact: bool = False) -> Shown | 
 
 def _long(rows: Sequence[Mapping[str, Any]], exact: bool) -> Shown:
     """One mean below the other: for many metrics, or such that occur in few conditions."""
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     names = ("Condition", "Metric", "n", "Mean", "Median")
     body = []
@@ -192,7 +192,7 @@ def _long(rows: Sequence[Mapping[str, Any]], exact: bool) -> Shown:
 
 def _first_means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence for each of the first conditions: its rates, or its first metric where it has none."""
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     conditions = list(dict.fromkeys(row["workload"] for row in rows))[:_FEW_CONDITIONS]
     told = []
@@ -222,7 +222,7 @@ def _known(row: Mapping[str, Any]) -> str:
 def _interval(row: Mapping[str, Any]) -> str:
     if row["ci95"] is None:
         return "no interval"
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     return phrases.span(row["metric"], row["ci95"][0], row["ci95"][1], format_metric)
 
@@ -231,7 +231,7 @@ def headline(records: Dataset, rows: Sequence[Mapping[str, Any]]) -> Shown | Non
     """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
     if len({(row["study"], row["workload"]) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
         return means(rows)
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     body = []
     for study in records.studies:
@@ -272,7 +272,7 @@ def table(findings: Sequence[Finding]) -> Shown | None:
 
 
 def _name(response: str) -> Cell:
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     return Cell(phrases.name(response), False)
 
@@ -300,7 +300,7 @@ def _between(found: Mapping[str, Any] | None) -> list[Cell]:
 
 def _test(one: Mapping[str, Any], better: Mapping[str, Any] | None = None) -> Cell:
     """`p < 0.0001` with its F below; Welch's analysis where there is one."""
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     used = better if better and "f" in better else one
     if "f" not in used:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ioassay.analysis.finding import Table
 from ioassay.metrics import format_metric
+from ioassay.narrative.finding import Table
 
 NOTHING = "–"
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import OK, Claim
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay.analysis.finding import Finding
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
 
 QUESTION = "unclaimed"

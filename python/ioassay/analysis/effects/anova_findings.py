@@ -7,9 +7,9 @@ One factor at a time within each combination of the others (`one_factor.py`), al
 from __future__ import annotations
 
 from ioassay.analysis.effects import anova_variants, factorial_anova, one_factor
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import samples
+from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

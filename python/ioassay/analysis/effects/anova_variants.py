@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.measurements.log_samples import Samples, of_cell
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.stability import naive_anova
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.anova import OneWay, Welch, one_way, welch
 from ioassay.stats.result import Floats, Undefined, plain
 

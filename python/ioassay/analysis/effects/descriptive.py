@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Floats, Interval, Undefined, plain
 from ioassay.stats.sample import Moments, Outlier, bca_intervals, moments, outliers, t_interval
 from ioassay.store.dataset import Dataset

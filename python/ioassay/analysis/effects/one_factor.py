@@ -12,10 +12,10 @@ from typing import Any
 
 from ioassay.analysis.effects import level_contrasts
 from ioassay.analysis.effects.level_contrasts import Extremes, lower_is_better
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import factor_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.anova import (
     Assumption,
     OneWay,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import factor_label, level_numbers, level_reading, step_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.least_squares import LackOfFit, Line, fit_line, lack_of_fit
 from ioassay.stats.result import Floats, Undefined, plain
 from ioassay.store.dataset import Dataset

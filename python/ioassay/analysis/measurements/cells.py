@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import CASE, Design, level_key
+from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats
 

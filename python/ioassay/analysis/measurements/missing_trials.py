@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_phrase
+from ioassay.narrative import phrases
 from ioassay.records.record import OK, SKIPPED, Scalar
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
 from ioassay.factors import CASE
+from ioassay.narrative.finding import Finding
 from ioassay.records.record import Scalar
 from ioassay.stats.paired_comparison import Contest, Duel, contest
 from ioassay.stats.result import Floats, mean_of

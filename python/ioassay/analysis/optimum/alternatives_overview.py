@@ -10,10 +10,10 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import alternatives, alternatives_text
 from ioassay.analysis.optimum.alternatives import Choice, Standing
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.store.dataset import Dataset
 
 QUESTION = "choices"

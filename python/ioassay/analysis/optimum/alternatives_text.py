@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum.alternatives import Choice, Standing
 from ioassay.factors import factor_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import Scalar
 from ioassay.stats.paired_comparison import Duel
 from ioassay.stats.result import plain

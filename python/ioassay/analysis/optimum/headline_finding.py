@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import alternatives, alternatives_text, optimum, optimum_tables, optimum_text
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
 from ioassay.factors import CASE, factor_label
+from ioassay.narrative import phrases
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

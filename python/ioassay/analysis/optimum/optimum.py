@@ -15,11 +15,11 @@ import numpy as np
 from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.response_shape import MARGIN, ascending
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum.plateau import WORDS, plateau
 from ioassay.factors import CASE, counts_concurrency, level_axis_numbers, takes_processors
+from ioassay.narrative.finding import Finding
 from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.ratio_of_means import Ratio, ratio_of_means

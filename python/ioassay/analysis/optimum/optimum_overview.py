@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import missing_trials
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import headline_finding, optimum_tables, optimum_text
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.factors import level_text
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval
 from ioassay.stats.scalability import USL, Law
 from ioassay.store.dataset import Dataset

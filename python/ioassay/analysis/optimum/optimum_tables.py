@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ioassay import units
-from ioassay.analysis.finding import Table
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Table
 from ioassay.stats.best_level import BestLevel, NotWorse
 from ioassay.stats.result import Interval, mean_of, plain
 from ioassay.stats.saturation import Knee

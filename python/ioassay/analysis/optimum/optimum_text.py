@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.response_shape import MARGIN
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.measurements.missing_trials import MissingConditions
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum import optimum_tables
 from ioassay.analysis.optimum.optimum import Ask, Peak
 from ioassay.analysis.optimum.optimum_tables import phrase_at, place, place_text, short, span
 from ioassay.analysis.optimum.plateau import ALONE, GROWS
 from ioassay.factors import factor_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.best_level import BestLevel, NotWorse
 from ioassay.stats.power import MOST
 from ioassay.stats.result import Interval, Undefined, mean_of

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis import run_comparison
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import Cell, cells, plausible
+from ioassay.narrative.finding import Finding
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, as_floats, mean_of
 from ioassay.stats.sample import t_interval

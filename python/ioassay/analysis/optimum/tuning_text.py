@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.optimum.tuning import BROKEN, IMPROVED, KEPT, SAME, WHOLE, WORSE, Bound, Side, Tuned
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, plain
 from ioassay.study.model import Study

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding
 from ioassay.stats import distributions
 from ioassay.stats.result import Floats, Interval, Undefined, plain
 from ioassay.stats.trend_tests import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman

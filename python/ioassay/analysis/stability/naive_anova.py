@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.measurements.log_samples import Samples, of_cell
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.anova import OneWay, one_way
 from ioassay.stats.dependence import Components, Corrected, Dependence, components, corrected, dependence
 from ioassay.stats.result import Undefined, plain

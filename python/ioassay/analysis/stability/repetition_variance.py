@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
 from ioassay.stats.result import Undefined, plain
 from ioassay.stats.sample import Moments, moments

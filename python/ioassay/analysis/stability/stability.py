@@ -6,10 +6,10 @@ analysis of variance over log samples stands beside them, labelled, because it i
 
 from __future__ import annotations
 
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import samples
 from ioassay.analysis.stability import drift, naive_anova, repetition_variance, steady_state_findings
+from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.analysis.measurements.log_samples import Samples, rounds
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Undefined, plain
 from ioassay.stats.steady_state import MAX_RANGE, MAX_SLOPE, ROUNDS, SteadyState, steady_state
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.storage import load_effects
+from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import OK
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset

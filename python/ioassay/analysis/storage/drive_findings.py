@@ -14,8 +14,8 @@ from typing import Any
 
 from ioassay.analysis.claims.claim_verdicts import Judged, judged_claims
 from ioassay.analysis.claims.timing_agreement import middle
-from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

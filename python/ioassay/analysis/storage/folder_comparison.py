@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.passes import Pass
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage import timing_definitions_text as told
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import Scalar
 from ioassay.stats.ratio_of_means import Ratio, average_ratio
 from ioassay.stats.result import Floats, Undefined

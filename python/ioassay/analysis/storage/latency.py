@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined
 from ioassay.stats.sample import bca_intervals, t_interval

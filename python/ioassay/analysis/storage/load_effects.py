@@ -16,8 +16,8 @@ import numpy as np
 
 from ioassay.analysis.effects import response_shape
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import factor_label, level_key, level_phrase, level_text
+from ioassay.narrative import phrases
 from ioassay.records.record import Scalar
 from ioassay.stats import distributions
 from ioassay.stats.factorial import Factorial, factorial

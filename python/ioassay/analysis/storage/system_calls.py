@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.storage import system_calls_text
 from ioassay.factors import Design
+from ioassay.narrative.finding import Finding
 from ioassay.records.record import Scalar
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset

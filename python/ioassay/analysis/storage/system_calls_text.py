@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ioassay import metrics
-from ioassay.analysis.finding import Table
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_axis_numbers
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Table
 from ioassay.records.observation import STRACE
 from ioassay.study.model import Study
 

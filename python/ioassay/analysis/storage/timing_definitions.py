@@ -13,13 +13,13 @@ from typing import Any
 
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.claims.timing_agreement import AGREES, EXPLAINED, UNEXPLAINED, UNSEEN, Cell, cells, middle
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import passes
 from ioassay.analysis.measurements.passes import SESSION, SPAN, SUM, WATCHED, Pass
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage import folder_comparison
 from ioassay.analysis.storage import timing_definitions_text as told
 from ioassay.factors import level_key
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_size

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.analysis.claims.timing_agreement import AGREES, EXPLAINED, UNEXPLAINED, UNSEEN, Cell, middle
 from ioassay.analysis.measurements.passes import CLAIM, SESSION, SPAN, SUM, Pass
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import level_phrase
+from ioassay.narrative import phrases
 from ioassay.records.record import Scalar
 from ioassay.units import format_size
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.finding import Finding, Table
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.storage.write_buffer_text import Comparison, conditions_text, even, reading, shares
 from ioassay.factors import CASE, Design
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Undefined
 from ioassay.stats.sample import t_interval

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ioassay.analysis.narrative import phrases
+from ioassay.narrative import phrases
 
 _FEEDINGS = {"open": "at the original time stamps"}
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, Shape, shape
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.stability import drift, steady_state_findings
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Context, Threat
 from ioassay.factors import CONCURRENCY, level_phrase
+from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.sample import moments
 from ioassay.stats.steady_state import SteadyState

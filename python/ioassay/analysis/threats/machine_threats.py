@@ -9,8 +9,8 @@ import polars as pl
 
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.threats.threat import Context, Threat
+from ioassay.narrative import phrases
 
 REACHED = 0.9
 """Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""

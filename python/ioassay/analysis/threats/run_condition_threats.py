@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import polars as pl
 
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.narrative import phrases
 from ioassay.analysis.threats.threat import Context, Threat
 from ioassay.factors import factor_label
+from ioassay.narrative import phrases
 
 _NARROWED = "affinity-narrowed"
 _BOGO = "bogo_ops"

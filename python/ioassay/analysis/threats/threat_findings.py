@@ -8,10 +8,10 @@ of the records, and repeated here only where they decide what may be compared.
 
 from __future__ import annotations
 
-from ioassay.analysis.finding import Finding
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.threats import data_threats, machine_threats, run_condition_threats
 from ioassay.analysis.threats.threat import Context, Threat
+from ioassay.narrative.finding import Finding
 from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study

@@ -121,8 +121,8 @@ def _told(peaks: Sequence[Peak]) -> str:
 
 def _as_good(one: Peak) -> str:
     """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
-    from ioassay.analysis.narrative import phrases
     from ioassay.analysis.optimum import optimum_tables
+    from ioassay.narrative import phrases
     from ioassay.stats.best_level import NotWorse
 
     if one.plateau is not None:

@@ -120,6 +120,6 @@ def repetitions_text(counts: Sequence[int]) -> str:
 
 def metric_label(name: str) -> str:
     """The metric as the head of a title: `Read bandwidth`, `Mean read total latency`."""
-    from ioassay.analysis.narrative import phrases
+    from ioassay.narrative import phrases
 
     return phrases.name(name)

@@ -168,7 +168,7 @@ class _Look:
 
     def _ends(self, side: Side) -> list[float]:
         """The ends of a mean's interval, where it has one; what cannot be negative starts at 0, as in sentences."""
-        from ioassay.analysis.narrative import phrases
+        from ioassay.narrative import phrases
 
         return [] if side.interval is None else [phrases.lowest(self.metric, side.interval.low), side.interval.high]
 

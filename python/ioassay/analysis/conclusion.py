@@ -13,11 +13,15 @@ from typing import Any
 
 from ioassay.analysis.effects import block_size_mix, one_factor, regression, response_shape
 from ioassay.analysis.effects.one_factor import Effect
-from ioassay.analysis.finding import Finding, Table
 from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.narrative import phrases, summary_sentences
-from ioassay.analysis.narrative.sentences import (
+from ioassay.analysis.optimum import alternatives, alternatives_text, headline_finding
+from ioassay.analysis.optimum.headline_finding import Headline
+from ioassay.analysis.threats import threat_findings
+from ioassay.factors import CASE, factor_label, level_axis_numbers
+from ioassay.narrative import phrases, summary_sentences
+from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.sentences import (
     average_sentence,
     best_sentence,
     mix_sentences,
@@ -25,10 +29,6 @@ from ioassay.analysis.narrative.sentences import (
     shape_sentence,
     single_sentence,
 )
-from ioassay.analysis.optimum import alternatives, alternatives_text, headline_finding
-from ioassay.analysis.optimum.headline_finding import Headline
-from ioassay.analysis.threats import threat_findings
-from ioassay.factors import CASE, factor_label, level_axis_numbers
 from ioassay.stats.anova import OneWay, Welch
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import plain

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.response_shape import Shape
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.analysis.narrative import phrases, sentences
+from ioassay.narrative import phrases, sentences
 from ioassay.stats.ratio_of_means import Ratio
 
 MOST = 4

@@ -10,8 +10,8 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect
 from ioassay.analysis.effects.response_shape import DIP, DOWN, LEVEL, MARGIN, MIXED, PEAK, UP, Shape
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.analysis.narrative import phrases
 from ioassay.factors import CASE, factor_label, level_phrase
+from ioassay.narrative import phrases
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, mean_of
 from ioassay.stats.sample import t_interval

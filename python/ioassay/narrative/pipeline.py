@@ -12,8 +12,9 @@ from typing import Any
 
 from ioassay import debug_log
 from ioassay.analysis import ANALYSES, OVERALL
-from ioassay.analysis.finding import Finding
 from ioassay.errors import StudyError
+from ioassay.narrative import NARRATORS
+from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -33,7 +34,9 @@ def analyse_all(records: Dataset) -> list[Finding]:
 def analyse_overall(records: Dataset, findings: Sequence[Finding]) -> list[Finding]:
     """Findings about the run as a whole, from those of its studies."""
     return [
-        finding for path in OVERALL.values() for finding in importlib.import_module(path).together(records, findings)
+        finding
+        for question, path in OVERALL.items()
+        for finding in _narrated(question, importlib.import_module(path).together(records, findings))
     ]
 
 
@@ -43,8 +46,14 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     for question in questions(study):
         answers = _module(question).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} findings")
-        findings += answers
+        findings += _narrated(question, answers)
     return findings
+
+
+def _narrated(question: str, answers: Sequence[Any]) -> list[Finding]:
+    if question not in NARRATORS:
+        return list(answers)
+    return list(importlib.import_module(NARRATORS[question]).findings(answers))
 
 
 def questions(study: Study) -> Sequence[str]:

@@ -1,1 +1,0 @@
-"""Findings in sentences: phrases, summaries, the conclusion of a study."""

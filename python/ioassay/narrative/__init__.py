@@ -1,0 +1,9 @@
+"""The words: what the answers of `ioassay.analysis` mean, in sentences. Computes nothing and decides nothing.
+
+`NARRATORS` is the literal list: question -> module, whose `findings(answers)` turns what the analysis of that question
+returns into findings. `pipeline` asks and tells, `phrases` has what all of them share.
+"""
+
+from __future__ import annotations
+
+NARRATORS: dict[str, str] = {}
