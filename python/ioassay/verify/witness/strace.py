@@ -17,8 +17,7 @@ from pathlib import Path
 from ioassay.errors import ToolError
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE, SYSCALLS, Observation
-from ioassay.verify.witness.strace_calls import ByName
-from ioassay.verify.witness.strace_line import Lines
+from ioassay.verify.witness.strace_line import ByName, Lines
 from ioassay.verify.witness.strace_tree import Tree
 
 PROGRAM = "strace"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 _LINE = re.compile(r"(\d{1,10}) +(\d{1,11})\.(\d{1,9}) (.*)", re.DOTALL)
@@ -198,3 +199,26 @@ def _result_of(text: str) -> re.Match[str] | None:
 def _balanced(text: str) -> bool:
     plain = _ENCLOSED.sub("", re.sub(r"<<|->|=>", "", text))
     return not any(sign in plain for sign in '"<>')
+
+
+_NUMBERED = re.compile(r"syscall_(0x[0-9a-f]+)")
+_RESTORES = "rt_sigreturn"
+"""What it returns is the result of the call that a signal interrupted."""
+
+
+class ByName:
+    """Fed with what `Lines` gives."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+
+    def see(self, event: Call | Gone) -> None:
+        """One call that ended, or that its task never came back from."""
+        call = event.during if isinstance(event, Gone) else event
+        if call is None:
+            return
+        name = _NUMBERED.sub(lambda found: f"syscall_{int(found[1], 16) & 0xFFFFFFFF}", call.name)
+        self.calls[name] += 1
+        if (call.returned or 0) < 0 and name != _RESTORES:
+            self.errors[name] += 1
