@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 
-from ioassay.tune import numpy_threads
+from ioassay.tune import search
 
-numpy_threads.load_numpy()
+search.load_numpy()
 import numpy as np  # noqa: E402
 from tune_surfaces import Key, Surface, axis, surfaces  # noqa: E402
 

@@ -1,12 +1,12 @@
 """Which point to measure next, and which is the best so far: asks and is told. Runs nothing, stores nothing.
 
-A search begins with the default and a design that covers the grid (about a third of its trials). Then each trial goes
-where it is worth most (`propose`): to an unknown point, or to one again whose noise hides whether it is the best; every
-fourth to where something better may hide. In its last fifth only points are measured that may themselves be named.
-A grid of no more points than trials is measured whole, then repeated where that is worth most.
+A search begins with the default and a design that covers the grid (about a third of its trials). Each further trial
+goes where it is worth most (`acquisition`): to an unknown point, or again to a point whose noise hides whether it is
+the best. Every fourth goes where something better may hide, and the last fifth only to points that may win. A grid of
+no more points than trials is measured whole, then repeated where that is worth most.
 
-Where a search has told more points than a model is made of (`history.MODELLED`), every second one is proposed by
-`density`.
+Where a search has more results than a model is made of (`history.MODELLED`), every second point is drawn from where
+good points are dense.
 
 The same seed and the same asks and tells in the same order give the same asks, so a search is resumed by doing it
 again with what the records say. Several asks may be out at once.
@@ -15,6 +15,8 @@ again with what the records say. Several asks may be out at once.
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +29,6 @@ from ioassay.tune import acquisition
 from ioassay.tune.axis import Axis
 from ioassay.tune.candidate_grid import Grid, Key
 from ioassay.tune.history import MODELLED, History
-from ioassay.tune.numpy_threads import load_numpy
 from ioassay.validation import shown
 
 if TYPE_CHECKING:
@@ -35,11 +36,29 @@ if TYPE_CHECKING:
 
     from ioassay.tune.acquisition import Model
 
+
 Point = dict[str, Scalar]
 Why = Literal["default", "explore", "refine", "repeat"]
 _DESIGN, _FINISH = 0.35, 0.2
 _LARGEST_DESIGN = 60
 _PROMISE_EVERY = 4
+_THREADS = "OPENBLAS_NUM_THREADS"
+
+
+def load_numpy() -> None:
+    """Import numpy so that it computes in the calling thread only, unless the environment says how many it has.
+
+    The matrices of a search are small. On a busy machine the threads of numpy's OpenBLAS wait for each other a hundred
+    times as long as they compute, and keep the processors busy that are being measured. OpenBLAS reads the number once,
+    when it is loaded; children must not inherit it. Does nothing where numpy is loaded already.
+    """
+    if "numpy" in sys.modules or _THREADS in os.environ:
+        return
+    os.environ[_THREADS] = "1"
+    try:
+        import numpy  # noqa: F401
+    finally:
+        del os.environ[_THREADS]
 
 
 @dataclass(frozen=True)
