@@ -19,7 +19,7 @@ import synthetic
 from ioassay import report
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.pipeline import analyse_all
-from ioassay.report import page
+from ioassay.report import page, theme
 from ioassay.store.dataset import Dataset
 
 HOSTILE = '<script>alert("x")</script>\'"&</style>'
@@ -102,6 +102,16 @@ def test_nothing_from_outside_is_asked_for(built: tuple) -> None:
         for name in ("src", "href", "action", "srcset", "data"):
             assert not re.match(r"(https?:)?//", attributes.get(name) or ""), (tag, attributes)
     assert not re.search(r"url\(|@import", (page.TEMPLATE / "style.css").read_text())
+
+
+def test_all_colours_are_those_of_the_theme() -> None:
+    variables = set(re.findall(r"(--[\w-]+):", theme.css_variables()))
+    used: set[str] = set()
+    for path in page.TEMPLATE.glob("*.*"):
+        text = path.read_text()
+        used |= set(re.findall(r"var\((--[\w-]+)\)", text))
+        assert path.suffix == ".js" or not re.search(r":[^;{]*#[0-9a-fA-F]{3,8}\b[^{]*;", text), path
+    assert used == variables
 
 
 def test_only_our_scripts_may_run(built: tuple) -> None:

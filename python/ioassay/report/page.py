@@ -51,7 +51,7 @@ def render(view: Mapping[str, Any], bundle: str, shown: Callable[[str], str] = s
         themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
         data=data,
     )
-    style = (TEMPLATE / "style.css").read_text(encoding="utf-8")
+    style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
     code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
     return "".join(code.get(part) or shown(part) for part in re.split(f"({'|'.join(code)})", text))
 

@@ -1,8 +1,8 @@
-"""How all charts look, in light and in dark: Vega-Lite configurations, and nothing about any one chart.
+"""All colours, in light and in dark: of the page, as CSS variables, and of its charts, as Vega-Lite configurations.
 
-Charts name colours by role (mark styles such as `mean` or `repetition`), so that the page can draw the same chart
-in both schemes. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any of the
-common colour vision deficiencies can tell apart; the dark scheme uses lighter ones of the same hues.
+Page and charts name colours by role (`--warn`, mark styles such as `mean`), so that both schemes share everything else.
+Nothing here is about any one chart. Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people
+with any of the common colour vision deficiencies can tell apart; the dark scheme uses lighter ones of the same hues.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ _LIGHT = {
     "fit": "#d55e00",
     "median": "#1f2328",
     "shade": "#009e73",
+    "sheet": "#f6f8fa",
+    "rule": "#d8dee4",
+    "accent": "#0b62a8",
+    "warn": "#9a4b00",
+    "warn-sheet": "#fff4e5",
+    "bad": "#b3261e",
+    "good": "#1a7f4b",
 }
 _DARK = {
     "paper": "#171b21",
@@ -33,7 +40,16 @@ _DARK = {
     "fit": "#f59a5b",
     "median": "#f2f4f7",
     "shade": "#2bc59b",
+    "sheet": "#1e242c",
+    "rule": "#333c47",
+    "accent": "#6cb6ff",
+    "warn": "#f0b26b",
+    "warn-sheet": "#33281a",
+    "bad": "#ff8a80",
+    "good": "#5ccb92",
 }
+_PRINT = {**_LIGHT, "ink": "#000", "soft": "#444", "rule": "#ccc", "accent": "#003a70", "warn-sheet": "#fff"}
+_OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good")
 _LIGHT_CATEGORIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6f4e37", "#5c6670"]
 _DARK_CATEGORIES = ["#56b4e9", "#f5874f", "#2bc59b", "#e39ac4", "#f2b632", "#a9c7ff", "#c69c7b", "#aab4bf"]
 # Without the end that would vanish in the paper.
@@ -73,6 +89,18 @@ def config(dark: bool = False) -> dict[str, Any]:
         },
         "style": _styles(color),
     }
+
+
+def css_variables() -> str:
+    """The page's colours as CSS variables, `--<role>`: light, dark where the reader prefers that, and on paper."""
+    light, dark, paper = (
+        " ".join(f"--{role}: {color[role]};" for role in _OF_PAGE) for color in (_LIGHT, _DARK, _PRINT)
+    )
+    return (
+        f":root {{ color-scheme: light dark; {light} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+        f"@media print {{ :root {{ {paper} }} }}\n"
+    )
 
 
 def _title(color: dict[str, str]) -> dict[str, Any]:
