@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ioassay import monitors, roles
+from ioassay import metrics, monitors, roles
 from ioassay.drivers import DRIVERS, driver
 from ioassay.errors import StudyError, UsageError
 from ioassay.monitors import MONITORS, monitor
@@ -58,6 +58,15 @@ def test_a_driver_says_who_it_is_and_what_it_needs(name: str) -> None:
     assert isinstance(made.measures, bool)
     tool = made.tool()
     assert tool is None or (tool.executable and tool.package and tool.minimum and tool.version_argv)
+
+
+@EVERY_DRIVER
+@pytest.mark.parametrize("params", [{}, {"direct": None, "ioengine": 3}, {"job": "/no/such/file", "tests": {}}])
+def test_a_driver_states_facts_whatever_the_parameters_of_an_old_run_are(name: str, params: dict[str, object]) -> None:
+    made = driver(name)
+    assert isinstance(made.page_cache_remedy(params), str)
+    assert not (made.deterministic and made.measures)
+    assert all(metrics.known(response) for response in made.responses)
 
 
 @EVERY_DRIVER

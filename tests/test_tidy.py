@@ -53,10 +53,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "host": ROLES | {"host.settings", "process", "study"},  # study.run_conditions: what a control group limits
     "targets": ROLES | {"study", "host", "process", "simulator", "virtual_drive"},
     "verify.witness": ROLES | {"process", "host", "traces"},
-    "verify": CONTRACTS | {"_core", "stats"},
+    "verify": CONTRACTS | {"_core", "stats", "formats"},
     "store": ROLES | {"study", "drivers", "host.privacy", "store.dataset"},
-    "store.dataset": CONTRACTS | {"study"},
-    "analysis": CONTRACTS | {"_core", "stats", "verify", "study", "store.dataset", "narrative"},
+    "store.dataset": CONTRACTS | {"roles", "study"},
+    "analysis": CONTRACTS | {"_core", "stats", "formats", "verify", "study", "store.dataset", "narrative"},
     "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "analysis"},
     "runner": ROLES
     | {
@@ -280,6 +280,23 @@ def test_only_the_registry_of_factors_says_what_levels_are() -> None:
             values += [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
             if any(isinstance(value, ast.Constant) and value.value == "case" for value in values):
                 problems.append(f'{at(path, node.lineno)}: writes "case" out; use ioassay.factors.CASE')
+    none_of(problems)
+
+
+READERS = ("analysis", "narrative", "report", "verify")
+"""Rooms that read what trials left, whichever driver made the load."""
+
+
+def test_readers_of_records_name_no_driver() -> None:
+    named = entries_of("drivers") - {"null"}  # which is an engine of fio, too
+    advice = "ask for a fact: roles.DriverFacts, or formats.Conventions for claims"
+    problems = [
+        f"{at(path, node.lineno)}: '{node.value}' is a driver; {advice}"
+        for path in PYTHON_FILES
+        if room_of(name_of(path)) in READERS
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and node.value in named
+    ]
     none_of(problems)
 
 

@@ -7,7 +7,7 @@ A name that no rule knows is still usable: it has no unit and no better directio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ioassay import units
@@ -36,7 +36,8 @@ class Metric:
     kind: str = ""
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
+    """Four digits, without a unit."""
     return f"{value:.4g}"
 
 
@@ -99,7 +100,7 @@ def _milli(value: float) -> str:
     return f"{value:.4g} ms"
 
 
-def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] = _plain) -> _Rule:
+def _extra(pattern: str, unit: str, better: str, format: Callable[[float], str] = plain) -> _Rule:
     """What a stressor counts beside its bogo operations; the name is stress-ng's description of it.
 
     stress-ng gives the mean of the workers, not their sum, so that none is a rate of the whole.
@@ -165,7 +166,7 @@ _RULES: tuple[_Rule, ...] = (
         ("flush_bytes", "bytes", "lower", "Written by flushes", units.format_size),
         ("compaction_read_bytes", "bytes", "lower", "Read by compactions", units.format_size),
         ("compaction_write_bytes", "bytes", "lower", "Written by compactions", units.format_size),
-        ("write_amplification", "", "lower", "RocksDB's write amplification", _plain),
+        ("write_amplification", "", "lower", "RocksDB's write amplification", plain),
         ("stall_time", "s", "lower", "Time in which writes were held up", units.format_duration),
         ("cache_hit_ratio", "", "higher", "Hits of the block cache", _share),
     )),
@@ -176,7 +177,7 @@ _RULES: tuple[_Rule, ...] = (
     _rate(r"^pass\.bw$", "bytes/s", lambda _: "Bandwidth", units.format_rate),
     _Rule(re.compile(r"^pass\.difference$"), "%", "none", lambda _: "Difference from the claim", _hundredths),
     _Rule(re.compile(r"^syscalls\.rate$"), "1/s", "none", lambda _: "System calls a second", units.format_count),
-    _rate(r"^value$", "", lambda _: "Value", _plain),  # of the null drivers, which stand for others
+    _rate(r"^value$", "", lambda _: "Value", plain),  # of the null drivers, which stand for others
     *(_stress(*rule) for rule in (
         ("bogo_ops", "bogo ops", "none", "Number of bogo operations", units.format_count),
         ("bogo_ops_real_rate", "bogo ops/s", "higher", "Rate of bogo operations", units.format_count, RATE),
@@ -186,7 +187,7 @@ _RULES: tuple[_Rule, ...] = (
         ("sys_time", "s", "none", "CPU time in the kernel", units.format_duration),
         ("cpu_used", "%", "none", "CPU used by each worker", _percent),
         ("rss_max", "bytes", "none", "Largest resident set of a worker", units.format_size),
-        ("workers_started", "workers", "none", "Number of workers started", _plain),
+        ("workers_started", "workers", "none", "Number of workers started", plain),
         ("processes", "processes", "none", "Number of processes", units.format_count),
         ("sub_processes", "processes", "none", "Number of processes that workers started", units.format_count),
         ("threads", "threads", "none", "Number of threads beside each process's first", units.format_count),
@@ -230,17 +231,17 @@ _RULES: tuple[_Rule, ...] = (
     ),
     *(_drive(*rule) for rule in (
         ("errors", "requests", "lower", "Requests that the drive answered with an error", units.format_count),
-        ("depth", "requests", "none", "Requests in the drive when one came", _plain),
+        ("depth", "requests", "none", "Requests in the drive when one came", plain),
         ("hit_ratio", "", "higher", "Share of written pages found in the drive's buffer", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the drive's buffer", _share),
-        ("write_amplification", "", "lower", "Drive's write amplification", _plain),
+        ("write_amplification", "", "lower", "Drive's write amplification", plain),
         ("erases", "blocks", "lower", "Blocks that the drive erased", units.format_count),
         ("flash.bytes", "bytes", "lower", "Bytes that the drive programmed into its flash", units.format_size),
     )),
     *(_sim(*rule) for rule in (
         ("hit_ratio", "", "higher", "Share of written pages found in the buffer", _share),
         ("read_hit_ratio", "", "higher", "Share of read pages found in the buffer", _share),
-        ("write_amplification", "", "lower", "Write amplification", _plain),
+        ("write_amplification", "", "lower", "Write amplification", plain),
         ("erases", "blocks", "lower", "Erased blocks", units.format_count),
         ("cleanings", "blocks", "lower", "Cleaned blocks", units.format_count),
         ("moved_pages", "pages", "lower", "Pages moved by cleaning", units.format_count),
@@ -268,12 +269,24 @@ def metric(name: str) -> Metric:
     for rule in _RULES:
         if match := rule.pattern.match(name):
             return Metric(name, rule.unit, rule.better, rule.label(match), rule.format, rule.kind)
-    return Metric(name, "", "none", name, _plain)
+    return _OF_DRIVERS.get(name) or Metric(name, "", "none", name, plain)
 
 
 def known(name: str) -> bool:
-    """Whether a rule of the registry describes `name`, or what stands after the job's name in it."""
-    return any(rule.pattern.match(name.rpartition("/")[2]) for rule in _RULES)
+    """Whether the registry describes `name`, or what stands after the job's name in it."""
+    inner = name.rpartition("/")[2]
+    return inner in _OF_DRIVERS or any(rule.pattern.match(inner) for rule in _RULES)
+
+
+_OF_DRIVERS: dict[str, Metric] = {}
+
+
+def add(own: Iterable[Metric]) -> None:
+    """Add the metrics that only one driver has; ValueError for a name without a dot, which a factor may have."""
+    for each in own:
+        if "." not in each.name or any(rule.pattern.match(each.name) for rule in _RULES):
+            raise ValueError(f"'{each.name}' cannot be a driver's own metric; wanted a new name such as tool.speed")
+        _OF_DRIVERS[each.name] = each
 
 
 def format_metric(name: str, value: float) -> str:

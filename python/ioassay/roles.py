@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ioassay import metrics
+from ioassay.metrics import Metric
 from ioassay.records.record import Buckets, Claim, Scalar, Series, Warning_
 
 if TYPE_CHECKING:
@@ -269,7 +271,34 @@ def short_s(whole_s: float, share: float, step_s: float = 0.0) -> float | None:
     return wanted_s if wanted_s <= whole_s / 2 else None
 
 
-class Driver(Protocol):
+class DriverFacts(Protocol):
+    """What a driver states of its trials to those who read the records, since these know no driver by name.
+
+    The values here are those of a driver that states nothing, and of one that an old run names and this version lacks.
+    """
+
+    deterministic: bool = False
+    """A trial gives the same again: no machine was measured, and there is nothing to repeat."""
+    length_key: str = ""
+    """The parameter that makes a trial longer; '' where a longer trial says no more."""
+    responses: Sequence[str] = ()
+    """Metrics worth answering where a study lists none, in addition to bandwidth, IOPS and latency."""
+    metrics: Sequence[Metric] = ()
+    """Those that no other driver has. The registry knows them from when the class is made."""
+
+    def page_cache_remedy(self, params: Mapping[str, Any]) -> str:
+        """What makes the load bypass the page cache; '' where it does, or where the cache belongs to what is measured.
+
+        Asked of the parameters of an old run too, which may be wrong for this version.
+        """
+        return ""
+
+
+class UnknownDriver(DriverFacts):
+    """The facts of a driver that this version does not have."""
+
+
+class Driver(DriverFacts, Protocol):
     """Makes the load. Pure: describes a command and parses output.
 
     A driver derives from this class: what only some have to say, the others inherit.
@@ -282,6 +311,10 @@ class Driver(Protocol):
     False: a trial is computed by `parse(trial, None, raw)` alone, in any process (`command` is not asked, no target is
     loaded, nothing watches), and several run at once.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        metrics.add(cls.metrics)
 
     def tool(self) -> Tool | None:
         """The program needed, or None."""

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 from ioassay.store.dataset import Dataset
+from ioassay.store.frames import drivers_of
 from ioassay.study import plan
 from ioassay.study.model import Study, make_study
 
@@ -181,6 +182,7 @@ class Lab:
             host=dict(host or {}),
             trials=trials,
             planned={part.study.name: len(part.trials) for part in parts},
+            drivers=drivers_of([part.study for part in parts]),
             **frames,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,12 @@ def test_different_settings_and_hosts_are_warned_of(lab: Any) -> None:
         "study: params.iodepth is 1 in A and 32 in B",
         "host: kernel.release is None in A and '7.0' in B",
     )
+
+
+def test_versions_of_tools_are_compared_where_both_are_known(lab: Any) -> None:
+    hosts = ({"stress-ng": "0.15", "fio": "fio-3.33"}, {"stress-ng": "0.17", "db_bench": "7.8"})
+    a, b = (replace(run(lab, 1), host={"tools": tools}) for tools in hosts)
+    assert compare(a, b).warnings == ("host: tools.stress-ng is '0.15' in A and '0.17' in B",)
 
 
 def test_levels_match_whatever_their_spelling(lab: Any) -> None:

@@ -13,6 +13,7 @@ from ioassay.analysis.claims.claim_verdicts import analyse
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset
+from ioassay.store.frames import drivers_of
 
 SECOND, MIB = 10**9, 2**20
 
@@ -101,7 +102,8 @@ def test_trials_without_claims_say_what_the_kernel_saw(lab: Any) -> None:
 
 def test_computed_trials_are_not_asked(lab: Any) -> None:
     records, study = run(lab)
-    assert analyse(records, study.model_copy(update={"driver": "simulate"})) == []
+    study = study.model_copy(update={"driver": "simulate"})
+    assert analyse(replace(records, drivers=drivers_of([study])), study) == []
 
 
 @pytest.mark.parametrize(("speed", "category"), [(0.5, "PERTURBED"), (1.0, "CONFIRMED")])

@@ -118,6 +118,7 @@ def run(root: Path, studies: list[Study], repetitions: int = 10, seed: int = 1, 
         samples=samples(trials, seed),
         warnings=warnings(trials),
         calls=calls(trials),
+        drivers=frames.drivers_of(studies),
         planned={own.name: len(plan.points(own)) * repetitions for own in studies},
     )
 

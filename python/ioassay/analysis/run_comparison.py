@@ -251,7 +251,6 @@ _HOST = (
     ("kernel", "cmdline"),
     ("memory", "total_bytes"),
     ("virtualisation", "vm"),
-    ("tools", "fio"),
 )
 
 
@@ -263,7 +262,8 @@ def _host_differences(a: Dataset, b: Dataset) -> list[str]:
     """Facts of the hosts that differ, of those that change results."""
     said = _machine_differences(a.host, b.host)
     is_comparable = _key(a.host) == _key(b.host)
-    for section, name in _HOST:
+    tools = [list(_section(records.host, "tools")) for records in (a, b)]
+    for section, name in (*_HOST, *(("tools", tool) for tool in tools[0] if tool in tools[1])):
         left, right = (_section(records.host, section).get(name) for records in (a, b))
         if name == "cmdline" and not is_comparable:
             left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ioassay.cli import console
+from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _say_verdict(verdict: Verdict, notes: Sequence[str]) -> None:
 
 def _name(claim: Claim) -> str:
     """'random-write', 'read of job': passes are named for what they do, other tests for whatever they are."""
-    if not claim.test or claim.kind in claim.test or claim.source == "db_bench":
+    if not claim.test or claim.kind in claim.test or conventions(claim.source).tests_are_work:
         return claim.test or claim.kind
     return f"{claim.kind} of {claim.test}"
 

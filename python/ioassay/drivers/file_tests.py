@@ -52,6 +52,7 @@ class FileTests(Driver):
     """What the two drivers are alike in."""
 
     measures = True
+    length_key = "size"
 
     def access(self, params: Mapping[str, Any]) -> str:
         """A file is always made."""

@@ -51,6 +51,7 @@ class Null(Driver):
 
     name = "null"
     measures = True
+    responses = ("value",)
 
     def tool(self) -> Tool | None:
         """None: no program is needed."""

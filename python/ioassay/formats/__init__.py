@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Protocol, cast
 
 from ioassay.errors import InputError
@@ -24,6 +25,19 @@ PARSERS: dict[str, str] = {
     "dd": "ioassay.formats.dd",
     "db_bench": "ioassay.formats.db_bench_output",
 }
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What holds for every claim of a format, beyond what each says itself: `CONVENTIONS` of its module."""
+
+    passes: bool = False
+    """Each is one pass over a file, which the tool opens for it; they come in the order of their passes."""
+    tests_are_work: bool = False
+    """`Claim.test` says what is done ('reread', 'fillseq'), and is no name that the user gave to a job."""
+    layout_apart: bool = False
+    """Files are made through descriptors for writing only and loaded through others, which the output may not say."""
+
 
 _HEAD_CHARS, _TAIL_CHARS = 2**16, 2**20
 """How much of each end of an output is looked at to recognise an unknown program."""
@@ -48,6 +62,13 @@ class Parser(Protocol):
 def parser(name: str) -> Parser:
     """The parser of a name of `PARSERS`."""
     return cast(Parser, importlib.import_module(PARSERS[name]))
+
+
+@cache
+def conventions(source: str) -> Conventions:
+    """Those of a `Claim.source`; none of a source that is no format, such as the user."""
+    known: Conventions = getattr(parser(source), "CONVENTIONS", Conventions()) if source in PARSERS else Conventions()
+    return known
 
 
 def recognise(argv: Sequence[str], stdout: str = "", stderr: str = "") -> str | None:

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import command_line
+from ioassay.formats import Conventions, command_line
 from ioassay.formats.number_parsing import lines_with, next_lines, real, step_of, whole_number
 from ioassay.records.record import Claim
 
 NAME = "db_bench"
 STREAM = "stdout"
+CONVENTIONS = Conventions(tests_are_work=True)
 
 _NUMBER = r"([\d.]{1,25}|-?nan|-?inf)"
 _LINE = re.compile(

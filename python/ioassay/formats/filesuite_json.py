@@ -15,11 +15,13 @@ from typing_extensions import TypedDict
 
 from ioassay import validation
 from ioassay.errors import InputError
+from ioassay.formats import Conventions
 from ioassay.records.record import Claim
 from ioassay.validation import LARGEST, Amount, Count, Whole
 
 NAME = "filesuite"
 STREAM = "stdout"
+CONVENTIONS = Conventions(passes=True, tests_are_work=True)
 SOURCE = "filesuite"
 
 _ENGINES = {6: "stdio", 7: "stdio", 9: "psync", 10: "psync", 11: "pvsync", 12: "pvsync"}

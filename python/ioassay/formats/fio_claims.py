@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.errors import InputError
-from ioassay.formats import command_line, fio_json, fio_text
+from ioassay.formats import Conventions, command_line, fio_json, fio_text
 from ioassay.formats.fio_job_options import JobFacts, job_facts
 from ioassay.formats.number_parsing import real, whole_number
 from ioassay.records.record import Claim
 
 NAME = "fio"
 STREAM = "stdout"
+CONVENTIONS = Conventions(layout_apart=True)  # filesetup.c: layouts are written, loads opened for both
 KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""

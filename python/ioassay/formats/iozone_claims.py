@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ioassay.errors import InputError
-from ioassay.formats import command_line
+from ioassay.formats import Conventions, command_line
 from ioassay.formats.iozone_command import Invocation, parse_invocation
 from ioassay.formats.iozone_reports import Throughput, matrices, throughputs
 from ioassay.formats.iozone_table import PASSES, Row, rows
@@ -21,6 +21,7 @@ from ioassay.records.record import Claim
 
 NAME = "iozone"
 STREAM = "stdout"
+CONVENTIONS = Conventions(passes=True, tests_are_work=True)
 _PREAMBLE_CHARS = 20_000
 """What stands before a table: contributors, options, the command line."""
 _KB, _OPS, _MICROSECONDS = "kB", "ops", "us"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Claim
+from ioassay.roles import DriverFacts, UnknownDriver
 from ioassay.study.model import Figure, Study
 
 if TYPE_CHECKING:
@@ -19,14 +20,8 @@ if TYPE_CHECKING:
 
     from ioassay.records.observation import Observation
 
-DETERMINISTIC = ("simulate",)
-"""Drivers whose trials give the same again: no machine was measured, and there is nothing to repeat."""
-# What is worth answering where a study names no responses, most telling first.
-_USUAL_RESPONSES = (
-    *(f"{direction}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for direction in DIRECTIONS),
-    "bogo_ops_real_rate",
-    "value",
-)
+_USUAL_RESPONSES = tuple(f"{way}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for way in DIRECTIONS)
+"""What is worth answering where a study names no responses, most telling first."""
 
 
 def _no_calls() -> pl.DataFrame:
@@ -82,6 +77,8 @@ class Dataset:
     tuning: Mapping[str, Any] | None = None
     """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
     `found` (found.json: ended, asked, winner, feasible). None for every other run."""
+    drivers: Mapping[str, DriverFacts] = field(default_factory=dict)
+    """By name; a driver that this version does not have is missing."""
     _trials_of: dict[str, pl.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def trials_of(self, study: Study) -> pl.DataFrame:
@@ -95,9 +92,13 @@ class Dataset:
     def responses(self, study: Study) -> list[str]:
         """The metrics to answer: as the study lists them, or the usual ones that its trials have."""
         trials = self.trials_of(study)
-        wanted = study.analysis.responses or _USUAL_RESPONSES
+        wanted = study.analysis.responses or (*_USUAL_RESPONSES, *self.driver(study).responses)
         return [name for name in wanted if name in trials.columns and trials[name].null_count() < trials.height]
 
     def is_measured(self, study: Study) -> bool:
         """Whether its trials measured a machine, so that repetitions differ and the machine may be doubted."""
-        return study.driver not in DETERMINISTIC
+        return not self.driver(study).deterministic
+
+    def driver(self, study: Study) -> DriverFacts:
+        """What the study's driver states of its trials."""
+        return self.drivers.get(study.driver) or UnknownDriver()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from ioassay.drivers import DRIVERS, driver
 from ioassay.errors import InputError
 from ioassay.records.observation import SYSCALLS, Observation
 from ioassay.records.record import OK, Record, Scalar
+from ioassay.roles import DriverFacts
 from ioassay.store.dataset import Dataset
 from ioassay.store.parquet import KEY, SCHEMAS
 from ioassay.store.run_folder import RunStore
+from ioassay.study.model import Study
 
 TRIALS: dict[str, pl.DataType] = {
     **KEY,
@@ -64,8 +67,14 @@ def load(store: RunStore) -> Dataset:
         tuning=store.tuning(),
         calls=calls_frame(records, [*counting, *(record for record in plain if record.trial["study"] in whole)], seen),
         counting=trials_frame(counting) if counting else None,
+        drivers=drivers_of(suite.studies),
         **{name: _parquet(store, counted, name) for name in SCHEMAS},
     )
+
+
+def drivers_of(studies: Iterable[Study]) -> dict[str, DriverFacts]:
+    """What the drivers of the studies state; old runs may name one that there is no more."""
+    return {study.driver: driver(study.driver) for study in studies if study.driver in DRIVERS}
 
 
 def _twins(records: Sequence[Record], studies: Collection[str]) -> tuple[list[Record], list[Record]]:

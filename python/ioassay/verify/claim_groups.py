@@ -11,11 +11,9 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ioassay.formats import conventions
 from ioassay.records.observation import SYSCALLS, Calls, File, Observation, Session
 from ioassay.records.record import Claim
-
-PASSES = frozenset({"iozone", "filesuite"})
-"""Sources whose claims come in the order in which they opened the file."""
 
 KEYS, MIXED, TRIM = "keys", "mixed", "trim"
 
@@ -65,7 +63,9 @@ def groups(claims: Sequence[Claim], observation: Observation) -> list[Group]:
         files = list(observation.files)
         return [Group(places, [claims[p] for p in places], False, files=files) for places in kinds.values()]
     index = _Index(observation)
-    in_passes = [place for place, claim in enumerate(claims) if claim.source in PASSES and len(claim.paths) < 2]
+    in_passes = [
+        place for place, claim in enumerate(claims) if conventions(claim.source).passes and len(claim.paths) < 2
+    ]
     rest = sorted(set(range(len(claims))) - set(in_passes))
     found = [*_passes(in_passes, claims, index), *_sums(rest, claims, index)]
     return sorted(found, key=lambda group: group.places[0])
@@ -220,8 +220,8 @@ def _sum(places: Sequence[int], claims: Sequence[Claim], index: _Index) -> Group
 
 
 def _layout(claim: Claim, sessions: Sequence[Session]) -> list[Session]:
-    """fio opens files for writing only to lay them out, and for both to load them (filesetup.c); it may not say so."""
+    """Sessions that only write, of a tool that opens its files for both to load them."""
     written = [session for session in sessions if session.write.calls]
-    if claim.source != "fio" or not any("read" in session.flags for session in written):
+    if not conventions(claim.source).layout_apart or not any("read" in session.flags for session in written):
         return []
     return [session for session in written if "read" not in session.flags]

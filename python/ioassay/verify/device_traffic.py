@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ioassay.formats import conventions
 from ioassay.records.observation import Observation, Session
 from ioassay.units import format_size
 from ioassay.verify import tolerances
-from ioassay.verify.claim_groups import PASSES, TRIM, Group, calls_of
+from ioassay.verify.claim_groups import TRIM, Group, calls_of
 from ioassay.verify.evidence import Device
 from ioassay.verify.operation_counts import Fault
 from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED
@@ -94,7 +95,7 @@ def is_synced(group: Group) -> bool | None:
         return True
     if not group.told_apart:
         return True if "end-fsync" in claim.unreported else None
-    if claim.source in PASSES:
+    if conventions(claim.source).passes:
         return any(_syncs_inside(session) for session in writing)
     return any(session.sync.calls for session in group.sessions)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ioassay.formats import conventions
 from ioassay.records.observation import Observation, Session
 from ioassay.records.record import Claim
 from ioassay.units import format_rate
 from ioassay.verify import tolerances
 from ioassay.verify.amounts import duration, too_high
-from ioassay.verify.claim_groups import PASSES, Group, calls_of
+from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.evidence import Evidence, without_first
 from ioassay.verify.operation_counts import Fault
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
@@ -82,13 +83,13 @@ def allowed_s(claim: Claim, seconds: float) -> float:
     share = tolerances.of("interval_share")
     if claim.rate_bytes_per_s:
         share += claim.rate_unit_bytes / claim.rate_bytes_per_s
-    loose = 0.0 if claim.source in PASSES else tolerances.of("loose_clock_s")
+    loose = 0.0 if conventions(claim.source).passes else tolerances.of("loose_clock_s")
     return share * seconds + tolerances.of("interval_s") + claim.clock_step_s + loose
 
 
 def record_work_s(claim: Claim) -> float:
     """How much longer than that a claim is explained by the work on one record between clock and call."""
-    return (claim.record_bytes or 0) / 4096 * tolerances.of("page_work_s") if claim.source in PASSES else 0.0
+    return (claim.record_bytes or 0) / 4096 * tolerances.of("page_work_s") if conventions(claim.source).passes else 0.0
 
 
 def judge_times(
@@ -102,7 +103,7 @@ def judge_times(
         why = _untimed(group, seen, observation) if any(claimed_seconds(one) for one in group.claims) else ""
         return faults, [why] if why else [], {}
     accounted = of_group(group)
-    if accounted is not None and claim.source in PASSES:
+    if accounted is not None and conventions(claim.source).passes:
         return _strict(faults, claim, seconds, accounted, seen)
     return _loose(faults, claim, seconds, group, seen)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.measurements.cells import label
+from ioassay.formats import conventions
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import OK, Claim
@@ -40,7 +41,7 @@ from ioassay.verify.verdict import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from ioassay.records.observation import Observation
+from ioassay.records.observation import Observation
 
 _MOST_EXPLAINED, _MOST_ROWS = 10, 120
 _COUNTED = ("Verdict", "Claims", "What it means")
@@ -151,8 +152,9 @@ def _judged(
 
 def _name(claim: Claim) -> str:
     """'read', 'reread of 1 MiB by 4 KiB': by the tool's own name where its claims have a shape of their own."""
-    name = claim.test if claim.source in ("iozone", "filesuite", "db_bench") and claim.test else claim.kind
-    if claim.source in ("iozone", "filesuite") and claim.file_bytes and claim.record_bytes:
+    shared = conventions(claim.source)
+    name = claim.test if shared.tests_are_work and claim.test else claim.kind
+    if shared.passes and claim.file_bytes and claim.record_bytes:
         return f"{name}, {format_size(claim.file_bytes)} by {format_size(claim.record_bytes)}"
     return name
 

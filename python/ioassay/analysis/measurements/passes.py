@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.measurements.memo import memoized
+from ioassay.formats import conventions
 from ioassay.records.observation import BPF, SYSCALLS, Observation, Session
 from ioassay.records.record import OK, Claim, Scalar
 from ioassay.store.dataset import Dataset
@@ -95,7 +96,7 @@ def is_about(records: Dataset, study: Study) -> bool:
 
 
 def _of_passes(claims: Sequence[Claim]) -> list[Claim]:
-    return [claim for claim in claims if claim.source in claim_groups.PASSES and claim.test]
+    return [claim for claim in claims if conventions(claim.source).passes and claim.test]
 
 
 @memoized

@@ -1,7 +1,8 @@
-"""What do a database's loads come to, and what of them reached the drive? For studies of the driver db_bench.
+"""What do a database's loads come to, and what of them reached the drive?
 
-A table of the loads with published numbers beside, what the factors change in them, the bytes from the user down to the
-flash, and why reads did not find all keys. Its sentences are the summary of such a study.
+For trials that measured loads of a database (`loads.names`). A table of the loads with published numbers beside, what
+the factors change in them, the bytes from the user down to the flash, and why reads did not find all keys. Its
+sentences are the summary of such a study.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _NEAR = 0.02
 
 
 def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """The loads, what changes them, what reached the drive, found keys; nothing for other drivers or failures alone."""
-    if study.driver != "db_bench" or not (names := loads.names(records, study)):
+    """The loads, what changes them, what reached the drive, found keys; nothing where no load was measured."""
+    if not (names := loads.names(records, study)):
         return []
     points = _points(records, study)
     told = [_loads(study, names, points), *_changes(records, study, names)]

@@ -81,7 +81,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for each feeding; beside published numbers one more, first. None for other studies."""
     factors = study.levels
     response = _response(records, study)
-    if study.driver != "simulate" or POLICY not in factors or response is None:
+    if POLICY not in factors or response is None or not _is_simulated(records, study):
         return []
     found = list(places(records, study, response))
     compared = [str(level) for level in factors[POLICY] if any(place.shown(str(level)) for place in found)]
@@ -113,6 +113,11 @@ def _place(where: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], respo
     saturated = frozenset(str(row[POLICY]) for row in rows if row.get(SATURATED_METRIC))
     busy = {str(row[POLICY]): row[UTILISATION] for row in rows if row.get(UTILISATION) is not None}
     return Place(where, values, saturated, busy)
+
+
+def _is_simulated(records: Dataset, study: Study) -> bool:
+    trials = records.trials_of(study)
+    return any(name.startswith("sim.") and trials[name].null_count() < trials.height for name in trials.columns)
 
 
 def _response(records: Dataset, study: Study) -> str | None:

@@ -142,9 +142,9 @@ def short(context: Context) -> Iterator[Threat]:
     if context.good.is_empty():
         return
     typical_s = float(context.good["duration_s"].median() or 0.0)  # type: ignore[arg-type]
-    if typical_s >= SHORT_S or context.study.driver in ("null", "simulate"):
+    key = context.records.driver(context.study).length_key
+    if typical_s >= SHORT_S or not key:
         return
-    key = next((name for name in ("runtime", "timeout") if name in context.study.params), "runtime")
     starts = "write caches" if context.study.has_target else "what happens at the start"
     yield Threat(
         "short",

@@ -24,17 +24,17 @@ GAP_S = 300.0
 
 
 def buffered(context: Context) -> Iterator[Threat]:
-    """fio conditions that go through the page cache."""
-    if context.study.driver != "fio":
-        return
-    conditions = [label(point) for point in _distinct(context) if _cacheable(context.study.params_at(point))]
+    """Conditions that go through the page cache."""
+    driver, points = context.records.driver(context.study), _distinct(context)
+    remedies = {label(point): driver.page_cache_remedy(context.study.params_at(point)) for point in points}
+    conditions = [condition for condition, remedy in remedies.items() if remedy]
     if conditions:
         yield Threat(
             "buffered",
             "Buffered I/O",
-            f"{len(conditions)} of {phrases.count(len(_distinct(context)), 'condition')} use the page cache "
+            f"{len(conditions)} of {phrases.count(len(points), 'condition')} use the page cache "
             f"({phrases.listed(conditions)}): memory may be measured instead of the device.",
-            remedy="set direct = 1 in [params], and an ioengine other than mmap",
+            remedy=remedies[conditions[0]],
             evidence={"conditions": conditions, "memory_bytes": _memory_bytes(context)},
         )
 
@@ -221,15 +221,6 @@ def _places(context: Context, trials: Iterable[str]) -> list[str]:
     points = context.points()
     concerned = {label(points[trial]) for trial in trials if trial in points}
     return [shown for point in _distinct(context) if (shown := label(point)) in concerned]
-
-
-def _cacheable(settings: Mapping[str, Any]) -> bool:
-    engine = settings.get("ioengine")
-    return engine == "mmap" or (engine != "null" and not _true(settings.get("direct", 0)))
-
-
-def _true(value: object) -> bool:
-    return str(value).strip().lower() not in ("0", "false", "none", "")
 
 
 def _memory_bytes(context: Context) -> Any:

@@ -28,6 +28,7 @@ class DbBench(Driver):
 
     name = "db_bench"
     measures = True
+    length_key = "num"
 
     def __init__(self) -> None:
         self._offer = Capabilities()

@@ -101,6 +101,7 @@ class Fio(Driver):
 
     name = "fio"
     measures = True
+    length_key = "runtime"
 
     def __init__(self) -> None:
         self._names = Names()
@@ -165,6 +166,14 @@ class Fio(Driver):
         """Commands, code, networks and remote storage that the jobs name."""
         view = _view(params)
         return [each for section in view.jobs for each in external_code.externals(section)]
+
+    def page_cache_remedy(self, params: Mapping[str, Any]) -> str:
+        """Direct I/O, where an engine that moves data goes without."""
+        engine = params.get("ioengine")
+        is_direct = str(params.get("direct", 0)).strip().lower() not in ("0", "false", "none", "")
+        if engine == "null" or (is_direct and engine != "mmap"):
+            return ""
+        return "set direct = 1 in [params], and an ioengine other than mmap"
 
     def rehearsal(self, params: Mapping[str, Any], folder: Path) -> Rehearsal | None:
         """fio on a user's job file, and on one that is not there, so that it ends before any job begins."""

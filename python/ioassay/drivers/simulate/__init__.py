@@ -26,6 +26,7 @@ class Simulate(Driver):
 
     name = "simulate"
     measures = False
+    deterministic = True
 
     def tool(self) -> Tool | None:
         """None: the simulator is part of ioassay."""

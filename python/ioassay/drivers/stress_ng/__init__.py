@@ -79,6 +79,8 @@ class StressNg(Driver):
 
     name = "stress_ng"
     measures = True
+    length_key = "timeout"
+    responses = ("bogo_ops_real_rate",)
 
     def __init__(self, processors: int | None = None) -> None:
         self._offer = Capabilities()
