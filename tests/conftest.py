@@ -18,6 +18,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -171,6 +172,20 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_STATE_HOME", str(folder))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield folder
+
+
+@pytest.fixture(scope="session")
+def nobody() -> list[str]:
+    """The words in front of a command that run it as a user without rights, who can start this checkout's Python.
+
+    Without setpriv, and where other users cannot read the checkout (below root's home, say), the test is skipped.
+    """
+    setpriv = shutil.which("setpriv") or pytest.skip("needs setpriv on PATH: apt-get install util-linux")
+    words = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+    tried = [*words, sys.executable, "-I", "-c", "import ioassay._core"]
+    if subprocess.run(tried, cwd="/", capture_output=True, check=False).returncode:
+        pytest.skip("this checkout cannot be read by others than its owner")
+    return words
 
 
 @pytest.fixture

@@ -125,6 +125,7 @@ def test_a_child_dies_with_a_killed_runner_and_its_children_are_found_by_tag(tmp
     assert process_table.group_of(grandchild) is None
 
 
+PYTHON = shlex.quote(sys.executable)
 SESSION = (
     "import os, sys, time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(300)"
 )
@@ -133,7 +134,7 @@ SESSION = (
 
 def test_children_that_left_the_group_are_ended_with_it(tmp_path: Path) -> None:
     child = tmp_path / "child"
-    script = f"{sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
+    script = f"{PYTHON} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
     outcome = run(tmp_path, "sh", "-c", script, env={supervisor.TRIAL_VARIABLE: tag})
     assert list(outcome.leftovers) == [int(child.read_text())]
@@ -239,7 +240,7 @@ def test_a_child_has_the_usual_actions_of_signals(tmp_path: Path) -> None:
 
 def test_a_daemon_without_its_environment_is_ended_as_well(tmp_path: Path) -> None:
     child = tmp_path / "child"
-    script = f"env -i {sys.executable} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
+    script = f"env -i {PYTHON} -c {shlex.quote(SESSION)} {child} & while [ ! -s {child} ]; do sleep 0.01; done"
     tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
     outcome = run(tmp_path, "sh", "-c", script, env={supervisor.TRIAL_VARIABLE: tag})
     assert list(outcome.leftovers) == [int(child.read_text())]
@@ -270,7 +271,7 @@ def test_what_is_started_for_a_held_child_is_not_taken_for_its_own(tmp_path: Pat
 
 def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     child, tag = tmp_path / "child", f"test-{os.getpid()}-{time.monotonic_ns()}"
-    words = ["sh", "-c", f"{sys.executable} -c {shlex.quote(SESSION)} {child} & wait"]
+    words = ["sh", "-c", f"{PYTHON} -c {shlex.quote(SESSION)} {child} & wait"]
     script = (
         "import pathlib\n"
         "from ioassay.process import supervisor as process\n"
@@ -281,6 +282,7 @@ def test_nothing_lives_on_when_the_runner_is_killed(tmp_path: Path) -> None:
     )
     runner = subprocess.Popen([sys.executable, "-c", script])
     while not (child.exists() and child.read_text().strip()):
+        assert runner.poll() is None
         time.sleep(0.01)
     runner.kill()
     runner.wait()

@@ -297,14 +297,13 @@ def test_a_run_is_resumed_by_one_at_a_time(ioassay: Any, tmp_path: Path) -> None
 
 @pytest.mark.skipif(not hasattr(os, "setuid"), reason="needs users")
 @pytest.mark.root
-def test_a_run_of_somebody_else_is_told_so(finished_run: Path) -> None:
+def test_a_run_of_somebody_else_is_told_so(finished_run: Path, nobody: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-c", "import os, sys; os.setgid(65534); os.setuid(65534); import ioassay.__main__; "
-         f"sys.argv = ['ioassay', 'report', {str(finished_run)!r}]; ioassay.__main__.main()"],
+        [*nobody, sys.executable, "-I", "-m", "ioassay", "report", str(finished_run)],
         capture_output=True,
         text=True,
         cwd="/",
-    )  # fmt: skip
+    )
     assert done.returncode in (1, 2)
     assert "Permission denied" in done.stderr
     assert "Traceback" not in done.stderr

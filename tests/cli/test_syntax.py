@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -160,7 +161,7 @@ def test_completion_is_installed_once(shell: str, tmp_path: Path) -> None:
 def test_bash_completes(tmp_path: Path) -> None:
     script = completion.install("bash", tmp_path)
     tool = tmp_path / "ioassay"
-    tool.write_text(f'#!/bin/sh\nexec {sys.executable} -I -m ioassay "$@"\n')
+    tool.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m ioassay "$@"\n')
     tool.chmod(0o755)
     code = f"source {script}; COMP_WORDS=({tool} device st); COMP_CWORD=2; _ioassay_completion {tool}; "
     said = subprocess.run(

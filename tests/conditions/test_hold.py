@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,7 +33,6 @@ SEEN = (
     "print(json.dumps(mine), flush=True); "
     "sys.argv[1:] and subprocess.run([sys.executable, '-c', sys.argv[1]])"
 )
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"]
 several = pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two processors")
 
 
@@ -169,13 +169,14 @@ def test_a_burner_is_throttled_at_the_limit_of_processor_time(tmp_path: Path) ->
 def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: Path) -> None:
     wanted = Conditions(memory_limit=256 << 20)
     allowed_here(wanted)
+    python = shlex.quote(sys.executable)
     stray = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(300)"
     with pytest.raises(KeyboardInterrupt), Hold(wanted, tag="", timeout_s=10) as hold:
         outcome = supervisor.run(
             [
                 "sh",
                 "-c",
-                f"{sys.executable} -c '{stray}' > {tmp_path}/stray & while [ ! -s {tmp_path}/stray ]; do :; done",
+                f"{python} -c '{stray}' > {tmp_path}/stray & while [ ! -s {tmp_path}/stray ]; do :; done",
             ],
             stdout=tmp_path / "out",
             stderr=tmp_path / "err",
@@ -189,15 +190,6 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
     assert codes(hold) == ["processes-left-behind"]
 
 
-def nobody(*run: str) -> list[str]:
-    """A command as a user without rights; that it cannot read this checkout skips the test."""
-    argv = [*NOBODY, sys.executable, "-c", *run]
-    tried = [*NOBODY, sys.executable, "-c", "import ioassay.runner.conditions"]
-    if subprocess.run(tried, capture_output=True, check=False).returncode:
-        pytest.skip("another user cannot read this checkout, or there is no setpriv")
-    return argv
-
-
 @pytest.mark.root
 @several
 @pytest.mark.parametrize(
@@ -209,17 +201,17 @@ def nobody(*run: str) -> list[str]:
         ("memory_limit=2**26", "run.memory_limit: no group with the controller 'memory' can be made"),
     ],
 )
-def test_a_user_without_rights_is_told_what_to_do(wanted: str, message: str) -> None:
-    argv = nobody(f"from ioassay.runner import conditions as c; c.rehearse(c.Conditions({wanted}))")
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+def test_a_user_without_rights_is_told_what_to_do(wanted: str, message: str, nobody: list[str]) -> None:
+    code = f"from ioassay.runner import conditions as c; c.rehearse(c.Conditions({wanted}))"
+    done = subprocess.run([*nobody, sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"ConditionError: {message}" in done.stderr
 
 
 @pytest.mark.root
-def test_a_user_without_rights_may_have_what_the_kernel_allows() -> None:
+def test_a_user_without_rights_may_have_what_the_kernel_allows(nobody: list[str]) -> None:
     wanted = f"scheduler='batch', nice=5, affinity='{ALLOWED[0]}'"
-    argv = nobody(f"from ioassay.runner import conditions as c; print(c.rehearse(c.Conditions({wanted})))")
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    code = f"from ioassay.runner import conditions as c; print(c.rehearse(c.Conditions({wanted})))"
+    done = subprocess.run([*nobody, sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n", done.stderr
 
 

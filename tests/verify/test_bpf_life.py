@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,26 +87,25 @@ def test_levels_are_checked() -> None:
         _core.Witness("counters")
 
 
-def as_nobody(*capabilities: str) -> subprocess.CompletedProcess[str]:
+def watch(nobody: Sequence[str], *capabilities: str) -> subprocess.CompletedProcess[str]:
     """WATCH_ONE as another user with some capabilities only."""
-    setpriv = shutil.which("setpriv") or pytest.skip("needs setpriv on PATH: apt-get install util-linux")
     held = ",".join(["-all", *(f"+{name}" for name in capabilities)])
-    argv = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={held}", f"--ambient-caps={held}"]
+    argv = [*nobody[:-1], f"--inh-caps={held}", f"--ambient-caps={held}"]
     paths = json.dumps([path for path in sys.path if path])
     return subprocess.run([*argv, sys.executable, "-c", WATCH_ONE, paths], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.root
-def test_two_capabilities_suffice(tmp_path: Path) -> None:
-    done = as_nobody("bpf", "perfmon")
+def test_two_capabilities_suffice(nobody: list[str]) -> None:
+    done = watch(nobody, "bpf", "perfmon")
     assert done.returncode == 0, done.stderr
     assert "read" in json.loads(done.stdout.splitlines()[-1])  # before it stands what cat said
 
 
 @pytest.mark.root
 @pytest.mark.parametrize(("held", "missing"), [([], "CAP_PERFMON and CAP_BPF"), (["bpf"], "CAP_PERFMON")])
-def test_a_missing_capability_is_named(held: list[str], missing: str) -> None:
-    done = as_nobody(*held)
+def test_a_missing_capability_is_named(held: list[str], missing: str, nobody: list[str]) -> None:
+    done = watch(nobody, *held)
     assert done.returncode == 1
     assert done.stderr.strip().endswith(f"missing {missing}: run as root, or give the process these capabilities")
 

@@ -20,23 +20,23 @@ fn properties_say_what_the_controller_can_and_is() {
     };
     assert_eq!(
         scene.ask(0, get(0, 1)),
-        (0, 1023 | 1 << 16 | 10 << 24 | 1 << 37)
+        (0, 1023 | (1 << 16) | (10 << 24) | (1 << 37))
     );
     assert_eq!(scene.ask(0, get(8, 0)), (0, 0x0001_0400));
     assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 1));
     assert_eq!(scene.ask(0, get(0, 0)).0, vain(2));
     assert_eq!(scene.ask(0, get(0x30, 0)).0, vain(2));
     assert_eq!(
-        scene.ask(0, configure(ENABLED | 1 << 14)),
+        scene.ask(0, configure(ENABLED | (1 << 14))),
         (0, 0),
         "a shutdown"
     );
-    assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 1 | 2 << 2));
+    assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 1 | (2 << 2)));
     assert_eq!(scene.ask(0, configure(0)), (0, 0));
     assert_eq!(scene.ask(0, get(0x1c, 0)), (0, 0));
     assert_eq!(scene.ask(1, read(1, 0, 1)).0, vain(0x0c), "it is not ready");
     assert_eq!(
-        scene.ask(0, configure(ENABLED | 7 << 4)),
+        scene.ask(0, configure(ENABLED | (7 << 4))),
         (0, 0),
         "a command set that there is not"
     );
@@ -88,9 +88,9 @@ fn features_are_set_and_read_back() {
     let mut scene = Scene::connected();
     let get = |feature: u32| Entry::new(0x0a, 3).word(10, feature);
     let set = |feature: u32, value: u32| Entry::new(9, 3).word(10, feature).word(11, value);
-    assert_eq!(scene.ask(0, set(7, 3 << 16 | 5)), (0, 3 << 16 | 3));
-    assert_eq!(scene.ask(0, get(7)), (0, 3 << 16 | 3));
-    assert_eq!(scene.ask(0, set(7, 0x01f4_01f4)), (0, 15 << 16 | 15));
+    assert_eq!(scene.ask(0, set(7, (3 << 16) | 5)), (0, (3 << 16) | 3));
+    assert_eq!(scene.ask(0, get(7)), (0, (3 << 16) | 3));
+    assert_eq!(scene.ask(0, set(7, 0x01f4_01f4)), (0, (15 << 16) | 15));
     assert_eq!(scene.ask(0, set(7, 0xffff)).0, vain(2));
     for (feature, value) in [
         (1, 7),
@@ -113,7 +113,7 @@ fn features_are_set_and_read_back() {
         "there is one power state"
     );
     assert_eq!(scene.ask(0, set(0x77, 0)).0, vain(2));
-    assert_eq!(scene.ask(0, set(1 << 31 | 1, 0)).0, vain(0x10d));
+    assert_eq!(scene.ask(0, set((1 << 31) | 1, 0)).0, vain(0x10d));
     let timestamp = set(0x0e, 0).pointer(0x01, 0, 8);
     assert_eq!(
         scene.ask_with(0, timestamp, &[1, 2, 3, 4, 5, 6, 0, 0]),
@@ -128,7 +128,7 @@ fn features_are_set_and_read_back() {
     assert_eq!(is_ms >> 48, 0b10, "the host set it");
     assert!(is_ms & ((1 << 48) - 1) >= set_ms, "it goes on");
     assert_eq!(
-        scene.ask(0, get(3 << 8 | 6)),
+        scene.ask(0, get((3 << 8) | 6)),
         (0, 4),
         "the write cache can be switched"
     );
@@ -166,7 +166,7 @@ fn log_pages_are_given_in_parts() {
 fn log_pages_that_are_not_read_take_a_bounded_memory() {
     let mut scene = Scene::connected();
     let log = Entry::new(2, 9).pointer(0x5a, 0, 1 << 20);
-    let log = log.word(10, 1 | 0xffff << 16).word(11, 3);
+    let log = log.word(10, 1 | (0xffff << 16)).word(11, 3);
     let many = log.capsule(&[], (false, false)).repeat(100);
     let mut out = Vec::new();
     let session = &mut scene.sessions[0];

@@ -123,7 +123,7 @@ fn a_host_is_told_once_of_each_thing_that_is_wrong_with_the_drive() {
     assert_eq!(told(&mut scene), Some((10, UNRELIABLE)));
     scene.drive.trouble.worn_out = true;
     assert_eq!(told(&mut scene), None, "it has not read the log");
-    let keeping = scene.log(2 | 1 << 15, 512, 0).unwrap();
+    let keeping = scene.log(2 | (1 << 15), 512, 0).unwrap();
     assert_eq!((keeping[0], keeping[3], keeping[4]), (0b1101, 0, 10));
     assert_eq!(told(&mut scene), None, "it wants to read it again");
     assert_eq!(scene.log(2, 512, 0).unwrap(), keeping);
@@ -156,12 +156,12 @@ fn a_shutdown_is_complete_when_all_that_was_answered_is_durable() {
         let session = &mut scene.sessions[0];
         scene.nvme.received(session, &state, out, &mut scene.drive);
         match host::said(&std::mem::take(out))[..] {
-            [Said::Completed { result, .. }] => result >> 2 & 3,
+            [Said::Completed { result, .. }] => (result >> 2) & 3,
             ref other => panic!("{other:?}"),
         }
     };
     let mut out = Vec::new();
-    let shutdown = configure(ENABLED | 1 << 14).capsule(&[], (false, false));
+    let shutdown = configure(ENABLED | (1 << 14)).capsule(&[], (false, false));
     let session = &mut scene.sessions[0];
     scene
         .nvme

@@ -63,7 +63,7 @@ fn missing_capabilities(status: &str) -> Option<String> {
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))?;
     let effective = u64::from_str_radix(line.trim(), 16).ok()?;
-    let has = |bit: u32| effective >> bit & 1 == 1;
+    let has = |bit: u32| (effective >> bit) & 1 == 1;
     let lacks: Vec<&str> = WANTED
         .iter()
         .filter(|(bit, _)| !has(*bit) && !has(SYS_ADMIN))

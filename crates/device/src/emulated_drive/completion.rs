@@ -124,7 +124,7 @@ impl EmulatedDrive {
         }
         if state.syncs && state.status == Status::Done && self.syncer.is_some() {
             let flushed = self.flush_deferred(0..self.facts.size_bytes);
-            let ticket = u64::from(self.epoch) << 32 | u64::from(slot);
+            let ticket = (u64::from(self.epoch) << 32) | u64::from(slot);
             let requested = flushed.is_ok()
                 && self
                     .syncer

@@ -14,7 +14,7 @@ impl Bits {
     }
 
     fn is_set(&self, bit: u64) -> bool {
-        self.words[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+        (self.words[(bit / 64) as usize] >> (bit % 64)) & 1 == 1
     }
 
     pub fn set(&mut self, bits: Range<u64>) {

@@ -9,7 +9,7 @@ pub fn unit(kind: u8, flags: u8, header: &[u8], data: &[u8], digests: (bool, boo
     let offset = if data.is_empty() { 0 } else { with_digest };
     let data_digest = digests.1 && !data.is_empty();
     let whole = with_digest + data.len() + if data_digest { 4 } else { 0 };
-    let flags = flags | u8::from(digests.0) | u8::from(data_digest) << 1;
+    let flags = flags | u8::from(digests.0) | (u8::from(data_digest) << 1);
     let mut bytes = vec![kind, flags, header_bytes as u8, offset as u8];
     bytes.extend_from_slice(&(whole as u32).to_le_bytes());
     bytes.extend_from_slice(header);
@@ -146,7 +146,7 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
+        let u32_at = |at: usize| u32::from(u16_at(at)) | (u32::from(u16_at(at + 2)) << 16);
         let whole = u32_at(4) as usize;
         all.push(match bytes[0] {
             1 => Said::Initialized {
@@ -160,7 +160,7 @@ pub fn said(mut bytes: &[u8]) -> Vec<Said> {
             5 => Said::Completed {
                 id: u16_at(20),
                 status: u16_at(22) >> 1,
-                result: u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32,
+                result: u64::from(u32_at(8)) | (u64::from(u32_at(12)) << 32),
                 head: u16_at(16),
             },
             7 => {

@@ -39,7 +39,7 @@ impl Bytes<'_> {
     }
 
     fn four(&mut self) -> u32 {
-        u32::from(self.two()) | u32::from(self.two()) << 16
+        u32::from(self.two()) | (u32::from(self.two()) << 16)
     }
 
     fn some(&mut self, most: usize) -> Vec<u8> {
@@ -319,7 +319,7 @@ pub fn nvme_tcp(script: &[u8]) {
             }
             2 => crowd.send(
                 at,
-                &host::configure(bytes.pick(&[ENABLED, 0, ENABLED | 1 << 14, 7]))
+                &host::configure(bytes.pick(&[ENABLED, 0, ENABLED | (1 << 14), 7]))
                     .capsule(&[], digests[at]),
             ),
             3 => {
@@ -400,7 +400,7 @@ fn any_command(bytes: &mut Bytes<'_>, digests: (bool, bool)) -> Vec<u8> {
     );
     entry = entry.word(11, bytes.pick(&[0, 0, 0, 4, 0x14, u32::MAX]));
     let blocks = bytes.pick(&[1u32, 2, 16, 64, 128, 65536]);
-    entry = entry.word(12, (blocks - 1) | u32::from(bytes.next()) << 24);
+    entry = entry.word(12, (blocks - 1) | (u32::from(bytes.next()) << 24));
     let length = bytes.pick(&[
         blocks.wrapping_mul(512),
         blocks.wrapping_mul(512),

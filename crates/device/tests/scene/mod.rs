@@ -51,7 +51,7 @@ impl Scene {
         let mut out = Vec::new();
         self.sessions
             .push(self.nvme.open(0, at as u32, self.start, &mut out));
-        let digests = u8::from(self.digests.0) | u8::from(self.digests.1) << 1;
+        let digests = u8::from(self.digests.0) | (u8::from(self.digests.1) << 1);
         self.send(at, &initialize(0, digests));
         at
     }
@@ -140,7 +140,7 @@ impl Scene {
 
     pub fn log(&mut self, page: u32, length: u32, offset: u32) -> Result<Vec<u8>, u16> {
         let entry = Entry::new(2, 9).pointer(0x5a, 0, length).word(12, offset);
-        let entry = entry.word(10, page | (length / 4 - 1) << 16);
+        let entry = entry.word(10, page | ((length / 4 - 1) << 16));
         match &self.send(0, &entry.capsule(&[], self.digests))[..] {
             [Said::Data { data, .. }, Said::Completed { status: 0, .. }] => Ok(data.clone()),
             [Said::Completed { status, .. }] => Err(*status),

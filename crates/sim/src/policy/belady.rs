@@ -83,8 +83,8 @@ mod tests {
         for &page in pages {
             let mut after = std::collections::BTreeMap::new();
             for (held, hits) in states {
-                let hits = hits + u64::from(held >> page & 1);
-                let most = held | 1 << page;
+                let hits = hits + u64::from((held >> page) & 1);
+                let most = held | (1 << page);
                 for kept in (0..=most)
                     .filter(|kept| kept & !most == 0 && kept.count_ones() as usize <= capacity)
                 {

@@ -41,7 +41,7 @@ impl Event {
     }
 
     pub(crate) fn from_bytes(bytes: &[u8; EVENT_BYTES]) -> Self {
-        let long = |at: usize| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+        let long = |at: usize| u64::from(word(bytes, at)) | (u64::from(word(bytes, at + 4)) << 32);
         let long = |at| {
             if cfg!(target_endian = "little") {
                 long(at)
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn an_event_survives_its_bytes() {
         let event = Event {
-            start_ns: 1 << 40 | 7,
+            start_ns: (1 << 40) | 7,
             sector: 2 << 33,
             d2c_ns: u64::MAX,
             q2d_ns: 3,

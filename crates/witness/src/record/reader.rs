@@ -270,7 +270,7 @@ mod tests {
             event(2, 1 << 31, 1024),
             event(3, 1 << 31, 2048),
         ];
-        events[2].dev = 9 << 20 | 1;
+        events[2].dev = (9 << 20) | 1;
         let own = Selection {
             own_only: true,
             device: None,

@@ -174,7 +174,7 @@ impl Admin {
     /// As `property`.
     pub fn ask_for_queues(&mut self, queues: u16) -> io::Result<u16> {
         let less_one = u32::from(queues.saturating_sub(1));
-        Ok((self.set_feature(0x07, less_one | less_one << 16)? & 0xffff) as u16 + 1)
+        Ok((self.set_feature(0x07, less_one | (less_one << 16))? & 0xffff) as u16 + 1)
     }
 
     /// Connects an I/O queue, over a connection of its own.

@@ -48,7 +48,7 @@ impl Channel {
         request[2] = IC_BYTES as u8;
         request[4..8].copy_from_slice(&(IC_BYTES as u32).to_le_bytes());
         request[10] = settings.alignment;
-        request[11] = u8::from(settings.header_digests) | u8::from(settings.data_digests) << 1;
+        request[11] = u8::from(settings.header_digests) | (u8::from(settings.data_digests) << 1);
         wire.output.bytes.extend_from_slice(&request);
         wire.push()?;
         let answer = wire.whole(IC_BYTES)?;

@@ -126,7 +126,7 @@ impl Controller {
             // Contiguous queues required, and the NVM command set.
             property::CAP => {
                 let most = u64::from(entries.saturating_sub(1));
-                Some(most | 1 << 16 | READY_TIME << 24 | 1 << 37)
+                Some(most | (1 << 16) | (READY_TIME << 24) | (1 << 37))
             }
             property::VS => Some(VERSION.into()),
             property::CC => Some(self.configuration.into()),
@@ -154,7 +154,7 @@ impl Controller {
             self.features = Features::new(self.features.keep_alive_ms);
             self.events.reset();
         }
-        let (before, notifies) = (before >> 14 & 3, to >> 14 & 3);
+        let (before, notifies) = ((before >> 14) & 3, (to >> 14) & 3);
         if before == notifies || notifies == 0 {
             return false;
         }
@@ -227,11 +227,11 @@ impl Controller {
 /// entries of 64 and 16 bytes (or not said, as some hosts do).
 fn is_possible(configuration: u32) -> bool {
     let (sets, pages, arbitration) = (
-        configuration >> 4 & 7,
-        configuration >> 7 & 15,
-        configuration >> 11 & 7,
+        (configuration >> 4) & 7,
+        (configuration >> 7) & 15,
+        (configuration >> 11) & 7,
     );
-    let (submissions, completions) = (configuration >> 16 & 15, configuration >> 20 & 15);
+    let (submissions, completions) = ((configuration >> 16) & 15, (configuration >> 20) & 15);
     sets == 0
         && pages == 0
         && arbitration == 0

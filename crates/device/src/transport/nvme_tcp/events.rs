@@ -10,9 +10,9 @@ use crate::command::Trouble;
 pub const MAX_REQUESTS: usize = 4;
 
 /// A notice that a namespace changed, with the log page that says which (figures 145 and 148).
-const NAMESPACE_CHANGED: u64 = 0x04 << 16 | 2;
+const NAMESPACE_CHANGED: u64 = (0x04 << 16) | 2;
 /// The health log warns, of what bits 8 to 15 say (figures 145 and 147).
-const HEALTH: u64 = 0x02 << 16 | 1;
+const HEALTH: u64 = (0x02 << 16) | 1;
 
 /// Critical warnings of the health log (figure 207).
 mod warning {
@@ -38,7 +38,7 @@ fn event_of(warnings: u8) -> u64 {
         _ if warnings & warning::TEMPERATURE != 0 => 1,
         _ => 2,
     };
-    HEALTH | information << 8
+    HEALTH | (information << 8)
 }
 
 /// An event of one type: told once, and again only when the host has read its log page.

@@ -32,7 +32,7 @@ fn in_command(at: u64) -> Outcome {
 }
 
 fn in_data(at: u64) -> Outcome {
-    Outcome::Refused(status::CONNECT_PARAMETER, at | 1 << 16)
+    Outcome::Refused(status::CONNECT_PARAMETER, at | (1 << 16))
 }
 
 /// Connect's data.
@@ -84,7 +84,7 @@ impl NvmeTcp {
         if !(2..=u32::from(self.subsystem.queue_entries)).contains(&entries) {
             return Err(in_command(44));
         }
-        let flow_control = command.word(11) >> 16 & DISABLE_FLOW_CONTROL == 0;
+        let flow_control = (command.word(11) >> 16) & DISABLE_FLOW_CONTROL == 0;
         let controller = if id == 0 {
             self.connect_admin(request, command.word(12))?
         } else {

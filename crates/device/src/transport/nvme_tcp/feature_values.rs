@@ -96,7 +96,7 @@ impl Features {
     /// The threshold that a command is about: bits 16 to 19 choose a sensor, 0 or all of them, and bits
     /// 20 and 21 whether it is for warmth or for cold.
     pub(super) fn threshold(&mut self, value: u32) -> Option<&mut u32> {
-        match (value >> 16 & 15, value >> 20 & 3) {
+        match ((value >> 16) & 15, (value >> 20) & 3) {
             (0 | 15, 0) => Some(&mut self.warm),
             (0 | 15, 1) => Some(&mut self.cold),
             _ => None,

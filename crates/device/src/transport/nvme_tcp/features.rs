@@ -29,7 +29,7 @@ pub fn get(
     facts: &Facts,
     most_queues: u16,
 ) -> Outcome {
-    let (id, select) = (command.word(10) as u8, command.word(10) >> 8 & 7);
+    let (id, select) = (command.word(10) as u8, (command.word(10) >> 8) & 7);
     if controller.discovers && !matches!(id, id::EVENT_CONFIGURATION | id::KEEP_ALIVE_TIMER) {
         return status::INVALID_FIELD.into();
     }
@@ -71,7 +71,7 @@ pub fn get(
 /// As completions tell it: numbers of submission and completion queues, both less one.
 fn granted(queues: u16) -> u64 {
     let less_one = u64::from(queues.saturating_sub(1));
-    less_one | less_one << 16
+    less_one | (less_one << 16)
 }
 
 /// Set Features.

@@ -108,7 +108,7 @@ fn describe_controller(controller: &Controller, subsystem: &Subsystem, facts: &F
     let capsule = ((64 + IN_CAPSULE_BYTES as u32) / 16).to_le_bytes();
     let kind = if controller.discovers { 2 } else { 1 };
     // Data pointers need no alignment, may be offsets, and may be the transport's.
-    let pointers = (1u32 | 1 << 20 | 1 << 21).to_le_bytes();
+    let pointers = (1u32 | (1 << 20) | (1 << 21)).to_le_bytes();
     let mut described = page(&[
         (4, &padded::<20>(&facts.serial)),
         (24, &padded::<40>(&facts.model)),
@@ -151,7 +151,7 @@ fn describe_io(page: &mut [u8], facts: &Facts) {
     // Compare, Dataset Management, Write Zeroes, selected values of features, Timestamp, Verify.
     set(
         520,
-        &(1u16 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7).to_le_bytes(),
+        &(1u16 | (1 << 2) | (1 << 3) | (1 << 4) | (1 << 6) | (1 << 7)).to_le_bytes(),
     );
     // A flush of all namespaces is known; whether there is a cache.
     set(525, &[0b110 | u8::from(facts.volatile_cache)]);

@@ -30,7 +30,7 @@ pub fn get(
     drive: &dyn Drive,
 ) -> Outcome {
     let words =
-        (u64::from(command.word(11) & 0xffff) << 16 | u64::from(command.word(10) >> 16)) + 1;
+        ((u64::from(command.word(11) & 0xffff) << 16) | u64::from(command.word(10) >> 16)) + 1;
     let (length, offset) = (words * 4, command.double_word(12));
     match command.room() {
         Err(status) => return status.into(),
@@ -53,7 +53,7 @@ pub fn get(
     let mut answer = rest[..rest.len().min(length as usize)].to_vec();
     answer.resize(length as usize, 0);
     // Read, unless the host keeps its event: bit 15.
-    if command.word(10) & 1 << 15 == 0 {
+    if command.word(10) & (1 << 15) == 0 {
         match command.word(10) as u8 {
             id::HEALTH => controller.events.read_health(),
             id::CHANGED_NAMESPACES => controller.events.read_namespaces(),

@@ -253,7 +253,7 @@ impl Queue {
         if wanted.op == Op::Read {
             self.reading_bytes += wanted.length_bytes;
         }
-        let number = u64::from(id) | (part as u64) << 16;
+        let number = u64::from(id) | ((part as u64) << 16);
         let command = Command {
             tag: Tag {
                 transport: self.transport,

@@ -12,7 +12,7 @@ const fn generic(code: u16) -> Status {
 }
 
 const fn specific(code: u16) -> Status {
-    Status(1 << 8 | code | DO_NOT_RETRY)
+    Status((1 << 8) | code | DO_NOT_RETRY)
 }
 
 /// As it was wanted.
@@ -60,8 +60,8 @@ pub const CONNECT_BUSY: Status = specific(0x81);
 /// A parameter of Connect is not allowed; the result says which.
 pub const CONNECT_PARAMETER: Status = specific(0x82);
 /// The backing file could not be written.
-pub const WRITE_FAULT: Status = Status(2 << 8 | 0x80);
+pub const WRITE_FAULT: Status = Status((2 << 8) | 0x80);
 /// The backing file could not be read.
-pub const READ_ERROR: Status = Status(2 << 8 | 0x81);
+pub const READ_ERROR: Status = Status((2 << 8) | 0x81);
 /// What is there differs.
-pub const COMPARE_FAILURE: Status = Status(2 << 8 | 0x85 | DO_NOT_RETRY);
+pub const COMPARE_FAILURE: Status = Status((2 << 8) | 0x85 | DO_NOT_RETRY);
