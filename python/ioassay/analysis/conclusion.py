@@ -19,7 +19,7 @@ from ioassay.analysis.optimum import alternatives, alternatives_text, headline_f
 from ioassay.analysis.optimum.headline_finding import Headline
 from ioassay.analysis.threats import threat_findings
 from ioassay.factors import CASE, factor_label, level_axis_numbers
-from ioassay.narrative import phrases, summary_sentences
+from ioassay.narrative import phrases, regression_text, summary_sentences
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import (
     average_sentence,
@@ -146,7 +146,7 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led:
     told.lines.append(_line(effect, line))
     if line is not None:
         told.statistics.append(
-            f"The {line.preferred.kind} regression has the slope {regression.slope_text(line, line.preferred)}, "
+            f"The {line.preferred.kind} regression has the slope {regression_text.slope(line)}, "
             f"R² = {line.preferred.line.r2:.3f}."
         )
     if curve is not None and curve.kind == response_shape.UNCLEAR:
@@ -238,7 +238,7 @@ def _line(effect: Effect, line: regression.Regression | None) -> list[Any]:
     tested = [one_factor.test_name(effect), p, None if share is None else round(share, 2)]
     fitted: list[Any] = [None, None]
     if line is not None:
-        fitted = [regression.slope_text(line, line.preferred), round(line.preferred.line.r2, 3)]
+        fitted = [regression_text.slope(line), round(line.preferred.line.r2, 3)]
     return [f"{name}, {known}" if known else name, factor_label(effect.factor), *tested, *fitted]
 
 

@@ -127,6 +127,12 @@ def listed(words: Sequence[str], most: int = 4) -> str:
 # Factors and their levels
 
 
+def factor_noun(factor_name: str) -> str:
+    """A factor within a sentence: `the number of jobs`, `the write share`, `block size`."""
+    label = factor_label(factor_name)
+    return f"the {label}" if " of " in label or label.endswith(" share") else label
+
+
 def at(factor_name: str, shown: object, usual: str = "at") -> str:
     """A level as the place where something is: `at 4 workers`, `under fifo (priority 99)`, `without cache fence`."""
     entry, text = factor(factor_name), level_phrase(factor_name, shown)
