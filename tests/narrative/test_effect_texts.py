@@ -7,9 +7,28 @@ from typing import Any
 import numpy as np
 
 import golden
-from ioassay.analysis.effects import regression
+from ioassay.analysis.effects import descriptive, regression
 from ioassay.analysis.effects.regression import Outcome
-from ioassay.narrative import regression_text
+from ioassay.narrative import describe_text, regression_text
+
+
+def test_describe(lab: Any) -> None:
+    values = {"4KiB": [100.0, 101, 102, 99, 98], "1MiB": [500.0, 510, 490, 505, 200]}
+    study = lab.study(factors={"bs": list(values)}, responses=["read.bw", "read.lat.p99"], confidence=0.8)
+    alone = lab.study()
+
+    def measure(point: Any, repetition: int) -> dict[str, float]:
+        return dict.fromkeys(study.analysis.responses, 1e6 * values[point.get("bs", "4KiB")][repetition])
+
+    answers = []
+    for part, repetitions in ((study, 5), (study, 1), (alone, 3)):
+        rows = lab.run(part, measure, repetitions)
+        answers += descriptive.analyse(lab.records(rows), part)
+    found = describe_text.findings(answers)
+    golden.check("describe", found)
+    table = found[0].tables[0]
+    assert len(table.columns) == len(table.metrics) == len(table.rows[0])
+    assert (table.metrics[table.columns.index("mean")], table.rows[0][0]) == ("read.bw", "4KiB")
 
 
 def test_regression(lab: Any) -> None:

@@ -7,5 +7,6 @@ returns into findings. `pipeline` asks and tells, `phrases` has what all of them
 from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
+    "describe": "ioassay.narrative.describe_text",
     "regression": "ioassay.narrative.regression_text",
 }

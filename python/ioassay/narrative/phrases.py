@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.factors import factor, factor_label, level_phrase
-from ioassay.stats.result import Interval
+from ioassay.stats.result import Interval, Undefined
 
 _COUNTED = ("IOPS", "requests", "bogo ops", "bogo ops/s")
 
@@ -56,6 +56,11 @@ def joined(low: str, high: str) -> str:
 def lowest(response: str, low: float) -> float:
     """A lower bound, cut at 0: no metric with a unit can be negative, though Student's interval of few values can."""
     return max(low, 0.0) if metrics.metric(response).unit else low
+
+
+def ends(interval: Interval | Undefined) -> list[float] | None:
+    """Both bounds, as statistics and tables have them; None where there is no interval."""
+    return None if isinstance(interval, Undefined) else [interval.low, interval.high]
 
 
 def level(confidence: float) -> str:
