@@ -9,4 +9,5 @@ from __future__ import annotations
 NARRATORS: dict[str, str] = {
     "describe": "ioassay.narrative.describe_text",
     "regression": "ioassay.narrative.regression_text",
+    "latency": "ioassay.narrative.latency_text",
 }
