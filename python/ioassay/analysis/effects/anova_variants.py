@@ -13,7 +13,6 @@ import numpy as np
 
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.measurements.log_samples import Samples, of_cell
-from ioassay.analysis.stability import naive_anova
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.anova import OneWay, Welch, one_way, welch
@@ -40,15 +39,18 @@ def side_by_side(found: Cells, logged: Mapping[str, Samples], confidence: float)
             statement=_statement(everything, each, proper, 1 - confidence),
             statistics={
                 "risk": 1 - confidence,
-                "all_samples": {"label": naive_anova.LABEL, **plain(everything)},
+                "all_samples": {"label": phrases.NAIVE_LABEL, **plain(everything)},
                 "per_repetition": [
-                    {"label": naive_anova.LABEL, "repetition": number, **plain(one)} for number, one in each.items()
+                    {"label": phrases.NAIVE_LABEL, "repetition": number, **plain(one)} for number, one in each.items()
                 ],
                 "repetitions": plain(proper),
                 "repetitions_welch": plain(unequal),
             },
             tables=[_table(everything, each, proper, unequal)],
-            caveats=[naive_anova.WHY, "An analysis of one repetition cannot know how much the next one would differ."],
+            caveats=[
+                phrases.NAIVE_REASON,
+                "An analysis of one repetition cannot know how much the next one would differ.",
+            ],
         )
     ]
 

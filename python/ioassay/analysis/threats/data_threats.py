@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, Shape, shape
-from ioassay.analysis.stability import drift, steady_state_findings
+from ioassay.analysis.stability import drift, steadiness
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Context, Threat
 from ioassay.factors import CONCURRENCY, level_phrase
-from ioassay.narrative import phrases
+from ioassay.narrative import phrases, stability_text
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.stats.sample import moments
 from ioassay.stats.steady_state import SteadyState
@@ -98,9 +98,9 @@ def drifting(context: Context) -> Iterator[Threat]:
     told, evidence = [], {}
     for response, found in context.responses.items():
         seen = drift.over_run(found, context.confidence)
-        if seen is not None and seen.severity == "warning":
-            told.append(f"{phrases.inside(response)} {drift.size_text(seen)}")
-            evidence[response] = {name: seen.statistics[name] for name in ("change", "interval", "p")}
+        if seen is not None and seen.notable:
+            told.append(f"{phrases.inside(response)} {stability_text.drift_size(seen.drift)}")
+            evidence[response] = {name: getattr(seen.drift, name) for name in ("change", "interval", "p")}
     if told:
         yield Threat(
             "drift",
@@ -115,11 +115,11 @@ def unsteady(context: Context) -> Iterator[Threat]:
     """Conditions without steady state by SNIA's criterion, of all responses together."""
     told, evidence = [], {}
     for response, found in context.responses.items():
-        judged = steady_state_findings.judge(found, context.logs[response])
+        judged = steadiness.judge(found, context.logs[response])
         states = [(one.cell.label, one.repetitions) for one in judged if isinstance(one.repetitions, SteadyState)]
         over = [label for label, state in states if not state.attained]
         trials, within = sum(len(one.trials) for one in judged), sum(one.attained_within for one in judged)
-        if not over and within >= steady_state_findings.ENOUGH * trials:
+        if not over and within >= steadiness.ENOUGH * trials:
             continue
         parts = [f"{len(over)} of {phrases.count(len(states), 'condition')} over repetitions"] if over else []
         parts += (
@@ -131,7 +131,7 @@ def unsteady(context: Context) -> Iterator[Threat]:
         yield Threat(
             "unsteady",
             "Steady state not attained",
-            f"Not in steady state: {'; '.join(told)}. ({steady_state_findings.CRITERION}.)",
+            f"Not in steady state: {'; '.join(told)}. {stability_text.CRITERION}",
             remedy="lengthen the trials or add a ramp (ramp_time), and write the target's whole size first",
             evidence=evidence,
         )
