@@ -17,7 +17,7 @@ ANALYSES: dict[str, str] = {
     "database": "ioassay.analysis.storage.database",
     "describe": "ioassay.analysis.effects.descriptive",
     "stability": "ioassay.analysis.stability.stability",
-    "effect": "ioassay.analysis.effects.anova_findings",
+    "effect": "ioassay.analysis.effects.factor_effects",
     "peak": "ioassay.analysis.optimum.optimum",
     "calls": "ioassay.analysis.storage.system_calls",
     "regression": "ioassay.analysis.effects.regression",

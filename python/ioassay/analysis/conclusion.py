@@ -19,7 +19,7 @@ from ioassay.analysis.optimum import alternatives, alternatives_text, headline_f
 from ioassay.analysis.optimum.headline_finding import Headline
 from ioassay.analysis.threats import threat_findings
 from ioassay.factors import CASE, factor_label, level_axis_numbers
-from ioassay.narrative import phrases, regression_text, summary_sentences
+from ioassay.narrative import effect_text, phrases, regression_text, summary_sentences
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import (
     average_sentence,
@@ -140,7 +140,7 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led:
     """A numeric factor where all others are fixed: its shape, its test, its line; `led`: its peak was told before."""
     curve = response_shape.shape(part, factor, confidence)
     effect = one_factor.effect(part, factor, confidence)
-    told.observation.append(one_factor.range_sentence(effect))
+    told.observation.append(effect_text.range_sentence(effect))
     told.statistics.append(_tested(effect))
     line = regression.fit(part, factor, confidence)
     told.lines.append(_line(effect, line))
@@ -209,7 +209,7 @@ def _mixed(told: Paragraphs, found: Cells, study: Study, confidence: float) -> b
 
 def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led: bool) -> None:
     effect = one_factor.effect(part, factor, confidence)
-    told.observation.append(one_factor.range_sentence(effect))
+    told.observation.append(effect_text.range_sentence(effect))
     told.statistics.append(_tested(effect))
     told.lines.append(_line(effect, None))
     if effect.decisive_p is not None and effect.decisive_p >= 1 - confidence:
@@ -235,7 +235,7 @@ def _line(effect: Effect, line: regression.Regression | None) -> list[Any]:
     name = phrases.name(effect.cells.response)
     share = max(effect.classic.omega2, 0.0) if isinstance(effect.classic, OneWay) else None
     p = None if effect.decisive_p is None else float(f"{effect.decisive_p:.2g}")
-    tested = [one_factor.test_name(effect), p, None if share is None else round(share, 2)]
+    tested = [effect_text.test_name(effect), p, None if share is None else round(share, 2)]
     fitted: list[Any] = [None, None]
     if line is not None:
         fitted = [regression_text.slope(line), round(line.preferred.line.r2, 3)]
@@ -250,4 +250,4 @@ def _tested(effect: Effect) -> str:
         return f"{name}: no test is possible ({reason})."
     share = f", omega² = {max(effect.classic.omega2, 0.0):.2f}" if isinstance(effect.classic, OneWay) else ""
     kind = "over repetitions" if isinstance(effect.welch, Welch) else "over repetitions, equal variances supposed"
-    return f"{name}: {one_factor.test_text(effect)} {kind}{share}."
+    return f"{name}: {effect_text.test_text(effect)} {kind}{share}."

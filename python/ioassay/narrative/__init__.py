@@ -9,6 +9,7 @@ from __future__ import annotations
 NARRATORS: dict[str, str] = {
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
+    "effect": "ioassay.narrative.effect_text",
     "regression": "ioassay.narrative.regression_text",
     "latency": "ioassay.narrative.latency_text",
 }
