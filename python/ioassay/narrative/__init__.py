@@ -6,4 +6,6 @@ returns into findings. `pipeline` asks and tells, `phrases` has what all of them
 
 from __future__ import annotations
 
-NARRATORS: dict[str, str] = {}
+NARRATORS: dict[str, str] = {
+    "tuned": "ioassay.narrative.tuned_text",
+}
