@@ -36,7 +36,7 @@ CEILINGS: dict[str, int] = {
     "speaks against": 4,
     "told apart": 24,
     "tell apart": 5,
-    "can be told": 24,
+    "can be told": 4,
     "could be told": 1,
     "cannot be told": 21,
     "accountings": 20,

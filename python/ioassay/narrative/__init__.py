@@ -8,4 +8,8 @@ from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
+    "choice": "ioassay.narrative.choice_text",
+    "peak": "ioassay.narrative.peak_text",
+    "peaks": "ioassay.narrative.peaks_text",
+    "choices": "ioassay.narrative.choices_text",
 }
