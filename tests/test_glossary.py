@@ -31,7 +31,7 @@ CEILINGS: dict[str, int] = {
     "feeding": 66,
     "feedings": 3,
     "whole latency": 1,
-    "doubt": 43,
+    "doubt": 7,
     "doubts": 62,
     "speaks against": 4,
     "told apart": 24,

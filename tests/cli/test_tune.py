@@ -289,5 +289,5 @@ def test_a_search_over_what_an_operation_is_says_that_these_are_different_work(i
     answer = ioassay("tune", "methods.toml", *goal, "--json", within_s=120)
     assert answer.code == 0, answer.err
     (told,) = [item for item in answer.json["warnings"] if item["code"] == "different-work"]
-    assert "other work for each CPU method" in told["text"]
+    assert "different work for each CPU method" in told["text"]
     assert told["remedy"] == "--range cpu-method=NAME keeps to one"

@@ -17,9 +17,9 @@ from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.optimum import alternatives, study_focus
 from ioassay.analysis.optimum.study_focus import Focus
-from ioassay.analysis.threats import threat_findings
+from ioassay.analysis.threats import threat_checks
 from ioassay.factors import CASE, factor_label, level_axis_numbers
-from ioassay.narrative import choice_text, opening, phrases, summary_sentences
+from ioassay.narrative import choice_text, opening, phrases, summary_sentences, threats_text
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import (
     average_sentence,
@@ -75,7 +75,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
         told.conclude(quiet_sentence(told.quiet), quiet=[part.response for part, _ in told.quiet])
     if not told.conclusion and not missing:
         return []
-    doubts = [doubt for doubt in threat_findings.threats(records, study) if doubt.severity == "warning"]
+    threats = [threat for threat in threat_checks.analyse(records, study) if threat.severity == "warning"]
     return [
         Finding(
             study=study.name,
@@ -93,7 +93,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
                 "not_measured": [one.as_dict() for one in missing],
             },
             tables=[Table(TESTS, told.lines)] if told.lines else [],
-            caveats=[f"{doubt.title}. {doubt.text}" for doubt in doubts],
+            caveats=[threats_text.sentence(threat) for threat in threats],
         )
     ]
 
