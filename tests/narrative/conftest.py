@@ -1,13 +1,18 @@
-"""The builder of datasets that the tests of the analyses use, and the golden check."""
+"""The builder of data sets for texts that follow from numbers, and the golden texts of this folder."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))  # importmode=importlib leaves a test's own folder out
-sys.path.insert(1, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from analysis.conftest import lab
+from lab import Lab
 
-__all__ = ["lab"]
+
+@pytest.fixture(scope="session")
+def lab() -> Lab:
+    return Lab()

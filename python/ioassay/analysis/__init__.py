@@ -22,7 +22,7 @@ ANALYSES: dict[str, str] = {
     "calls": "ioassay.analysis.storage.system_calls",
     "regression": "ioassay.analysis.effects.regression",
     "latency": "ioassay.analysis.storage.latency",
-    "caveats": "ioassay.analysis.threats.threat_findings",
+    "caveats": "ioassay.analysis.threats.threat_checks",
 }
 """In report order: what it comes to first, what speaks against it last."""
 

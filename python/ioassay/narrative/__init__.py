@@ -12,4 +12,11 @@ NARRATORS: dict[str, str] = {
     "effect": "ioassay.narrative.effect_text",
     "regression": "ioassay.narrative.regression_text",
     "latency": "ioassay.narrative.latency_text",
+    "tuned": "ioassay.narrative.tuned_text",
+    "choice": "ioassay.narrative.choice_text",
+    "peak": "ioassay.narrative.peak_text",
+    "calls": "ioassay.narrative.calls_text",
+    "caveats": "ioassay.narrative.threats_text",
+    "peaks": "ioassay.narrative.peaks_text",
+    "choices": "ioassay.narrative.choices_text",
 }
