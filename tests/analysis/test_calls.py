@@ -1,4 +1,4 @@
-"""Which system calls the load makes: what dominates, how it changes, per bogo operation, and who counted."""
+"""Which system calls the load makes: dominant ones, rates, calls per bogo operation, and the counting tool."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
-import pytest
 
 from ioassay.analysis.storage import system_calls
+from ioassay.analysis.storage.system_calls import Outcome, SystemCalls
 from ioassay.narrative.pipeline import analyse_study
 from ioassay.store.dataset import Dataset
 
@@ -33,72 +33,44 @@ def records(
     return replace(base, counting=counting, calls=pl.DataFrame(rows) if rows else base.calls)
 
 
-def found(run: Dataset) -> Any:
-    (finding,) = system_calls.analyse(run, run.studies[0])
-    return finding
+def found(run: Dataset) -> SystemCalls:
+    (answer,) = system_calls.analyse(run, run.studies[0])
+    return answer
 
 
-def test_what_dominates_how_it_changes_and_what_an_operation_takes_are_told(lab: Any) -> None:
-    run = records(lab, {1: {"read": 50_000, "write": 49_000, "mmap": 1000}, 4: {"read": 110_000, "write": 90_000}})
-    finding = found(run)
-    assert finding.statement == (
-        "read and write make 99 % or more of all system calls. At 1 worker there are 100 k a second, at 4 workers "
-        "200 k. A bogo operation takes 200 to 400 of them."
+def test_dominant_calls_and_the_rates_of_each_point(lab: Any) -> None:
+    answer = found(
+        records(lab, {1: {"read": 50_000, "write": 49_000, "mmap": 1000}, 4: {"read": 110_000, "write": 90_000}})
     )
-    assert finding.statistics["dominant"] == ["read", "write"]
-    one, four = finding.statistics["points"]
-    assert (one["syscalls.rate"], one["calls_per_bogo_op"], one["speed"]) == (100_000, 200, 0.5)
-    assert (four["point"], four["rate_at_full_speed"]) == ({"workers": 4}, 400_000)
+    assert (answer.dominant, answer.outcome, answer.ordered) == (["read", "write"], Outcome.VARIES, True)
+    one, four = answer.points
+    assert (one.rate, one.per_work, one.speed) == (100_000, 200, 0.5)
+    assert (four.levels, four.rate, four.per_work) == ({"workers": 4}, 200_000, 400)
 
 
-def test_tables_have_a_row_a_point_and_the_names_with_all_others(lab: Any) -> None:
-    many = {f"call{number}": 100 - number for number in range(20)}
-    points, names = found(records(lab, {1: many, 2: {"read": 7}})).tables
-    assert [row[0] for row in points.rows] == ["1 worker", "2 workers"]
-    assert len(names.rows) == 9 and names.rows[-1][0] == "all others"
-    assert names.columns == ["system call", "1 worker", "2 workers"]
-    for column, total in ((1, sum(many.values())), (2, 7)):
-        assert sum(row[column] for row in names.rows) == pytest.approx(total)
-
-
-def test_policies_are_told_from_the_fewest_to_the_most(lab: Any) -> None:
+def test_policies_have_no_order(lab: Any) -> None:
     counted = {"fifo:99": {"futex": 90_000}, "other": {"futex": 30_000}, "idle": {"futex": 60_000}}
-    statement = found(records(lab, counted, factor="run.scheduler")).statement
-    assert "futex makes more than 99 % of all system calls." in statement or "futex makes 100 %" in statement
-    assert "Under other there are 30 k a second, under fifo (priority 99) 90 k." in statement
+    answer = found(records(lab, counted, factor="run.scheduler"))
+    assert (answer.dominant, answer.outcome, answer.ordered) == (["futex"], Outcome.VARIES, False)
 
 
-def test_a_peak_between_the_ends_is_told_and_no_change_is_none(lab: Any) -> None:
-    peaked = found(records(lab, {1: {"read": 10_000}, 2: {"read": 90_000}, 4: {"read": 50_000}})).statement
-    assert "at 4 workers 50 k, and most at 2 workers: 90 k." in peaked
-    same = found(records(lab, {1: {"read": 10_000}, 2: {"read": 10_500}})).statement
-    assert "Their number hardly changes: 10 k to 10.5 k a second." in same
+def test_rates_that_hardly_differ_are_constant(lab: Any) -> None:
+    assert found(records(lab, {1: {"read": 10_000}, 2: {"read": 10_500}})).outcome == Outcome.CONSTANT
 
 
-def test_many_different_calls_are_not_said_to_dominate(lab: Any) -> None:
+def test_many_different_calls_do_not_dominate(lab: Any) -> None:
     even = dict.fromkeys("abcdefgh", 5000)
-    assert "No few system calls dominate" in found(records(lab, {1: even, 2: even})).statement
+    assert found(records(lab, {1: even, 2: even})).dominant == []
 
 
-def test_who_counted_and_what_it_did_is_said(lab: Any) -> None:
-    caveats = " ".join(
-        found(records(lab, {1: {"read": 100_000}, 2: {"read": 90_000}}, by="strace", speed=0.05)).caveats
-    )
-    assert "Counted by strace in 2 trials of their own" in caveats
-    assert "the load ran at 5 % of its speed" in caveats
-    assert "does not count calls that never return" in caveats
-    fast = found(records(lab, {1: {"read": 100_000}}, speed=1.0)).caveats
-    assert fast == ["Counted by BPF programs in the kernel in 1 trial of their own, once a point; no speed is theirs."]
-    few = found(records(lab, {1: {"read": 9000}, 2: {"read": 80_000}}, speed=1.0)).caveats
-    assert any("start and end" in text for text in few)
+def test_the_counting_tool_and_its_slowdown_are_known(lab: Any) -> None:
+    answer = found(records(lab, {1: {"read": 100_000}, 2: {"read": 90_000}}, by="strace", speed=0.05))
+    assert [(point.by, point.speed) for point in answer.points] == [("strace", 0.05)] * 2
 
 
-def test_a_load_that_makes_hardly_any_is_told_as_that(lab: Any) -> None:
-    finding = found(records(lab, {1: {"read": 900, "mmap": 200}, 2: {"read": 1300}}))
-    assert finding.statement == (
-        "The load makes hardly any system calls: 1100 to 1300 in a trial, most of the tool's own start and end."
-    )
-    assert len(finding.caveats) == 1 and len(finding.tables) == 2
+def test_a_load_may_make_hardly_any_calls(lab: Any) -> None:
+    answer = found(records(lab, {1: {"read": 900, "mmap": 200}, 2: {"read": 1300}}))
+    assert answer.outcome == Outcome.HARDLY_ANY and [point.total for point in answer.points] == [1100, 1300]
 
 
 def test_where_nothing_could_be_run_calls_are_not_asked_for(lab: Any) -> None:
@@ -112,15 +84,14 @@ def test_where_nothing_could_be_run_calls_are_not_asked_for(lab: Any) -> None:
     assert system_calls.analyse(skipped, skipped.studies[0]) == []
 
 
-def test_trials_that_were_skipped_are_told_with_their_reason(lab: Any) -> None:
+def test_trials_that_were_skipped_have_their_reason(lab: Any) -> None:
     run = records(lab, {1: {}, 2: {}})
     assert run.counting is not None
     skipped = replace(
         run, counting=run.counting.with_columns(status=pl.lit("skipped"), reason=pl.lit("no strace here"))
     )
-    finding = found(skipped)
-    assert finding.statement == "System calls were to be counted in 2 trials, and none was: no strace here."
-    assert finding.severity == "warning"
+    answer = found(skipped)
+    assert (answer.outcome, answer.uncounted, answer.reasons) == (Outcome.UNCOUNTED, 2, ["no strace here"])
 
 
 def test_studies_that_do_not_count_have_no_finding(lab: Any) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
-from ioassay.narrative import pipeline, run_comparison
+from ioassay.narrative import pipeline
 
 
 def shares(lab: Any, repetitions: int = 2) -> Any:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.optimum import alternatives, alternatives_overview
+from ioassay.analysis.optimum import alternatives, alternatives_overview, optimum, study_focus
+from ioassay.analysis.optimum.alternatives import Outcome
+from ioassay.narrative import choices_text, opening
 from ioassay.stats.paired_comparison import contest
 from ioassay.stats.posthoc import games_howell
 
@@ -39,42 +41,39 @@ def the(lab: Any, made: Any, response: str = "total.iops", **how: Any) -> altern
     return found
 
 
-def test_the_best_is_told_everywhere_with_its_ratio_and_interval(lab: Any) -> None:
+def test_the_best_has_its_ratio_and_interval_everywhere(lab: Any) -> None:
     one = the(lab, study(lab))
-    assert one.average.best == "nbd" and one.average.told and one.pairs == 6
-    assert [standing.best for standing in one.places] == ["nbd"] * 4 and all(place.told for place in one.places)
+    assert one.average.best == "nbd" and one.average.outcome == Outcome.BEST and one.pairs == 6
+    assert [standing.best for standing in one.places] == ["nbd"] * 4 and all(
+        place.outcome == Outcome.BEST for place in one.places
+    )
     duel = one.average.duels["io_uring"]
     assert duel.interval is not None and duel.interval.low < 2 / 1.3 < duel.interval.high
     assert duel.interval.low > 1
 
 
-def test_equal_cases_are_not_told_apart(lab: Any) -> None:
+def test_equal_cases_do_not_differ(lab: Any) -> None:
     one = the(lab, study(lab, names=("psync", "libaio")))
-    assert not one.average.told and one.average.near and not one.average.beaten
-    made = study(lab, names=("psync", "libaio"))
-    (found,) = alternatives.analyse(lab.records(measured(lab, made)), made)
-    assert "no best case can be told for total IOPS" in found.statement.lower().replace("iops", "IOPS")
+    assert one.average.outcome == Outcome.NO_DIFFERENCE and one.average.near == ["libaio"]
 
 
-def test_cases_on_one_target_are_set_against_each_other_apart(lab: Any) -> None:
+def test_cases_on_one_target_are_compared_among_themselves(lab: Any) -> None:
     one = the(lab, study(lab))
     assert one.alike is not None
     assert set(one.alike.average.options) == {"psync", "libaio", "io_uring"}
-    assert one.alike.average.best == "io_uring" and one.alike.average.told
+    assert one.alike.average.best == "io_uring" and one.alike.average.outcome == Outcome.BEST
 
 
 def test_a_time_is_best_where_it_is_lowest(lab: Any) -> None:
     one = the(lab, study(lab, responses=["read.lat.mean"]), "read.lat.mean")
-    assert one.lower and one.average.best == "nbd" and one.average.told
+    assert one.lower and one.average.best == "nbd" and one.average.outcome == Outcome.BEST
     assert one.average.duels["psync"].ratio == pytest.approx(2.0, rel=0.1)
 
 
-def test_scatter_hides_differences_and_that_is_said(lab: Any) -> None:
+def test_scatter_hides_differences(lab: Any) -> None:
     made = study(lab)
     one = the(lab, made, scatter=0.9)
-    assert not any(place.told for place in one.places)
-    (found,) = alternatives_overview.together(lab.records(measured(lab, made, scatter=0.9)), ())
-    assert found.statement.startswith("In none of 4 conditions is one case ahead of all others beyond noise.")
+    assert not any(place.outcome == Outcome.BEST for place in one.places)
 
 
 def test_true_ties_are_torn_apart_no_more_often_than_the_risk(lab: Any) -> None:
@@ -116,12 +115,10 @@ def test_a_case_that_is_wild_in_one_place_is_still_known_in_the_others() -> None
     assert [duel.p is not None and duel.p < 0.05 for duel in judged.places[3]] == [False, False, True]
 
 
-def test_single_runs_have_no_interval_and_nothing_is_told(lab: Any) -> None:
+def test_single_runs_have_no_interval_and_no_outcome(lab: Any) -> None:
     made = study(lab)
     one = the(lab, made, repetitions=1)
-    assert one.average.duels["psync"].interval is None and not one.average.told
-    (found,) = alternatives.analyse(lab.records(measured(lab, made, repetitions=1)), made)
-    assert "measured once each" in found.statement
+    assert one.average.duels["psync"].interval is None and one.average.outcome == Outcome.UNREPEATED
 
 
 def test_a_case_that_failed_somewhere_is_left_out_of_the_average_alone(lab: Any) -> None:
@@ -151,32 +148,21 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
         speed = SPEED[point["case"]] * min(point["iodepth"], 32) * rng.lognormal(0, 0.01)
         return {"read.iops": 1e4 * speed, "read.lat.p99": 1e6 * rng.lognormal(0, 0.3)}
 
-    (found,) = conclusion.analyse(lab.records(lab.run(made, measure, 3)), made)
-    summary = found.statistics["summary"]
-    assert summary[0].startswith("On average over 4 conditions, read IOPS is highest with nbd: 1.5")
-    assert "Among psync, libaio and io_uring, which load the same target" in summary[0].replace(
-        "io_uring, psync and libaio", "psync, libaio and io_uring"
-    ).replace("io_uring, libaio and psync", "psync, libaio and io_uring")
-    assert summary[1].startswith("Likewise on average: ") and "99th percentile" in summary[1]
-    assert summary[2].startswith("Read IOPS gains nothing more from queue depth 32 on with ")
+    records = lab.records(lab.run(made, measure, 3))
+    focus = study_focus.focus(records, made)
+    assert focus is not None and focus.choices[0].average.best == "nbd" and focus.choices[0].alike is not None
+    assert {one.outcome for one in focus.peaks["iodepth"]} == {optimum.Outcome.SATURATES}
+    first, second, third = focus.facts()
+    assert first["average"]["best"] == "nbd" and set(second["responses"]) == {"read.lat.p99"}
+    assert [one["plateau"] for one in third["slices"]] == [[32, 128]] * 4
+    (found,) = conclusion.analyse(records, made)
+    assert found.statistics["summary"][:3] == opening.paragraphs(focus)
     json.dumps(found.as_dict(), allow_nan=False)
-
-
-def test_many_responses_without_a_best_are_counted(lab: Any) -> None:
-    names = [f"read.{kind}.{statistic}" for kind in ("lat", "clat") for statistic in ("mean", "p50", "p90", "p99")]
-    made = study(lab, responses=["total.iops", *names])
-    rng = np.random.default_rng(4)
-    rows = lab.run(made, lambda *_: {name: 1e4 * rng.lognormal(0, 0.2) for name in ("total.iops", *names)}, 3)
-    (found,) = conclusion.analyse(lab.records(rows), made)
-    assert "no best case can be told for the other " in found.statistics["summary"][1]
-    told = study(lab, responses=["total.iops", "read.lat.mean"])
-    (said,) = conclusion.analyse(lab.records(measured(lab, told)), told)
-    assert said.statistics["summary"][1] == "Likewise on average: nbd has the lowest mean read total latency."
 
 
 def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
     made = study(lab, "access-paths-jobs")
-    (found,) = alternatives_overview.together(lab.records(measured(lab, made)), ())
+    (found,) = choices_text.findings(alternatives_overview.together(lab.records(measured(lab, made)), ()))
     published = [row for row in found.tables[0].rows if row[0].startswith("Published elsewhere")]
     assert [row[2] for row in published] == [
         "586 k IOPS, completion latency 1.44 µs",

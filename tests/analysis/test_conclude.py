@@ -47,7 +47,7 @@ def test_growth_that_saturates(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4, 6, 8]}, title="Jobs")
     found = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
     assert found.title == "Jobs"
-    assert "Read bandwidth rises with number of jobs" in found.statement
+    assert "Read bandwidth rises with the number of jobs" in found.statement
     assert "beyond 4 jobs it levels off" in found.statistics["conclusion"][0]
     (fact,) = found.statistics["facts"]
     assert (fact["shape"], fact["best"], fact["plateau"]) == ("up", fact["best"], 4)
@@ -66,11 +66,11 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
 
     found = concluded(lab, study, measure)
     told = " ".join(found.statistics["conclusion"])
-    assert "With sequential access (rw), total bandwidth falls with write share" in told
-    assert "With random access (randrw), total bandwidth rises with write share" in told
+    assert "With sequential access (rw), total bandwidth falls with the write share" in told
+    assert "With random access (randrw), total bandwidth rises with the write share" in told
     assert "times as high with sequential access (rw) as with random access (randrw)" in told
-    assert found.statement.startswith("Total bandwidth falls with write share, from 4")
-    assert ", but rises with write share, from " in found.statement
+    assert found.statement.startswith("Total bandwidth falls with the write share, from 4")
+    assert ", but rises with the write share, from " in found.statement
     shapes = {str(fact["where"]): fact["shape"] for fact in found.statistics["facts"] if "shape" in fact}
     assert shapes == {"{'rw': 'rw'}": "down", "{'rw': 'randrw'}": "up"}
 
@@ -150,7 +150,7 @@ def test_paragraphs_and_warnings_are_there(lab: Any) -> None:
 def test_one_repetition_still_concludes_without_a_test(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     found = concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1)
-    assert "rises with number of jobs" in found.statement
+    assert "rises with the number of jobs" in found.statement
     assert "no test is possible" in found.statistics["statistics"][0]
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 from ioassay.analysis import headline
 from ioassay.analysis.effects import descriptive
 from ioassay.analysis.effects.descriptive import relative_half_width
+from ioassay.stats.result import Interval, Undefined
 
 VALUES = {"4KiB": [100e6, 101e6, 102e6, 99e6, 98e6], "1MiB": [500e6, 510e6, 490e6, 505e6, 200e6]}
 
@@ -22,54 +23,44 @@ def block_size(lab: Any, repetitions: int = 5) -> Any:
 
 def test_every_condition_is_described_with_both_intervals(lab: Any) -> None:
     study, records = block_size(lab)
-    (finding,) = descriptive.analyse(records, study)
-    first, second = finding.statistics["points"]
-    assert (first["label"], first["n"], first["mean"], first["median"]) == ("bs=4KiB", 5, 100e6, 100e6)
-    assert first["stddev"] == pytest.approx(np.std(VALUES["4KiB"], ddof=1))
-    assert first["ci"] == pytest.approx(stats.t.interval(0.95, 4, 100e6, stats.sem(VALUES["4KiB"])))
-    assert first["ci_bca"][0] > first["ci"][0] and first["ci_bca"][1] < first["ci"][1]
-    assert "100 MB/s" in finding.statement and "at bs=4KiB" in finding.statement
-    assert second["outliers"][0]["value"] == 200e6
+    (answer,) = descriptive.analyse(records, study)
+    first, _ = answer.conditions
+    assert (first.cell.label, first.moments.n, first.moments.mean, first.moments.median) == ("bs=4KiB", 5, 100e6, 100e6)
+    assert first.moments.stddev == pytest.approx(np.std(VALUES["4KiB"], ddof=1))
+    assert isinstance(first.interval, Interval) and isinstance(first.bca, Interval)
+    wanted = stats.t.interval(0.95, 4, 100e6, stats.sem(VALUES["4KiB"]))
+    assert (first.interval.low, first.interval.high) == pytest.approx(wanted)
+    assert first.bca.low > first.interval.low and first.bca.high < first.interval.high
 
 
 def test_an_outlier_is_flagged_and_kept(lab: Any) -> None:
     study, records = block_size(lab)
-    (finding,) = descriptive.analyse(records, study)
-    assert finding.statistics["points"][1]["mean"] == pytest.approx(441e6)
-    assert any("kept" in caveat and "200 MB/s" in caveat for caveat in finding.caveats)
+    summary = descriptive.analyse(records, study)[0].conditions[1]
+    assert summary.moments.mean == pytest.approx(441e6)
+    assert [summary.cell.values[outlier.index] for outlier in summary.outliers] == [200e6]
 
 
 def test_one_repetition_has_values_and_no_interval(lab: Any) -> None:
     study, records = block_size(lab, repetitions=1)
-    (finding,) = descriptive.analyse(records, study)
-    point = finding.statistics["points"][0]
-    assert (point["n"], point["stddev"], point["cv"], point["ci"], point["ci_bca"]) == (1, None, None, None, None)
-    assert "100 MB/s (1 repetition)" in finding.statement
-    assert any("single repetition" in caveat for caveat in finding.caveats)
+    (answer,) = descriptive.analyse(records, study)
+    first = answer.conditions[0]
+    assert (answer.fewest, first.moments.n, first.moments.stddev, first.moments.cv) == (1, 1, None, None)
+    assert isinstance(first.interval, Undefined) and isinstance(first.bca, Undefined)
 
 
 def test_two_repetitions_have_a_t_interval_only(lab: Any) -> None:
     study, records = block_size(lab, repetitions=2)
-    point = descriptive.analyse(records, study)[0].statistics["points"][0]
-    assert point["ci"] is not None and point["ci_bca"] is None
+    first = descriptive.analyse(records, study)[0].conditions[0]
+    assert isinstance(first.interval, Interval) and isinstance(first.bca, Undefined)
 
 
-def test_the_table_names_the_metric_of_each_column(lab: Any) -> None:
-    study, records = block_size(lab)
-    table = descriptive.analyse(records, study)[0].tables[0]
-    assert len(table.columns) == len(table.metrics) == len(table.rows[0])
-    assert table.metrics[table.columns.index("mean")] == "read.bw"
-    assert table.rows[0][0] == "4KiB"
-
-
-def test_the_asked_confidence_is_used_and_named(lab: Any) -> None:
+def test_the_study_s_confidence_is_used(lab: Any) -> None:
     study = lab.study(factors={"bs": list(VALUES)}, confidence=0.8)
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": VALUES[p["bs"]][r]}, 5))
-    (finding,) = descriptive.analyse(records, study)
-    assert "80 % interval" in finding.statement
-    assert finding.statistics["points"][0]["ci"] == pytest.approx(
-        stats.t.interval(0.8, 4, 100e6, stats.sem(VALUES["4KiB"]))
-    )
+    interval = descriptive.analyse(records, study)[0].conditions[0].interval
+    assert isinstance(interval, Interval)
+    wanted = stats.t.interval(0.8, 4, 100e6, stats.sem(VALUES["4KiB"]))
+    assert (interval.low, interval.high) == pytest.approx(wanted)
 
 
 def test_headline_rows_are_conditions_by_responses(lab: Any) -> None:

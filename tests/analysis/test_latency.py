@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ioassay.analysis.storage import latency
-from ioassay.stats.result import Interval
+from ioassay.stats.result import Interval, Undefined
 
 
 def histogram(rng: np.random.Generator, median_ns: float, requests: int = 5000) -> tuple[np.ndarray, np.ndarray]:
@@ -53,36 +53,37 @@ def test_the_interval_comes_from_each_repetition_s_own_percentile(lab: Any) -> N
     assert (found.interval.low, found.interval.high) == pytest.approx(wanted, rel=0.002)
 
 
-def test_the_naive_interval_is_far_narrower_and_labelled(lab: Any) -> None:
+def width(interval: Interval | Undefined) -> float:
+    assert isinstance(interval, Interval)
+    return interval.high - interval.low
+
+
+def test_the_naive_interval_is_far_narrower(lab: Any) -> None:
     study, records = measured(lab)
-    (finding,) = latency.analyse(records, study)
-    percentile = finding.statistics["points"][0]["percentiles"]["p50"]
-    width = {name: percentile[name][1] - percentile[name][0] for name in ("ci_ns", "naive_ci_ns")}
-    assert width["naive_ci_ns"] < width["ci_ns"] / 3
-    assert finding.statistics["naive_label"].startswith("naive")
-    assert any("naive" in column for column in finding.tables[1].columns)
-    assert "half of the reads take at most" in finding.statement
+    (answer,) = latency.analyse(records, study)
+    median = answer.conditions[0].at(50.0)
+    assert width(median.naive) < width(median.interval) / 3
 
 
-def test_few_requests_beyond_a_percentile_are_named(lab: Any) -> None:
+def test_few_requests_beyond_a_percentile_make_it_sparse(lab: Any) -> None:
     study, records = measured(lab, requests=300)
-    (finding,) = latency.analyse(records, study)
-    assert any("p99.9 and p99.99" in caveat for caveat in finding.caveats)
-    assert finding.statistics["points"][0]["percentiles"]["p99.99"]["naive_ci_ns"] is None
+    (answer,) = latency.analyse(records, study)
+    assert [percentile.percent for percentile in answer.conditions[0].percentiles if percentile.sparse] == [99.9, 99.99]
+    assert isinstance(answer.conditions[0].at(99.99).naive, Undefined)
 
 
 def test_one_repetition_has_percentiles_and_no_interval(lab: Any) -> None:
     study, records = measured(lab, repetitions=1)
-    (finding,) = latency.analyse(records, study)
-    point = finding.statistics["points"][0]["percentiles"]["p99"]
-    assert point["value_ns"] > 0 and point["ci_ns"] is None and point["ci_bca_ns"] is None
-    assert any("one repetition" in caveat for caveat in finding.caveats)
+    (answer,) = latency.analyse(records, study)
+    tail = answer.conditions[0].at(99.0)
+    assert tail.value > 0 and isinstance(tail.interval, Undefined) and isinstance(tail.bca, Undefined)
 
 
 def test_an_interval_never_goes_below_no_time(lab: Any) -> None:
     study, records = measured(lab, repetitions=2, spread=1.5)
-    for point in latency.analyse(records, study)[0].statistics["points"]:
-        assert all(found["ci_ns"][0] >= 0 for found in point["percentiles"].values())
+    for condition in latency.analyse(records, study)[0].conditions:
+        for percentile in condition.percentiles:
+            assert isinstance(percentile.interval, Interval) and percentile.interval.low >= 0
 
 
 def test_jobs_are_merged_where_only_they_were_recorded(lab: Any) -> None:
@@ -104,6 +105,6 @@ def test_jobs_are_merged_where_only_they_were_recorded(lab: Any) -> None:
     assert (found.requests, found.at(50.0).value, found.mean_ns) == (3, 200.0, 200.0)
 
 
-def test_nothing_recorded_is_no_finding(lab: Any) -> None:
+def test_nothing_recorded_is_no_answer(lab: Any) -> None:
     study = lab.study()
     assert latency.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1.0})), study) == []

@@ -1,4 +1,4 @@
-"""What all sweeps of a suite come to: one table at the top, one sentence for tools that claim nothing."""
+"""All sweeps of a suite in one table, and the summary of a study of peaks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import OVERALL, conclusion
-from ioassay.analysis.optimum import optimum, optimum_overview, optimum_text
+from ioassay.analysis.optimum import optimum, optimum_overview, study_focus
+from ioassay.analysis.optimum.optimum import Outcome
+from ioassay.narrative import peaks_text
+from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
 
@@ -49,8 +52,12 @@ def whole(lab: Any) -> Dataset:
     return records
 
 
+def overview(records: Dataset) -> list[Finding]:
+    return peaks_text.findings(optimum_overview.together(records, ()))
+
+
 def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> None:
-    (found,) = optimum_overview.together(whole(lab), ())
+    (found,) = overview(whole(lab))
     rows = {row[0]: row for row in found.tables[0].rows}
     assert set(rows) == {"cpu", "policies (method int16)", "policies (method int64)", "ports"}
     cpu = dict(zip(found.tables[0].columns, rows["cpu"], strict=True))
@@ -61,14 +68,14 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
     assert rows["ports"][1] == "Nothing was measured; all 6 trials failed: the tool crashed."
     assert found.statement == (
-        "3 studies, 4 sweeps: a best value can be told in 3, a plateau in 1, of which 1 begins at the number of this "
-        "machine's processors (4). 1 sweep could not be measured."
+        "3 studies with 4 sweeps. The data identify a best value in 3 and a plateau in 1. "
+        "1 plateau begins at the number of this machine's processors (4). 1 sweep could not be measured."
     )
     json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:
-    (found,) = optimum_overview.together(whole(lab), ())
+    (found,) = overview(whole(lab))
     cpu, *_ = found.statistics["sweeps"]
     assert cpu["study"] == "cpu" and cpu["response"] == RATE and cpu["plateau"] == [4, 8]
     assert cpu["interval"]["low"] < cpu["mean"] < cpu["interval"]["high"]
@@ -84,20 +91,19 @@ def test_one_study_and_studies_of_something_else_have_no_table(lab: Any) -> None
 def test_the_summary_of_a_study_of_peaks_begins_with_its_best_value_and_plateau(lab: Any) -> None:
     records = whole(lab)
     (found,) = conclusion.analyse(records, records.studies[0])
-    first = found.statistics["summary"][0]
-    assert first.startswith("Rate of bogo operations is highest at ") and "95 % interval" in first
-    assert "The plateau begins at 4 workers, the number of this machine's processors" in first
     (fact, *_) = found.statistics["facts"]
     assert (fact["factor"], fact["plateau"]) == ("workers", [4, 8])
 
 
-def test_few_repetitions_say_how_many_would_do(lab: Any) -> None:
+def test_few_repetitions_have_a_number_that_would_do(lab: Any) -> None:
     rng = np.random.default_rng(3)
     made = study(lab, "noisy", {"workers": [1, 2, 4]})
     records = lab.records(lab.run(made, lambda p, _: {RATE: 1e3 * rng.lognormal(0, 0.05)}, 2))
-    (found,) = conclusion.analyse(records, made)
-    assert "No best number of workers for rate of bogo operations can be told" in found.statement
-    assert "each level needs about " in found.statement and " repetitions instead of 2." in found.statement
+    focus = study_focus.focus(records, made)
+    assert focus is not None
+    (one,) = focus.peaks["workers"]
+    assert one.outcome == Outcome.NO_DIFFERENCE
+    assert isinstance(one.needed, int) and one.needed > one.fewest == 2
 
 
 def test_tools_that_claim_nothing_are_said_once_for_the_whole_run(lab: Any) -> None:
@@ -122,7 +128,7 @@ def test_every_listed_module_answers_for_the_run(lab: Any) -> None:
 def test_poor_data_still_have_their_row(lab: Any, repetitions: int) -> None:
     made = study(lab, "poor", {"workers": [1, 2]})
     poor = lab.run(made, lambda p, _: {RATE: 1e3 * p["workers"]}, repetitions, first_order=5000)
-    (found,) = optimum_overview.together(lab.records(workers(lab), poor), ())
+    (found,) = overview(lab.records(workers(lab), poor))
     assert len(found.tables[0].rows) == 2
     json.dumps(found.as_dict(), allow_nan=False)
 
@@ -143,25 +149,9 @@ def test_cases_are_swept_only_where_no_factor_has_as_many_levels(lab: Any) -> No
         assert optimum.swept(made, found) == swept
 
 
-def test_each_of_several_places_is_told_with_whether_its_best_can_be_told(lab: Any) -> None:
-    rng = np.random.default_rng(5)
-    speed = {"slow": 100, "fast": 300, "also": 299}
-    made = study(lab, "paths", {"path": list(speed), "place": [f"p{number}" for number in range(6)]})
-
-    def measure(p: Any, _: int) -> Any:
-        alike = p["place"] == "p5"
-        return {RATE: (100 if alike else speed[p["path"]]) * rng.lognormal(0, 0.02)}
-
-    found = optimum.measured(lab.records(lab.run(made, measure, 5)), made, RATE)["path"]
-    sentence = optimum_text.by_place(RATE, "path", found)
-    assert sentence.count(";") == 5
-    assert "with place = p0 (path = also is as good within noise)" in sentence
-    assert "though no level can be told from another" in sentence.split(";")[-1]
-
-
 def test_a_long_note_is_not_repeated_in_every_row(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimum_overview, "_LONG", 20)
-    (found,) = optimum_overview.together(whole(lab), ())
+    monkeypatch.setattr(peaks_text, "_LONG", 20)
+    (found,) = overview(whole(lab))
     rows = {row[0]: row for row in found.tables[0].rows}
     assert rows["policies (method int16)"][1].endswith("(some levels were not measured, see below)")
     assert rows["ports"][1].startswith("Nothing was measured")

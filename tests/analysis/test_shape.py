@@ -33,6 +33,7 @@ def found(lab: Any, means: list[float], noise: float = 0.01, levels: list[Any] |
         ([3, 2, 1, 2, 3], DIP),
         ([1, 1, 1, 1, 1], LEVEL),
         ([1, 3, 0.5, 3, 2], MIXED),
+        ([1, 1.04, 0.97, 1.01, 1], MIXED),  # neither end differs from the highest or the lowest by the margin
     ],
 )
 def test_shapes_are_told_apart(lab: Any, means: list[float], kind: str) -> None:

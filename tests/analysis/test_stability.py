@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -11,8 +11,15 @@ from scipy.signal import lfilter
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.measurements.log_samples import Samples
 from ioassay.analysis.stability import drift, stability
-from ioassay.analysis.stability.steady_state_findings import WithinTrial, within_trial
-from ioassay.narrative.finding import Finding
+from ioassay.analysis.stability.drift import RunDrift
+from ioassay.analysis.stability.naive_anova import LogSampleComparison
+from ioassay.analysis.stability.repetition_variance import Stability, Variation
+from ioassay.analysis.stability.steadiness import Outcome, Steadiness, WithinTrial, within_trial
+from ioassay.stats.dependence import Dependence
+from ioassay.stats.factorial import Effect
+from ioassay.stats.trend_tests import Kendall
+
+Kind = TypeVar("Kind")
 
 
 def dependent(rng: np.random.Generator, mean: float, size: int = 200, phi: float = 0.8) -> np.ndarray:
@@ -20,32 +27,32 @@ def dependent(rng: np.random.Generator, mean: float, size: int = 200, phi: float
     return mean + lfilter([1.0], [1.0, -phi], noise)[100:]
 
 
-def findings(lab: Any, measure: Any, repetitions: int = 10, **keys: Any) -> dict[str, Finding]:
-    study = lab.study(factors={"bs": ["4KiB", "64KiB"]}, **keys)
-    records = lab.records(lab.run(study, measure, repetitions))
-    return {finding.title.partition(": ")[2]: finding for finding in stability.analyse(records, study)}
+def answer(kind: type[Kind], lab: Any, measure: Any, repetitions: int = 10) -> Kind | None:
+    study = lab.study(factors={"bs": ["4KiB", "64KiB"]})
+    answers = stability.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    return next((part for part in answers if isinstance(part, kind)), None)
 
 
 def test_variation_is_that_of_repetitions_and_names_the_worst(lab: Any) -> None:
     rng = np.random.default_rng(1)
     spread = {"4KiB": 0.01, "64KiB": 0.15}
-    found = findings(lab, lambda p, _: {"read.bw": 1e8 * rng.lognormal(0, spread[p["bs"]])})
-    variation = found["variation between repetitions"]
-    assert variation.severity == "warning"
-    assert variation.statistics["unstable"] == ["bs=64KiB"]
-    assert 0.005 < variation.statistics["points"][0]["cv"] < 0.02
-    assert "at bs=64KiB" in variation.statement
+    variation = answer(Variation, lab, lambda p, _: {"read.bw": 1e8 * rng.lognormal(0, spread[p["bs"]])})
+    assert variation is not None and variation.outcome == Stability.UNSTABLE
+    assert variation.unstable == ["bs=64KiB"] == [variation.worst.cell.label]
+    assert 0.005 < variation.conditions[0].cv < 0.02
 
 
-def test_a_steady_response_is_called_stable(lab: Any) -> None:
+def test_a_steady_response_is_stable(lab: Any) -> None:
     rng = np.random.default_rng(2)
-    found = findings(lab, lambda p, _: {"read.bw": 1e8 * rng.lognormal(0, 0.01)})
-    assert found["variation between repetitions"].severity == "info"
-    assert found["drift over the run"].statistics["drifts"] is False
-    assert found["steady state"].statistics["attained"] is True
+    study = lab.study(factors={"bs": ["4KiB", "64KiB"]})
+    rows = lab.run(study, lambda *_: {"read.bw": 1e8 * rng.lognormal(0, 0.01)})
+    variation, run, steady = stability.analyse(lab.records(rows), study)
+    assert isinstance(variation, Variation) and variation.outcome == Stability.STABLE
+    assert isinstance(run, RunDrift) and run.outcome == drift.Outcome.NO_DRIFT and not run.notable
+    assert isinstance(steady, Steadiness) and steady.outcome == Outcome.STEADY
 
 
-def test_the_naive_analysis_is_labelled_and_set_right(lab: Any) -> None:
+def test_the_naive_analysis_is_corrected(lab: Any) -> None:
     """Repetitions that do not differ: the naive analysis says they do, the corrected one does not."""
     rng = np.random.default_rng(3)
 
@@ -53,16 +60,13 @@ def test_the_naive_analysis_is_labelled_and_set_right(lab: Any) -> None:
         values = dependent(rng, 1e8)
         return {"read.bw": values.mean(), "_series": {"read.bw": values}}
 
-    found = findings(lab, measure)["repetitions compared by their log samples (naive)"]
-    assert found.statistics["naive_different"] == 2
-    assert found.statistics["corrected_different"] == 0
-    assert found.statistics["label"].startswith("naive")
-    assert "naive" in found.statement and "corrected" in found.statement
-    assert any("The repetition is the unit" in caveat for caveat in found.caveats)
-    point = found.statistics["points"][0]
-    assert point["naive"]["df_within"] == 1990
-    assert point["dependence"]["effective"] < 500
-    assert point["between_share"] < 0.05
+    compared = answer(LogSampleComparison, lab, measure)
+    assert compared is not None
+    assert (compared.naive_different, compared.corrected_different, compared.shortest) == (2, 0, 200)
+    first = compared.conditions[0]
+    assert first.naive.df_within == 1990
+    assert isinstance(first.dependence, Dependence) and first.dependence.effective < 500
+    assert first.between_share is not None and first.between_share < 0.05
 
 
 def test_real_differences_between_repetitions_are_found_with_their_share(lab: Any) -> None:
@@ -72,29 +76,27 @@ def test_real_differences_between_repetitions_are_found_with_their_share(lab: An
         values = dependent(rng, 1e8 * rng.lognormal(0, 0.1))
         return {"read.bw": values.mean(), "_series": {"read.bw": values}}
 
-    found = findings(lab, measure)["repetitions compared by their log samples (naive)"]
-    assert found.statistics["corrected_different"] == 2
-    assert min(point["between_share"] for point in found.statistics["points"]) > 0.5
+    compared = answer(LogSampleComparison, lab, measure)
+    assert compared is not None and compared.corrected_different == 2
+    assert min(condition.between_share or 0.0 for condition in compared.conditions) > 0.5
 
 
 def test_no_logs_no_naive_analysis(lab: Any) -> None:
-    found = findings(lab, lambda p, r: {"read.bw": 1e8 + r})
-    assert not any("naive" in title for title in found)
+    assert answer(LogSampleComparison, lab, lambda p, r: {"read.bw": 1e8 + r}) is None
 
 
-def test_a_drive_that_slows_down_over_the_run_is_seen_through_shuffled_conditions(lab: Any) -> None:
+def test_a_drive_that_slows_down_over_the_run_drifts_through_shuffled_conditions(lab: Any) -> None:
     rng = np.random.default_rng(5)
     level, clock = {"4KiB": 1e7, "64KiB": 1e9}, iter(range(1000))
 
     def measure(point: Any, _: int) -> dict[str, float]:
         return {"read.bw": level[point["bs"]] * (1 - 0.01 * next(clock)) * rng.lognormal(0, 0.01)}
 
-    found = findings(lab, measure)["drift over the run"]
-    assert found.statistics["drifts"] and found.severity == "warning"
-    assert found.statistics["change"] == pytest.approx(-0.19, abs=0.04)
-    assert found.statistics["interval"]["high"] < 0
-    assert (found.statistics["unit"], found.statistics["units"]) == ("pass", 10)
-    assert "falls over the run" in found.statement
+    run = answer(RunDrift, lab, measure)
+    assert run is not None and run.outcome == drift.Outcome.DRIFT and run.notable
+    assert run.drift.change == pytest.approx(-0.19, abs=0.04)
+    assert run.drift.interval.high < 0
+    assert (run.drift.unit, run.drift.units, run.test) == (drift.PASS, 10, drift.Test.MANN_KENDALL)
 
 
 def test_passes_that_differ_without_a_direction_are_no_drift(lab: Any) -> None:
@@ -106,8 +108,8 @@ def test_passes_that_differ_without_a_direction_are_no_drift(lab: Any) -> None:
         shared = rng.lognormal(0, 0.1, 10)
         rows = lab.run(study, lambda _, r, s=shared, g=rng: {"read.bw": 1e8 * s[r] * g.lognormal(0, 0.05)}, seed=seed)
         found = drift.over_run(cells(lab.records(rows), study, "read.bw"), 0.95)
-        assert found is not None and found.statistics["unit"] == "pass"
-        claimed += found.statistics["drifts"]
+        assert found is not None and found.drift.unit == drift.PASS
+        claimed += found.outcome == drift.Outcome.DRIFT
     assert claimed <= 12
 
 
@@ -116,23 +118,25 @@ def test_conditions_that_did_not_take_turns_are_judged_by_their_trials(lab: Any)
     for row in rows.trials:
         row["order"] = (row["numjobs"] - 1) * 6 + row["repetition"]
     found = drift.over_run(cells(lab.records(rows), rows.study, "read.bw"), 0.95)
-    assert found is not None and found.statistics["unit"] == "trial"
-    assert found.statistics["kendall"]["strata"] == 2
+    assert found is not None and found.drift.unit == drift.TRIAL
+    assert isinstance(found.drift.kendall, Kendall) and found.drift.kendall.strata == 2
 
 
-def test_whole_passes_that_differ_are_named(lab: Any) -> None:
+def test_whole_passes_that_differ_are_noticed(lab: Any) -> None:
     rng = np.random.default_rng(6)
-    found = findings(lab, lambda p, r: {"read.bw": (1.2 if r % 2 else 1.0) * 1e8 * rng.lognormal(0, 0.005)})
-    variation = found["variation between repetitions"]
-    assert variation.statistics["block_effect"]["p"] < 1e-6
-    assert any("Whole passes" in caveat for caveat in variation.caveats)
+
+    def measure(_: Any, repetition: int) -> dict[str, float]:
+        return {"read.bw": (1.2 if repetition % 2 else 1.0) * 1e8 * rng.lognormal(0, 0.005)}
+
+    variation = answer(Variation, lab, measure)
+    assert variation is not None and variation.passes_differ
+    assert isinstance(variation.blocks, Effect) and variation.blocks.p < 1e-6
 
 
 def test_repetitions_that_are_not_steady_are_named(lab: Any) -> None:
-    found = findings(lab, lambda p, r: {"read.bw": 1e8 if p["bs"] == "4KiB" else 1e8 * 0.8**r})
-    steady = found["steady state"]
-    assert steady.statistics["unsteady"] == ["bs=64KiB"]
-    assert steady.severity == "warning"
+    steady = answer(Steadiness, lab, lambda p, r: {"read.bw": 1e8 if p["bs"] == "4KiB" else 1e8 * 0.8**r})
+    assert steady is not None
+    assert (steady.outcome, steady.unsteady) == (Outcome.UNSTEADY, ["bs=64KiB"])
 
 
 def test_a_trial_that_settles_is_steady_from_there_on() -> None:
@@ -144,11 +148,12 @@ def test_a_trial_that_settles_is_steady_from_there_on() -> None:
     assert isinstance(falling, WithinTrial) and falling.since_s is None
 
 
-def test_identical_repetitions_are_stable_without_a_warning(lab: Any) -> None:
-    found = findings(lab, lambda p, r: {"read.bw": 5.0}, 5)
-    assert found["variation between repetitions"].statistics["max_cv"] == 0
-    assert "undefined" not in str(found["steady state"].statement)
+def test_identical_repetitions_are_stable(lab: Any) -> None:
+    variation = answer(Variation, lab, lambda p, r: {"read.bw": 5.0}, 5)
+    assert variation is not None
+    assert (variation.worst.cv, variation.outcome) == (0, Stability.STABLE)
 
 
-def test_one_repetition_says_nothing_of_stability(lab: Any) -> None:
-    assert findings(lab, lambda p, r: {"read.bw": 5.0}, 1) == {}
+def test_one_repetition_has_no_stability(lab: Any) -> None:
+    study = lab.study(factors={"bs": ["4KiB", "64KiB"]})
+    assert stability.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 5.0}, 1)), study) == []

@@ -1,4 +1,4 @@
-"""What a search came to: the winner by its fresh repetitions only, the constraints, and no claim that is not proved."""
+"""The result of a search: the winner by its new repetitions only, the constraints, and no claim without proof."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import tuning
+from ioassay.analysis.optimum.tuning import Outcome, Tuned
+from ioassay.stats.ratio_of_means import Ratio
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -80,20 +82,21 @@ def searched(
 GAIN = [(100, 149), (101, 151), (99, 150), (100, 152), (102, 148)]
 
 
-def told(lab: Any, *args: Any, **keys: Any) -> Any:
-    return tuning.analyse(*searched(lab, *args, **keys))[0]
+def result(lab: Any, *args: Any, **keys: Any) -> Tuned:
+    (answer,) = tuning.analyse(*searched(lab, *args, **keys))
+    return answer
 
 
-def test_a_gain_is_told_by_the_fresh_repetitions_and_not_by_those_of_the_search(lab: Any) -> None:
-    found = told(lab, GAIN)
-    ours = found.statistics
-    assert ours["best"]["mean"] == 150.0
-    assert ours["best"]["from"] == "confirmation"
-    assert ours["confirmation"]["ratio"] == pytest.approx(150 / 100.4)
-    assert ours["confirmation"]["verdict"] == "improved"
-    assert ours["confirmed"] is True
-    assert "the gain is confirmed" in found.statement
-    assert "iodepth=8 bs=64k" in found.statement
+def verdicts(bounds: Sequence[tuning.Bound]) -> list[str]:
+    return [bound.verdict for bound in bounds]
+
+
+def test_a_gain_is_judged_by_the_new_repetitions_and_not_by_those_of_the_search(lab: Any) -> None:
+    ours = result(lab, GAIN)
+    assert ours.winner is not None and ours.row is not None and isinstance(ours.row.ratio, Ratio)
+    assert (ours.winner.point, ours.winner.mean, ours.winner.fresh) == (WINNER, 150.0, True)
+    assert ours.row.ratio.ratio == pytest.approx(150 / 100.4)
+    assert ours.verdict == tuning.IMPROVED and ours.confirmed and ours.outcome == Outcome.IMPROVED
 
 
 def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
@@ -105,8 +108,8 @@ def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
 
 
 def test_trials_are_counted_by_what_they_were_for(lab: Any) -> None:
-    counts = told(lab, GAIN).statistics["trials"]
-    assert counts == {
+    ours = result(lab, GAIN)
+    assert ours.counts == {
         "default": 1,
         "explore": 1,
         "refine": 0,
@@ -116,35 +119,37 @@ def test_trials_are_counted_by_what_they_were_for(lab: Any) -> None:
         "failed": 1,
         "confirm": 10,
     }
-    assert told(lab, GAIN).statistics["space"] == {"points": 8, "tried": 4}
+    assert (ours.points, ours.tried) == (8, 4)
+
+
+UNPROVED = [(100, 150), (50, 60), (150, 240), (80, 70), (120, 160)]
+COST = [(100, 70), (101, 71), (99, 70), (100, 72), (102, 69)]
+BEYOND = (7e6, 6e6, 8e6, 7e6, 6e6)
 
 
 @pytest.mark.parametrize(
-    ("confirmed", "verdict", "words"),
+    ("confirmed", "verdict"),
     [
-        ([(100, 70), (101, 71), (99, 70), (100, 72), (102, 69)], "worse", "Keep the default"),
-        ([(100, 100), (101, 101), (100, 100.5), (100, 101), (101, 100)], "no difference", "no gain to claim"),
-        ([(100, 150), (50, 60), (150, 240), (80, 70), (120, 160)], "undecided", "not confirmed"),
+        (COST, Outcome.WORSE),
+        ([(100, 100), (101, 101), (100, 100.5), (100, 101), (101, 100)], Outcome.NO_DIFFERENCE),
+        (UNPROVED, Outcome.UNDECIDED),
     ],
 )
-def test_no_victory_is_claimed_that_is_not_proved(lab: Any, confirmed: Any, verdict: str, words: str) -> None:
-    found = told(lab, confirmed)
-    assert found.statistics["confirmation"]["verdict"] == verdict
-    assert found.statistics["confirmed"] is False
-    assert words in found.statement
-    assert found.severity == "warning"
+def test_no_gain_is_claimed_that_is_not_proved(lab: Any, confirmed: Any, verdict: Outcome) -> None:
+    ours = result(lab, confirmed)
+    assert (ours.outcome, ours.verdict, ours.confirmed) == (verdict, verdict.value, False)
 
 
-def test_the_margin_says_from_where_on_a_gain_counts(lab: Any) -> None:
-    one_per_cent = [(100.0, 101.0), (100.01, 101.01), (99.99, 100.99)]
-    assert told(lab, one_per_cent).statistics["confirmation"]["verdict"] == "no difference"
-    assert told(lab, one_per_cent, margin=0.005).statistics["confirmation"]["verdict"] == "improved"
+def test_the_margin_decides_which_gain_counts(lab: Any) -> None:
+    one_percent = [(100.0, 101.0), (100.01, 101.01), (99.99, 100.99)]
+    assert result(lab, one_percent).outcome == Outcome.NO_DIFFERENCE
+    assert result(lab, one_percent, margin=0.005).outcome == Outcome.IMPROVED
 
 
 def test_less_is_an_improvement_where_the_search_minimizes(lab: Any) -> None:
     less = [(winner, default) for default, winner in GAIN]
-    assert told(lab, less, maximize=False).statistics["confirmation"]["verdict"] == "improved"
-    assert told(lab, GAIN, maximize=False).statistics["confirmation"]["verdict"] == "worse"
+    assert result(lab, less, maximize=False).outcome == Outcome.IMPROVED
+    assert result(lab, GAIN, maximize=False).outcome == Outcome.WORSE
 
 
 @pytest.mark.parametrize(
@@ -156,80 +161,62 @@ def test_less_is_an_improvement_where_the_search_minimizes(lab: Any) -> None:
     ],
 )
 def test_a_constraint_holds_where_its_whole_interval_does(lab: Any, p99: Sequence[float], verdict: str) -> None:
-    found = told(lab, GAIN, p99=p99, constraints=[LATENCY])
-    assert found.statistics["confirmation"]["constraints"][0]["verdict"] == verdict
-    assert found.statistics["confirmed"] is (verdict == "kept")
-    assert LATENCY["text"] in found.statement
+    ours = result(lab, GAIN, p99=p99, constraints=[LATENCY])
+    assert verdicts(ours.bounds) == [verdict]
+    assert ours.outcome == (Outcome.IMPROVED if verdict == "kept" else Outcome.IMPROVED_OUTSIDE)
 
 
-COST = [(100, 70), (101, 71), (99, 70), (100, 72), (102, 69)]
-BEYOND = (7e6, 6e6, 8e6, 7e6, 6e6)
+def test_a_default_that_violates_a_constraint_is_no_alternative(lab: Any) -> None:
+    ours = result(lab, COST, default_p99=BEYOND, constraints=[LATENCY])
+    assert ours.verdict == tuning.WORSE and ours.confirmed and ours.default_out
+    assert verdicts(ours.default_bounds) == ["broken"] and ours.default_bounds[0].mean == pytest.approx(6.8e6)
+    assert ours.outcome == Outcome.REPLACES_DEFAULT
 
 
-def test_a_default_that_breaks_a_constraint_is_no_choice_whatever_it_gives(lab: Any) -> None:
-    found = told(lab, COST, default_p99=BEYOND, constraints=[LATENCY])
-    assert found.statistics["confirmation"]["verdict"] == "worse"
-    assert found.statistics["confirmed"] is True
-    assert found.statistics["confirmation"]["default_constraints"][0]["verdict"] == "broken"
-    assert "The default itself breaks read.lat.p99 < 5ms (6.8 ms there)" in found.statement
-    assert "confirmed as what keeps read.lat.p99 < 5ms" in found.statement
-    assert "luck" not in found.statement and "Keep the default" not in found.statement
+def test_a_winner_that_violates_the_constraint_as_well_is_not_confirmed(lab: Any) -> None:
+    ours = result(lab, COST, p99=BEYOND, default_p99=BEYOND, constraints=[LATENCY])
+    assert (ours.confirmed, ours.default_out, verdicts(ours.bounds)) == (False, True, ["broken"])
 
 
-def test_a_winner_that_breaks_the_constraint_as_well_is_not_confirmed(lab: Any) -> None:
-    found = told(lab, COST, p99=BEYOND, default_p99=BEYOND, constraints=[LATENCY])
-    assert found.statistics["confirmed"] is False
-    assert "Nor is the winner confirmed: read.lat.p99 < 5ms is broken" in found.statement
+def test_constraints_are_judged_of_gains_that_are_not_proved_too(lab: Any) -> None:
+    ours = result(lab, UNPROVED, p99=BEYOND, default_p99=(1e6, 9e6, 9e6, 2e6, 9e6), constraints=[LATENCY])
+    assert (verdicts(ours.default_bounds), verdicts(ours.bounds)) == (["broken"], ["broken"])
+    assert (ours.outcome, ours.default_out) == (Outcome.UNDECIDED, False)
 
 
-def test_what_becomes_of_the_constraints_is_said_of_gains_that_are_not_proved_too(lab: Any) -> None:
-    unproved = [(100, 150), (50, 60), (150, 240), (80, 70), (120, 160)]
-    found = told(lab, unproved, p99=BEYOND, default_p99=(1e6, 9e6, 9e6, 2e6, 9e6), constraints=[LATENCY])
-    assert found.statistics["confirmed"] is False
-    assert "On average the default itself breaks" in found.statement
-    assert "At the winner read.lat.p99 < 5ms is broken" in found.statement
-
-
-def test_a_search_that_tried_nothing_but_the_default_praises_it_not(lab: Any) -> None:
+def test_a_search_that_tried_only_the_default_recommends_nothing(lab: Any) -> None:
     stayed = {"ended": "budget", "asked": 1, "winner": DEFAULT, "feasible": True}
-    found = told(lab, [], searched_rows=[trial(0, "default", DEFAULT, 100.0)], found=stayed)
-    assert "1 of 8 points was tried" in found.statement
-    assert "nothing was compared with" in found.statement and "keep it" not in found.statement
+    ours = result(lab, [], searched_rows=[trial(0, "default", DEFAULT, 100.0)], found=stayed)
+    assert (ours.outcome, ours.tried) == (Outcome.DEFAULT_ALONE, 1)
 
 
-def test_a_default_that_stays_the_best_is_said(lab: Any) -> None:
-    stayed = {"ended": "budget", "asked": 5, "winner": DEFAULT, "feasible": True}
-    found = told(lab, [], found=stayed)
-    assert found.statistics["stayed"] is True
-    assert found.statistics["confirmation"] is None
-    assert found.statistics["best"]["mean"] == 100.0
-    assert "keep it" in found.statement
-    assert "its time was over" in found.statement
+def test_the_default_may_stay_the_best(lab: Any) -> None:
+    ours = result(lab, [], found={"ended": "budget", "asked": 5, "winner": DEFAULT, "feasible": True})
+    assert ours.outcome == Outcome.DEFAULT_BEST and ours.stayed and ours.row is None
+    assert ours.winner is not None and (ours.winner.mean, ours.winner.fresh) == (100.0, False)
 
 
-def test_constraints_that_no_point_fulfils_are_said_with_the_nearest(lab: Any) -> None:
+def test_constraints_that_no_point_satisfies_leave_the_nearest(lab: Any) -> None:
     rows = [trial(0, "default", DEFAULT, 100.0, 9e6), trial(1, "explore", WINNER, 50.0, 6e6)]
-    lost = {"ended": "trials", "asked": 2, "winner": WINNER, "feasible": False}
-    found = told(lab, [], searched_rows=rows, found=lost, constraints=[LATENCY])
-    assert "No point fulfils the constraints. Nearest is iodepth=8 bs=64k" in found.statement
-    assert "6" in found.statement
+    nearest = {"ended": "trials", "asked": 2, "winner": WINNER, "feasible": False}
+    ours = result(lab, [], searched_rows=rows, found=nearest, constraints=[LATENCY])
+    assert ours.outcome == Outcome.INFEASIBLE and ours.winner is not None and ours.winner.point == WINNER
+    assert verdicts(ours.bounds) == ["broken"]
 
 
 def test_a_search_of_which_every_trial_failed_recommends_nothing(lab: Any) -> None:
     rows = [trial(0, "default", DEFAULT, None), trial(1, "explore", WINNER, None)]
-    lost = {"ended": "failed", "asked": 2, "winner": None, "feasible": False}
-    found = told(lab, [], searched_rows=rows, found=lost)
-    assert found.statistics["best"] is None
-    assert "nothing to recommend" in found.statement
+    failed = {"ended": "failed", "asked": 2, "winner": None, "feasible": False}
+    ours = result(lab, [], searched_rows=rows, found=failed)
+    assert (ours.outcome, ours.winner) == (Outcome.NO_RESULT, None)
 
 
-def test_a_search_that_has_not_ended_says_how_far_it_is(lab: Any) -> None:
-    found = told(lab, [], found=None)
-    assert "has not ended" in found.statement
-    assert found.statistics["best"]["point"] == WINNER
+def test_a_search_that_has_not_ended_has_a_leading_point(lab: Any) -> None:
+    ours = result(lab, [], found=None)
+    assert ours.outcome == Outcome.RUNNING and ours.winner is not None and ours.winner.point == WINNER
 
 
-def test_a_run_that_is_no_search_is_not_spoken_of(lab: Any) -> None:
+def test_a_run_that_is_no_search_has_no_answer(lab: Any) -> None:
     study = lab.study("s", factors={"iodepth": [1, 2]})
     records = lab.records(lab.run(study, lambda point, repetition: {"read.bw": 1.0}))
     assert tuning.analyse(records, study) == []

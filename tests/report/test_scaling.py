@@ -119,7 +119,7 @@ def test_noise_alone_has_neither_band_nor_law() -> None:
     rng = np.random.default_rng(3)
     drawn = draw(run(lambda point: 100 * rng.lognormal(0, 0.2)))
     assert styled(drawn.spec, "window") == styled(drawn.spec, "fit") == []
-    assert "no level can be told from another" in subtitle(drawn.spec)
+    assert "the levels are not distinguishable" in subtitle(drawn.spec)
 
 
 def test_parts_can_be_left_out() -> None:

@@ -17,12 +17,12 @@ ANALYSES: dict[str, str] = {
     "database": "ioassay.analysis.storage.database",
     "describe": "ioassay.analysis.effects.descriptive",
     "stability": "ioassay.analysis.stability.stability",
-    "effect": "ioassay.analysis.effects.anova_findings",
+    "effect": "ioassay.analysis.effects.factor_effects",
     "peak": "ioassay.analysis.optimum.optimum",
     "calls": "ioassay.analysis.storage.system_calls",
     "regression": "ioassay.analysis.effects.regression",
     "latency": "ioassay.analysis.storage.latency",
-    "caveats": "ioassay.analysis.threats.threat_findings",
+    "caveats": "ioassay.analysis.threats.threat_checks",
 }
 """In report order: what it comes to first, what speaks against it last."""
 

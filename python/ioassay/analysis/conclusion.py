@@ -15,11 +15,19 @@ from ioassay.analysis.effects import block_size_mix, one_factor, regression, res
 from ioassay.analysis.effects.one_factor import Effect
 from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.analysis.optimum import alternatives, alternatives_text, headline_finding
-from ioassay.analysis.optimum.headline_finding import Headline
-from ioassay.analysis.threats import threat_findings
+from ioassay.analysis.optimum import alternatives, study_focus
+from ioassay.analysis.optimum.study_focus import Focus
+from ioassay.analysis.threats import threat_checks
 from ioassay.factors import CASE, factor_label, level_axis_numbers
-from ioassay.narrative import phrases, summary_sentences
+from ioassay.narrative import (
+    choice_text,
+    effect_text,
+    opening,
+    phrases,
+    regression_text,
+    summary_sentences,
+    threats_text,
+)
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import (
     average_sentence,
@@ -64,7 +72,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
     """One finding for the study; none when nothing was measured."""
     confidence, told = study.analysis.confidence, Paragraphs()
     missing = missing_trials.missing(records, study)
-    _lead(told, leading := headline_finding.headline(records, study))
+    _lead(told, leading := study_focus.focus(records, study))
     for response in _responses(told, records, study, leading):
         found = cells(records, study, response)
         if found.cells:
@@ -75,7 +83,7 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
         told.conclude(quiet_sentence(told.quiet), quiet=[part.response for part, _ in told.quiet])
     if not told.conclusion and not missing:
         return []
-    doubts = [doubt for doubt in threat_findings.threats(records, study) if doubt.severity == "warning"]
+    threats = [threat for threat in threat_checks.analyse(records, study) if threat.severity == "warning"]
     return [
         Finding(
             study=study.name,
@@ -93,27 +101,27 @@ def analyse(records: Dataset, study: Study) -> list[Finding]:
                 "not_measured": [one.as_dict() for one in missing],
             },
             tables=[Table(TESTS, told.lines)] if told.lines else [],
-            caveats=[f"{doubt.title}. {doubt.text}" for doubt in doubts],
+            caveats=[threats_text.sentence(threat) for threat in threats],
         )
     ]
 
 
-def _lead(told: Paragraphs, leading: Headline | None) -> None:
+def _lead(told: Paragraphs, leading: Focus | None) -> None:
     """What a study of peaks is about comes before all else."""
-    for sentence, fact in zip(leading.told, leading.facts, strict=True) if leading else ():
+    for sentence, fact in zip(opening.paragraphs(leading), leading.facts(), strict=True) if leading else ():
         told.brief.peak(sentence)
         told.conclude(sentence, **fact)
 
 
-def _responses(told: Paragraphs, records: Dataset, study: Study, leading: Headline | None) -> list[str]:
+def _responses(told: Paragraphs, records: Dataset, study: Study, leading: Focus | None) -> list[str]:
     """Those whose factors are told one by one: of a choice the first alone, since the choice itself was told of all."""
     if leading is None or study.analysis.lead != "choice":
         return records.responses(study)
-    told.observation += [" ".join(alternatives_text.sentences(one)) for one in alternatives.choices(records, study)]
+    told.observation += [" ".join(choice_text.sentences(one)) for one in alternatives.choices(records, study)]
     return [leading.response]
 
 
-def _response(told: Paragraphs, found: Cells, study: Study, confidence: float, leading: Headline | None = None) -> None:
+def _response(told: Paragraphs, found: Cells, study: Study, confidence: float, leading: Focus | None = None) -> None:
     if len(found.cells) == 1:
         sentence, fact = single_sentence(found, confidence)
         told.observation.append(sentence)
@@ -123,7 +131,7 @@ def _response(told: Paragraphs, found: Cells, study: Study, confidence: float, l
     for factor in found.varying():
         numeric = level_axis_numbers(factor, found.factors[factor]) is not None and len(found.factors[factor]) > 2
         parts = [part for part in found.slices(factor) if len(part.cells) > 1]
-        led = leading is not None and leading.leads(found.response, factor)
+        led = leading is not None and leading.covers(found.response, factor)
         if numeric:
             for part in parts:
                 _ordered(told, part, factor, confidence, led)
@@ -140,13 +148,13 @@ def _ordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led:
     """A numeric factor where all others are fixed: its shape, its test, its line; `led`: its peak was told before."""
     curve = response_shape.shape(part, factor, confidence)
     effect = one_factor.effect(part, factor, confidence)
-    told.observation.append(one_factor.range_sentence(effect))
+    told.observation.append(effect_text.range_sentence(effect))
     told.statistics.append(_tested(effect))
     line = regression.fit(part, factor, confidence)
     told.lines.append(_line(effect, line))
     if line is not None:
         told.statistics.append(
-            f"The {line.preferred.kind} regression has the slope {regression.slope_text(line, line.preferred)}, "
+            f"The {line.preferred.kind} regression has the slope {regression_text.slope(line)}, "
             f"R² = {line.preferred.line.r2:.3f}."
         )
     if curve is not None and curve.kind == response_shape.UNCLEAR:
@@ -209,7 +217,7 @@ def _mixed(told: Paragraphs, found: Cells, study: Study, confidence: float) -> b
 
 def _unordered(told: Paragraphs, part: Cells, factor: str, confidence: float, led: bool) -> None:
     effect = one_factor.effect(part, factor, confidence)
-    told.observation.append(one_factor.range_sentence(effect))
+    told.observation.append(effect_text.range_sentence(effect))
     told.statistics.append(_tested(effect))
     told.lines.append(_line(effect, None))
     if effect.decisive_p is not None and effect.decisive_p >= 1 - confidence:
@@ -235,10 +243,10 @@ def _line(effect: Effect, line: regression.Regression | None) -> list[Any]:
     name = phrases.name(effect.cells.response)
     share = max(effect.classic.omega2, 0.0) if isinstance(effect.classic, OneWay) else None
     p = None if effect.decisive_p is None else float(f"{effect.decisive_p:.2g}")
-    tested = [one_factor.test_name(effect), p, None if share is None else round(share, 2)]
+    tested = [effect_text.test_name(effect), p, None if share is None else round(share, 2)]
     fitted: list[Any] = [None, None]
     if line is not None:
-        fitted = [regression.slope_text(line, line.preferred), round(line.preferred.line.r2, 3)]
+        fitted = [regression_text.slope(line), round(line.preferred.line.r2, 3)]
     return [f"{name}, {known}" if known else name, factor_label(effect.factor), *tested, *fitted]
 
 
@@ -250,4 +258,4 @@ def _tested(effect: Effect) -> str:
         return f"{name}: no test is possible ({reason})."
     share = f", omega² = {max(effect.classic.omega2, 0.0):.2f}" if isinstance(effect.classic, OneWay) else ""
     kind = "over repetitions" if isinstance(effect.welch, Welch) else "over repetitions, equal variances supposed"
-    return f"{name}: {one_factor.test_text(effect)} {kind}{share}."
+    return f"{name}: {effect_text.test_text(effect)} {kind}{share}."

@@ -157,7 +157,8 @@ def _new(
 
 def _odd(goal: Goal, axes: Sequence[Axis]) -> list[Warning_]:
     """What is odd about a goal over these axes."""
-    from ioassay.analysis.threats.run_condition_threats import different_work, different_work_text
+    from ioassay.analysis.threats.run_condition_threats import different_work
+    from ioassay.narrative.threats_text import different_work_text
     from ioassay.records.record import Warning_
 
     found = [Warning_("goal-direction", goal.warning)] if goal.warning else []

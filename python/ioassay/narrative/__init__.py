@@ -6,4 +6,17 @@ returns into findings. `pipeline` asks and tells, `phrases` has what all of them
 
 from __future__ import annotations
 
-NARRATORS: dict[str, str] = {}
+NARRATORS: dict[str, str] = {
+    "describe": "ioassay.narrative.describe_text",
+    "stability": "ioassay.narrative.stability_text",
+    "effect": "ioassay.narrative.effect_text",
+    "regression": "ioassay.narrative.regression_text",
+    "latency": "ioassay.narrative.latency_text",
+    "tuned": "ioassay.narrative.tuned_text",
+    "choice": "ioassay.narrative.choice_text",
+    "peak": "ioassay.narrative.peak_text",
+    "calls": "ioassay.narrative.calls_text",
+    "caveats": "ioassay.narrative.threats_text",
+    "peaks": "ioassay.narrative.peaks_text",
+    "choices": "ioassay.narrative.choices_text",
+}

@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.factors import factor, factor_label, level_phrase
-from ioassay.stats.result import Interval
+from ioassay.stats.result import Interval, Undefined
 
+NAIVE_LABEL = "naive: counts every log sample as an independent observation"
+NAIVE_REASON = (
+    "Log samples of one run resemble their neighbours, so they are far fewer independent observations than they seem. "
+    "An analysis of variance over them finds differences where there are none. The repetition is the unit."
+)
 _COUNTED = ("IOPS", "requests", "bogo ops", "bogo ops/s")
 
 
@@ -56,6 +61,11 @@ def joined(low: str, high: str) -> str:
 def lowest(response: str, low: float) -> float:
     """A lower bound, cut at 0: no metric with a unit can be negative, though Student's interval of few values can."""
     return max(low, 0.0) if metrics.metric(response).unit else low
+
+
+def ends(interval: Interval | Undefined) -> list[float] | None:
+    """Both bounds, as statistics and tables have them; None where there is no interval."""
+    return None if isinstance(interval, Undefined) else [interval.low, interval.high]
 
 
 def level(confidence: float) -> str:
@@ -125,6 +135,12 @@ def listed(words: Sequence[str], most: int = 4) -> str:
 
 
 # Factors and their levels
+
+
+def factor_noun(factor_name: str) -> str:
+    """A factor within a sentence: `the number of jobs`, `the write share`, `block size`."""
+    label = factor_label(factor_name)
+    return f"the {label}" if " of " in label or label.endswith(" share") else label
 
 
 def at(factor_name: str, shown: object, usual: str = "at") -> str:

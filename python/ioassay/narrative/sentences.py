@@ -41,17 +41,16 @@ def shape_sentence(part: Cells, curve: Shape) -> str:
 
 def shape_phrase(curve: Shape) -> str:
     """What the response does: `rises with block size`."""
-    factor = factor_label(curve.factor)
+    factor = phrases.factor_noun(curve.factor)
     if curve.tendency is not None:
-        way = "rise" if curve.kind == UP else "fall"
-        return f"tends to {way} with {factor}, as ranks over all levels show"
+        return f"tends to {'rise' if curve.kind == UP else 'fall'} with {factor} (rank correlation over all levels)"
     return {
-        LEVEL: f"is the same at every {factor}, to within {phrases.percent(MARGIN)}",
+        LEVEL: f"varies by at most {phrases.percent(MARGIN)} over {factor}",
         UP: f"rises with {factor}",
         DOWN: f"falls with {factor}",
         PEAK: f"is highest inside the range of {factor}",
         DIP: f"is lowest inside the range of {factor}",
-    }.get(curve.kind, f"goes up and down over {factor}")
+    }.get(curve.kind, f"rises and falls over {factor}")
 
 
 def shape_ends(part: Cells, curve: Shape) -> str:

@@ -7,16 +7,14 @@ is the change per doubling. Neither is a law: the lack-of-fit test says whether 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
 
 import numpy as np
 
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.factors import factor_label, level_numbers, level_reading, step_label
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Finding, Table
+from ioassay.factors import level_numbers
 from ioassay.stats.least_squares import LackOfFit, Line, fit_line, lack_of_fit
-from ioassay.stats.result import Floats, Undefined, plain
+from ioassay.stats.result import Floats, Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -24,13 +22,14 @@ LINEAR, LOGARITHMIC = "linear", "log2"
 CLEARLY_BETTER = 2.0
 """Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
 
-_STEPS = {
-    "size": (1024.0, "per KiB"),
-    "duration": (1.0, "per second"),
-    "percent": (1.0, "per percentage point"),
-    "rate": (1e6, "per MB/s"),
-}
-"""What a slope is told per, by the kind of the levels: sizes by the KiB, which nobody chooses by the byte."""
+
+class Outcome(Enum):
+    """What the preferred model shows."""
+
+    NO_SLOPE = "no slope"
+    STRAIGHT = "straight"
+    CURVED = "curved"
+    """There is a slope, but the level means leave the line."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,10 @@ class Model:
     line: Line
     lack: LackOfFit | Undefined
 
+    def fits(self, confidence: float) -> bool:
+        """Return False where the means leave the line by more than repetitions scatter."""
+        return not isinstance(self.lack, LackOfFit) or self.lack.p >= 1 - confidence
+
 
 @dataclass(frozen=True)
 class Regression:
@@ -50,23 +53,29 @@ class Regression:
     cells: Cells
     models: tuple[Model, ...]
     better: str
+    confidence: float
 
     @property
     def preferred(self) -> Model:
         """The better model; the linear one when neither is."""
         return next((model for model in self.models if model.kind == self.better), self.models[0])
 
+    @property
+    def outcome(self) -> Outcome:
+        """What the preferred model shows at this confidence."""
+        if self.preferred.line.p >= 1 - self.confidence:
+            return Outcome.NO_SLOPE
+        return Outcome.STRAIGHT if self.preferred.fits(self.confidence) else Outcome.CURVED
 
-def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """One finding for each response, numeric factor of three levels or more, and combination of the other factors."""
-    confidence = study.analysis.confidence
-    findings = []
+
+def analyse(records: Dataset, study: Study) -> list[Regression]:
+    """One for each response, numeric factor of three levels or more, and combination of the other factors."""
+    fitted = []
     for response in records.responses(study):
-        found = cells(records, study, response)
-        for factor in found.varying():
-            fitted = [fit(part, factor, confidence) for part in found.slices(factor)]
-            findings += [_finding(one, confidence) for one in fitted if one is not None]
-    return findings
+        measured = cells(records, study, response)
+        for factor in measured.varying():
+            fitted += [fit(part, factor, study.analysis.confidence) for part in measured.slices(factor)]
+    return [regression for regression in fitted if regression is not None]
 
 
 def points(found: Cells, factor: str) -> tuple[Floats, Floats] | None:
@@ -90,7 +99,7 @@ def fit(found: Cells, factor: str, confidence: float) -> Regression | None:
         line = fit_line(regressor, y, confidence)
         if isinstance(line, Line):
             models.append(Model(kind, line, lack_of_fit(regressor, y, line)))
-    return Regression(factor, found, tuple(models), _better(models)) if models else None
+    return Regression(factor, found, tuple(models), _better(models), confidence) if models else None
 
 
 def _better(models: list[Model]) -> str:
@@ -99,78 +108,3 @@ def _better(models: list[Model]) -> str:
         return (exact or [models[0].kind])[0]
     first, second = sorted(models, key=lambda model: model.line.aic or 0.0)
     return first.kind if (second.line.aic or 0.0) - (first.line.aic or 0.0) >= CLEARLY_BETTER else ""
-
-
-def _finding(one: Regression, confidence: float) -> Finding:
-    response = one.cells.response
-    return Finding(
-        study=one.cells.study,
-        question="regression",
-        response=response,
-        title=f"{phrases.name(response)}: regression on {factor_label(one.factor)}",
-        statement=_statement(one, 1 - confidence),
-        where=one.cells.where(),
-        statistics={
-            "factor": one.factor,
-            **{model.kind: {**plain(model.line), "lack_of_fit": plain(model.lack)} for model in one.models},
-            "better": one.better,
-        },
-        tables=[_table(one, confidence)],
-        caveats=[*one.cells.caveats(), *_caveats(one, 1 - confidence)],
-    )
-
-
-def slope_text(one: Regression, model: Model) -> str:
-    """`+12.1 MB/s per doubling (95 % interval +11.8 to +12.4 MB/s)`."""
-    interval = model.line.slope_interval
-    step, per = (1.0, f"per doubling of {factor_label(one.factor)}") if model.kind == LOGARITHMIC else _step(one)
-    shown = [_signed(one.cells.response, step * number) for number in (model.line.slope, interval.low, interval.high)]
-    return f"{shown[0]} {per} ({phrases.level(interval.confidence)} interval {phrases.joined(shown[1], shown[2])})"
-
-
-def _step(one: Regression) -> tuple[float, str]:
-    """What a slope is told per, and how much of the factor that is."""
-    kind = level_reading(one.factor, [cell.point[one.factor] for cell in one.cells.cells])
-    return _STEPS.get(kind or "", (1.0, f"per {step_label(one.factor)}"))
-
-
-def _signed(response: str, number: float) -> str:
-    return f"{'−' if number < 0 else '+'}{phrases.value(response, abs(number))}"
-
-
-def _statement(one: Regression, risk: float) -> str:
-    model, where = one.preferred, one.cells.where()
-    name, factor = phrases.name(one.cells.response), factor_label(one.factor)
-    if model.line.p >= risk:
-        told = f"{name} has no visible slope over {factor} ({phrases.p(model.line.p)}): {slope_text(one, model)}."
-        return phrases.placed(where, told)
-    way = "grows" if model.line.slope > 0 else "falls"
-    over = f"the logarithm of {factor}" if model.kind == LOGARITHMIC else factor
-    told = phrases.placed(where, f"{name} {way} with {over}: {slope_text(one, model)}, R² = {model.line.r2:.3f}.")
-    if isinstance(model.lack, LackOfFit) and model.lack.p < risk:
-        return f"{told} The line gives the direction only: the means leave it by more than repetitions scatter."
-    return told
-
-
-def _table(one: Regression, confidence: float) -> Table:
-    level, unit = phrases.level(confidence), one.cells.response
-    columns = ["model", "slope", f"slope {level}, low", "high", "intercept", "R²", "p", "lack of fit p", "AIC"]
-    rows: list[list[Any]] = []
-    for model in one.models:
-        line = model.line
-        rows.append(
-            [model.kind, line.slope, line.slope_interval.low, line.slope_interval.high, line.intercept, line.r2, line.p]
-        )
-        rows[-1] += [model.lack.p if isinstance(model.lack, LackOfFit) else None, line.aic]
-    return Table(columns, rows, ["", "", "", "", unit, "", "", "", ""])
-
-
-def _caveats(one: Regression, risk: float) -> list[str]:
-    said = []
-    if len(one.models) == 1 and one.models[0].kind == LINEAR:
-        said.append(f"A level of {one.factor} is 0, so there is no logarithmic model.")
-    elif not one.better:
-        said.append("The linear and the logarithmic model fit equally well (AIC differs by less than 2).")
-    if all(isinstance(model.lack, LackOfFit) and model.lack.p < risk for model in one.models):
-        said.append("Neither model has the shape of the data (lack-of-fit test): read the level means, not the line.")
-    return said

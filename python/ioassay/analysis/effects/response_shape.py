@@ -98,11 +98,9 @@ def _kind(cells: tuple[Cell, ...], means: Floats, confidence: float) -> str:
         return PEAK
     if apart(0, bottom) and apart(last, bottom):
         return DIP
-    if not apart(top, last) and not apart(0, bottom):
-        return UP
-    if not apart(top, 0) and not apart(last, bottom):
-        return DOWN
-    return MIXED
+    rises = not apart(top, last) and not apart(0, bottom)
+    falls = not apart(top, 0) and not apart(last, bottom)
+    return MIXED if rises == falls else UP if rises else DOWN
 
 
 def _tendency(cells: tuple[Cell, ...], risk: float) -> Correlation | None:

@@ -1,26 +1,38 @@
 """Which case is best, where, and is the difference real? Each response of a study that is about a choice of cases.
 
 Places are the combinations of the other factors' levels. Cases with the same settings of the target differ in nothing
-but how they load it, and are set against each other apart as well. How it is told: `alternatives_text.py`.
+but how they load it, and are also compared among themselves.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
 
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
 from ioassay.factors import CASE
-from ioassay.narrative.finding import Finding
 from ioassay.records.record import Scalar
 from ioassay.stats.paired_comparison import Contest, Duel, contest
-from ioassay.stats.result import Floats, mean_of
+from ioassay.stats.result import Floats, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+
+class Outcome(StrEnum):
+    """Whether the data identify a best option."""
+
+    BEST = "best"
+    """One option is ahead of all others beyond noise."""
+    SHARED = "shared"
+    """Several options are ahead of the rest."""
+    NO_DIFFERENCE = "no difference"
+    UNREPEATED = "unrepeated"
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Standing:
 
     @property
     def near(self) -> list[Scalar]:
-        """Options that cannot be told apart from the best."""
+        """Options that do not differ from the best beyond noise."""
         return [option for option in self.options[1:] if not self.beats(option)]
 
     @property
@@ -52,22 +64,43 @@ class Standing:
         return [option for option in self.options[1:] if self.beats(option)]
 
     @property
-    def told(self) -> bool:
-        """Whether one option is ahead of all others beyond noise."""
-        return not self.near and len(self.options) > 1
+    def outcome(self) -> Outcome:
+        """Whether the data identify the best option."""
+        if self.beaten:
+            return Outcome.SHARED if self.near else Outcome.BEST
+        return Outcome.UNREPEATED if self.widest.interval is None else Outcome.NO_DIFFERENCE
+
+    @property
+    def widest(self) -> Duel:
+        """The largest difference to the best."""
+        return max(self.duels.values(), key=lambda duel: duel.ratio)
 
     def beats(self, option: Scalar) -> bool:
         """Whether the best is ahead of `option` beyond noise."""
         p = self.duels[option].p
         return p is not None and p < self.risk
 
+    def statistics(self) -> dict[str, Any]:
+        """The numbers under stable names."""
+        return {
+            "where": dict(self.where),
+            "best": self.best,
+            "told": self.outcome == Outcome.BEST,
+            "not_told_apart": self.near,
+            "worse": self.beaten,
+            "means": {str(option): mean for option, mean in self.means.items()},
+            "best_against": {
+                str(option): {"ratio": duel.ratio, "interval": plain(duel.interval), "p": duel.p}
+                for option, duel in self.duels.items()
+            },
+        }
+
 
 @dataclass(frozen=True)
 class Choice:
     """One response. `alike`: the same of the options that load the target the same way, where not all do."""
 
-    response: str
-    confidence: float
+    cells: Cells
     average: Standing
     places: tuple[Standing, ...]
     repetitions: int
@@ -75,8 +108,13 @@ class Choice:
     alike: Choice | None = None
 
     @property
+    def response(self) -> str:
+        """What was measured."""
+        return self.cells.response
+
+    @property
     def lower(self) -> bool:
-        """Whether small values are best."""
+        """True if small values are best."""
         return lower_is_better(self.response)
 
     @property
@@ -85,15 +123,21 @@ class Choice:
         count = len(self.average.options)
         return count * (count - 1) // 2
 
+    def statistics(self) -> dict[str, Any]:
+        """The numbers under stable names."""
+        return {
+            "better": "lower" if self.lower else "higher",
+            "repetitions": self.repetitions,
+            "pairs": self.pairs,
+            "average": self.average.statistics(),
+            "places": [standing.statistics() for standing in self.places],
+            "same_target": self.alike.statistics() if self.alike else None,
+        }
 
-def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """A finding for each response that has a best; none for studies of something else."""
-    from ioassay.analysis.optimum import alternatives_text
 
-    if study.analysis.lead != "choice":
-        return []
-    found = ((one, cells(records, study, one.response)) for one in choices(records, study))
-    return [alternatives_text.finding(one, measured) for one, measured in found]
+def analyse(records: Dataset, study: Study) -> list[Choice]:
+    """An answer for each response that has a best; none for studies of something else."""
+    return choices(records, study) if study.analysis.lead == "choice" else []
 
 
 def choices(records: Dataset, study: Study) -> list[Choice]:
@@ -114,7 +158,7 @@ def choice(records: Dataset, study: Study, response: str) -> Choice | None:
     alike = _largest_alike(study, options)
     if len(alike) in (1, len(options)):
         return whole
-    return Choice(**{**vars(whole), "alike": _among(found, alike, confidence)})
+    return replace(whole, alike=_among(found, alike, confidence))
 
 
 def _largest_alike(study: Study, options: Sequence[Scalar]) -> tuple[Scalar, ...]:
@@ -142,7 +186,7 @@ def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice
     average = _average(judged, options, lower=lower, risk=risk)
     if average is None:
         return None
-    return Choice(found.response, confidence, average, standings, min(group.size for group in everything))
+    return Choice(found, average, standings, min(group.size for group in everything))
 
 
 def _values(part: Cells, options: Sequence[Scalar]) -> dict[Scalar, Floats]:

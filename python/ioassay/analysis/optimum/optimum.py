@@ -1,14 +1,15 @@
-"""Which level of a factor is best, how sure is that, from where on is nothing gained, and does it scale by a law?
+"""Which level of a factor is best, how sure is that, where does the gain end, and does it scale by a law?
 
 Each factor alone, where all others are fixed. Numbers with an order get a plateau and a knee; counts of workers also
 scaling efficiency, Amdahl's law and the universal scalability law. Words get the best and those that may be as good.
-How it is told: `optimum_text.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,13 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.response_shape import MARGIN, ascending
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
-from ioassay.analysis.optimum.plateau import WORDS, plateau
-from ioassay.factors import CASE, counts_concurrency, level_axis_numbers, takes_processors
-from ioassay.narrative.finding import Finding
+from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
+from ioassay.analysis.optimum.plateau import NoPlateau, plateau
+from ioassay.factors import CASE, counts_concurrency, level_axis_numbers, level_phrase, takes_processors
 from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
-from ioassay.stats.result import Floats, Interval, Undefined, mean_of
+from ioassay.stats.result import Floats, Interval, Undefined, mean_of, plain
 from ioassay.stats.sample import t_interval
 from ioassay.stats.saturation import Knee, knee
 from ioassay.stats.scalability import FEWEST_LEVELS, Law, amdahl, preferred, usl
@@ -34,6 +35,31 @@ SEPARATE_SLICES = 4
 """Up to so many combinations of the other factors get a finding each; more share one."""
 LARGEST_MISS = 0.1
 """A law that a level's mean leaves by more than this share is not what the curve follows."""
+
+
+class Outcome(StrEnum):
+    """What the levels of a factor show. Every sentence about one peak follows it."""
+
+    EQUAL = "equal"
+    """Every repetition gave the same number."""
+    NO_DIFFERENCE = "no difference"
+    """All levels are as good as the best within noise."""
+    UNREPEATED = "unrepeated"
+    CATEGORIES = "categories"
+    """The levels are words: a best one, and those that may be as good."""
+    FLAT = "flat"
+    """The plateau holds all levels."""
+    SATURATES = "saturates"
+    """The plateau reaches the last level."""
+    DECLINES = "declines"
+    """The plateau begins at the first level."""
+    INNER_PLATEAU = "inner plateau"
+    STILL_IMPROVES = "still improves"
+    BEST_AT_FIRST = "best at first"
+    """The range could go on below the first level, which is best."""
+    BEST_AT_LAST = "best at last"
+    ISOLATED = "isolated"
+    """The best level has no equal next to it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +91,7 @@ class Peak:
     """One factor where all others are fixed; indices count `cells`, which ascend where the levels are `numbers`.
 
     `plateau` are the first and last index of the levels around the best that are as good (`plateau.py`); else
-    `no_plateau` says why not. `needed`: repetitions that would show a difference of MARGIN, None of exact results.
+    `no_plateau` is the reason. `needed`: repetitions that would show a difference of MARGIN, None of exact results.
     `nearly`: the first index from which on all levels up to the best are within MARGIN of it, None for words.
     `growth` is a law that levels up to the plateau's first follow, where all of them follow none. `processors`: the
     machine's hardware threads where the factor counts what takes one each.
@@ -82,7 +108,7 @@ class Peak:
     likely: BestLevel | Undefined
     near: NotWorse | Undefined
     plateau: tuple[int, int] | None
-    no_plateau: str
+    no_plateau: NoPlateau | None
     needed: int | Undefined | None
     nearly: int | None
     knee: Knee | Undefined | None
@@ -104,33 +130,114 @@ class Peak:
         return min(cell.values.size for cell in self.cells)
 
     @property
-    def unseen(self) -> bool:
-        """Whether no level can be told from another."""
+    def indistinct(self) -> bool:
+        """True if no two levels are distinguishable."""
         return isinstance(self.near, NotWorse) and len(self.near.members) == len(self.cells)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the levels show."""
+        if len({float(value) for cell in self.cells for value in cell.values}) == 1:
+            return Outcome.EQUAL
+        if self.indistinct:
+            return Outcome.NO_DIFFERENCE
+        if isinstance(self.near, Undefined):
+            return Outcome.UNREPEATED
+        if self.numbers is None:
+            return Outcome.CATEGORIES
+        if self.plateau is None:
+            return Outcome.STILL_IMPROVES if self.no_plateau == NoPlateau.IMPROVES else self._single()
+        ends = (self.plateau[0] == 0, self.plateau[1] == len(self.cells) - 1)
+        return {
+            (True, True): Outcome.FLAT,
+            (False, True): Outcome.SATURATES,
+            (True, False): Outcome.DECLINES,
+        }.get(ends, Outcome.INNER_PLATEAU)
+
+    def _single(self) -> Outcome:
+        """Of one best level whether it is at an end of a range that could go on."""
+        number, last = (self.numbers or ())[self.best], len(self.cells) - 1
+        share = "%" in level_phrase(self.factor, self.level(self.best))
+        if self.no_plateau != NoPlateau.ALONE or self.best not in (0, last) or (number == 100 and share):
+            return Outcome.ISOLATED  # there is nothing above all
+        if self.best == 0:
+            return Outcome.BEST_AT_FIRST if number > 1 else Outcome.ISOLATED  # nor below one worker
+        return Outcome.BEST_AT_LAST
+
+    def at_processors(self, index: int) -> bool:
+        """True if a level is the number of the machine's processors."""
+        return self.numbers is not None and self.processors is not None and self.numbers[index] == self.processors
 
     def level(self, index: int) -> object:
         """A level as the study wrote it."""
         return self.cells[index].point[self.factor]
 
+    def statistics(self) -> dict[str, Any]:
+        """The numbers under stable names."""
+        near = self.near.members if isinstance(self.near, NotWorse) else None
+        likely = self.likely if isinstance(self.likely, BestLevel) else None
+        levels = [self.level(index) for index in range(len(self.cells))]
+        bounds = likely and {
+            "low": self.level(likely.low),
+            "high": self.level(likely.high),
+            "confidence": likely.confidence,
+        }
+        return {
+            "factor": self.factor,
+            "best": self.level(self.best),
+            "best_can_be_told": near is not None and not self.indistinct,
+            "confidence": likely.probability[self.best] if likely else None,
+            "mean": self.mean,
+            "interval": plain(self.interval),
+            "levels": levels,
+            "means": [mean_of(cell.values) for cell in self.cells],
+            "repetitions": [int(cell.values.size) for cell in self.cells],
+            "probability_of_being_best": list(likely.probability) if likely else None,
+            "best_interval": bounds if self.numbers else None,
+            "not_worse": None if near is None else [levels[index] for index in near],
+            "not_worse_p": list(self.near.p) if isinstance(self.near, NotWorse) else None,
+            "plateau": None if self.plateau is None else [levels[end] for end in self.plateau],
+            "plateau_reason": self.no_plateau or "",
+            "plateau_at_processors": None if self.plateau is None else self.at_processors(self.plateau[0]),
+            "processors": self.processors,
+            "repetitions_needed": plain(self.needed),
+            "nearly_best_from": None if self.nearly is None else levels[self.nearly],
+            "knee": plain(self.knee),
+            "scaling": plain(self.scaling),
+            "usl": plain(self.usl),
+            "amdahl": plain(self.amdahl),
+            "law": self.law.kind if self.law else None,
+            "growth": plain(self.growth),
+        }
 
-def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """Findings for each response and each factor with two levels or more."""
-    from ioassay.analysis.measurements import missing_trials
-    from ioassay.analysis.optimum import optimum_text
 
-    how, missing = ask_of(records, study), missing_trials.missing(records, study)
-    findings: list[Finding] = []
-    for response in judged(records, study):
-        for peaks in measured(records, study, response).values():
-            if len(peaks) <= SEPARATE_SLICES:
-                findings += [optimum_text.single(one, how, missing) for one in peaks]
-            else:
-                findings.append(optimum_text.shared(cells(records, study, response), peaks, how, missing))
-    return findings
+@dataclass(frozen=True)
+class Optimum:
+    """One response over one factor: a peak in each place where the factor varies. `missing`: what the study lacks."""
+
+    cells: Cells
+    peaks: Sequence[Peak]
+    missing: Sequence[MissingConditions]
+    ask: Ask
+
+    @property
+    def separate(self) -> bool:
+        """True if the places are few enough for a finding each."""
+        return len(self.peaks) <= SEPARATE_SLICES
+
+
+def analyse(records: Dataset, study: Study) -> list[Optimum]:
+    """An answer for each response and each factor with two levels or more."""
+    ask, absent = ask_of(records, study), missing(records, study)
+    return [
+        Optimum(cells(records, study, response), peaks, absent, ask)
+        for response in judged(records, study)
+        for peaks in measured(records, study, response).values()
+    ]
 
 
 def judged(records: Dataset, study: Study) -> list[str]:
-    """The responses that have a best: the study's own, most telling first."""
+    """The responses that have a best, in the study's order."""
     return list(filter(_has_better, records.responses(study)))
 
 
@@ -192,7 +299,7 @@ def measure(part: Cells, factor: str, how: Ask) -> Peak:
         likely=bootstrap_best(groups, how.confidence, how.seed, lower=lower),
         near=near,
         plateau=None,
-        no_plateau=WORDS,
+        no_plateau=NoPlateau.WORDS,
         needed=None if how.exact else _needed(groups, best, how.confidence),
         nearly=None,
         knee=None,
@@ -211,17 +318,17 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
     found = replace(
         found,
         plateau=None if isinstance(flat, Undefined) else flat,
-        no_plateau=flat.reason if isinstance(flat, Undefined) else "",
+        no_plateau=NoPlateau(flat.reason) if isinstance(flat, Undefined) else None,
         nearly=_nearly(groups, found.best, lower),
-        knee=_unseen(found) or knee(x, y, how.confidence, lower=lower),
+        knee=_indistinct(found) or knee(x, y, how.confidence, lower=lower),
     )
     if not counts_workers(found, how):
         return found
     found = replace(
         found,
         scaling=_scaling(found, groups, how),
-        usl=_unseen(found) or usl(x, y, how.confidence),
-        amdahl=_unseen(found) or amdahl(x, y, how.confidence),
+        usl=_indistinct(found) or usl(x, y, how.confidence),
+        amdahl=_indistinct(found) or amdahl(x, y, how.confidence),
         processors=how.processors if takes_processors(found.factor) else None,
     )
     return replace(found, growth=_growth(found, x, y, how.confidence))
@@ -265,9 +372,9 @@ def _missed(found: Law) -> bool:
     return found.worst > LARGEST_MISS and (found.lack_p is None or found.lack_p < risk)
 
 
-def _unseen(found: Peak) -> Undefined | None:
-    """No curve is fitted to levels that cannot be told apart: it would follow chance."""
-    return Undefined("no level can be told from another") if found.unseen else None
+def _indistinct(found: Peak) -> Undefined | None:
+    """No curve is fitted to levels that are not distinguishable: it would follow chance."""
+    return Undefined(NoPlateau.INDISTINCT) if found.indistinct else None
 
 
 def _nearly(groups: Sequence[Floats], best: int, lower: bool) -> int | None:

@@ -1,25 +1,31 @@
-"""From which level on is nothing gained? The levels around the best that are as good as it, where that is a plateau.
+"""From which level on is there no gain? The levels around the best that are as good as it, where that is a plateau.
 
-Knows no factor and no response: means in the order of the levels. A curve that still rises has two last levels that
-nothing tells apart as well, which makes no plateau: it must also have left the line that it came along.
+Knows no factor and no response: means in the order of the levels. The last two levels of a curve that still rises may
+be indistinguishable too, which makes no plateau: the curve must also have left the line of its rise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import StrEnum
 
 from ioassay.analysis.effects.response_shape import MARGIN
 from ioassay.stats.best_level import NotWorse
 from ioassay.stats.result import Floats, Undefined, mean_of
 
-ALONE = "every other level is worse"
-NEIGHBOURS = "its neighbours are worse"
-GROWS = "it still gains at the last level"
-UNSEEN = "no level can be told from another"
-SINGLE = "each level has one repetition only"
-WORDS = "its levels are words, which have no order"
 _OFF = 0.5
 """A curve has levelled off where it gains less than this share of what it would gain straight on."""
+
+
+class NoPlateau(StrEnum):
+    """Why a factor has no plateau."""
+
+    ALONE = "every other level is worse"
+    NEIGHBOURS = "its neighbours are worse"
+    IMPROVES = "the last level still improves"
+    INDISTINCT = "the levels are not distinguishable"
+    SINGLE = "one repetition per level"
+    WORDS = "the levels have no order"
 
 
 def plateau(
@@ -37,16 +43,16 @@ def plateau(
     what matters. Of `exact` results, without chance, those that are equal.
     """
     if isinstance(near, Undefined):
-        return Undefined(SINGLE)
+        return Undefined(NoPlateau.SINGLE)
     means = [(-1 if lower else 1) * mean_of(group) for group in groups]
     if len(near.members) == len(means) and not exact:
-        return Undefined(UNSEEN)
+        return Undefined(NoPlateau.INDISTINCT)
     close = set() if exact else {i for i, mean in enumerate(means) if means[best] - mean <= MARGIN * abs(means[best])}
     first, last = around(best, close.union(near.members))
     if first == last:
-        return Undefined(ALONE if len(near.members) == 1 else NEIGHBOURS)
+        return Undefined(NoPlateau.ALONE if len(near.members) == 1 else NoPlateau.NEIGHBOURS)
     if first and last == len(means) - 1 and not _levelled_off(means, numbers, first):
-        return Undefined(GROWS)
+        return Undefined(NoPlateau.IMPROVES)
     return first, last
 
 

@@ -1,21 +1,21 @@
-"""Did the search find something better than the default, and is that so when both are measured anew?
+"""Did the search find a point better than the default, and does that hold when both are measured again?
 
-The winner was chosen for its values, so these are lucky ones; it is judged by the trials of the confirmation alone,
-with the statistics of `compare`: ratio of means with its interval, equality by two one-sided tests against the margin.
-Constraints hold where the whole interval of the winner's mean does. Which point is tried is decided elsewhere; how it
-is told: `tuning_text.py`. Nothing to say of a run that is no search.
+The search selected the winner for its values, which are therefore biased. The trials of the confirmation alone judge
+it, with the statistics of `compare`: the ratio of means with its interval, and two one-sided tests of equivalence.
+A constraint holds where the whole interval of the winner's mean does. A run that is no search has no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import Cell, cells, plausible
-from ioassay.narrative.finding import Finding
 from ioassay.records.record import OK, Scalar
+from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, as_floats, mean_of
 from ioassay.stats.sample import t_interval
 from ioassay.store.dataset import Dataset
@@ -26,6 +26,31 @@ KEPT, BROKEN = "kept", "broken"
 WHOLE = ("default", "explore", "refine", "repeat")
 """Trials of the search that ran for their whole time."""
 Row = Mapping[str, Any]
+
+
+class Outcome(StrEnum):
+    """The result of a search. The last seven compare the winner with the default in the confirmation."""
+
+    NO_RESULT = "no result"
+    """No trial succeeded."""
+    RUNNING = "running"
+    INFEASIBLE = "infeasible"
+    """No point satisfies the constraints."""
+    DEFAULT_ALONE = "default alone"
+    """The search tried no other point."""
+    DEFAULT_BEST = "default best"
+    UNCONFIRMED = "unconfirmed"
+    """The confirmation has not run."""
+    NOT_COMPARABLE = "not comparable"
+    """The confirmation allows no test."""
+    IMPROVED = "improved"
+    IMPROVED_OUTSIDE = "improved outside the constraints"
+    """The winner is better, and is not proved to satisfy the constraints."""
+    REPLACES_DEFAULT = "replaces default"
+    """The default violates a constraint; the winner satisfies all, and is not better otherwise."""
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -56,11 +81,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search came to. `winner` is the nearest point where none is `feasible`; `row` is the comparison.
+    """The result of a search. `winner` is the nearest point where none is `feasible`; `row` is the comparison.
 
     `counts`: trials by what they were for, with those that failed apart; `tried` of `points` had at least one.
     """
 
+    study: str
     metric: str
     maximize: bool
     ended: str | None
@@ -96,16 +122,35 @@ class Tuned:
         better = self.verdict == IMPROVED or (self.row is not None and self.default_out)
         return better and all(bound.verdict == KEPT for bound in self.bounds)
 
+    @property
+    def outcome(self) -> Outcome:
+        """The result, which all sentences about the search follow."""
+        if self.winner is None:
+            return Outcome.NO_RESULT
+        if self.ended is None:
+            return Outcome.RUNNING
+        if not self.feasible:
+            return Outcome.INFEASIBLE
+        if self.stayed:
+            return Outcome.DEFAULT_ALONE if self.tried == 1 < self.points else Outcome.DEFAULT_BEST
+        if self.row is None or self.default is None:
+            return Outcome.UNCONFIRMED
+        if not isinstance(self.row.ratio, Ratio):
+            return Outcome.NOT_COMPARABLE
+        if self.verdict == IMPROVED:
+            return Outcome.IMPROVED if self.confirmed else Outcome.IMPROVED_OUTSIDE
+        if self.confirmed:
+            return Outcome.REPLACES_DEFAULT
+        return {WORSE: Outcome.WORSE, SAME: Outcome.NO_DIFFERENCE}.get(str(self.verdict), Outcome.UNDECIDED)
 
-def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """One finding for a search, none for other runs."""
-    from ioassay.analysis.optimum import tuning_text
 
-    return [] if records.tuning is None else [tuning_text.finding(study, measure(records, study, records.tuning))]
+def analyse(records: Dataset, study: Study) -> list[Tuned]:
+    """One answer for a search, none for other runs."""
+    return [] if records.tuning is None else [measure(records, study, records.tuning)]
 
 
 def measure(records: Dataset, study: Study, tuning: Mapping[str, Any]) -> Tuned:
-    """What a search came to, as far as it has."""
+    """The result of a search, as far as it has run."""
     rows = list(records.trials_of(study).iter_rows(named=True))
     metric, confidence = str(tuning["metric"]), study.analysis.confidence
     searched = [row for row in rows if row.get("search") in WHOLE]
@@ -116,6 +161,7 @@ def measure(records: Dataset, study: Study, tuning: Mapping[str, Any]) -> Tuned:
     sides = [_side(study, point, fresh, searched, metric, confidence) for point in (default, winner)]
     row = _compared(study, metric, [fresh.get(_key(study, point)) for point in (default, winner)], tuning)
     return Tuned(
+        study=study.name,
         metric=metric,
         maximize=bool(tuning["maximize"]),
         ended=found["ended"] if found else None,

@@ -1,4 +1,4 @@
-"""Does the response drift over the run? Each repetition is seen beside the others of its condition, in run order.
+"""Does the response drift over the run? Each repetition is compared with the others of its condition, in run order.
 
 The trials of one pass over the conditions share whatever happened to the machine meanwhile, so they are not
 independent observations of a drift: the pass is the unit where the run has passes.
@@ -9,21 +9,37 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Finding
 from ioassay.stats import distributions
-from ioassay.stats.result import Floats, Interval, Undefined, plain
+from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.trend_tests import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
 
 PASS, TRIAL = "pass", "trial"
 RANKABLE = 5
 """Passes from which even a perfect trend has a rank test below 5 %."""
 NOTABLE = 0.02
-"""A drift below this share of the mean over the whole run is said, but is no warning."""
+"""A drift below this share of the mean over the whole run is reported, but is no warning."""
+
+
+class Outcome(Enum):
+    """Whether the rank test and the interval of the slope find a drift."""
+
+    NO_DRIFT = "no drift"
+    RANKS_ONLY = "ranks only"
+    """The rank test finds one, but the interval of its size holds 0."""
+    DRIFT = "drift"
+
+
+class Test(Enum):
+    """The test that decides."""
+
+    T = "t"
+    SEASONAL_KENDALL = "seasonal Kendall"
+    MANN_KENDALL = "Mann-Kendall"
 
 
 @dataclass(frozen=True)
@@ -47,29 +63,55 @@ class Drift:
     spearman: Correlation | Undefined
     runs: Runs | Undefined
 
+    @property
+    def rank_p(self) -> float | None:
+        """The rank test's p; None where there is none, or too few passes for it ever to be small."""
+        if not isinstance(self.kendall, Kendall) or (self.unit == PASS and self.units < RANKABLE):
+            return None
+        return self.kendall.p
 
-def over_run(found: Cells, confidence: float) -> Finding | None:
-    """One finding; None where fewer than three trials repeat something.
+
+@dataclass(frozen=True)
+class RunDrift:
+    """The drift of one response, and what it amounts to at this confidence.
 
     A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
     can say nothing, and the interval decides.
     """
+
+    cells: Cells
+    drift: Drift
+    confidence: float
+
+    @property
+    def p(self) -> float:
+        """That of the deciding test."""
+        return self.drift.p if self.drift.rank_p is None else self.drift.rank_p
+
+    @property
+    def test(self) -> Test:
+        """The deciding test."""
+        if self.drift.rank_p is None:
+            return Test.T
+        return Test.MANN_KENDALL if self.drift.unit == PASS else Test.SEASONAL_KENDALL
+
+    @property
+    def outcome(self) -> Outcome:
+        """NO_DRIFT where the deciding test finds none."""
+        if self.p >= 1 - self.confidence:
+            return Outcome.NO_DRIFT
+        return Outcome.RANKS_ONLY if self.drift.interval.low <= 0 <= self.drift.interval.high else Outcome.DRIFT
+
+    @property
+    def notable(self) -> bool:
+        """Return True for a drift that is large enough for a warning."""
+        return self.outcome == Outcome.DRIFT and abs(self.drift.change) >= NOTABLE
+
+
+def over_run(found: Cells, confidence: float) -> RunDrift | None:
+    """The drift; None where fewer than three trials repeat something."""
     drift = measure(found, confidence)
-    if isinstance(drift, Undefined):
-        return None
-    p = _rank_p(drift)
-    p = drift.p if p is None else p
-    drifts = p < 1 - confidence and not drift.interval.low <= 0 <= drift.interval.high
-    return Finding(
-        study=found.study,
-        question="stability",
-        response=found.response,
-        title=f"{phrases.name(found.response)}: drift over the run",
-        statement=_statement(drift, p, drifts, 1 - confidence),
-        statistics={**plain(drift), "drifts": drifts},
-        caveats=_caveats(found, drifts),
-        severity="warning" if drifts and abs(drift.change) >= NOTABLE else "info",
-    )
+    return None if isinstance(drift, Undefined) else RunDrift(found, drift, confidence)
 
 
 def measure(found: Cells, confidence: float) -> Drift | Undefined:
@@ -129,52 +171,6 @@ def _passes(cells: Sequence[Cell], deviations: Floats, order: Floats) -> tuple[F
     return places - places.mean(), means - means.mean()
 
 
-def _rank_p(drift: Drift) -> float | None:
-    """The rank test's p; None where there is none, or too few passes for it ever to be small."""
-    if not isinstance(drift.kendall, Kendall) or (drift.unit == PASS and drift.units < RANKABLE):
-        return None
-    return drift.kendall.p
-
-
 def _centred(values: Floats) -> Floats:
     shifted = values - values[0]
     return np.asarray(shifted - shifted.mean())
-
-
-def _statement(drift: Drift, p: float, drifts: bool, risk: float) -> str:
-    low, high = (phrases.points(end, sign=True) for end in (drift.interval.low, drift.interval.high))
-    within = f"({phrases.level(drift.interval.confidence)} interval {low} to {high} %)"
-    size = f"{phrases.points(drift.change, sign=True)} % {within}"
-    if drifts:
-        way = (
-            f"{'rises' if drift.change > 0 else 'falls'} over the run by {phrases.points(abs(drift.change))} % {within}"
-        )
-        return f"It {way} from the first trial to the last ({phrases.p(p)}, {_test(drift)})."
-    if p < risk:
-        told = f"The rank test sees a drift ({phrases.p(p)}), but its size cannot be told from none"
-        return f"{told}: {size} from the first trial to the last."
-    return f"No drift over the run can be seen ({phrases.p(p)}); the trend from first to last trial is {size}."
-
-
-def size_text(seen: Finding) -> str:
-    """A claimed drift without its test: `rises by 40 % (95 % interval +18 to +66 %)`."""
-    change, bounds = float(seen.statistics["change"]), seen.statistics["interval"]
-    low, high = (phrases.points(float(bounds[end]), sign=True) for end in ("low", "high"))
-    way = "rises" if change > 0 else "falls"
-    return (
-        f"{way} by {phrases.points(abs(change))} % ({phrases.level(bounds['confidence'])} interval {low} to {high} %)"
-    )
-
-
-def _test(drift: Drift) -> str:
-    if drift.unit == TRIAL:
-        return "seasonal Kendall test" if isinstance(drift.kendall, Kendall) else "t test"
-    return f"{'t test' if _rank_p(drift) is None else 'Mann-Kendall test'} over {drift.units} passes"
-
-
-def _caveats(found: Cells, drifts: bool) -> list[str]:
-    if drifts:
-        return ["Conditions ran in shuffled blocks, so a drift hits all of them alike; it widens every interval."]
-    if max(cell.values.size for cell in found.cells) < 5:
-        return ["With so few repetitions only a strong drift would be seen."]
-    return []

@@ -2,53 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
-from ioassay.analysis.measurements.cells import Cells
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Finding, Table
+from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
-from ioassay.stats.result import Undefined, plain
+from ioassay.stats.result import Undefined
 from ioassay.stats.sample import Moments, moments
 
 UNSTABLE_CV = 0.05
 """Above this coefficient of variation a condition counts as unstable: a difference of 5 % is what people act upon."""
 
 
-def between_repetitions(found: Cells, confidence: float) -> Finding | None:
+class Stability(Enum):
+    """Whether the repetitions of every condition agree."""
+
+    STABLE = "stable"
+    UNSTABLE = "unstable"
+
+
+@dataclass(frozen=True)
+class ConditionVariation:
+    """One condition that was repeated; `cv` is its coefficient of variation, 0 where it has none."""
+
+    cell: Cell
+    moments: Moments
+
+    @property
+    def cv(self) -> float:
+        """Deviation as a share of the mean."""
+        return self.moments.cv or 0.0
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The repeated conditions of one response. `blocks` compares whole passes over the conditions."""
+
+    cells: Cells
+    conditions: tuple[ConditionVariation, ...]
+    blocks: Effect | Undefined
+    confidence: float
+
+    @property
+    def unstable(self) -> list[str]:
+        """Labels of the conditions that vary by more than UNSTABLE_CV."""
+        return [condition.cell.label for condition in self.conditions if condition.cv > UNSTABLE_CV]
+
+    @property
+    def outcome(self) -> Stability:
+        """STABLE where no condition is unstable."""
+        return Stability.UNSTABLE if self.unstable else Stability.STABLE
+
+    @property
+    def worst(self) -> ConditionVariation:
+        """The condition that varies most."""
+        return max(self.conditions, key=lambda condition: condition.cv)
+
+    @property
+    def median_cv(self) -> float:
+        """The median of the conditions' coefficients of variation."""
+        return float(np.median([condition.cv for condition in self.conditions]))
+
+    @property
+    def pooled_stddev(self) -> float:
+        """Deviation of one repetition from its condition's mean, pooled by degrees of freedom."""
+        described = [condition.moments for condition in self.conditions]
+        squares = sum((part.stddev or 0.0) ** 2 * (part.n - 1) for part in described)
+        return float(np.sqrt(squares / sum(part.n - 1 for part in described)))
+
+    @property
+    def passes_differ(self) -> bool:
+        """Return True if whole passes over the conditions differ significantly."""
+        return isinstance(self.blocks, Effect) and self.blocks.p < 1 - self.confidence
+
+
+def between_repetitions(found: Cells, confidence: float) -> Variation | None:
     """Coefficient of variation of each condition and the block effect; None when nothing was repeated."""
-    repeated = [(cell, described) for cell in found.cells if (described := moments(cell.values)).n > 1]
-    if not repeated:
-        return None
-    blocks = block_effect(found)
-    rows: list[dict[str, Any]] = [
-        {"point": dict(cell.point), "label": cell.label, "n": part.n, "cv": part.cv, "stddev": part.stddev}
-        for cell, part in repeated
-    ]
-    worst = max(rows, key=lambda row: float(row["cv"] or 0.0))
-    typical = float(np.median([row["cv"] or 0.0 for row in rows]))
-    unstable = [row["label"] for row in rows if (row["cv"] or 0.0) > UNSTABLE_CV]
-    return Finding(
-        study=found.study,
-        question="stability",
-        response=found.response,
-        title=f"{phrases.name(found.response)}: variation between repetitions",
-        statement=_statement(found, typical, worst, unstable),
-        statistics={
-            "points": rows,
-            "median_cv": typical,
-            "max_cv": worst["cv"],
-            "unstable": unstable,
-            "pooled_stddev": _pooled([described for _, described in repeated]),
-            "block_effect": plain(blocks),
-        },
-        tables=[_table(found, rows)],
-        caveats=[*found.caveats(), *_caveats(blocks, min(row["n"] for row in rows), 1 - confidence)],
-        severity="warning" if unstable else "info",
-    )
+    described = [ConditionVariation(cell, moments(cell.values)) for cell in found.cells if cell.values.size > 1]
+    return Variation(found, tuple(described), block_effect(found), confidence) if described else None
 
 
 def block_effect(found: Cells) -> Effect | Undefined:
@@ -62,42 +95,3 @@ def block_effect(found: Cells) -> Effect | Undefined:
     if not isinstance(done, Factorial):
         return done
     return done.effect(BLOCK) or Undefined("each condition ran in passes of its own")
-
-
-def _pooled(described: Sequence[Moments]) -> float:
-    """Deviation of one repetition from its condition's mean, pooled by degrees of freedom."""
-    squares = sum((part.stddev or 0.0) ** 2 * (part.n - 1) for part in described)
-    return float(np.sqrt(squares / sum(part.n - 1 for part in described)))
-
-
-def _statement(found: Cells, typical: float, worst: dict[str, Any], unstable: Sequence[str]) -> str:
-    if len(found.cells) == 1:
-        told = f"Repetitions differ by {phrases.percent(worst['cv'] or 0.0)} of their mean (coefficient of variation)."
-    else:
-        told = (
-            f"Repetitions of one condition typically differ by {phrases.percent(typical)} of their mean "
-            f"(median coefficient of variation), at most by {phrases.percent(worst['cv'] or 0.0)} at {worst['label']}."
-        )
-    if not unstable:
-        return f"{told} That is stable: none exceeds {phrases.percent(UNSTABLE_CV)}."
-    count = f"{len(unstable)} of {phrases.count(len(found.cells), 'condition')}"
-    return f"{told} {count} exceed {phrases.percent(UNSTABLE_CV)} and count as unstable."
-
-
-def _table(found: Cells, rows: Sequence[dict[str, Any]]) -> Table:
-    columns = [*found.factors, "n", "deviation", "variation (%)"]
-    body = [[*row["point"].values(), row["n"], row["stddev"], phrases.in_percent(row["cv"])] for row in rows]
-    return Table(columns, body, [*("" for _ in found.factors), "", found.response, ""])
-
-
-def _caveats(blocks: Effect | Undefined, fewest: int, risk: float) -> list[str]:
-    said = []
-    if fewest < 5:
-        said.append(f"With {fewest} repetitions a deviation is itself known only to a factor of about two or worse.")
-    if isinstance(blocks, Effect) and blocks.p < risk:
-        said.append(
-            f"Whole passes over the conditions differ ({phrases.p(blocks.p)}), which is "
-            f"{phrases.percent(blocks.partial_eta2)} of what conditions leave unexplained: something else changed "
-            "between passes. All conditions share it, but it widens their intervals."
-        )
-    return said

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.measurements.cells import label
-from ioassay.narrative import phrases
-from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined
 from ioassay.stats.sample import bca_intervals, t_interval
@@ -30,7 +27,6 @@ PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 MERGED = -1
 FEW_BEYOND = 10
 """Requests that must lie beyond a percentile before it means anything: below, single requests decide it."""
-NAIVE = "naive: counts every request of all repetitions as independent"
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,11 @@ class Percentile:
     bca: Interval | Undefined
     naive: Interval | Undefined
     beyond: float
+
+    @property
+    def sparse(self) -> bool:
+        """Return True where single requests decide the value."""
+        return self.beyond < FEW_BEYOND
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,26 @@ class Latencies:
         return self.percentiles[PERCENTS.index(percent)]
 
 
-def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """One finding for each direction and kind of latency that was recorded."""
+@dataclass(frozen=True)
+class Distribution:
+    """Latencies of one direction and kind, of all conditions in the study's order."""
+
+    study: str
+    direction: str
+    kind: str
+    confidence: float
+    conditions: tuple[Latencies, ...]
+
+
+def analyse(records: Dataset, study: Study) -> list[Distribution]:
+    """One distribution for each direction and kind of latency that was recorded."""
     confidence = study.analysis.confidence
-    findings = []
-    for direction in metrics.DIRECTIONS:
-        for kind in reversed(metrics.LATENCY_KINDS):
-            described = latencies(records, study, direction, kind, confidence)
-            if described:
-                findings.append(_finding(study, direction, kind, described, confidence))
-    return findings
+    return [
+        Distribution(study.name, direction, kind, confidence, tuple(conditions))
+        for direction in metrics.DIRECTIONS
+        for kind in reversed(metrics.LATENCY_KINDS)
+        if (conditions := latencies(records, study, direction, kind, confidence))
+    ]
 
 
 def latencies(records: Dataset, study: Study, direction: str, kind: str, confidence: float) -> list[Latencies]:
@@ -157,111 +168,3 @@ def _binomial(merged: Histogram, quantile: float, confidence: float) -> Interval
     if not (np.isfinite(low) and np.isfinite(high)):
         return Undefined("too few requests to bound this percentile on both sides")
     return Interval(low, high, confidence, "binomial")
-
-
-def _finding(study: Study, direction: str, kind: str, described: Sequence[Latencies], confidence: float) -> Finding:
-    response = f"{direction}.{kind}.p99"
-    return Finding(
-        study=study.name,
-        question="latency",
-        response=response,
-        title=f"Distribution of {phrases.inside(f'{direction}.{kind}.mean').removeprefix('mean ')}",
-        statement=_statement(direction, described),
-        statistics={"naive_label": NAIVE, "points": [_numbers(one) for one in described]},
-        tables=[_overview(response, described), _intervals(response, described, confidence)],
-        caveats=_caveats(kind, described),
-    )
-
-
-def _statement(direction: str, described: Sequence[Latencies]) -> str:
-    def told(one: Latencies) -> str:
-        half, tail = one.at(50.0), one.at(99.0)
-        known = tail.interval
-        within = f" ({phrases.interval('read.lat.p99', known)})" if isinstance(known, Interval) else ""
-        return f"half of the {direction}s take at most {_ns(half.value)} and 99 % at most {_ns(tail.value)}{within}"
-
-    if len(described) == 1:
-        return f"{phrases.capital(told(described[0]))}."
-    fast = min(described, key=lambda one: one.at(99.0).value)
-    slow = max(described, key=lambda one: one.at(99.0).value)
-    return f"At {label(fast.point)}, {told(fast)}; at {label(slow.point)}, {told(slow)}."
-
-
-def _ns(value_ns: float) -> str:
-    return metrics.format_metric("read.lat.p99", value_ns)
-
-
-def _numbers(one: Latencies) -> dict[str, Any]:
-    return {
-        "point": dict(one.point),
-        "label": label(one.point),
-        "repetitions": one.repetitions,
-        "requests": one.requests,
-        "mean_ns": one.mean_ns,
-        "percentiles": {
-            f"p{found.percent:g}": {
-                "value_ns": found.value,
-                "ci_ns": _bounds(found.interval),
-                "ci_bca_ns": _bounds(found.bca),
-                "naive_ci_ns": _bounds(found.naive),
-                "requests_beyond": found.beyond,
-            }
-            for found in one.percentiles
-        },
-    }
-
-
-def _bounds(found: Interval | Undefined) -> list[float] | None:
-    return None if isinstance(found, Undefined) else [found.low, found.high]
-
-
-def _overview(response: str, described: Sequence[Latencies]) -> Table:
-    factors = list(described[0].point)
-    columns = [*factors, "repetitions", "requests", "mean", *(f"p{percent:g}" for percent in PERCENTS)]
-    rows = [
-        [*one.point.values(), one.repetitions, one.requests, one.mean_ns, *(found.value for found in one.percentiles)]
-        for one in described
-    ]
-    return Table(columns, rows, [*("" for _ in factors), "", "", *[response] * (1 + len(PERCENTS))])
-
-
-def _intervals(response: str, described: Sequence[Latencies], confidence: float) -> Table:
-    factors, level = list(described[0].point), phrases.level(confidence)
-    columns = [*factors, "percentile", "all requests", f"{level} t, low", "high", f"{level} BCa, low", "high"]
-    columns += [f"{level} naive, low", "high"]
-    rows = [
-        [
-            *one.point.values(),
-            f"p{found.percent:g}",
-            found.value,
-            *(_bounds(found.interval) or (None, None)),
-            *(_bounds(found.bca) or (None, None)),
-            *(_bounds(found.naive) or (None, None)),
-        ]
-        for one in described
-        for found in one.percentiles
-    ]
-    return Table(columns, rows, [*("" for _ in factors), "", *[response] * 7])
-
-
-def _caveats(kind: str, described: Sequence[Latencies]) -> list[str]:
-    said = [
-        "The naive interval counts every request as independent, which neighbours in a queue are not; "
-        "the interval over repetitions is the one to quote."
-    ]
-    weak = {f"p{found.percent:g}" for one in described for found in one.percentiles if found.beyond < FEW_BEYOND}
-    if weak:
-        names = [f"p{percent:g}" for percent in PERCENTS if f"p{percent:g}" in weak]
-        said.append(
-            f"Fewer than {FEW_BEYOND} requests lie beyond {phrases.listed(names)} in at least one condition: "
-            "single requests decide it there."
-        )
-    if min(one.repetitions for one in described) < 2:
-        said.append("A condition with one repetition has no interval over repetitions.")
-    if kind != "lat":
-        return said
-    said.append(
-        "The load waits for its own requests (closed loop): a stall delays later requests without being counted in "
-        "their latency, so tails under a steady arrival of requests are longer."
-    )
-    return said

@@ -1,7 +1,7 @@
 """Which system calls does the load make, how many a second, and how does that change over the factors?
 
-From the trials that were run once more to count them (`watch.calls`), whose speeds are used for one thing: to say how
-much counting slowed them down. Reads counts only; what a call costs is not known here.
+From the trials that ran once more to count them (`watch.calls`). Their speeds show only how much counting slowed the
+load. The cost of a call is not known here.
 """
 
 from __future__ import annotations
@@ -10,26 +10,37 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.analysis.storage import system_calls_text
-from ioassay.factors import Design
-from ioassay.narrative.finding import Finding
+from ioassay.factors import Design, level_axis_numbers
 from ioassay.records.record import Scalar
-from ioassay.stats.result import plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
 
-QUESTION = "calls"
 WORK = "bogo_ops"
-"""What calls are told per, where the driver counts it."""
+"""The unit of work to which calls are related, where the driver counts it."""
 _ENOUGH = 0.8
-"""Share of all calls that those which are said to dominate make together."""
+"""The share of all calls that dominant ones make together."""
 _MOST_DOMINANT = 4
+HARDLY_ANY = 3000
+"""Fewer in a trial are hardly more than those of the tool's own start and end (stress-ng's are about a thousand)."""
+CONSTANT = 1.15
+"""Rates whose ratio is smaller count as one."""
+
+
+class Outcome(StrEnum):
+    """What the counts show."""
+
+    UNCOUNTED = "uncounted"
+    HARDLY_ANY = "hardly any"
+    SINGLE = "single point"
+    CONSTANT = "constant"
+    VARIES = "varies"
 
 
 @dataclass(frozen=True)
@@ -40,12 +51,12 @@ class Point:
     levels: Mapping[str, Scalar]
     by: str
     count: Mapping[str, int]
-    """Name -> how often, most frequent first."""
+    """Name -> number of calls, most frequent first."""
     errors: int
     rate: float
     """Of all together, a second."""
     work: float | None
-    """How often WORK was done meanwhile."""
+    """The number of WORK done meanwhile."""
     speed: float | None
     """How fast the load ran while it was counted: the first response, as a share of the median of the other trials."""
 
@@ -63,32 +74,55 @@ class Point:
         return sum(self.count.get(name, 0) for name in names) / self.total
 
 
-def analyse(records: Dataset, study: Study) -> list[Finding]:
-    """One finding for a study that counts system calls, none for others."""
+@dataclass(frozen=True)
+class SystemCalls:
+    """What was counted of a study, point by point in its order; `uncounted` trials were to be counted as well.
+
+    `dominant` are the fewest calls that make most of all; `ordered`: the points follow the numbers of one factor.
+    """
+
+    study: str
+    points: Sequence[Point]
+    dominant: Sequence[str]
+    ordered: bool
+    uncounted: int
+    reasons: Sequence[str]
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the counts show."""
+        if not self.points:
+            return Outcome.UNCOUNTED
+        if max(point.total for point in self.points) < HARDLY_ANY:
+            return Outcome.HARDLY_ANY
+        if len(self.points) == 1:
+            return Outcome.SINGLE
+        rates = [point.rate for point in self.points]
+        return Outcome.CONSTANT if max(rates) < CONSTANT * min(rates) else Outcome.VARIES
+
+
+def analyse(records: Dataset, study: Study) -> list[SystemCalls]:
+    """One answer for a study that counts system calls, none for others."""
     trials = _trials(records, study)
     if trials is None or trials.is_empty():
         return []
     points = _points(records, study, trials)
     if not points and "ok" not in records.trials_of(study)["status"].to_list():
-        return []  # nothing at all could be run, and others say why
-    if not points:
-        return [_finding(study, system_calls_text.uncounted(trials), {"points": []}, severity="warning")]
-    names = dominant(points)
-    numbers = {"dominant": list(names), "points": [_numbers(point) for point in points]}
-    found = _finding(study, system_calls_text.statement(study, points, names), numbers)
-    uncounted = trials.height - len(points)
+        return []  # no trial could run at all, which other answers explain
+    levels = study.levels
     return [
-        Finding(
-            **{
-                **vars(found),
-                "tables": system_calls_text.tables(points),
-                "caveats": system_calls_text.caveats(points, uncounted),
-            }
+        SystemCalls(
+            study=study.name,
+            points=points,
+            dominant=_dominant(points),
+            ordered=len(levels) == 1 and all(level_axis_numbers(*factor) is not None for factor in levels.items()),
+            uncounted=trials.height - len(points),
+            reasons=list(dict.fromkeys(reason for reason in trials["reason"].to_list() if reason)),
         )
     ]
 
 
-def dominant(points: Sequence[Point]) -> Sequence[str]:
+def _dominant(points: Sequence[Point]) -> Sequence[str]:
     """The fewest calls that make most of all, over all points with the same weight; none where it takes many."""
     shares: Counter[str] = Counter()
     for point in points:
@@ -155,30 +189,3 @@ def _speeds(records: Dataset, study: Study, trials: pl.DataFrame) -> dict[str, f
         if row[response] is not None and middle > 0:
             found[row["trial"]] = row[response] / middle
     return found
-
-
-def _numbers(point: Point) -> dict[str, Any]:
-    return {
-        "point": dict(point.levels),
-        "trial": point.trial,
-        "by": point.by,
-        "calls": point.total,
-        "errors": point.errors,
-        "syscalls.rate": point.rate,
-        "calls_per_bogo_op": point.per_work,
-        "speed": point.speed,
-        "rate_at_full_speed": point.rate / point.speed if point.speed and point.work else None,
-        "shares": {name: number / point.total for name, number in list(point.count.items())[:10]},
-    }
-
-
-def _finding(study: Study, statement: str, numbers: Mapping[str, Any], severity: str = "info") -> Finding:
-    return Finding(
-        study=study.name,
-        question=QUESTION,
-        response="",
-        title="System calls",
-        statement=statement,
-        statistics=plain(numbers),
-        severity=severity,
-    )

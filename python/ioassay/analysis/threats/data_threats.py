@@ -1,21 +1,20 @@
-"""Doubts that the numbers raise: trials missing, few or unstable repetitions, drift, unsteady state, saturation."""
+"""Threats in the numbers: trials missing, few or unstable repetitions, drift, unsteady state, saturation."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import polars as pl
 
-from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, Shape, shape
-from ioassay.analysis.stability import drift, steady_state_findings
+from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, shape
+from ioassay.analysis.stability import drift, steadiness
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
-from ioassay.analysis.threats.threat import Context, Threat
-from ioassay.factors import CONCURRENCY, level_phrase
-from ioassay.narrative import phrases
+from ioassay.analysis.threats.threat import Code, Context, Threat
+from ioassay.factors import CONCURRENCY
 from ioassay.records.record import FAILED, OK, SKIPPED
+from ioassay.stats.result import plain
 from ioassay.stats.sample import moments
-from ioassay.stats.steady_state import SteadyState
 
 ENOUGH_REPETITIONS = 5
 SHORT_S = 5.0
@@ -23,19 +22,11 @@ SHORT_S = 5.0
 
 def failed(context: Context) -> Iterator[Threat]:
     """Trials that failed or were skipped, with their commonest reasons."""
-    for status in (FAILED, SKIPPED):
+    for status, code in ((FAILED, Code.FAILED), (SKIPPED, Code.SKIPPED)):
         rows = context.trials.filter(pl.col("status") == status)
-        if rows.is_empty():
-            continue
-        reasons = Counter(reason or "no reason was recorded" for reason in rows["reason"].to_list())
-        shown = phrases.listed([f"{number}× {reason}" for reason, number in reasons.most_common()], 3)
-        yield Threat(
-            f"trials-{status}",
-            f"{phrases.count(rows.height, 'trial')} {status}",
-            f"{rows.height} of {phrases.count(context.trials.height, 'trial')} {status} and are left out: {shown}.",
-            remedy="read the raw output of these trials, fix the cause, and run the study again",
-            evidence={"trials": rows["trial"].to_list(), "reasons": dict(reasons)},
-        )
+        if not rows.is_empty():
+            reasons = Counter(reason or "" for reason in rows["reason"].to_list()).most_common()
+            yield context.threat(code, trials=rows["trial"].to_list(), of=context.trials.height, reasons=dict(reasons))
 
 
 def incomplete(context: Context) -> Iterator[Threat]:
@@ -44,97 +35,63 @@ def incomplete(context: Context) -> Iterator[Threat]:
     planned, recorded = context.records.planned.get(name, 0), context.trials.height
     for apart in (context.records.traced, context.records.counting):  # planned as well, and not among those that count
         recorded += apart["study"].to_list().count(name) if apart is not None else 0
-    if context.study.until or recorded >= planned:
-        return
-    yield Threat(
-        "incomplete",
-        "The run is not complete",
-        f"{recorded} of {planned} planned trials have a record. Conditions may have different numbers of repetitions.",
-        remedy=f"ioassay run --resume {context.records.root}",
-        evidence={"planned": planned, "recorded": recorded},
-    )
+    if not context.study.until and recorded < planned:
+        yield context.threat(Code.INCOMPLETE, planned=planned, recorded=recorded, run=str(context.records.root))
 
 
 def few_repetitions(context: Context) -> Iterator[Threat]:
     """Fewer than five repetitions somewhere."""
     counts = {cell.label: cell.values.size for found in context.responses.values() for cell in found.cells}
-    if not counts or min(counts.values()) >= ENOUGH_REPETITIONS:
-        return
-    fewest = min(counts.values())
-    what = "a single repetition says nothing about the next" if fewest < 2 else "intervals are wide and tests are weak"
-    yield Threat(
-        "few-repetitions",
-        f"Only {phrases.count(fewest, 'repetition')}",
-        f"Conditions have as few as {phrases.count(fewest, 'repetition')}: {what}.",
-        remedy=f"repeat each condition {ENOUGH_REPETITIONS} times or more (--repetitions), ten for a study",
-        evidence={"fewest": fewest, "conditions": sum(number == fewest for number in counts.values())},
-        severity="warning" if fewest < 3 else "info",
-    )
+    fewest = min(counts.values(), default=ENOUGH_REPETITIONS)
+    if fewest < ENOUGH_REPETITIONS:
+        conditions = sum(number == fewest for number in counts.values())
+        severity = "warning" if fewest < 3 else "info"
+        yield context.threat(
+            Code.FEW_REPETITIONS, severity, fewest=fewest, conditions=conditions, enough=ENOUGH_REPETITIONS
+        )
 
 
 def unstable(context: Context) -> Iterator[Threat]:
     """Conditions whose repetitions vary by more than 5 %, of all responses together."""
-    told, evidence = [], {}
-    for response, found in context.responses.items():
-        cvs = {cell.label: moments(cell.values).cv or 0.0 for cell in found.cells}
-        over = {label: cv for label, cv in cvs.items() if cv > UNSTABLE_CV}
-        if over:
-            worst = max(over, key=lambda label: over[label])
-            where = f"{len(over)} of {phrases.count(len(cvs), 'condition')}"
-            told.append(f"{phrases.inside(response)} in {where} (most at {worst}: {phrases.percent(over[worst])})")
-            evidence[response] = over
-    if told:
-        yield Threat(
-            "unstable",
-            "Repetitions vary",
-            f"Repetitions vary by more than {phrases.percent(UNSTABLE_CV)}: {'; '.join(told)}.",
-            remedy="lengthen the trials, quieten the machine (ioassay doctor), or add repetitions",
-            evidence={"limit": UNSTABLE_CV, "cv": evidence},
-        )
+    cvs = {
+        response: {cell.label: moments(cell.values).cv or 0.0 for cell in found.cells}
+        for response, found in context.responses.items()
+    }
+    over = {
+        response: {label: cv for label, cv in own.items() if cv > UNSTABLE_CV}
+        for response, own in cvs.items()
+        if max(own.values()) > UNSTABLE_CV
+    }
+    if over:
+        conditions = {response: len(cvs[response]) for response in over}
+        yield context.threat(Code.UNSTABLE, limit=UNSTABLE_CV, cv=over, conditions=conditions)
 
 
 def drifting(context: Context) -> Iterator[Threat]:
     """Responses that rise or fall over the run, all together."""
-    told, evidence = [], {}
+    evidence = {}
     for response, found in context.responses.items():
         seen = drift.over_run(found, context.confidence)
-        if seen is not None and seen.severity == "warning":
-            told.append(f"{phrases.inside(response)} {drift.size_text(seen)}")
-            evidence[response] = {name: seen.statistics[name] for name in ("change", "interval", "p")}
-    if told:
-        yield Threat(
-            "drift",
-            "Drift over the run",
-            f"From the first trial to the last, {'; '.join(told)}.",
-            remedy="let the drive settle first (run.cooldown, a longer fill), then measure again",
-            evidence=evidence,
-        )
+        if seen is not None and seen.notable:
+            evidence[response] = {name: plain(getattr(seen.drift, name)) for name in ("change", "interval", "p")}
+    if evidence:
+        yield context.threat(Code.DRIFT, **evidence)
 
 
 def unsteady(context: Context) -> Iterator[Threat]:
     """Conditions without steady state by SNIA's criterion, of all responses together."""
-    told, evidence = [], {}
+    evidence = {}
     for response, found in context.responses.items():
-        judged = steady_state_findings.judge(found, context.logs[response])
-        states = [(one.cell.label, one.repetitions) for one in judged if isinstance(one.repetitions, SteadyState)]
-        over = [label for label, state in states if not state.attained]
-        trials, within = sum(len(one.trials) for one in judged), sum(one.attained_within for one in judged)
-        if not over and within >= steady_state_findings.ENOUGH * trials:
-            continue
-        parts = [f"{len(over)} of {phrases.count(len(states), 'condition')} over repetitions"] if over else []
-        parts += (
-            [f"{trials - within} of {phrases.count(trials, 'trial')} over their own time"] if within < trials else []
-        )
-        told.append(f"{phrases.inside(response)} in {' and '.join(parts)}")
-        evidence[response] = {"conditions": over, "trials": trials, "trials_attained": within}
-    if told:
-        yield Threat(
-            "unsteady",
-            "Steady state not attained",
-            f"Not in steady state: {'; '.join(told)}. ({steady_state_findings.CRITERION}.)",
-            remedy="lengthen the trials or add a ramp (ramp_time), and write the target's whole size first",
-            evidence=evidence,
-        )
+        judged = steadiness.steadiness(found, context.logs[response])
+        if judged is not None and judged.outcome == steadiness.Outcome.UNSTEADY:
+            evidence[response] = {
+                "conditions": judged.unsteady,
+                "conditions_judged": len(judged.by_repetition),
+                "trials": judged.trials,
+                "trials_attained": judged.trials_attained,
+            }
+    if evidence:
+        yield context.threat(Code.UNSTEADY, **evidence)
 
 
 def short(context: Context) -> Iterator[Threat]:
@@ -145,14 +102,8 @@ def short(context: Context) -> Iterator[Threat]:
     key = context.records.driver(context.study).length_key
     if typical_s >= SHORT_S or not key:
         return
-    starts = "write caches" if context.study.has_target else "what happens at the start"
-    yield Threat(
-        "short",
-        "Short trials",
-        f"A trial typically lasted {typical_s:.2g} s: {starts} and power states may decide the result.",
-        remedy=f"lengthen the trials (params.{key}), to {SHORT_S:g} s at least and 30 s or more for a study",
-        evidence={"median_s": typical_s},
-        severity="info",
+    yield context.threat(
+        Code.SHORT, "info", median_s=typical_s, enough_s=SHORT_S, key=key, target=context.study.has_target
     )
 
 
@@ -163,41 +114,15 @@ def saturated(context: Context) -> Iterator[Threat]:
             for part in found.slices(factor):
                 curve = shape(part, factor, context.confidence)
                 if curve is not None and curve.plateau is not None and curve.kind in (UP, DOWN):
-                    yield _saturated(response, part.where(), factor, curve)
-
-
-def _saturated(response: str, where: Mapping[str, object], factor: str, curve: Shape) -> Threat:
-    level = curve.plateau.point[factor] if curve.plateau else ""
-    return Threat(
-        "saturation",
-        f"{phrases.name(response)} saturates",
-        phrases.placed(
-            where,
-            f"{phrases.name(response)} changes by no more than {phrases.percent(MARGIN)} beyond "
-            f"{level_phrase(factor, level)}: from there on a limit is measured, not the load.",
-        ),
-        response=response,
-        evidence={"factor": factor, "from": level, "where": where},
-        severity="info",
-    )
+                    level = curve.plateau.point[factor]
+                    where = part.where()
+                    evidence = {"factor": factor, "from": level, "where": where, "margin": MARGIN}
+                    yield context.threat(Code.SATURATION, "info", response, **evidence)
 
 
 def stopped_early(context: Context) -> Iterator[Threat]:
     """Adaptive repetition makes intervals a little too narrow."""
-    until = context.study.until
-    if not until:
-        return
-    counts = context.trials.filter(pl.col("status") == OK).height
-    yield Threat(
-        "sequential-stopping",
-        "Repetition was adaptive",
-        f"Each condition was repeated until the interval of {until.metric} was narrow enough ({counts} trials). "
-        "Stopping at a narrow interval picks narrow ones: they hold slightly less often than they say.",
-        remedy="use a fixed number of repetitions where exact coverage matters",
-        evidence={"metric": until.metric, "trials": counts, "planned_at_most": _most(context)},
-        severity="info",
-    )
-
-
-def _most(context: Context) -> int:
-    return context.records.planned.get(context.study.name, 0)
+    if until := context.study.until:
+        counts = context.trials.filter(pl.col("status") == OK).height
+        most = context.records.planned.get(context.study.name, 0)
+        yield context.threat(Code.SEQUENTIAL_STOPPING, "info", metric=until.metric, trials=counts, planned_at_most=most)

@@ -1,4 +1,4 @@
-"""Doubts that the machine raises: caches between the load and the device, other users of it, clocks, interruptions."""
+"""Threats from the machine: caches between the load and the device, other users of it, clocks, interruptions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import polars as pl
 
 from ioassay.analysis.measurements import monitor_rates
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.threats.threat import Context, Threat
-from ioassay.narrative import phrases
+from ioassay.analysis.threats.threat import Code, Context, Threat
 
 REACHED = 0.9
 """Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""
@@ -27,15 +26,13 @@ def buffered(context: Context) -> Iterator[Threat]:
     """Conditions that go through the page cache."""
     driver, points = context.records.driver(context.study), _distinct(context)
     remedies = {label(point): driver.page_cache_remedy(context.study.params_at(point)) for point in points}
-    conditions = [condition for condition, remedy in remedies.items() if remedy]
-    if conditions:
-        yield Threat(
-            "buffered",
-            "Buffered I/O",
-            f"{len(conditions)} of {phrases.count(len(points), 'condition')} use the page cache "
-            f"({phrases.listed(conditions)}): memory may be measured instead of the device.",
+    if conditions := [condition for condition, remedy in remedies.items() if remedy]:
+        yield context.threat(
+            Code.BUFFERED,
+            conditions=conditions,
+            of=len(points),
             remedy=remedies[conditions[0]],
-            evidence={"conditions": conditions, "memory_bytes": _memory_bytes(context)},
+            memory_bytes=_memory_bytes(context),
         )
 
 
@@ -54,20 +51,14 @@ def cached(context: Context) -> Iterator[Threat]:
         if low.is_empty():
             continue
         shares = {row["trial"]: row["share"] for row in low.iter_rows(named=True)}
-        where = _places(context, shares)
-        least = min(shares.values())
-        yield Threat(
-            f"cached-{direction}s",
-            f"Not all {direction}s reached the device",
-            f"In {low.height} of {phrases.count(rows.height, 'trial')} the device moved less than "
-            f"{phrases.percent(REACHED)} of the bytes that the load claims to have {_PAST[direction]} (least: "
-            f"{phrases.percent(least)}; {phrases.listed(where)}). A cache served the rest.",
-            remedy="use direct I/O, a file larger than memory, or name the right disk for the monitor",
-            evidence={"share_of_claim": shares, "least": least},
+        yield context.threat(
+            Code(f"cached-{direction}s"),
+            share_of_claim=shares,
+            least=min(shares.values()),
+            limit=REACHED,
+            of=rows.height,
+            conditions=_places(context, shares),
         )
-
-
-_PAST = {"read": "read", "write": "written"}
 
 
 def busy_device(context: Context) -> Iterator[Threat]:
@@ -77,22 +68,18 @@ def busy_device(context: Context) -> Iterator[Threat]:
     full = util.filter(pl.col("value") >= BUSY_PERCENT)
     if full.is_empty():
         return
-    where = _places(context, full["trial"].to_list())
-    devices = sorted(full["device"].unique().to_list())
-    yield Threat(
-        "device-busy",
-        "The device was never idle",
-        f"{', '.join(devices)} had a request in flight at least {BUSY_PERCENT:g} % of the time in "
-        f"{phrases.count(full['trial'].n_unique(), 'trial')} ({phrases.listed(where)}). A disk that serves one request "
-        "at a time is saturated then; a drive that works in parallel need not be.",
-        remedy="compare with a deeper queue: if throughput grows, it was not saturated",
-        evidence={"limit_percent": BUSY_PERCENT, "trials": full["trial"].n_unique(), "devices": devices},
-        severity="info",
+    yield context.threat(
+        Code.DEVICE_BUSY,
+        "info",
+        limit_percent=BUSY_PERCENT,
+        trials=full["trial"].n_unique(),
+        devices=sorted(full["device"].unique().to_list()),
+        conditions=_places(context, full["trial"].to_list()),
     )
 
 
 def stolen(context: Context) -> Iterator[Threat]:
-    """Processor time that the hypervisor gave to others."""
+    """CPU time that the hypervisor gave to others."""
     found = monitor_rates.during_load(monitor_rates.cpu(context.records, context.study, core="all"))
     steal = found.filter(pl.col("state") == "steal")
     if steal.is_empty():
@@ -102,19 +89,18 @@ def stolen(context: Context) -> Iterator[Threat]:
     if over.is_empty():
         return
     largest = _number(over["percent"].max())
-    yield Threat(
-        "steal",
-        "The hypervisor took processor time",
-        f"In {over.height} of {phrases.count(by_trial.height, 'trial')} the hypervisor gave {STEAL_PERCENT:g} % or "
-        f"more of processor time to other guests (most: {largest:.2g} %). Latencies hold that waiting too.",
-        remedy="measure on a host of your own, or repeat at a quieter time",
-        evidence={"limit_percent": STEAL_PERCENT, "trials": over.height, "largest_percent": largest},
-        severity="warning" if over.height >= MANY * by_trial.height else "info",
+    yield context.threat(
+        Code.STEAL,
+        "warning" if over.height >= MANY * by_trial.height else "info",
+        limit_percent=STEAL_PERCENT,
+        trials=over.height,
+        of=by_trial.height,
+        largest_percent=largest,
     )
 
 
 def contended(context: Context) -> Iterator[Threat]:
-    """Processor time that others on this machine took, where the tool says how much it used itself."""
+    """CPU time that others on this machine took, where the tool says how much it used itself."""
     cpus = (context.records.host.get("cpu") or {}).get("cpus")
     own = ("usr_time", "sys_time", "real_time")
     if not isinstance(cpus, int) or not set(own) <= set(context.good.columns):
@@ -130,14 +116,14 @@ def contended(context: Context) -> Iterator[Threat]:
     if over.is_empty():
         return
     typical, largest = (_number(value) for value in (over["others"].median(), over["others"].max()))
-    yield Threat(
-        "contended",
-        "Others used the processors",
-        f"In {over.height} of {phrases.count(rows.height, 'trial')} others took {OTHERS_PERCENT:g} % or more of the "
-        f"processors' time (typically {typical:.2g} %, at most {largest:.2g} %): the load had to share them.",
-        remedy="end what else runs (ioassay doctor names it), and repeat",
-        evidence={"limit_percent": OTHERS_PERCENT, "trials": over.height, "largest_percent": largest},
-        severity="warning" if over.height >= MANY * rows.height else "info",
+    yield context.threat(
+        Code.CONTENDED,
+        "warning" if over.height >= MANY * rows.height else "info",
+        limit_percent=OTHERS_PERCENT,
+        trials=over.height,
+        of=rows.height,
+        typical_percent=typical,
+        largest_percent=largest,
     )
 
 
@@ -147,15 +133,7 @@ def virtual(context: Context) -> Iterator[Threat]:
     kind = found.get("vm") or found.get("container")
     if not kind or kind == "none":
         return
-    seen = "disk seen here is shared, cached" if context.study.has_target else "processors seen here are shared"
-    yield Threat(
-        "virtual",
-        "Virtualised host",
-        f"Measured inside {phrases.listed([str(found[key]) for key in ('vm', 'container') if found.get(key)])}: "
-        f"the {seen} or limited by a host that cannot be seen.",
-        evidence=dict(found),
-        severity="info",
-    )
+    yield context.threat(Code.VIRTUAL, "info", **found, target=context.study.has_target)
 
 
 def governor(context: Context) -> Iterator[Threat]:
@@ -166,28 +144,14 @@ def governor(context: Context) -> Iterator[Threat]:
     names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
     if not names or names == ["performance"]:
         return
-    yield Threat(
-        "governor",
-        "Processor frequency was not fixed",
-        f"The frequency governor was {phrases.listed(names)} and was kept: submission costs may vary with the clock.",
-        remedy="leave run.governor at 'performance'",
-        evidence={"governors": names},
-        severity="info",
-    )
+    yield context.threat(Code.GOVERNOR, "info", governors=names)
 
 
 def clock(context: Context) -> Iterator[Threat]:
     """A clock too coarse or too slow for latencies."""
     source = (context.records.host.get("clock") or {}).get("source")
-    if source is None or source in PRECISE_CLOCKS:
-        return
-    yield Threat(
-        "clock",
-        "Slow clock",
-        f"The kernel's clock source is {source}: each reading costs microseconds, which is in every latency.",
-        remedy="boot with clocksource=tsc where the processor's counter is stable",
-        evidence={"source": source},
-    )
+    if source is not None and source not in PRECISE_CLOCKS:
+        yield context.threat(Code.CLOCK, source=source)
 
 
 def interrupted(context: Context) -> Iterator[Threat]:
@@ -199,15 +163,9 @@ def interrupted(context: Context) -> Iterator[Threat]:
     if idle.is_empty():
         return
     longest_s = _number(idle["idle_s"].max())
-    yield Threat(
-        "interrupted",
-        "The run was interrupted",
-        f"The run paused {phrases.count(idle.height, 'time')} for more than {GAP_S / 60:g} minutes (longest: "
-        f"{longest_s / 60:.3g} minutes). Trials before and after may have met a different machine.",
-        remedy="look at the drift over the run; measure again without a pause where it matters",
-        evidence={"pauses": idle.height, "longest_s": longest_s, "before_trials": idle["trial"].to_list()},
-        severity="info",
-    )
+    trials = idle["trial"].to_list()
+    evidence = {"pauses": idle.height, "longest_s": longest_s, "limit_s": GAP_S, "before_trials": trials}
+    yield context.threat(Code.INTERRUPTED, "info", **evidence)
 
 
 def _distinct(context: Context) -> list[dict[str, Any]]:
@@ -217,7 +175,7 @@ def _distinct(context: Context) -> list[dict[str, Any]]:
 
 
 def _places(context: Context, trials: Iterable[str]) -> list[str]:
-    """The conditions of some trials in words, in the study's order."""
+    """The labels of the conditions of some trials, in the study's order."""
     points = context.points()
     concerned = {label(points[trial]) for trial in trials if trial in points}
     return [shown for point in _distinct(context) if (shown := label(point)) in concerned]

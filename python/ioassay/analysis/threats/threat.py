@@ -1,9 +1,10 @@
-"""A doubt about a study's results, and what the checks that raise them share."""
+"""A threat to the validity of a study's results, and what the checks that find threats share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +19,42 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+class Code(StrEnum):
+    """The threats, under stable names. `narrative/threats_text.py` has their words and remedies."""
+
+    FAILED = "trials-failed"
+    SKIPPED = "trials-skipped"
+    INCOMPLETE = "incomplete"
+    FEW_REPETITIONS = "few-repetitions"
+    BUFFERED = "buffered"
+    CACHED_READS = "cached-reads"
+    CACHED_WRITES = "cached-writes"
+    UNSTABLE = "unstable"
+    DRIFT = "drift"
+    UNSTEADY = "unsteady"
+    SHORT = "short"
+    SATURATION = "saturation"
+    FEWER_PROCESSORS = "fewer-processors"
+    DIFFERENT_WORK = "different-work"
+    DEVICE_BUSY = "device-busy"
+    STEAL = "steal"
+    CONTENDED = "contended"
+    VIRTUAL = "virtual"
+    GOVERNOR = "governor"
+    CLOCK = "clock"
+    INTERRUPTED = "interrupted"
+    SEQUENTIAL_STOPPING = "sequential-stopping"
+
+
 @dataclass(frozen=True)
 class Threat:
-    """`code` is stable; `text` names what was seen and where; `remedy` is the next step; `evidence` the numbers."""
+    """One threat with its `evidence`: JSON-able numbers and names."""
 
-    code: str
-    title: str
-    text: str
-    remedy: str = ""
-    response: str = ""
+    study: str
+    code: Code
     evidence: Mapping[str, Any] = field(default_factory=dict)
     severity: str = "warning"
+    response: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +63,10 @@ class Context:
 
     records: Dataset
     study: Study
+
+    def threat(self, code: Code, severity: str = "warning", response: str = "", /, **evidence: Any) -> Threat:
+        """A threat to this study."""
+        return Threat(self.study.name, code, evidence, severity, response)
 
     @cached_property
     def confidence(self) -> float:

@@ -104,16 +104,14 @@ def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
 
 def _told(peaks: Sequence[Peak]) -> str:
     """The best level in words, of each combination of other factors where they differ."""
-    from ioassay.analysis.optimum import optimum_tables
+    from ioassay.narrative import peak_tables
 
-    seen = [one for one in peaks if not one.unseen]
+    seen = [one for one in peaks if not one.indistinct]
     if not seen:
-        return "no level can be told from another" if peaks else ""
-    best = {optimum_tables.phrase_at(one, one.best) for one in seen}
+        return "the levels are not distinguishable" if peaks else ""
+    best = {peak_tables.phrase_at(one, one.best) for one in seen}
     if len(seen) < len(peaks) or len(best) > 1:
-        named = [
-            (one.part.where(), optimum_tables.phrase_at(one, one.best) if one in seen else "none") for one in peaks
-        ]
+        named = [(one.part.where(), peak_tables.phrase_at(one, one.best) if one in seen else "none") for one in peaks]
         told = [f"{', '.join(level_text(*level) for level in where.items())}: {text}" for where, text in named]
         return f"best of {'; '.join(told)}" if len(told) < 4 else f"best: {len(best)} different levels"
     return f"best: {best.pop()}{_as_good(seen[0]) if len(peaks) == 1 else ''}"
@@ -121,16 +119,15 @@ def _told(peaks: Sequence[Peak]) -> str:
 
 def _as_good(one: Peak) -> str:
     """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
-    from ioassay.analysis.optimum import optimum_tables
-    from ioassay.narrative import phrases
+    from ioassay.narrative import peak_tables, phrases
     from ioassay.stats.best_level import NotWorse
 
     if one.plateau is not None:
-        return f", as good: {optimum_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
+        return f", as good: {peak_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
     if one.numbers is not None:
         return f"; {one.no_plateau}"
     others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
-    return f", as good: {phrases.listed([optimum_tables.phrase_at(one, place) for place in others])}" if others else ""
+    return f", as good: {phrases.listed([peak_tables.phrase_at(one, place) for place in others])}" if others else ""
 
 
 class _Look:
@@ -165,7 +162,7 @@ class _Look:
         """The band of levels that are as good as the best, in every line where there are several."""
         import altair as alt
 
-        found = [(one.numbers, one.plateau) for one in peaks if not one.unseen and one.plateau and one.numbers]
+        found = [(one.numbers, one.plateau) for one in peaks if not one.indistinct and one.plateau and one.numbers]
         if not found or len(found) < len(peaks):
             return []
         low = max(numbers[ends[0]] for numbers, ends in found)
@@ -200,7 +197,7 @@ class _Look:
 
         drawn = []
         for part, aside in chart_marks.side_by_side(self.points):
-            rows = [row for row in part if any(self._is_best(row, one) for one in peaks if not one.unseen)]
+            rows = [row for row in part if any(self._is_best(row, one) for one in peaks if not one.indistinct)]
             if rows:
                 ring = alt.Chart(chart_marks.data(rows)).mark_point(style="best", filled=False, size=110, **aside)
                 drawn.append(ring.encode(x=self.x, y=self.y, **self.color))

@@ -134,7 +134,7 @@ class _Look:
         import altair as alt
 
         ends = self.found.plateau
-        if not self.spec.plateau or ends is None or ends[0] == ends[1] or self.found.unseen:
+        if not self.spec.plateau or ends is None or ends[0] == ends[1] or self.found.indistinct:
             return []
         row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
         return [alt.Chart(chart_marks.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
@@ -234,10 +234,10 @@ class _Look:
         ]
 
     def best(self, points: Rows) -> list[Any]:
-        """A ring around the best mean, unless no level can be told from another."""
+        """A ring around the best mean, unless the levels are not distinguishable."""
         import altair as alt
 
-        if self.found.unseen:
+        if self.found.indistinct:
             return []
         data, shape = self._role([points[self.found.best]], BEST)
         ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
@@ -248,14 +248,14 @@ class _Look:
         import altair as alt
 
         shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
-        shapes |= {} if self.found.unseen else {BEST: RING}
+        shapes |= {} if self.found.indistinct else {BEST: RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
         return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 
     def notes(self) -> list[str]:
         """The band, the law and what it predicts, or where the curve bends, in words."""
-        if self.found.unseen:
-            return ["no level can be told from another"]
+        if self.found.indistinct:
+            return ["the levels are not distinguishable"]
         said = [f"shaded: as good as the best{condition_rows.as_good(self.found.exact)}"] if self.plateau() else []
         if self.found.plateau is None and self.found.no_plateau:
             said.append(f"no plateau: {self.found.no_plateau}")
@@ -275,11 +275,11 @@ def _law_note(law: Law) -> str:
 
 
 def _bend_note(found: Peak) -> list[str]:
-    from ioassay.analysis.optimum import optimum_tables
+    from ioassay.narrative import peak_tables
     from ioassay.stats.saturation import Knee
 
     if not isinstance(found.knee, Knee):
         return []
     at, bounds = found.knee.x, found.knee.interval
-    low, high = (optimum_tables.place(found, end) for end in (bounds.low, bounds.high))
-    return [f"bends near {optimum_tables.place_text(found, at)} ({low} to {high})"]
+    low, high = (peak_tables.place(found, end) for end in (bounds.low, bounds.high))
+    return [f"bends near {peak_tables.place_text(found, at)} ({low} to {high})"]

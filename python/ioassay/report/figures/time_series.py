@@ -94,18 +94,18 @@ def _step_s(found: Sequence[Samples]) -> float:
 
 
 def _line(row: Mapping[str, Any], found: Samples, spec: Spec, step_s: float) -> _Line:
-    from ioassay.analysis.stability import steady_state_findings
+    from ioassay.analysis.stability import steadiness
 
     spans: dict[int, list[float]] = {}
     for time_s, value in zip(found.time_s.tolist(), found.value.tolist(), strict=True):
         spans.setdefault(max(math.floor(time_s / step_s), 0), []).append(value)
-    judged = steady_state_findings.within_trial(found)
+    judged = steadiness.within_trial(found)
     values = {number: math.fsum(span) / len(span) for number, span in sorted(spans.items())}
     return _Line(
         trial=row["trial"],
         level=row.get(spec.color) if spec.color else None,
         values=values,
-        since_s=judged.since_s if isinstance(judged, steady_state_findings.WithinTrial) else None,
+        since_s=judged.since_s if isinstance(judged, steadiness.WithinTrial) else None,
     )
 
 

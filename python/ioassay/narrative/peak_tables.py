@@ -1,4 +1,4 @@
-"""The tables and the named numbers of the question where the best level lies, and how levels are called in both."""
+"""The tables of the question where the best level lies, and the names of levels in them."""
 
 from __future__ import annotations
 
@@ -10,52 +10,9 @@ from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_re
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Table
 from ioassay.stats.best_level import BestLevel, NotWorse
-from ioassay.stats.result import Interval, mean_of, plain
+from ioassay.stats.result import Interval, mean_of
 from ioassay.stats.saturation import Knee
 from ioassay.stats.scalability import USL, Law
-
-
-def statistics(one: Peak) -> dict[str, Any]:
-    """The statistics of one place under stable names."""
-    near = one.near.members if isinstance(one.near, NotWorse) else None
-    likely = one.likely if isinstance(one.likely, BestLevel) else None
-    levels = [one.level(index) for index in range(len(one.cells))]
-    return {
-        "factor": one.factor,
-        "best": one.level(one.best),
-        "best_can_be_told": near is not None and not one.unseen,
-        "confidence": likely.probability[one.best] if likely else None,
-        "mean": one.mean,
-        "interval": plain(one.interval),
-        "levels": levels,
-        "means": [mean_of(cell.values) for cell in one.cells],
-        "repetitions": [int(cell.values.size) for cell in one.cells],
-        "probability_of_being_best": list(likely.probability) if likely else None,
-        "best_interval": _bounds(one, likely) if likely and one.numbers else None,
-        "not_worse": None if near is None else [levels[index] for index in near],
-        "not_worse_p": list(one.near.p) if isinstance(one.near, NotWorse) else None,
-        "plateau": None if one.plateau is None else [levels[end] for end in one.plateau],
-        "plateau_reason": one.no_plateau,
-        "plateau_at_processors": None if one.plateau is None else at_processors(one, one.plateau[0]),
-        "processors": one.processors,
-        "repetitions_needed": plain(one.needed),
-        "nearly_best_from": None if one.nearly is None else levels[one.nearly],
-        "knee": plain(one.knee),
-        "scaling": plain(one.scaling),
-        "usl": plain(one.usl),
-        "amdahl": plain(one.amdahl),
-        "law": one.law.kind if one.law else None,
-        "growth": plain(one.growth),
-    }
-
-
-def _bounds(one: Peak, likely: BestLevel) -> dict[str, Any]:
-    return {"low": one.level(likely.low), "high": one.level(likely.high), "confidence": likely.confidence}
-
-
-def at_processors(one: Peak, index: int) -> bool:
-    """Whether a level is the number of the machine's processors."""
-    return one.numbers is not None and one.processors is not None and one.numbers[index] == one.processors
 
 
 def phrase_at(one: Peak, index: int) -> str:

@@ -1,0 +1,90 @@
+"""What a study of peaks or of a choice is about: what its summary opens with.
+
+`[analysis] lead = "peak"`: the best value of each swept factor, of the first response with a best. `"choice"`: which
+case is best, of all responses, and where the first stops gaining from a number. `optimum.py` and `alternatives.py`
+compute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.analysis.optimum import alternatives, optimum
+from ioassay.analysis.optimum.alternatives import Choice
+from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Peak
+from ioassay.factors import CASE
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+FACTS = (
+    "factor",
+    "best",
+    "best_can_be_told",
+    "confidence",
+    "best_interval",
+    "mean",
+    "interval",
+    "not_worse",
+    "plateau",
+    "plateau_reason",
+    "plateau_at_processors",
+    "processors",
+    "law",
+)
+
+
+@dataclass(frozen=True)
+class Focus:
+    """The peaks by swept factor, and of a study of a choice its choices, the first of `response`."""
+
+    response: str
+    peaks: Mapping[str, Sequence[Peak]]
+    choices: Sequence[Choice] = ()
+
+    def covers(self, response: str, factor: str) -> bool:
+        """True if it answers for this response over this factor."""
+        return response == self.response and (factor in self.peaks or (factor == CASE and bool(self.choices)))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """The numbers of each paragraph, in the order of the paragraphs (`narrative/opening.py`)."""
+        facts: list[dict[str, Any]] = []
+        if self.choices:
+            first, *others = self.choices
+            facts.append({"response": first.response, **first.statistics()})
+            if others:
+                facts.append({"responses": {one.response: one.average.statistics() for one in others}})
+        for factor, peaks in self.peaks.items():
+            known = [{"response": self.response, "where": one.part.where(), **_fact(one)} for one in peaks]
+            if len(peaks) <= SEPARATE_SLICES and not self.choices:
+                facts += known
+            else:
+                facts.append({"response": self.response, "factor": factor, "slices": known})
+        return facts
+
+
+def focus(records: Dataset, study: Study) -> Focus | None:
+    """None where the study is about neither, or nothing with a best was measured at two levels."""
+    if study.analysis.lead == "choice":
+        return _choice(records, study)
+    if study.analysis.lead != "peak":
+        return None
+    for response in optimum.judged(records, study):
+        if found := optimum.measured(records, study, response):
+            return Focus(response, {factor: found[factor] for factor in optimum.swept(study, found)})
+    return None
+
+
+def _fact(one: Peak) -> dict[str, Any]:
+    numbers = one.statistics()
+    return {name: numbers[name] for name in FACTS}
+
+
+def _choice(records: Dataset, study: Study) -> Focus | None:
+    found = alternatives.choices(records, study)
+    if not found:
+        return None
+    measured = optimum.measured(records, study, found[0].response)
+    numeric = {factor: peaks for factor, peaks in measured.items() if peaks[0].numbers and len(peaks[0].cells) > 2}
+    return Focus(found[0].response, numeric, found)

@@ -1,0 +1,170 @@
+"""The sentences and tables of the question which case is best, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.analysis.optimum.alternatives import Choice, Outcome
+from ioassay.factors import factor_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
+from ioassay.records.record import Scalar
+from ioassay.stats.paired_comparison import Duel
+
+_FEW = 5
+"""Below this number of repetitions a condition's own scatter is unknown; longer lists of responses are counted."""
+_MOST = 9
+_OUTCOMES = {
+    Outcome.BEST: "{over}{name} is {word} with {best}, by a factor of {ratio} against {closest}{known}.",
+    Outcome.SHARED: (
+        "{over}{name} is {word} with {best}, which equals {near} within noise. "
+        "It is ahead of {worse}, by a factor of at least {ratio}{known}."
+    ),
+    Outcome.NO_DIFFERENCE: (
+        "{over}the data do not identify a best case for {name}: {names} differ by a factor of at most {ratio}{known}."
+    ),
+    Outcome.UNREPEATED: "{over}the data do not identify a best case for {name}: {names} have one repetition each.",
+}
+
+
+def findings(answers: Sequence[Choice]) -> list[Finding]:
+    """One finding for each response."""
+    return [
+        Finding(
+            study=one.cells.study,
+            question="choice",
+            response=one.response,
+            title=f"{phrases.name(one.response)}: which case is best, and is the difference real?",
+            statement=" ".join(sentences(one)),
+            statistics=one.statistics(),
+            tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
+            caveats=[*one.cells.caveats(), *_caveats(one)],
+        )
+        for one in answers
+    ]
+
+
+def sentences(one: Choice) -> list[str]:
+    """On average, in each condition, and among the cases that load the same target."""
+    text = [phrases.capital(_averaged(one)), *_conditions(one)]
+    if one.alike is None or one.average.best in one.alike.average.options:
+        return text  # the best of all is the best of these
+    same = phrases.listed(_names(one.alike.average.options), _MOST)
+    return [
+        *text,
+        f"These load the same target: {same}.",
+        f"Among them, {_averaged(one.alike)}",
+        *_conditions(one.alike),
+    ]
+
+
+def _averaged(one: Choice) -> str:
+    """Which option is ahead on average over all places, and by how much."""
+    standing, places = one.average, len(one.places)
+    closest = standing.beaten[0] if standing.beaten else standing.options[-1]
+    duel = standing.duels[closest] if standing.beaten else standing.widest
+    return _OUTCOMES[standing.outcome].format(
+        over=f"on average over {places} conditions, " if places > 1 else "",
+        name=phrases.inside(one.response),
+        word="lowest (best)" if one.lower else "highest",
+        best=standing.best,
+        near=phrases.listed(_names(standing.near), _MOST),
+        worse=phrases.listed(_names(standing.beaten), _MOST),
+        names=phrases.listed(_names(standing.options), _MOST),
+        closest=closest,
+        ratio=phrases.plain_number(duel.ratio),
+        known=f" ({phrases.bounds_of(duel.interval)}, {phrases.p(duel.p)})"
+        if duel.interval and duel.p is not None
+        else "",
+    )
+
+
+def _conditions(one: Choice) -> list[str]:
+    """In which places which option is ahead of all others beyond noise."""
+    if len(one.places) < 2:
+        return []
+    winners: dict[Scalar, list[str]] = {}
+    for standing in one.places:
+        if standing.outcome == Outcome.BEST:
+            winners.setdefault(standing.best, []).append(phrases.levels(standing.where))
+    if not winners:
+        return [f"In none of the {len(one.places)} conditions alone is one case ahead of all others beyond noise."]
+    text = [
+        f"{best} is ahead of all others in {len(places)} of {len(one.places)} conditions "
+        f"({phrases.listed(places, _MOST)})."
+        for best, places in winners.items()
+    ]
+    rest = len(one.places) - sum(map(len, winners.values()))
+    return [*text, *([f"In the other {rest}, the data do not identify a best case."] if rest else [])]
+
+
+def in_brief(others: Sequence[Choice]) -> str:
+    """What is best on average of several responses, a sentence each; those without an answer together."""
+    text = [
+        f"On average, {best} {'have' if one.average.near else 'has'} the {'lowest' if one.lower else 'highest'} "
+        f"{phrases.inside(one.response)}."
+        for one in others
+        if (best := _few_best(one))
+    ]
+    unclear = [phrases.inside(one.response) for one in others if not _few_best(one)]
+    few = phrases.listed(unclear, _MOST) if len(unclear) <= _FEW else f"the other {len(unclear)} responses"
+    return " ".join([*text, *([f"The data do not identify a best case for {few}."] if unclear else [])])
+
+
+def _few_best(one: Choice) -> str:
+    """The best option, or two that are equal within noise; empty for more."""
+    standing = one.average
+    return phrases.listed(_names([standing.best, *standing.near])) if len(standing.near) < 2 and standing.beaten else ""
+
+
+def _by_place(one: Choice) -> Table:
+    """A row a place."""
+    names = list(one.places[0].where) if one.places else []
+    columns = [
+        *map(factor_label, names),
+        "best mean",
+        "value",
+        "next",
+        "ratio",
+        "low",
+        "high",
+        "p",
+        "equal within noise",
+    ]
+    rows: list[list[Any]] = []
+    for standing in one.places:
+        second = standing.options[1]
+        rows.append(
+            [
+                *(standing.where.get(name) for name in names),
+                *(standing.best, standing.means.get(standing.best), second, *_numbers(standing.duels[second])),
+                phrases.listed(_names(standing.near), _MOST) if standing.near else "",
+            ]
+        )
+    return Table(columns, rows, [*[""] * len(names), "", one.response, *[""] * 6])
+
+
+def _on_average(one: Choice, alike: bool = False) -> Table:
+    """A row for each other option: how far the best is ahead on average."""
+    standing = one.average
+    first = f"best on average: {standing.best}{', same target' if alike else ''}"
+    rows = [[f"against {option}", *_numbers(standing.duels[option])] for option in standing.options[1:]]
+    return Table([first, "ratio", "low", "high", "p"], rows)
+
+
+def _numbers(duel: Duel) -> list[float | None]:
+    bounds = duel.interval
+    return [duel.ratio, bounds.low if bounds else None, bounds.high if bounds else None, duel.p]
+
+
+def _caveats(one: Choice) -> list[str]:
+    tests = "Intervals and p values hold for all pairs at once (Games and Howell)."
+    if len(one.places) > 1:
+        tests += f" In single conditions, they hold for all {len(one.places)} of them as well (Bonferroni)."
+    few = f"With fewer than {_FEW} repetitions, the scatter of a condition is that of its case over all conditions."
+    return [tests, *([few] if one.repetitions < _FEW else [])]
+
+
+def _names(options: Sequence[Scalar]) -> list[str]:
+    return [str(option) for option in options]

@@ -1,0 +1,129 @@
+"""Sentences about single conditions: their means with intervals, their outliers, and what few repetitions mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.analysis.effects.descriptive import Description, Summary
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.result import Interval, Undefined, plain
+
+SINGLE = "{name}: {known}."
+RANGE = "{name} ranges from {lowest} to {highest}."
+OUTLIERS = "Flagged as outliers and kept: {outliers}."
+PERCENTILES = (
+    "These means are over the percentiles of single repetitions. "
+    "The latency distributions have the percentiles of all requests together."
+)
+ONE_REPETITION = "One repetition gives no uncertainty estimate; run at least 3, preferably 5."
+FEW_REPETITIONS = (
+    "With {count} repetitions the bootstrap interval is often too narrow. The t interval is the one to quote."
+)
+FEW_FOR_BOOTSTRAP = 10
+
+
+def findings(answers: Sequence[Description]) -> list[Finding]:
+    """One finding for each response, with a row for each condition."""
+    return [_finding(description) for description in answers]
+
+
+def _finding(description: Description) -> Finding:
+    cells = description.cells
+    return Finding(
+        study=cells.study,
+        question="describe",
+        response=cells.response,
+        title=f"{phrases.name(cells.response)} of each condition",
+        statement=_statement(cells.response, description.conditions),
+        statistics={"unit": "repetition", "points": [_numbers(summary) for summary in description.conditions]},
+        tables=[_table(description)],
+        caveats=[*cells.caveats(), *_caveats(description)],
+    )
+
+
+def _statement(response: str, conditions: Sequence[Summary]) -> str:
+    name, ranked = phrases.name(response), sorted(conditions, key=lambda summary: summary.moments.mean)
+    if len(conditions) == 1:
+        return SINGLE.format(name=name, known=_known(response, ranked[0]))
+    low, high = (_known(response, summary, f" at {summary.cell.label}") for summary in (ranked[0], ranked[-1]))
+    return RANGE.format(name=name, lowest=low, highest=high)
+
+
+def _known(response: str, summary: Summary, place: str = "") -> str:
+    shown = f"{phrases.value(response, summary.moments.mean)}{place}"
+    if isinstance(summary.interval, Undefined):
+        return f"{shown} ({phrases.count(summary.moments.n, 'repetition')})"
+    return f"{shown} ({phrases.interval(response, summary.interval)}, n = {summary.moments.n})"
+
+
+def _numbers(summary: Summary) -> dict[str, Any]:
+    cell = summary.cell
+    return {
+        "point": dict(cell.point),
+        "label": cell.label,
+        **plain(summary.moments),
+        "ci": phrases.ends(summary.interval),
+        "ci_bca": phrases.ends(summary.bca),
+        "outliers": [
+            {
+                "repetition": int(cell.repetition[outlier.index]),
+                "trial": cell.trials[outlier.index],
+                "value": float(cell.values[outlier.index]),
+                "score": outlier.score,
+            }
+            for outlier in summary.outliers
+        ],
+    }
+
+
+def _table(description: Description) -> Table:
+    factors, unit, level = list(description.cells.factors), description.cells.response, _level(description)
+    columns = ["n", "mean", "median", "deviation", "variation (%)", "minimum", "maximum"]
+    columns += [f"{level} t, low", "high", f"{level} BCa, low", "high", "outliers"]
+    formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, unit, unit, ""]
+    return Table([*factors, *columns], [_row(unit, factors, summary) for summary in description.conditions], formats)
+
+
+def _level(description: Description) -> str:
+    known = any(isinstance(summary.interval, Interval) for summary in description.conditions)
+    return phrases.level(description.confidence) if known else "95 %"
+
+
+def _row(response: str, factors: Sequence[str], summary: Summary) -> list[Any]:
+    moments, interval = summary.moments, summary.interval
+    low = None if isinstance(interval, Undefined) else phrases.lowest(response, interval.low)
+    return [
+        *(summary.cell.point[factor] for factor in factors),
+        moments.n,
+        moments.mean,
+        moments.median,
+        moments.stddev,
+        phrases.in_percent(moments.cv),
+        moments.minimum,
+        moments.maximum,
+        low,
+        None if isinstance(interval, Undefined) else interval.high,
+        *(phrases.ends(summary.bca) or (None, None)),
+        len(summary.outliers),
+    ]
+
+
+def _caveats(description: Description) -> list[str]:
+    response, conditions, fewest = description.cells.response, description.conditions, description.fewest
+    outliers = [
+        f"{phrases.value(response, float(summary.cell.values[outlier.index]))} at {summary.cell.label} "
+        f"(median {phrases.value(response, summary.moments.median)})"
+        for summary in conditions
+        for outlier in summary.outliers
+    ]
+    caveats = [OUTLIERS.format(outliers=phrases.listed(outliers, len(outliers)))] if outliers else []
+    if re.search(r"\.p[0-9.]+$", response):
+        caveats.append(PERCENTILES)
+    if fewest < 2:
+        caveats.append(ONE_REPETITION)
+    elif fewest < FEW_FOR_BOOTSTRAP:
+        caveats.append(FEW_REPETITIONS.format(count=fewest))
+    return caveats

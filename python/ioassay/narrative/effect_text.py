@@ -1,0 +1,399 @@
+"""Sentences about the effects of factors: one at a time, all together, and three analyses of variance compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.analysis.effects.anova_variants import AnovaVariants
+from ioassay.analysis.effects.factor_effects import Answer
+from ioassay.analysis.effects.factorial_anova import Interaction, JointEffects
+from ioassay.analysis.effects.level_contrasts import lower_is_better
+from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
+from ioassay.analysis.measurements.cells import Cells
+from ioassay.factors import factor_label
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
+from ioassay.narrative.sentences import shape_phrase
+from ioassay.stats.anova import Assumption, OneWay, Ranks, Welch
+from ioassay.stats.factorial import BLOCK, Factorial
+from ioassay.stats.result import Undefined, mean_of, plain
+
+SEPARATE_SLICES = 4
+"""Up to this number of combinations of the other factors, each gets a finding; more share one."""
+
+EFFECT = {
+    Outcome.NOT_TESTED: "{name} is {range}. No test of {factor} is possible: {reason}.",
+    Outcome.DIFFERENCE: "{name} depends on {factor} ({test}). It is {range}.",
+    Outcome.NO_DIRECTION: "{name} depends on {factor} without a clear direction ({test}). It is {range}.",
+    Outcome.EQUIVALENT: "{name} {shape} ({test}). It is {range}.",
+    Outcome.TREND: "{name} {shape}. The test of all levels is not significant ({test}). It is {range}.",
+    Outcome.NO_DIFFERENCE: "{name} shows no significant effect of {factor} ({test}). It is {range}.",
+}
+EXPLAINED = " The factor explains {share} of the variation between trials."
+ADJUSTED = "The decision uses p adjusted for the {tests} tests of this response (Holm)."
+CLASSIC_DECIDES = "Welch's analysis is not possible ({reason}); the classic one decides."
+UNEQUAL_VARIANCES = "Conditions scatter differently (Brown-Forsythe {p}). Quote Welch's analysis, not the classic one."
+UNEQUAL_CLASSIC = "Conditions scatter differently (Brown-Forsythe {p}), which weakens the classic analysis."
+NOT_NORMAL = "Deviations are not normal (Shapiro-Wilk {p}). Compare the result with Kruskal-Wallis and the outliers."
+RANKS_DISAGREE = "The rank test disagrees (Kruskal-Wallis {p}). Do not rely on this result."
+FEW_REPETITIONS = (
+    "With fewer than four repetitions, variances are uncertain and tests of assumptions have little power."
+)
+
+DIFFERENT_PLACES = "{name} depends on {factor} in {different} of {places} combinations of the other factors."
+EQUAL_PLACES = "{name} shows no significant effect of {factor} in any of {places} combinations of the other factors."
+UNTESTED_PLACES = "No test of {factor} is possible in any of {places} combinations of the other factors."
+LARGEST = " The difference is largest {place}. It is {range}."
+
+SHARES = "Of the variation of {name} between trials, {shares}."
+INTERACTION = {
+    Interaction.NOT_ESTIMATED: "",
+    Interaction.NOT_SIGNIFICANT: " The interaction of {pair} is not significant ({p}).",
+    Interaction.SIGNIFICANT: (
+        " {capital_pair} interact ({p}, {share} of the variation). Read the effect of each where the other is fixed."
+    ),
+}
+NO_INTERACTION = "Without repetitions the interaction cannot be separated from chance and is left out."
+NO_TYPE_3 = "Type III sums of squares are not given: {reason}."
+EQUAL_SCATTER = (
+    "This analysis supposes that all conditions scatter alike. Where the levels span decades they do not. "
+    "Welch's analysis of each factor where the other is fixed is safer."
+)
+
+ALL_SAMPLES = "Over all log samples (naive), conditions {verdict} with {df} degrees of freedom."
+SINGLE_REPETITIONS = "Over the log samples of single repetitions (naive), they differ in {different} of {repetitions}."
+REPETITIONS = "Over repetitions, the analysis that counts, they {verdict} with {df} degrees of freedom."
+NO_TEST = "Over repetitions no test is possible: {reason}."
+ONE_REPETITION = "An analysis of one repetition cannot know how much the next one would differ."
+PROPER = "over repetitions (the unit)"
+
+
+def findings(answers: Sequence[Answer]) -> list[Finding]:
+    """Up to SEPARATE_SLICES findings for the effects of a factor, one for any other answer."""
+    return [finding for answer in answers for finding in _findings(answer)]
+
+
+def _findings(answer: Answer) -> list[Finding]:
+    match answer:
+        case FactorEffects():
+            separate = len(answer.effects) <= SEPARATE_SLICES
+            return [_single(effect, answer.tests) for effect in answer.effects] if separate else [_shared(answer)]
+        case JointEffects():
+            return [_joint(answer)]
+        case AnovaVariants():
+            return [_variants(answer)]
+
+
+def _about(cells: Cells, title: str, **parts: Any) -> Finding:
+    name = phrases.name(cells.response)
+    return Finding(study=cells.study, question="effect", response=cells.response, title=f"{name}: {title}", **parts)
+
+
+# One factor
+
+
+def _single(effect: Effect, tests: int) -> Finding:
+    return _about(
+        effect.cells,
+        f"effect of {factor_label(effect.factor)}",
+        statement=statement(effect),
+        where=effect.cells.where(),
+        statistics=_numbers(effect),
+        tables=[_tests(effect), *_pairs(effect)],
+        caveats=[*effect.cells.caveats(), *_caveats(effect), *_adjusted(tests)],
+    )
+
+
+def statement(effect: Effect) -> str:
+    """Is there an effect, and how large is it from worst to best?"""
+    classic = effect.classic
+    sentences = EFFECT[effect.outcome].format(
+        name=phrases.name(effect.cells.response),
+        factor=phrases.factor_noun(effect.factor),
+        range=_range(effect),
+        reason=classic.reason if isinstance(classic, Undefined) else "",
+        test=test_text(effect),
+        shape=shape_phrase(effect.shape) if effect.shape else "",
+    )
+    if effect.outcome == Outcome.DIFFERENCE and effect.explained is not None:
+        sentences += EXPLAINED.format(share=phrases.percent(effect.explained))
+    return phrases.placed(effect.cells.where(), sentences)
+
+
+def test_text(effect: Effect) -> str:
+    """The deciding test: `Welch F(7, 28.3) = 19900, p < 0.0001`."""
+    return test_name(effect) if effect.decisive_p is None else f"{test_name(effect)}, {phrases.p(effect.decisive_p)}"
+
+
+def test_name(effect: Effect) -> str:
+    """The deciding test without its p: `Welch F(7, 28.3) = 42.1`."""
+    decides = effect.welch if isinstance(effect.welch, Welch) else effect.classic
+    if isinstance(decides, Undefined):
+        return "not tested"
+    name = "Welch F" if isinstance(decides, Welch) else "F"
+    return f"{name}({decides.df_between}, {decides.df_within:.3g}) = {phrases.plain_number(decides.f)}"
+
+
+def range_sentence(effect: Effect) -> str:
+    """Best and worst level, without what follows from them."""
+    return phrases.placed(effect.cells.where(), f"{phrases.name(effect.cells.response)} is {_extremes(effect)}.")
+
+
+def _extremes(effect: Effect) -> str:
+    best, worst, response = effect.extremes.best, effect.extremes.worst, effect.cells.response
+    shown = [
+        f"{phrases.at(effect.factor, cell.point[effect.factor])} ({phrases.value(response, mean_of(cell.values))})"
+        for cell in (best, worst)
+    ]
+    words = ("lowest (best)", "highest") if lower_is_better(response) else ("highest", "lowest")
+    return f"{words[0]} {shown[0]} and {words[1]} {shown[1]}"
+
+
+def _range(effect: Effect) -> str:
+    ratio = effect.extremes.ratio
+    size = "" if ratio is None else f", a ratio of {phrases.ratio(ratio, effect.extremes.interval)}"
+    return f"{_extremes(effect)}{size}"
+
+
+def _numbers(effect: Effect) -> dict[str, Any]:
+    names, pairs = [cell.point[effect.factor] for cell in effect.cells.cells], effect.pairs
+    return {
+        "factor": effect.factor,
+        "levels": names,
+        "classic": plain(effect.classic),
+        "welch": plain(effect.welch),
+        "kruskal_wallis": plain(effect.ranks),
+        "brown_forsythe": plain(effect.equal_variances),
+        "shapiro_wilk": plain(effect.normal),
+        "games_howell": plain(pairs)
+        if isinstance(pairs, Undefined)
+        else [{**plain(pair), "first": names[pair.first], "second": names[pair.second]} for pair in pairs],
+        "p_holm": effect.adjusted_p,
+        "best": effect.extremes.best.point[effect.factor],
+        "worst": effect.extremes.worst.point[effect.factor],
+        "ratio": effect.extremes.ratio,
+        "ratio_interval": plain(effect.extremes.interval),
+    }
+
+
+def _tests(effect: Effect) -> Table:
+    rows: list[list[Any]] = [
+        ["Welch ANOVA (decides)", *_welch_row(effect.welch)],
+        ["classic ANOVA", *_classic_row(effect.classic)],
+    ]
+    if isinstance(ranks := effect.ranks, Ranks):
+        rows.append(["Kruskal-Wallis", ranks.h, str(ranks.df), ranks.p, f"epsilon² = {ranks.epsilon2:.3f}"])
+    for name, assumption in (
+        ("Brown-Forsythe (equal variances?)", effect.equal_variances),
+        ("Shapiro-Wilk (normal residuals?)", effect.normal),
+    ):
+        if isinstance(assumption, Assumption):
+            rows.append([name, assumption.statistic, "", assumption.p, ""])
+    if effect.adjusted_p is not None:
+        rows.append(["decisive p, adjusted (Holm)", None, "", effect.adjusted_p, ""])
+    return Table(["test", "statistic", "degrees of freedom", "p", "effect size"], rows)
+
+
+def _welch_row(welch: Welch | Undefined) -> list[Any]:
+    if isinstance(welch, Undefined):
+        return [None, "", None, f"not computed: {welch.reason}"]
+    return [welch.f, f"{welch.df_between}, {welch.df_within:.1f}", welch.p, f"adjusted omega² = {welch.omega2:.3f}"]
+
+
+def _classic_row(classic: OneWay | Undefined) -> list[Any]:
+    if isinstance(classic, Undefined):
+        return [None, "", None, f"not computed: {classic.reason}"]
+    sizes = f"eta² = {classic.eta2:.3f}, omega² = {classic.omega2:.3f}"
+    return [classic.f, f"{classic.df_between}, {classic.df_within}", classic.p, sizes]
+
+
+def _pairs(effect: Effect) -> list[Table]:
+    if isinstance(effect.pairs, Undefined) or len(effect.cells.cells) < 3:
+        return []
+    levels, unit = [cell.point[effect.factor] for cell in effect.cells.cells], effect.cells.response
+    rows = [
+        [levels[pair.first], levels[pair.second], pair.difference, pair.low, pair.high, pair.p] for pair in effect.pairs
+    ]
+    columns = [f"{effect.factor} (Games-Howell)", "against", "difference", "low", "high", "p, all pairs"]
+    return [Table(columns, rows, ["", "", unit, unit, unit, ""])]
+
+
+def _caveats(effect: Effect) -> list[str]:
+    caveats, welch = [], isinstance(effect.welch, Welch)
+    if isinstance(effect.welch, Undefined) and isinstance(effect.classic, OneWay):
+        caveats.append(CLASSIC_DECIDES.format(reason=effect.welch.reason))
+    for applies, template, test in (
+        (effect.unequal_variances, UNEQUAL_VARIANCES if welch else UNEQUAL_CLASSIC, effect.equal_variances),
+        (effect.not_normal, NOT_NORMAL, effect.normal),
+        (effect.ranks_disagree, RANKS_DISAGREE, effect.ranks),
+    ):
+        if applies and not isinstance(test, Undefined):
+            caveats.append(template.format(p=phrases.p(test.p)))
+    if min(cell.values.size for cell in effect.cells.cells) < 4:
+        caveats.append(FEW_REPETITIONS)
+    return caveats
+
+
+def _adjusted(tests: int) -> list[str]:
+    return [ADJUSTED.format(tests=tests)] if tests > 1 else []
+
+
+def _shared(answer: FactorEffects) -> Finding:
+    """One finding for the same factor in many places: a row each."""
+    columns = [*answer.effects[0].cells.where(), "Welch F", "p", "p adjusted", "best", "worst", "ratio", "low", "high"]
+    return _about(
+        answer.cells,
+        f"effect of {factor_label(answer.factor)}",
+        statement=_shared_statement(answer),
+        statistics={
+            "factor": answer.factor,
+            "slices": [{"where": effect.cells.where(), **_numbers(effect)} for effect in answer.effects],
+            "different": len(answer.different),
+        },
+        tables=[Table(columns, [_shared_row(effect) for effect in answer.effects])],
+        caveats=[
+            *answer.cells.caveats(),
+            *_adjusted(sum(effect.adjusted_p is not None for effect in answer.effects)),
+        ],
+    )
+
+
+def _shared_statement(answer: FactorEffects) -> str:
+    different = answer.different
+    tested = any(effect.adjusted_p is not None for effect in answer.effects)
+    template = DIFFERENT_PLACES if different else EQUAL_PLACES if tested else UNTESTED_PLACES
+    sentence = template.format(
+        name=phrases.name(answer.cells.response),
+        factor=phrases.factor_noun(answer.factor),
+        different=len(different),
+        places=len(answer.effects),
+    )
+    known = [effect for effect in different if effect.extremes.ratio is not None]
+    if not known:
+        return sentence
+    largest = max(known, key=lambda effect: effect.extremes.ratio or 0.0)
+    return sentence + LARGEST.format(place=phrases.circumstances(largest.cells.where()), range=_range(largest))
+
+
+def _shared_row(effect: Effect) -> list[Any]:
+    extreme = effect.extremes
+    return [
+        *effect.cells.where().values(),
+        effect.welch.f if isinstance(effect.welch, Welch) else None,
+        effect.decisive_p,
+        effect.adjusted_p,
+        extreme.best.point[effect.factor],
+        extreme.worst.point[effect.factor],
+        extreme.ratio,
+        *((extreme.interval.low, extreme.interval.high) if extreme.interval else (None, None)),
+    ]
+
+
+# All factors together
+
+
+def _joint(answer: JointEffects) -> Finding:
+    caveats = [] if answer.second.interactions else [NO_INTERACTION]
+    if isinstance(answer.third, Undefined):
+        caveats.append(NO_TYPE_3.format(reason=answer.third.reason))
+    return _about(
+        answer.cells,
+        f"{' and '.join(factor_label(name) for name in answer.names)} together",
+        statement=_joint_statement(answer),
+        statistics={"type_2": plain(answer.second), "type_3": plain(answer.third)},
+        tables=[_joint_table(answer.second, answer.third)],
+        caveats=[*answer.cells.caveats(), *caveats, EQUAL_SCATTER],
+    )
+
+
+def _joint_statement(answer: JointEffects) -> str:
+    shares = [
+        f"{phrases.factor_noun(effect.term)}{'' if place else ' explains'} "
+        f"{phrases.percent(effect.eta2)} ({phrases.p(effect.p)})"
+        for place, effect in enumerate(answer.mains)
+    ]
+    sentence = SHARES.format(name=phrases.inside(answer.cells.response), shares=phrases.listed(shares))
+    strongest = answer.strongest
+    if strongest is None:
+        return sentence
+    pair = " and ".join(phrases.factor_noun(name) for name in strongest.term.split(" × "))
+    return sentence + INTERACTION[answer.outcome].format(
+        pair=pair,
+        capital_pair=phrases.capital(pair),
+        p=phrases.p(strongest.p),
+        share=phrases.percent(strongest.eta2),
+    )
+
+
+def _joint_table(second: Factorial, third: Factorial | Undefined) -> Table:
+    columns = ["source", "df", "sum of squares", "mean square", "F", "p (type II)", "p (type III)"]
+    columns += ["eta²", "partial eta²", "omega²", "partial omega²"]
+    rows: list[list[Any]] = []
+    for effect in second.effects:
+        other = third.effect(effect.term) if isinstance(third, Factorial) else None
+        name = "pass (block)" if effect.term == BLOCK else effect.term
+        rows.append([name, effect.df, effect.ss, effect.ms, effect.f, effect.p, other.p if other else None])
+        rows[-1] += [effect.eta2, effect.partial_eta2, effect.omega2, effect.partial_omega2]
+    residual = [second.df_residual, second.ss_residual, second.ms_residual]
+    return Table(columns, [*rows, ["residual", *residual, *[None] * 7]])
+
+
+# Three analyses compared
+
+
+def _variants(answer: AnovaVariants) -> Finding:
+    each = answer.per_repetition
+    return _about(
+        answer.cells,
+        "three analyses of variance side by side",
+        statement=_variant_statement(answer),
+        statistics={
+            "risk": 1 - answer.confidence,
+            "all_samples": {"label": phrases.NAIVE_LABEL, **plain(answer.all_samples)},
+            "per_repetition": [
+                {"label": phrases.NAIVE_LABEL, "repetition": number, **plain(analysis)}
+                for number, analysis in each.items()
+            ],
+            "repetitions": plain(answer.repetitions),
+            "repetitions_welch": plain(answer.repetitions_welch),
+        },
+        tables=[_variant_table(answer)],
+        caveats=[phrases.NAIVE_REASON, ONE_REPETITION],
+    )
+
+
+def _variant_statement(answer: AnovaVariants) -> str:
+    each, proper = answer.per_repetition.values(), answer.repetitions
+    different = sum(answer.differs(analysis) for analysis in each)
+    sentences = [
+        ALL_SAMPLES.format(verdict=_verdict(answer, answer.all_samples), df=answer.all_samples.df_within),
+        SINGLE_REPETITIONS.format(different=different, repetitions=phrases.count(len(each), "repetition")),
+    ]
+    if isinstance(proper, Undefined):
+        sentences.append(NO_TEST.format(reason=proper.reason))
+    else:
+        sentences.append(REPETITIONS.format(verdict=_verdict(answer, proper), df=proper.df_within))
+    return " ".join(sentences)
+
+
+def _verdict(answer: AnovaVariants, analysis: OneWay) -> str:
+    return f"{'differ' if answer.differs(analysis) else 'do not differ significantly'} ({phrases.p(analysis.p)})"
+
+
+def _variant_table(answer: AnovaVariants) -> Table:
+    rows: list[Sequence[Any]] = [_variant_row("all log samples (naive)", answer.all_samples)]
+    rows += [
+        _variant_row(f"log samples of repetition {number + 1} (naive)", analysis)
+        for number, analysis in answer.per_repetition.items()
+    ]
+    if isinstance(answer.repetitions, OneWay):
+        rows.append(_variant_row(PROPER, answer.repetitions))
+    if isinstance(welch := answer.repetitions_welch, Welch):
+        rows.append([f"{PROPER}, Welch", None, welch.f, f"{welch.df_between}, {welch.df_within:.1f}", welch.p, None])
+    return Table(["analysis", "observations", "F", "degrees of freedom", "p", "eta²"], rows)
+
+
+def _variant_row(name: str, analysis: OneWay) -> list[Any]:
+    size = analysis.df_between + analysis.df_within + 1
+    return [name, size, analysis.f, f"{analysis.df_between}, {analysis.df_within}", analysis.p, analysis.eta2]

@@ -1,0 +1,151 @@
+"""The best values of all sweeps of a suite in one table: level, value, plateau, law; and what was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay import metrics
+from ioassay.analysis.measurements import missing_trials
+from ioassay.analysis.optimum.optimum import Outcome, Peak
+from ioassay.analysis.optimum.optimum_overview import Sweep
+from ioassay.analysis.optimum.study_focus import FACTS
+from ioassay.factors import level_text
+from ioassay.narrative import peak_tables, phrases
+from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.result import Interval
+from ioassay.stats.scalability import USL, Law
+
+COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law")
+_NONE = "–"
+_LONG = 200
+"""Characters of a note above which it is not repeated in every row."""
+
+
+def findings(answers: Sequence[Sweep]) -> list[Finding]:
+    """One finding for all sweeps."""
+    if not answers:
+        return []
+    return [
+        Finding(
+            study="",
+            question="peaks",
+            response="",
+            title="Best values and plateaus",
+            statement=_statement(answers),
+            statistics={"sweeps": [_statistics(one) for one in answers]},
+            tables=[Table(COLUMNS, [_row(one) for one in answers])],
+        )
+    ]
+
+
+def _statistics(one: Sweep) -> dict[str, Any]:
+    common = {"study": one.study.name, "title": _title(one), "not_measured": _note(one)}
+    if one.peak is None:
+        return {**common, "factor": next(iter(one.study.levels), ""), "where": {}, "best": None}
+    numbers = one.peak.statistics()
+    return {
+        **common,
+        "response": one.peak.part.response,
+        "where": one.peak.part.where(),
+        **{name: numbers[name] for name in FACTS},
+        "texts": _texts(one.peak),
+    }
+
+
+def _title(one: Sweep) -> str:
+    return one.study.title or one.study.name
+
+
+def _note(one: Sweep) -> str:
+    note = " ".join(missing_trials.sentences(one.missing, one.study))
+    if one.peak is None:
+        return note or "Nothing was measured."
+    return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note
+
+
+def _texts(one: Peak) -> dict[str, str]:
+    return {
+        "best": _best(one),
+        "may": _may(one, one.statistics()),
+        "value": _value(one),
+        "plateau": _plateau(one),
+        "law": _law(one),
+    }
+
+
+def _best(one: Peak) -> str:
+    if one.outcome == Outcome.EQUAL:
+        return "all the same"
+    best = peak_tables.phrase_at(one, one.best)
+    return f"not identified (highest mean: {best})" if one.indistinct else best
+
+
+def _may(one: Peak, numbers: Mapping[str, Any]) -> str:
+    """The levels that may be as good: as a range of numbers, as a list of words."""
+    near, bounds = numbers["not_worse"] or [], numbers["best_interval"]
+    if one.indistinct or not near:
+        return _NONE
+    if bounds:
+        low, high = (level_text(one.factor, bounds[end]) for end in ("low", "high"))
+        return low if low == high else f"{low} to {high}"
+    return phrases.listed([level_text(one.factor, level) for level in near], 9)
+
+
+def _value(one: Peak) -> str:
+    """`930 MB/s (910 to 950 MB/s)`; a unit that is a word stands once."""
+    response, bounds = one.part.response, one.interval
+    shown = phrases.value(response, one.mean)
+    if not isinstance(bounds, Interval):
+        return shown
+    return f"{shown} ({phrases.span(response, bounds.low, bounds.high, metrics.format_metric)})"
+
+
+def _plateau(one: Peak) -> str:
+    if one.plateau is None:
+        return one.no_plateau or _NONE if one.numbers else _NONE
+    first, last = one.plateau
+    at = " (this machine's processors)" if one.at_processors(first) else ""
+    if last == len(one.cells) - 1:
+        return f"from {peak_tables.phrase_at(one, first)}{at}"
+    return peak_tables.span(one, first, last)
+
+
+def _law(one: Peak) -> str:
+    if one.law is not None:
+        return _called(one.law)
+    if one.growth is not None and one.plateau is not None:
+        return f"up to {peak_tables.phrase_at(one, one.plateau[0])}: {_called(one.growth)}"
+    return _NONE if one.scaling is None or one.indistinct else "none fits"
+
+
+def _called(law: Law) -> str:
+    name = "universal scalability" if law.kind == USL else "Amdahl"
+    return f"{name}, {max(law.alpha, 0) * 100:.2g} % cannot run in parallel"
+
+
+def _row(one: Sweep) -> list[Any]:
+    note, where = _note(one), phrases.levels(one.peak.part.where()) if one.peak else ""
+    sweep = f"{_title(one)} ({where})" if where else _title(one)
+    if one.peak is None:
+        return [sweep, note, _NONE, _NONE, _NONE, _NONE]
+    texts = _texts(one.peak)
+    texts["best"] += f" ({note})" if note else ""
+    return [sweep, *texts.values()]
+
+
+def _statement(sweeps: Sequence[Sweep]) -> str:
+    peaks = [one.peak for one in sweeps if one.peak is not None]
+    best = sum(bool(one.statistics()["best_can_be_told"]) for one in peaks)
+    flat = [one for one in peaks if one.plateau is not None]
+    own = [one for one in flat if one.plateau and one.at_processors(one.plateau[0])]
+    studies = len({one.study.name for one in sweeps})
+    text = [
+        f"{studies} studies with {phrases.count(len(sweeps), 'sweep')}.",
+        f"The data identify a best value in {best} and a plateau in {len(flat)}.",
+    ]
+    if own:
+        begin = "plateau begins" if len(own) == 1 else "plateaus begin"
+        text.append(f"{len(own)} {begin} at the number of this machine's processors ({own[0].processors}).")
+    empty = len(sweeps) - len(peaks)
+    return " ".join([*text, *([f"{phrases.count(empty, 'sweep')} could not be measured."] if empty else [])])
