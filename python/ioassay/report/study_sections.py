@@ -30,7 +30,7 @@ _QUESTIONS = {
     "latency": "How long do requests take? Latency distributions",
     "drive": "What did the drive itself count?",
     "database": "What do the loads come to, and what of them reached the drive?",
-    "accountings": "Which accounting is right? Claims and the kernel's calls",
+    "accountings": "Which timing definition matches the claims?",
 }
 _FEW_CONDITIONS = 12
 """Up to so many are shown whole in the summary; beyond, its lowest and highest."""

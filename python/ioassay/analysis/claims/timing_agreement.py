@@ -8,8 +8,10 @@ explained only by what was recorded: how short the interval was, what the tool s
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ioassay.analysis.measurements.passes import SPAN, Pass
 from ioassay.records.record import Scalar
@@ -19,16 +21,28 @@ from ioassay.verify.verdict import HELD_UP, INCOMPLETE
 
 WITHIN = 0.01
 """Of the claim: what 'agrees' means."""
-AGREES, SHORT, RECORD, HELD, CLOCK, LOST = "agrees", "short", "record", "held", "clock", "lost"
-UNSEEN, UNEXPLAINED = "unseen", "unexplained"
-EXPLAINED = {
-    SHORT: "by intervals so short that the clock's step and the few microseconds between clock and call are over 1 %",
-    RECORD: "by work on one large record (filled before its first call, checked after its last) within the interval",
-    HELD: "by a process that lost its processor between a clock and a call: they are longer than their calls in some "
-    "repetitions, and agree in others",
-    CLOCK: "by the benchmark's own clock, which its output says is too coarse for the interval",
-    LOST: "by events that the witness lost",
-}
+
+
+class Status(StrEnum):
+    """Whether a cell agrees, and what explains it if not."""
+
+    AGREES = "agrees"
+    SHORT = "short"
+    """The interval is so short that the clock's step and the time between clock and call exceed 1 %."""
+    RECORD = "record"
+    """One large record is filled before its first call, or checked after its last, within the interval."""
+    HELD = "held"
+    """The process lost its CPU between a clock and a call, in some repetitions but not in all."""
+    CLOCK = "clock"
+    """The benchmark's output says that its clock is too coarse for the interval."""
+    LOST = "lost"
+    """The witness lost events."""
+    UNSEEN = "unseen"
+    """The witness could not identify the calls."""
+    UNEXPLAINED = "unexplained"
+
+
+EXPLAINED = (Status.SHORT, Status.RECORD, Status.HELD, Status.CLOCK, Status.LOST)
 _CLOCK_DOUBTS = frozenset({"clock-clamp", "poor-timer", "whole-microseconds"})
 
 
@@ -44,37 +58,50 @@ class Cell:
     @property
     def difference(self) -> float | None:
         """First to last call against the claim, as a share of it: the middle repetition."""
-        return middle([one.differences().get(SPAN) for one in self.passes])
+        return self.difference_of(SPAN)
 
     @property
     def gap_s(self) -> float | None:
         """The claimed interval less first to last call: the middle repetition."""
         return middle([one.gap_s for one in self.passes])
 
+    def rate(self, definition: str) -> float | None:
+        """Bytes/s by a timing definition: the middle repetition."""
+        return middle([one.rates().get(definition) for one in self.passes])
+
+    def difference_of(self, definition: str) -> float | None:
+        """Of a timing definition's rate from the claim, as a share of it: the middle repetition."""
+        return middle([one.differences().get(definition) for one in self.passes])
+
     @property
-    def status(self) -> str:
-        """AGREES, a key of EXPLAINED, UNSEEN or UNEXPLAINED."""
+    def verdicts(self) -> Counter[str]:
+        """The number of repetitions with each verdict."""
+        return Counter(one.verdict.category for one in self.passes if one.verdict is not None)
+
+    @property
+    def status(self) -> Status:
+        """Whether it agrees within 1 %, and why not."""
         difference = self.difference
         if difference is None:
-            return UNSEEN
-        return AGREES if abs(difference) <= WITHIN else self._why()
+            return Status.UNSEEN
+        return Status.AGREES if abs(difference) <= WITHIN else self._why()
 
-    def _why(self) -> str:
+    def _why(self) -> Status:
         if any(_CLOCK_DOUBTS & set(one.claim.doubts) for one in self.passes):
-            return CLOCK
+            return Status.CLOCK
         gap_s, allowed_s = self.gap_s, middle([_allowed_s(one) for one in self.passes])
         if gap_s is not None and allowed_s is not None:
             if abs(gap_s) <= allowed_s:
-                return SHORT
+                return Status.SHORT
             if 0 < gap_s <= allowed_s + session_times.record_work_s(self.passes[0].claim):
-                return RECORD
+                return Status.RECORD
         if self._is_held():
-            return HELD
+            return Status.HELD
         lost = any(
             one.verdict is not None and one.verdict.category == INCOMPLETE and one.verdict.reason != HELD_UP
             for one in self.passes
         )
-        return LOST if lost else UNEXPLAINED
+        return Status.LOST if lost else Status.UNEXPLAINED
 
     def _is_held(self) -> bool:
         """A wrong clock or a lie would be wrong in every repetition, and could be too short as well."""
@@ -83,7 +110,7 @@ class Cell:
 
     def outliers(self) -> int:
         """Repetitions beyond 1 % and beyond what a short interval allows, in a cell that is not itself so."""
-        if self.status in (UNEXPLAINED, UNSEEN):
+        if self.status in (Status.UNEXPLAINED, Status.UNSEEN):
             return 0
         return sum(_strays(one) for one in self.passes)
 
