@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from ioassay.analysis.claims.claim_verdicts import judged_claims
-from ioassay.analysis.storage.drive_findings import analyse
+from ioassay.analysis.storage.drive_agreement import Outcome, analyse
+from ioassay.narrative import drive_text
 from ioassay.narrative.pipeline import analyse_study
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
@@ -18,6 +19,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.verify.drive_counters import counts, set_against
 from ioassay.verify.judge import judge
 from ioassay.verify.verdict import Verdict
+from narrative import golden
 
 MIB = 2**20
 SIZE = 64 * MIB
@@ -136,34 +138,34 @@ def run(lab: Any, counted: dict[str, int]) -> tuple[Dataset, Any]:
     )
 
 
-def test_the_three_stand_side_by_side(lab: Any) -> None:
+def test_claim_kernel_and_drive_are_compared(lab: Any) -> None:
     records, study = run(lab, {"nbd": SIZE, "other": SIZE})
-    [found] = analyse(records, study)
+    [answer] = analyse(records, study)
+    assert (answer.outcome, answer.claims, answer.by_drive) == (Outcome.AGREES, 6, 6)
+    [found] = drive_text.findings([answer])
     json.dumps(found.as_dict(), allow_nan=False)
-    assert found.statement.startswith(
-        "The drive itself counted what is claimed, in each of 6 claims, within 0.1 %. All of them rest on the drive's"
-    )
     counted, timed = found.tables
     assert counted.rows[0][:4] == ["nbd", "read", 3, "64 MiB"] and counted.rows[0][5:7] == ["64 MiB", 0.0]
     assert counted.rows[0][7] == "CONFIRMED (by the drive)"
     assert timed.rows[0][2:] == ["30 µs", "10 µs", "20 µs", 66.7]
-    assert found.statistics["by_drive"] == 6
 
 
-def test_what_the_drive_says_of_its_queue_and_deadlines_stands_beside(lab: Any) -> None:
+def test_the_drive_reports_its_queue_and_deadlines(lab: Any) -> None:
     records, study = run(lab, {"iodepth=8": SIZE, "iodepth=32": SIZE})
     own = {"drive.depth": 7.456, "drive.late.p50": 800.0, "drive.late.p99": 12_000.0}
     told = replace(records, trials=records.trials.with_columns(**{name: pl.lit(value) for name, value in own.items()}))
-    [found] = analyse(told, study)
+    [found] = drive_text.findings(analyse(told, study))
     assert found.tables[2].rows[0] == ["iodepth=8", 3, 7.46, "800 ns", "12 µs", None]
-    assert any("deadline" in caveat for caveat in found.caveats)
     json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_a_condition_that_the_drive_contradicts_is_named(lab: Any) -> None:
     records, study = run(lab, {"nbd": SIZE, "liar": SIZE // 4})
-    [found] = analyse(records, study)
-    assert "in 3 of 6 claims; furthest off is liar, read: -75 % to the claim" in found.statement
+    [answer] = analyse(records, study)
+    assert (answer.outcome, {one.condition for one in answer.differing}) == (Outcome.DIFFERS, {"liar"})
+    assert {one.verdict.numbers["drive_difference_percent"] for one in answer.differing} == {-75.0}
+    same, _ = run(lab, {"nbd": SIZE, "other": SIZE})
+    golden.check("drive", drive_text.findings([*analyse(same, study), answer]))
     assert {one.verdict.category for one in judged_claims(records, study)} == {"CONFIRMED", "CONTRADICTED"}
     [verdict] = [one for one in analyse_study(records, study) if one.question == "verdict"]
     assert verdict.statistics["contradicted"] == 3

@@ -12,7 +12,7 @@ ANALYSES: dict[str, str] = {
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
     "verdict": "ioassay.analysis.claims.claim_verdicts",
-    "drive": "ioassay.analysis.storage.drive_findings",
+    "drive": "ioassay.analysis.storage.drive_agreement",
     "accountings": "ioassay.analysis.storage.timing_definitions",
     "database": "ioassay.analysis.storage.database",
     "describe": "ioassay.analysis.effects.descriptive",
