@@ -162,7 +162,7 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
 
 def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
     made = study(lab, "access-paths-jobs")
-    (found,) = choices_text.findings(alternatives_overview.together(lab.records(measured(lab, made)), ()))
+    (found,) = choices_text.findings(alternatives_overview.together(lab.records(measured(lab, made))))
     published = [row for row in found.tables[0].rows if row[0].startswith("Published elsewhere")]
     assert [row[2] for row in published] == [
         "586 k IOPS, completion latency 1.44 µs",
@@ -176,4 +176,4 @@ def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
 def test_studies_of_something_else_have_neither(lab: Any) -> None:
     made = study(lab, lead="shape")
     records = lab.records(measured(lab, made))
-    assert alternatives.analyse(records, made) == [] and alternatives_overview.together(records, ()) == []
+    assert alternatives.analyse(records, made) == [] and alternatives_overview.together(records) == []

@@ -1,4 +1,4 @@
-"""The finding of a study: its claims counted, the worst explained, one row a condition and claim."""
+"""The verdicts of a study: its claims counted, the worst explained, one row for each condition and claim."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ioassay.analysis.claims.claim_verdicts import analyse
+from ioassay.analysis.claims.claim_verdicts import Outcome, analyse
+from ioassay.narrative import unclaimed_text, verdict_text
+from ioassay.narrative.finding import Finding
 from ioassay.records.observation import Calls, File, Observation, Operation, Requests, Session
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset
 from ioassay.store.frames import drivers_of
+from narrative import golden
 
 SECOND, MIB = 10**9, 2**20
 
@@ -49,15 +52,15 @@ def run(lab: Any, repetitions: int = 3, **claims: Any) -> tuple[Dataset, Any]:
     return replace(records, observations=dict.fromkeys(trials, seen()), claims=made), study
 
 
-def only(records: Dataset, study: Any) -> Any:
-    (found,) = analyse(records, study)
+def only(records: Dataset, study: Any) -> Finding:
+    (found,) = verdict_text.findings(analyse(records, study))
     json.dumps(found.as_dict(), allow_nan=False)
     return found
 
 
 def test_true_claims_are_counted_by_condition(lab: Any) -> None:
     found = only(*run(lab))
-    assert found.severity == "info" and found.statement == "The kernel confirms 6 of 6 claims: 6 CONFIRMED."
+    assert found.severity == "info" and found.statistics["categories"] == {"CONFIRMED": 6}
     assert found.statistics["contradicted"] == 0
     counted, each = found.tables
     assert [row[:2] for row in counted.rows] == [["CONFIRMED", 6]]
@@ -68,8 +71,8 @@ def test_true_claims_are_counted_by_condition(lab: Any) -> None:
 def test_one_lie_is_not_outweighed_and_is_explained(lab: Any) -> None:
     found = only(*run(lab, **{"study-3": [claim(512)]}))
     assert found.severity == "warning" and found.statistics["contradicted"] == 1
-    assert "5 CONFIRMED" in found.statement and "1 CONTRADICTED" in found.statement
-    assert "512 operations and 2 MiB were claimed; the kernel saw 256 operations and 1 MiB" in found.statement
+    assert found.statistics["categories"] == {"CONTRADICTED": 1, "CONFIRMED": 5}
+    assert found.statistics["worst"]["explanation"] in found.statement
     worst = found.tables[1].rows
     assert [row[0] for row in worst] == ["CONTRADICTED"] and worst[0][4] == "1 of 3"
 
@@ -77,27 +80,32 @@ def test_one_lie_is_not_outweighed_and_is_explained(lab: Any) -> None:
 def test_claims_that_are_not_about_io_are_counted_apart(lab: Any) -> None:
     records, study = run(lab)
     keys = Claim("db_bench", "keys", "fillseq", operations=1000, seconds=1.0)
-    told = only(replace(records, claims={trial: [keys, *own] for trial, own in records.claims.items()}), study)
-    number = len(records.claims)
-    wanted = (
-        f"The kernel confirms {number} of {number} claims about I/O: {number} CONFIRMED; {number} more are not about"
-    )
-    assert told.statement.startswith(wanted)
-    assert told.statistics["claims"] == 2 * number
-    alone = only(replace(records, claims={trial: [keys] for trial in records.claims}), study)
-    assert alone.statement.startswith(f"The kernel confirms 0 of {number} claims: {number} UNSUPPORTED.")
+    both = replace(records, claims={trial: [keys, *own] for trial, own in records.claims.items()})
+    (answer,) = analyse(both, study)
+    assert (len(answer.judged), len(answer.of_io), answer.true) == (12, 6, 6)
+    (alone,) = analyse(replace(records, claims={trial: [keys] for trial in records.claims}), study)
+    assert (len(alone.judged), len(alone.of_io), alone.true) == (6, 6, 0)
+    golden.check("verdict_keys", verdict_text.findings([answer, alone]))
 
 
-def test_what_was_not_witnessed_is_said_in_one_sentence(lab: Any) -> None:
+def test_what_was_not_witnessed_has_no_verdict(lab: Any) -> None:
     records, study = run(lab)
-    found = only(replace(records, observations={}, claims={}), study)
-    assert found.severity == "info" and "not witnessed" in found.statement and not found.tables
+    (answer,) = analyse(replace(records, observations={}, claims={}), study)
+    assert answer.outcome == Outcome.UNWITNESSED
 
 
-def test_trials_without_claims_say_what_the_kernel_saw(lab: Any) -> None:
+def test_trials_without_claims_keep_what_the_kernel_saw(lab: Any) -> None:
     records, study = run(lab)
-    found = only(replace(records, claims={}), study)
-    assert "claims no I/O" in found.statement and "1 MiB" in found.statement
+    (answer,) = analyse(replace(records, claims={}), study)
+    assert (answer.outcome, answer.witnessed, answer.unclaimed) == (Outcome.UNCLAIMED, 6, seen())
+
+
+def test_sentences(lab: Any) -> None:
+    records, study = run(lab)
+    lies = run(lab, **{"study-3": [claim(512)]})[0]
+    made = [records, lies, replace(records, claims={}), replace(records, observations={}, claims={})]
+    golden.check("verdict", [finding for one in made for finding in verdict_text.findings(analyse(one, study))])
+    golden.check("unclaimed", unclaimed_text.findings(analyse(replace(records, claims={}), study)))
 
 
 def test_computed_trials_are_not_asked(lab: Any) -> None:

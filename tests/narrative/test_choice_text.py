@@ -60,7 +60,7 @@ def test_sentences_about_all_choices(lab: Any) -> None:
     runs = [records(lab, SPEED, name="access-paths-jobs"), records(lab, {"libaio": 1.0, "io_uring": 1.0})]
     golden.check(
         "choices",
-        [finding for made in runs for finding in choices_text.findings(alternatives_overview.together(made, ()))],
+        [finding for made in runs for finding in choices_text.findings(alternatives_overview.together(made))],
     )
 
 

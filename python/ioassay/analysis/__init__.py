@@ -31,5 +31,5 @@ OVERALL: dict[str, str] = {
     "choices": "ioassay.analysis.optimum.alternatives_overview",
     "unclaimed": "ioassay.analysis.claims.studies_without_claims",
 }
-"""What all studies of a run come to together: name -> module, whose `together(records, findings)` gets the findings of
-the studies and returns findings of no study (`study` is ''). They stand at the top of the page."""
+"""Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their
+findings belong to no study (`study` is '') and stand at the top of the page."""

@@ -15,6 +15,8 @@ NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
     "choice": "ioassay.narrative.choice_text",
     "peak": "ioassay.narrative.peak_text",
+    "verdict": "ioassay.narrative.verdict_text",
+    "unclaimed": "ioassay.narrative.unclaimed_text",
     "drive": "ioassay.narrative.drive_text",
     "accountings": "ioassay.narrative.timing_definitions_text",
     "calls": "ioassay.narrative.calls_text",

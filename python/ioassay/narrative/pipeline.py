@@ -22,22 +22,17 @@ ALWAYS = "verdict"
 
 
 def analyse_all(records: Dataset) -> list[Finding]:
-    """Those of each study in their order, between what all come to together; StudyError for an unknown question.
+    """Those of each study in their order, between those about the run; StudyError for an unknown question.
 
     A table of all studies stands before them, a sentence about all behind.
     """
     each = [finding for study in records.studies for finding in analyse_study(records, study)]
-    overall = analyse_overall(records, each)
-    return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
-
-
-def analyse_overall(records: Dataset, findings: Sequence[Finding]) -> list[Finding]:
-    """Findings about the run as a whole, from those of its studies."""
-    return [
+    overall = [
         finding
         for question, path in OVERALL.items()
-        for finding in _narrated(question, importlib.import_module(path).together(records, findings))
+        for finding in _narrated(question, importlib.import_module(path).together(records))
     ]
+    return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
 
 
 def analyse_study(records: Dataset, study: Study) -> list[Finding]:
@@ -45,7 +40,7 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     findings: list[Finding] = []
     for question in questions(study):
         answers = _module(question).analyse(records, study)
-        debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} findings")
+        debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
         findings += _narrated(question, answers)
     return findings
 

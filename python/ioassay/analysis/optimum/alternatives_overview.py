@@ -17,7 +17,7 @@ class StudyChoice:
     choice: Choice
 
 
-def together(records: Dataset, _: object) -> list[StudyChoice]:
+def together(records: Dataset) -> list[StudyChoice]:
     """One for each study of a choice that measured two cases."""
     found = [(study, alternatives.analyse(records, study)) for study in records.studies]
     return [StudyChoice(study.name, choices[0]) for study, choices in found if choices]

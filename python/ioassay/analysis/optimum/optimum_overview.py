@@ -21,7 +21,7 @@ class Sweep:
     missing: list[MissingConditions]
 
 
-def together(records: Dataset, _: object) -> list[Sweep]:
+def together(records: Dataset) -> list[Sweep]:
     """All sweeps of a run of two studies of peaks or more."""
     studies = [study for study in records.studies if study.analysis.lead == "peak"]
     return [sweep for study in studies for sweep in _sweeps(records, study)] if len(studies) > 1 else []
