@@ -1,4 +1,4 @@
-"""Policies against each other: every number by hand, published ones beside, saturated runs never as a mean."""
+"""Policies compared: every number by hand, published ones next to ours, saturated runs never as a mean."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.storage import write_buffer
-from ioassay.analysis.storage.write_buffer_text import conditions_text
+from ioassay.analysis.storage.write_buffer import Rank, Reductions, Rivalry
+from ioassay.narrative import reductions_text
 from ioassay.narrative.finding import Finding, Table
 from ioassay.study.model import Study
+from narrative import golden
 
 POLICIES = ("none", "lru", "epo", "idle-cold")
 MEANS = {"none": 400.0, "lru": 320.0, "epo": 240.0, "idle-cold": 240.0}
@@ -30,8 +32,8 @@ def asked(lab: Any, *, name: str = "mine", cases: tuple[str, ...] = (), **factor
     )
 
 
-def found(lab: Any, study: Study, measure: Any, repetitions: int = 1) -> list[Finding]:
-    """Of trials that simulated a drive, which says how long."""
+def answers(lab: Any, study: Study, measure: Any, repetitions: int = 1) -> list[Reductions]:
+    """Of trials that simulated a drive, which have a span."""
 
     def simulated(point: Mapping[str, Any], repetition: int) -> Any:
         given = measure(point, repetition)
@@ -40,12 +42,16 @@ def found(lab: Any, study: Study, measure: Any, repetitions: int = 1) -> list[Fi
     return write_buffer.analyse(lab.records(lab.run(study, simulated, repetitions)), study)
 
 
+def found(lab: Any, study: Study, measure: Any, repetitions: int = 1) -> list[Finding]:
+    return reductions_text.findings(answers(lab, study, measure, repetitions))
+
+
 def by_policy(point: Mapping[str, Any], _: int) -> dict[str, float]:
     return {METRIC: MEANS[point["policy"]]}
 
 
 def rival(share: float) -> Any:
-    """idle-cold's mean is epo's times so much."""
+    """idle-cold's mean is epo's times `share`."""
 
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         return {METRIC: 240.0 * share if point["policy"] == "idle-cold" else MEANS[point["policy"]]}
@@ -57,7 +63,7 @@ def cells(table: Table, row: int = 0) -> dict[str, Any]:
     return dict(zip(table.columns, table.rows[row], strict=True))
 
 
-def test_each_new_policy_is_told_in_percent_against_each_other(lab: Any) -> None:
+def test_each_new_policy_is_compared_in_percent_with_each_other(lab: Any) -> None:
     (finding,) = found(lab, asked(lab), by_policy)
     means, epo, idle_cold = finding.tables
     assert cells(means) == MEANS
@@ -70,50 +76,50 @@ def test_each_new_policy_is_told_in_percent_against_each_other(lab: Any) -> None
     assert finding.statistics["points"][0]["reductions"]["epo"]["none"] == pytest.approx(-0.4)
 
 
-def test_the_sentence_tells_the_middle_and_the_extremes_over_conditions(lab: Any) -> None:
+def test_the_median_and_the_extremes_are_over_conditions(lab: Any) -> None:
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         share = {"4MiB": 1.0, "8MiB": 0.9, "16MiB": 0.7}[point["buffer"]]
         return {METRIC: MEANS[point["policy"]] * (share if point["policy"] == "epo" else 1)}
 
-    (finding,) = found(lab, asked(lab, buffer=["4MiB", "8MiB", "16MiB"]), measure)
-    assert "-46.0 % against none (-58.0 % to -40.0 %)" in finding.statement
-    assert "-32.5 % against lru (-47.5 % to -25.0 %)" in finding.statement
-    assert [cells(finding.tables[0], row)["buffer"] for row in range(3)] == ["4MiB", "8MiB", "16MiB"]
-    assert "Of 3 conditions the lowest mean is that of epo in 3 and idle-cold in 1." in finding.statement
+    (one,) = answers(lab, asked(lab, buffer=["4MiB", "8MiB", "16MiB"]), measure)
+    spreads = one.spreads("epo")
+    assert vars(spreads["none"]) == pytest.approx({"least": -0.58, "middle": -0.46, "most": -0.4})
+    assert vars(spreads["lru"]) == pytest.approx({"least": -0.475, "middle": -0.325, "most": -0.25})
+    assert [place.where["buffer"] for place in one.places] == ["4MiB", "8MiB", "16MiB"]
+    assert (one.wins("epo"), one.wins("idle-cold"), one.wins("lru")) == (3, 1, 0)
+    golden.check("reductions", reductions_text.findings([one]))
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "rank", "counted"),
     [
-        (0.9, "Idle-cold beats epo (-10.0 % in the middle): lower in 1, within half a percent in 0, higher in 0"),
-        (
-            1.004,
-            "Idle-cold is even with epo (+0.4 % in the middle): lower in 0, within half a percent in 1, higher in 0",
-        ),
-        (1.1, "Idle-cold loses to epo (+10.0 % in the middle): lower in 0, within half a percent in 0, higher in 1"),
+        (0.9, Rank.BETTER, Rivalry(1, 0, 0)),
+        (1.004, Rank.EVEN, Rivalry(0, 1, 0)),
+        (1.1, Rank.WORSE, Rivalry(0, 0, 1)),
     ],
 )
-def test_the_rival_is_called_lower_even_or_higher(lab: Any, share: float, said: str) -> None:
-    (finding,) = found(lab, asked(lab), rival(share))
-    assert said in finding.statement
+def test_the_rival_is_better_even_or_worse(lab: Any, share: float, rank: Rank, counted: Rivalry) -> None:
+    (one,) = answers(lab, asked(lab), rival(share))
+    rivalry = one.rivalry("idle-cold")
+    assert rivalry == counted and rivalry.rank == rank and one.rivalry("epo") is None
 
 
 def test_zero_has_no_sign(lab: Any) -> None:
     (finding,) = found(lab, asked(lab), rival(1.00001))
-    assert "Idle-cold is even with epo (0.0 % in the middle)" in finding.statement
+    assert "median difference is 0.0 %" in finding.statement
     assert str(cells(finding.tables[1])["epo against idle-cold (%)"]) == "0.0"
 
 
-def test_a_few_wins_among_many_even_conditions_beat_nobody(lab: Any) -> None:
+def test_a_few_wins_among_many_even_conditions_are_no_victory(lab: Any) -> None:
     def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
         return rival(0.9 if point["page"] == 1 else 1.0)(point, repetition)
 
-    (finding,) = found(lab, asked(lab, page=[1, 2, 4]), measure)
-    assert "Idle-cold is even with epo" in finding.statement
-    assert "lower in 1, within half a percent in 2, higher in 0 of 3 conditions" in finding.statement
+    (one,) = answers(lab, asked(lab, page=[1, 2, 4]), measure)
+    rivalry = one.rivalry("idle-cold")
+    assert rivalry == Rivalry(1, 2, 0) and rivalry.rank == Rank.EVEN
 
 
-def test_each_feeding_is_a_finding_of_its_own(lab: Any) -> None:
+def test_each_arrival_mode_is_a_finding_of_its_own(lab: Any) -> None:
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         return {METRIC: 250.0 if point["feed"] == "open" else MEANS[point["policy"]]}
 
@@ -128,7 +134,7 @@ def test_each_feeding_is_a_finding_of_its_own(lab: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("feed", "said"),
+    ("feed", "words"),
     [
         ("open", "at the original time stamps"),
         ("closed:8", "8 requests outstanding"),
@@ -136,11 +142,11 @@ def test_each_feeding_is_a_finding_of_its_own(lab: Any) -> None:
         ("batch:4@1ms", "in batches of 4 every 1ms"),
     ],
 )
-def test_a_feeding_is_told_in_words(feed: str, said: str) -> None:
-    assert conditions_text(feed) == said
+def test_an_arrival_mode_has_words(feed: str, words: str) -> None:
+    assert reductions_text.conditions_text(feed) == words
 
 
-def test_a_saturated_run_is_called_so_and_has_no_mean(lab: Any) -> None:
+def test_a_saturated_run_has_no_mean(lab: Any) -> None:
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         saturated = point["policy"] == "none" and point["rate"] == 2
         return {METRIC: 9e9 if saturated else MEANS[point["policy"]], "sim.saturated": float(saturated)}
@@ -151,9 +157,9 @@ def test_a_saturated_run_is_called_so_and_has_no_mean(lab: Any) -> None:
     assert [cells(epo, row)["epo against none (%)"] for row in (0, 1)] == [-40.0, "saturated"]
     assert cells(epo, 1)["epo against lru (%)"] == -25.0
     assert finding.statistics["points"][1]["means"]["none"] is None
-    assert "-40.0 % against none," in finding.statement  # of the one condition that has a mean
-    assert "Saturated, so without a mean: none in 1 condition." in finding.statement
-    assert any("A saturated run has no mean" in caveat for caveat in finding.caveats)
+    (one,) = answers(lab, asked(lab, rate=[1, 2]), measure)
+    assert one.shares("epo", "none") == [pytest.approx(-0.4)]  # of the one condition that has a mean
+    assert (one.saturated("none"), one.saturated("lru")) == (1, 0)
 
 
 def test_a_run_that_saturates_in_one_repetition_has_no_mean_either(lab: Any) -> None:
@@ -172,7 +178,6 @@ def test_a_policy_that_never_has_a_mean_is_still_named(lab: Any) -> None:
 
     (finding,) = found(lab, asked(lab), measure)
     assert cells(finding.tables[0])["lru"] == "saturated"
-    assert "against lru" not in finding.statement
 
 
 def test_skipped_trials_are_left_out(lab: Any) -> None:
@@ -181,8 +186,8 @@ def test_skipped_trials_are_left_out(lab: Any) -> None:
     for row in rows.trials:
         if row["case"] == "absent":
             row["status"] = "skipped"
-    (finding,) = write_buffer.analyse(lab.records(rows), study)
-    assert [row[0] for row in finding.tables[0].rows] == ["here"]
+    (one,) = write_buffer.analyse(lab.records(rows), study)
+    assert [place.where["case"] for place in one.places] == ["here"]
 
 
 def test_a_study_whose_trials_all_failed_has_no_finding(lab: Any) -> None:
@@ -215,7 +220,7 @@ def test_repetitions_are_paired_and_give_an_interval(lab: Any) -> None:
     assert cells(finding.tables[1])["epo against lru (%)"] == "-20.0 (-44.8 to 4.8)"
 
 
-def test_published_reductions_stand_beside_both_feedings(lab: Any) -> None:
+def test_published_reductions_stand_next_to_both_arrival_modes(lab: Any) -> None:
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         mean = MEANS["none"] if point["feed"] == "open" else MEANS[point["policy"]]
         return {METRIC: mean, "sim.utilisation": 0.003 if point["feed"] == "open" else 1.0}
@@ -235,12 +240,11 @@ def test_published_reductions_stand_beside_both_feedings(lab: Any) -> None:
         "at the original time stamps (%)",
         "32 requests outstanding (%)",
     ]
-    assert "Of 2 published reductions that can be compared, 1 lie between" in finding.statement
-    assert "the elements are busy 0.3 % to 0.3 % of the time" in finding.statement
     assert any("MSST 2011" in caveat for caveat in finding.caveats)
+    golden.check("reductions_published", [finding])
 
 
-def test_the_slip_in_the_published_table_is_told_beside_its_number(lab: Any) -> None:
+def test_the_slip_in_the_published_table_has_a_note(lab: Any) -> None:
     study = asked(lab, name=PUBLISHED, cases=("TPC-C-like",), feed=["closed:32"])
     study.factors["policy"] = ["bplru-padded", "epo"]
     finding, _ = found(lab, study, lambda point, _: {METRIC: 1.0 if point["policy"] == "epo" else 20.0})
@@ -249,7 +253,7 @@ def test_the_slip_in_the_published_table_is_told_beside_its_number(lab: Any) -> 
     assert "-99.9, a slip" in note
 
 
-def test_a_saturated_run_beside_a_published_number_is_called_so(lab: Any) -> None:
+def test_a_saturated_run_next_to_a_published_number_has_no_mean(lab: Any) -> None:
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         return {METRIC: MEANS[point["policy"]], "sim.saturated": float(point["policy"] == "none")}
 
@@ -291,8 +295,7 @@ def test_a_study_without_a_mean_latency_gives_nothing(lab: Any) -> None:
     assert found(lab, asked(lab), lambda *_: {"write.bw": 1.0}) == []
 
 
-def test_what_a_buffer_absorbs_is_told_where_it_is_not_in_the_mean(lab: Any) -> None:
+def test_absorbed_writes_are_in_no_mean_of_reshaped_traces(lab: Any) -> None:
     inline = asked(lab).model_copy(update={"params": {"mode": "inline"}})
-    (reshaped,), (inside,) = found(lab, asked(lab), by_policy), found(lab, inline, by_policy)
-    assert any("absorbs" in caveat for caveat in reshaped.caveats)
-    assert not any("absorbs" in caveat for caveat in inside.caveats)
+    (reshaped,), (inside,) = answers(lab, asked(lab), by_policy), answers(lab, inline, by_policy)
+    assert (reshaped.absorbs, inside.absorbs) == (True, False)

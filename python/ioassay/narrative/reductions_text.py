@@ -1,0 +1,228 @@
+"""The comparison of write buffers in sentences and tables, with published numbers where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.analysis.claims import published_results
+from ioassay.analysis.storage.write_buffer import CLASSICS, FEED, Place, Rank, Reduction, Reductions, Rivalry, Spread
+from ioassay.factors import CASE
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
+
+_SATURATED = "saturated"
+_RANKS = {Rank.BETTER: "has a lower mean than", Rank.WORSE: "has a higher mean than", Rank.EVEN: "is even with"}
+_ABSORBED = "Means are of the requests that reach the drive. A policy that absorbs more writes sends fewer requests."
+_WITHOUT_MEAN = "A saturated run has no mean: the waits of its requests depend on the length of the trace."
+
+
+def findings(answers: Sequence[Reductions]) -> list[Finding]:
+    """One finding for each arrival mode; where there are published numbers one more, first."""
+    return [*_published(answers), *map(_finding, answers)]
+
+
+def conditions_text(feed: str) -> str:
+    """An arrival mode in words: `at the original time stamps`, `32 requests outstanding`."""
+    name, _, rest = feed.partition(":")
+    match name:
+        case "closed":
+            return f"{rest} requests outstanding"
+        case "scaled":
+            return f"time stamps times {rest}"
+        case "batch":
+            return f"in batches of {rest.replace('@', ' every ')}"
+    return "at the original time stamps" if feed == "open" else feed
+
+
+def _finding(one: Reductions) -> Finding:
+    text = [
+        *(_against(one, subject) for subject in one.subjects),
+        _lowest(one),
+        *_saturated(one),
+    ]
+    caveats = [_ABSORBED] if one.absorbs else []
+    caveats += [_WITHOUT_MEAN] if any(place.saturated for place in one.places) else []
+    return Finding(
+        study=one.study,
+        question="reductions",
+        response=one.response,
+        title=f"{phrases.name(one.response)} by policy" + (f", {conditions_text(one.feed)}" if one.feed else ""),
+        statement=" ".join(text),
+        where={FEED: one.feed} if one.feed else {},
+        statistics={"summary": text, "points": [_numbers(one, place) for place in one.places]},
+        tables=[_means(one), *(_reductions(one, subject) for subject in one.subjects)],
+        caveats=caveats,
+    )
+
+
+def _against(one: Reductions, subject: str) -> str:
+    spreads = one.spreads(subject)
+    if rivalry := one.rivalry(subject):
+        return _rivalry(subject, one.subjects[0], rivalry, spreads.get(one.subjects[0]))
+    where = f"{phrases.capital(conditions_text(one.feed))}, " if one.feed else ""
+    if not spreads:
+        return phrases.capital(f"{where}no other policy has a mean to compare {subject} with.")
+    parts = [f"{_percent(spread.middle)} against {other}{_range(spread)}" for other, spread in spreads.items()]
+    name = phrases.inside(one.response)
+    return phrases.capital(f"{where}{subject} changes {name} by {phrases.listed(parts, 9)} (median and range).")
+
+
+def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) -> str:
+    """Whether a policy is better than its rival: by how much, and in how many conditions."""
+    size = f": the median difference is {_percent(spread.middle)}{_range(spread)}" if spread else ""
+    total = phrases.count(counted.lower + counted.even + counted.higher, "condition")
+    return (
+        f"{phrases.capital(subject)} {_RANKS[counted.rank]} {rival}{size}. Its mean is lower in {counted.lower}, "
+        f"within half a percent in {counted.even} and higher in {counted.higher} of {total}."
+    )
+
+
+def _lowest(one: Reductions) -> str:
+    """The policies with the lowest mean, by their number of conditions."""
+    wins = sorted(((one.wins(policy), policy) for policy in one.policies), key=lambda item: -item[0])
+    parts = [f"{policy} in {count}" for count, policy in wins if count]
+    if not parts:
+        return "No condition has a mean."
+    return f"The lowest mean is that of {phrases.listed(parts, 9)} of {phrases.count(len(one.places), 'condition')}."
+
+
+def _saturated(one: Reductions) -> list[str]:
+    counts = {policy: one.saturated(policy) for policy in one.policies}
+    parts = [f"{policy} in {phrases.count(count, 'condition')}" for policy, count in counts.items() if count]
+    return [f"Saturated runs have no mean: {phrases.listed(parts, 9)}."] if parts else []
+
+
+def _means(one: Reductions) -> Table:
+    rows = [
+        [
+            *(place.where[name] for name in one.factors),
+            *(_SATURATED if policy in place.saturated else place.mean(policy) for policy in one.policies),
+        ]
+        for place in one.places
+    ]
+    formats = [*("" for _ in one.factors), *(one.response for _ in one.policies)]
+    return Table([*one.factors, *one.policies], rows, formats)
+
+
+def _reductions(one: Reductions, subject: str) -> Table:
+    others = [policy for policy in one.policies if policy != subject]
+    rows = [
+        [*(place.where[name] for name in one.factors), *(_cell(one, place, subject, other) for other in others)]
+        for place in one.places
+    ]
+    return Table([*one.factors, *(f"{subject} against {other} (%)" for other in others)], rows)
+
+
+def _cell(one: Reductions, place: Place, subject: str, other: str) -> float | str | None:
+    if {subject, other} & place.saturated:
+        return _SATURATED
+    reduction = one.reduction(place, subject, other)
+    return None if reduction is None else _shown(reduction)
+
+
+def _shown(reduction: Reduction) -> float | str:
+    """Percent for a table, with the interval where there is one."""
+    if reduction.low is None or reduction.high is None:
+        return round(100 * reduction.share, 1) + 0.0  # no minus before a zero
+    return f"{100 * reduction.share:.1f} ({100 * reduction.low:.1f} to {100 * reduction.high:.1f})"
+
+
+def _numbers(one: Reductions, place: Place) -> dict[str, Any]:
+    def share(subject: str, other: str) -> float | None:
+        reduction = one.reduction(place, subject, other)
+        return None if reduction is None else reduction.share
+
+    return {
+        "where": dict(place.where),
+        "means": {policy: place.mean(policy) for policy in one.policies},
+        "saturated": sorted(place.saturated),
+        "reductions": {
+            subject: {other: share(subject, other) for other in one.policies if other != subject}
+            for subject in one.subjects
+        },
+    }
+
+
+# Published numbers
+
+
+def _published(answers: Sequence[Reductions]) -> list[Finding]:
+    """The published reductions and ours at each arrival mode; none where nothing was published."""
+    known = published_results.of(answers[0].study) if answers else None
+    if known is None or known.policy not in answers[0].policies:
+        return []
+    rows, differences = [], []
+    for case, against in known.reductions.items():
+        for other in [policy for policy in answers[0].policies if policy in CLASSICS]:
+            ours = [_at(one, case, known.policy, other) for one in answers]
+            if any(value is not None for value in ours):
+                note = known.notes.get(case, "") if other == "bplru-padded" else ""
+                rows.append([case, other, against.get(other), *ours, note])
+                differences.append((against.get(other), ours))
+    if not rows:
+        return []
+    columns = ["trace", f"{known.policy} against", "published (%)"]
+    columns += [f"{conditions_text(one.feed)} (%)" if one.feed else "here (%)" for one in answers]
+    text = _compared(differences, _utilisation(answers, known.reductions))
+    return [
+        Finding(
+            study=answers[0].study,
+            question="reductions",
+            response=answers[0].response,
+            title=f"Reductions of the mean response by {known.policy}, here and published",
+            statement=" ".join(text),
+            statistics={"summary": text[:2], "rows": rows, "source": known.source},
+            tables=[Table([*columns, "note"], rows)],
+            caveats=[*known.reading, f"Published: {known.source}. A trace called …-like is generated, not recorded."],
+        )
+    ]
+
+
+def _at(one: Reductions, case: str, policy: str, other: str) -> float | str | None:
+    place = next((place for place in one.places if place.where.get(CASE) == case), None)
+    return None if place is None else _cell(one, place, policy, other)
+
+
+def _utilisation(answers: Sequence[Reductions], cases: Mapping[str, object]) -> list[float]:
+    """That of the elements at the original time stamps, where there are published numbers."""
+    return [
+        place.utilisation["none"]
+        for one in answers
+        for place in one.places
+        if one.feed == "open" and place.where.get(CASE) in cases and "none" in place.utilisation
+    ]
+
+
+def _compared(
+    differences: Sequence[tuple[float | None, Sequence[float | str | None]]], busy: Sequence[float]
+) -> list[str]:
+    """How many published reductions lie between ours of all arrival modes, and how busy the drive was.
+
+    `differences`: the published percentage and ours at each arrival mode; `busy`: utilisations at the time stamps.
+    """
+    ranges = [
+        (published, [value for value in ours if isinstance(value, int | float)]) for published, ours in differences
+    ]
+    between = [
+        min(ours) <= published <= max(ours) for published, ours in ranges if published is not None and len(ours) > 1
+    ]
+    text = []
+    if between:
+        total = phrases.count(len(between), "published reduction")
+        text.append(f"{sum(between)} of {total} lie between ours at the original time stamps and with many requests.")
+    if busy:
+        text.append(
+            f"At the original time stamps, the elements are busy {100 * min(busy):.2g} to {100 * max(busy):.2g} % of "
+            "the time, so the order of evictions can avoid little waiting."
+        )
+    return text or ["No published number can be compared here."]
+
+
+def _percent(share: float) -> str:
+    text = f"{100 * share:+.1f} %"
+    return "0.0 %" if text[1:] == "0.0 %" else text
+
+
+def _range(one: Spread) -> str:
+    return "" if one.least == one.most else f" ({_percent(one.least)} to {_percent(one.most)})"
