@@ -51,7 +51,7 @@ def test_claims(name: str) -> None:
         for claim in found.read(text(copy), argv):
             json.dumps(claim.__dict__, allow_nan=False)
 
-    own = Path(__file__).parent.parent / "claims" / "golden"
+    own = Path(__file__).parent.parent / "formats" / "golden"
     more = [path.read_bytes() for path in sorted(own.glob(f"{name}-*"))]
     withstands(
         read, goldens(*CLAIMED[name]) + more, f"claims {name}", tree="json" if name in ("fio", "filesuite") else ""
