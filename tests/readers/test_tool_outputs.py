@@ -58,10 +58,10 @@ def test_claims(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("version", ["3", "4", "5"])
-def test_claims_of_terse_output(version: str) -> None:
+@pytest.mark.parametrize("name", ["terse-3", "terse-4", "terse-5", "normal"])
+def test_claims_of_other_formats_of_fio(name: str) -> None:
     found = parser("fio")
-    withstands(lambda copy: found.read(text(copy)), goldens(f"fio/3.33/terse-{version}.txt"), f"claims terse {version}")
+    withstands(lambda copy: found.read(text(copy)), goldens(f"fio/3.33/{name}.txt"), f"claims {name}")
 
 
 def test_an_unknown_program() -> None:
