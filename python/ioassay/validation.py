@@ -47,6 +47,7 @@ _WANTED = {
     "tuple_type": "a list",
     "dict_type": "a table",
     "mapping_type": "a table",
+    "dataclass_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
     "int_type": "a whole number",
