@@ -38,9 +38,29 @@ class Metric:
     kind: str = ""
 
 
+@dataclass(frozen=True)
+class LatencyPercentile:
+    """A percentile of a latency, such as `read.lat.p99`: of which direction and kind, in percent."""
+
+    direction: str
+    kind: str
+    percent: float
+
+
 def percentile_name(percent: float) -> str:
     """The statistic in a metric's name: `p99.9`."""
     return f"p{percent:g}"
+
+
+def is_percentile(name: str) -> bool:
+    """Whether a metric is a percentile, of a latency or of other times."""
+    return re.search(r"\.p\d+(?:\.\d+)?$", name) is not None
+
+
+def latency_percentile(name: str) -> LatencyPercentile | None:
+    """What percentile a metric is; None for every other metric, and for one of a single job."""
+    match = _LATENCY_PERCENTILE.fullmatch(name)
+    return LatencyPercentile(match["dir"], match["kind"], float(match["percent"])) if match else None
 
 
 def plain(value: float) -> str:
@@ -139,6 +159,7 @@ _PASS = (
     r"|fwrite|frewrite|fread|freread|p(?:write|read)v?|rep(?:write|read)v?)"
 )
 """Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
+_LATENCY_PERCENTILE = re.compile(rf"{_DIR}\.(?P<kind>slat|clat|lat)\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)")
 _RULES: tuple[_Rule, ...] = (
     _rate(rf"^{_DIR}\.bw$", "bytes/s", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
     _rate(rf"^{_DIR}\.iops$", "IOPS", lambda m: f"{_direction(m)} IOPS", units.format_count),
