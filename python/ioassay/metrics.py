@@ -15,6 +15,8 @@ from ioassay import units
 RATE = "rate"
 DIRECTIONS = ("read", "write", "trim")
 LATENCY_KINDS = ("slat", "clat", "lat")
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+"""Of every distribution, in percent: what drivers compute, claims keep, analyses estimate and the report shows."""
 _DIRECTION_LABEL = {"read": "Read", "write": "Write", "trim": "Trim", "total": "Total"}
 _LATENCY_LABEL = {"slat": "submission latency", "clat": "completion latency", "lat": "total latency"}
 _STATISTIC_LABEL = {"mean": "mean", "stddev": "standard deviation", "min": "minimum", "max": "maximum", "p50": "median"}
@@ -34,6 +36,31 @@ class Metric:
     label: str
     format: Callable[[float], str]
     kind: str = ""
+
+
+@dataclass(frozen=True)
+class LatencyPercentile:
+    """A percentile of a latency, such as `read.lat.p99`: of which direction and kind, in percent."""
+
+    direction: str
+    kind: str
+    percent: float
+
+
+def percentile_name(percent: float) -> str:
+    """The statistic in a metric's name: `p99.9`."""
+    return f"p{percent:g}"
+
+
+def is_percentile(name: str) -> bool:
+    """Whether a metric is a percentile, of a latency or of other times."""
+    return re.search(r"\.p\d+(?:\.\d+)?$", name) is not None
+
+
+def latency_percentile(name: str) -> LatencyPercentile | None:
+    """What percentile a metric is; None for every other metric, and for one of a single job."""
+    match = _LATENCY_PERCENTILE.fullmatch(name)
+    return LatencyPercentile(match["dir"], match["kind"], float(match["percent"])) if match else None
 
 
 def plain(value: float) -> str:
@@ -132,6 +159,7 @@ _PASS = (
     r"|fwrite|frewrite|fread|freread|p(?:write|read)v?|rep(?:write|read)v?)"
 )
 """Passes of file tests (drivers filesuite and iozone); their write and read are the directions above."""
+_LATENCY_PERCENTILE = re.compile(rf"{_DIR}\.(?P<kind>slat|clat|lat)\.p(?P<percent>\d{{1,2}}(?:\.\d+)?)")
 _RULES: tuple[_Rule, ...] = (
     _rate(rf"^{_DIR}\.bw$", "bytes/s", lambda m: f"{_direction(m)} bandwidth", units.format_rate),
     _rate(rf"^{_DIR}\.iops$", "IOPS", lambda m: f"{_direction(m)} IOPS", units.format_count),

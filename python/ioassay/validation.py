@@ -36,8 +36,9 @@ Amount = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-_SUSPICIOUS = re.compile(rb"[eE]\+?\d{3}|\d{19}")
-"""How a number that is too large is written. All other texts need not be searched for one."""
+_SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
+_SUSPICIOUS = (b"0" * 19, b"e000", b"e+000", b"NaN", b"Infinity")
+"""The shape of a number that is too large, or none. A text without one need not be searched."""
 _BEYOND = 2**64
 _LONG_NUMBER = re.compile(rb"[0-9a-fA-F_]{1000}")
 _WANTED = {
@@ -46,6 +47,7 @@ _WANTED = {
     "tuple_type": "a list",
     "dict_type": "a table",
     "mapping_type": "a table",
+    "dataclass_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",
     "int_type": "a whole number",
@@ -76,7 +78,8 @@ _load_datetime()
 def read(kind: type[T], text: str | bytes, source: str, remedy: str = "") -> T:
     """The value of type `kind` that a JSON text holds; InputError names `source`, place, fault and `remedy`."""
     encoded = _encoded(text)
-    _parsed(encoded, source, remedy)
+    if _is_suspicious(encoded):
+        _parsed(encoded, source, remedy)
     try:
         return cast(T, _adapter(cast(Hashable, kind)).validate_json(encoded, strict=True))
     except ValidationError as error:
@@ -118,12 +121,17 @@ def _parsed(encoded: bytes, source: str, remedy: str) -> Any:
         value = from_json(encoded, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(_said(source, f"is corrupted ({error})", remedy)) from None
-    if _SUSPICIOUS.search(encoded):
+    if _is_suspicious(encoded):
         for place, number in _numbers(value, ""):
             if not -_BEYOND < number < _BEYOND:  # NaN fails as well
                 fault = f"{place.lstrip('.') or 'it'} is {shown(number)}; wanted a number of at most 64 bits"
                 raise InputError(_said(source, fault, remedy))
     return value
+
+
+def _is_suspicious(encoded: bytes) -> bool:
+    shape = encoded.translate(_SHAPE)
+    return any(mark in shape for mark in _SUSPICIOUS)
 
 
 def _numbers(value: Any, place: str) -> Iterator[tuple[str, int | float]]:
@@ -153,7 +161,8 @@ def _fault(error: ValidationError) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return f"is corrupted ({first['ctx']['error']})"
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    parts = [part for part in first["loc"] if part != "[key]"]  # the name of a pair, where that is what is wrong
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in parts)
     fault = "is missing" if first["type"] == "missing" else error_text(cast(Mapping[str, Any], first))
     return f"{place.lstrip('.') or 'it'}: {fault}"
 
@@ -177,7 +186,10 @@ def error_text(error: Mapping[str, Any]) -> str:
 
 def shown(value: Any) -> str:
     """A value as its file might say it, cut to a readable length."""
-    text = str(value).lower() if isinstance(value, bool) else repr(value) if _is_plain(value) else str(value)
+    return _cut(str(value).lower() if isinstance(value, bool) else repr(value) if _is_plain(value) else str(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

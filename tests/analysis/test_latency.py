@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from ioassay.analysis.storage import latency
+from ioassay.metrics import PERCENTILES
 from ioassay.stats.result import Interval, Undefined
 
 
@@ -37,19 +38,22 @@ def test_the_point_estimate_is_the_percentile_of_all_requests_together(lab: Any)
     rows = records.hist.filter(pl.col("trial").is_in(trials))
     everything = np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy())
     assert found[0].requests == everything.size == 8 * 5000
-    for percent in latency.PERCENTS[:4]:
+    for percent in PERCENTILES[:4]:
         assert found[0].at(percent).value == pytest.approx(np.percentile(everything, percent), rel=0.001)
 
 
-def test_the_interval_comes_from_each_repetition_s_own_percentile(lab: Any) -> None:
+def test_the_interval_is_that_of_the_jackknife_over_repetitions(lab: Any) -> None:
     study, records = measured(lab)
     found = latency.latencies(records, study, "read", "lat", 0.95)[0].at(99.0)
-    own = []
+    samples = []
     for trial in records.trials_of(study).filter(records.trials["iodepth"] == 1)["trial"]:
         rows = records.hist.filter(records.hist["trial"] == trial)
-        own.append(np.percentile(np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy()), 99))
+        samples.append(np.repeat(rows["value_ns"].to_numpy(), rows["count"].to_numpy()))
+    whole = np.percentile(np.concatenate(samples), 99)
+    without = [np.percentile(np.concatenate(samples[:place] + samples[place + 1 :]), 99) for place in range(8)]
+    error = np.sqrt(7 / 8 * np.sum((without - np.mean(without)) ** 2))  # Efron and Tibshirani 1993, equation 11.5
     assert isinstance(found.interval, Interval)
-    wanted = stats.t.interval(0.95, 7, np.mean(own), stats.sem(own))
+    wanted = stats.t.interval(0.95, 7, whole, error)
     assert (found.interval.low, found.interval.high) == pytest.approx(wanted, rel=0.002)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_outcome, db_bench_results, parameters
+from ioassay.drivers.db_bench import DbBench, capabilities, db_bench_metrics, db_bench_outcome, parameters
 from ioassay.errors import StudyError, ToolError
+from ioassay.formats import db_bench_output
+from ioassay.formats.db_bench_output import Output
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK
 from ioassay.roles import Load, Outcome, Parsed, Trial
@@ -138,7 +140,8 @@ def test_a_histogram_is_a_distribution_with_all_operations() -> None:
 
 
 def test_the_statistics_of_rocksdb_are_bytes_and_seconds() -> None:
-    metrics = db_bench_results.read((GOLDEN / "histogram.txt").read_text(), ["fillrandom"]).metrics
+    output = db_bench_output.parse((GOLDEN / "histogram.txt").read_text())
+    metrics = db_bench_metrics.metrics(output, ["fillrandom"])
     assert metrics["rocksdb.user_bytes"] > 0
     assert metrics["rocksdb.write_amplification"] >= 1
 
@@ -151,11 +154,11 @@ def test_keys_that_are_not_found_are_explained() -> None:
 
 
 def test_a_compression_that_was_asked_for_and_not_done_is_a_warning() -> None:
-    head = "Compression: NoCompression\n"
+    head = Output((), compression="NoCompression")
     wanted = parameters.read({"benchmarks": "fillseq", "compression_type": "zstd"}, OFFER)
     (told,) = db_bench_outcome.suspicions(wanted, {}, head)
     assert told.code == "not-compressed" and "'zstd'" in told.text
-    assert not db_bench_outcome.suspicions(wanted, {}, "Compression: ZSTD\n")
+    assert not db_bench_outcome.suspicions(wanted, {}, Output((), compression="ZSTD"))
     assert not db_bench_outcome.suspicions(parameters.read({"benchmarks": "fillseq"}, OFFER), {}, head)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.fio import Fio, fio_options
-from ioassay.drivers.fio.fio_results import parse_json
 from ioassay.drivers.fio.section import fio_bytes
 from ioassay.errors import StudyError
+from ioassay.formats import fio_json
 from ioassay.process import supervisor
 from ioassay.roles import WRITE, Load, Outcome, Parsed, Trial
 
@@ -171,7 +171,7 @@ def test_sizes_are_read_as_fio_reads_them(fio: Fio, kb_base: int, tmp_path: Path
     shared = f"[global]\nioengine=null\nrw=write\nsize=64m\nnumber_ios=1\nkb_base={kb_base}\n"
     text = shared + "".join(f"[job {place}]\nbs={size}\n" for place, size in enumerate(SPELLINGS))
     run_job(fio, text, tmp_path)
-    jobs = parse_json((tmp_path / "raw-1" / "fio.json").read_text()).jobs
+    jobs = fio_json.parse((tmp_path / "raw-1" / "fio.json").read_text(), "fio.json").jobs
     seen = [job.directions["write"].bytes for job in jobs]
     assert seen == [fio_bytes(size, kb_base) for size in SPELLINGS]
 

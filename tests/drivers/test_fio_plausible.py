@@ -1,7 +1,7 @@
 """A part of a request's time that is longer than the whole is left out, and said."""
 
 from ioassay.drivers.fio.fio_outcome import without_impossible
-from ioassay.drivers.fio.fio_results import Direction, Job, Latency, Results
+from ioassay.formats.fio_results import Direction, Job, Latency, Results
 
 HOURS_NS = 4.2e13
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ioassay.drivers.fio import Fio
 from ioassay.drivers.fio.fio_outcome import Verdict, judge
-from ioassay.drivers.fio.fio_results import Direction, Job, Results
 from ioassay.drivers.fio.section import Section
+from ioassay.formats.fio_results import Direction, Job, Results
 from ioassay.roles import Outcome, Trial
 
 TIMED = Section("job", {"rw": "randrw", "runtime": "10", "time_based": "1"})

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ioassay import metrics, units
-from ioassay.drivers.stress_ng import StressNg, yaml_results
+from ioassay.drivers.stress_ng import StressNg
+from ioassay.formats import stress_ng_yaml
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.roles import Outcome, Parsed, Trial
 
@@ -236,10 +237,10 @@ def test_damaged_results_never_raise(version: str, tmp_path: Path, seed: int) ->
     ],
 )
 def test_names_of_other_metrics_read_well(version: str, key: str, name: str) -> None:
-    assert yaml_results.slug(key) == name
+    assert stress_ng_yaml.slug(key) == name
 
 
 def test_two_metrics_that_are_described_alike_are_both_kept(version: str) -> None:
     yaml = "metrics:\n    - stressor: cpu\n      a-rate: 1.0\n      a-rate: 2.0\n"
-    found = yaml_results.parse_yaml(yaml, "cpu")
+    found = stress_ng_yaml.parse(yaml, "cpu")
     assert found is not None and found.metrics == {"extra.a_rate": 1.0, "extra.a_rate_2": 2.0}

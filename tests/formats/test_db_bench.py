@@ -55,7 +55,7 @@ def test_what_rocksdb_counted_of_its_files_is_a_claim_about_io() -> None:
 
 
 def test_what_it_says_against_itself_is_a_warning() -> None:
-    assert db_bench_output.warnings(text("plain")) == ["Assertions are enabled; benchmarks unnecessarily slow"]
+    assert db_bench_output.parse(text("plain")).warnings == ["Assertions are enabled; benchmarks unnecessarily slow"]
     assert len(formats.read([], text("mixed"))) == 4
 
 

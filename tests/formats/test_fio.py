@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import pytest
 
 from ioassay import formats
-from ioassay.drivers.fio import merging
-from ioassay.drivers.fio.fio_results import parse_json
+from ioassay.drivers.fio import fio_metrics
 from ioassay.errors import InputError
-from ioassay.formats import fio_claims
+from ioassay.formats import fio_claims, fio_json
 from ioassay.formats.fio_job_options import size_bytes
 from ioassay.records.record import Claim
 
@@ -28,8 +26,9 @@ def text(name: str) -> str:
 
 @pytest.mark.parametrize("name", WITH_RESULTS)
 def test_claims_agree_with_the_drivers_metrics(name: str) -> None:
-    metrics = merging.metrics(parse_json(text(name)).jobs)
-    found = fio_claims.from_json(json.loads(text(name)))
+    results = fio_json.parse(text(name), name)
+    metrics = fio_metrics.metrics(results.jobs)
+    found = fio_claims.claims(results)
     assert found
     for claim in found:
         assert claim.operations == metrics[f"{claim.kind}.ios"]

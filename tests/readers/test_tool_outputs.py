@@ -51,17 +51,17 @@ def test_claims(name: str) -> None:
         for claim in found.read(text(copy), argv):
             json.dumps(claim.__dict__, allow_nan=False)
 
-    own = Path(__file__).parent.parent / "claims" / "golden"
+    own = Path(__file__).parent.parent / "formats" / "golden"
     more = [path.read_bytes() for path in sorted(own.glob(f"{name}-*"))]
     withstands(
         read, goldens(*CLAIMED[name]) + more, f"claims {name}", tree="json" if name in ("fio", "filesuite") else ""
     )
 
 
-@pytest.mark.parametrize("version", ["3", "4", "5"])
-def test_claims_of_terse_output(version: str) -> None:
+@pytest.mark.parametrize("name", ["terse-3", "terse-4", "terse-5", "normal"])
+def test_claims_of_other_formats_of_fio(name: str) -> None:
     found = parser("fio")
-    withstands(lambda copy: found.read(text(copy)), goldens(f"fio/3.33/terse-{version}.txt"), f"claims terse {version}")
+    withstands(lambda copy: found.read(text(copy)), goldens(f"fio/3.33/{name}.txt"), f"claims {name}")
 
 
 def test_an_unknown_program() -> None:

@@ -1,4 +1,4 @@
-"""The rows that a person wants to see first: each condition's mean with its interval."""
+"""The rows that a person wants to see first: each condition's value with its interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.narrative import phrases
-from ioassay.stats.result import Interval
+from ioassay.stats.result import Interval, mean_of
 from ioassay.stats.sample import moments, t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -17,8 +17,9 @@ from ioassay.study.model import Study
 def headline(records: Dataset, studies: Sequence[Study]) -> list[dict[str, Any]]:
     """One row for each study, condition and response, conditions outermost.
 
-    Keys: study, workload (the condition in words), point, metric, unit, mean, median, ci95 ([low, high], Student's,
-    always 95 %, cut at 0; None for one repetition), repetitions.
+    Keys: study, workload (the condition in words), point, metric, unit, mean (of a percentile that of all requests),
+    median (of the repetitions), ci95 ([low, high], Student's, always 95 %, cut at 0; None for one repetition),
+    repetitions.
     """
     return [row for study in studies for row in _rows(records, study)]
 
@@ -31,7 +32,6 @@ def _rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
 
 
 def _row(found: Cells, cell: Cell) -> dict[str, Any]:
-    described = moments(cell.values)
     interval = t_interval(cell.values, 0.95)
     return {
         "study": found.study,
@@ -39,10 +39,10 @@ def _row(found: Cells, cell: Cell) -> dict[str, Any]:
         "point": dict(cell.point),
         "metric": found.response,
         "unit": metrics.metric(found.response).unit,
-        "mean": described.mean,
-        "median": described.median,
+        "mean": mean_of(cell.values),
+        "median": moments(cell.measured).median,
         "ci95": [phrases.lowest(found.response, interval.low), interval.high]
         if isinstance(interval, Interval)
         else None,
-        "repetitions": described.n,
+        "repetitions": int(cell.values.size),
     }

@@ -120,7 +120,7 @@ def _say(rows: list[dict[str, Any]], path: Path) -> None:
         for row in rows
         if _tells(row)
     ]
-    console.table(["workload", "metric", "mean", "95 % interval", "n"], shown)
+    console.table(["workload", "metric", "value", "95 % interval", "n"], shown)
     console.line()
 
 
@@ -131,7 +131,7 @@ def _tells(row: dict[str, Any]) -> bool:
 
 
 def _interval(row: dict[str, Any]) -> str:
-    """The interval of the mean; with few repetitions it can reach below zero, where none of these can be."""
+    """The interval of the value; with few repetitions it can reach below zero, where none of these can be."""
     if row["ci95"] is None:
         return ""
     low, high = row["ci95"]

@@ -1,21 +1,24 @@
-"""What RocksDB's db_bench claims: operations on keys, which are no I/O, one claim a benchmark line; and, of RocksDB's
-statistics, what the database read and wrote for all of them together, which is I/O.
+"""db_bench's output: a line of results a benchmark, with its histogram, and RocksDB's statistics.
 
-Rates in MB/s are bytes of keys and values in powers of 1024 (Stats::Report in db_bench_tool.cc); what the database
-reads and writes for them is another matter, so those claims are context for a verdict, not its object. Latencies come
-from the histogram after a line (--histogram), else the mean from the line. Lines of averages (`[AVG 2 runs]`) are left
-out: they repeat. Output of LevelDB's db_bench, which has fewer columns, is read as well.
+It claims operations on keys, which are no I/O, one claim a benchmark line; and, of RocksDB's statistics, what the
+database read and wrote for all of them together, which is I/O. Rates in MB/s are bytes of keys and values in powers of
+1024 (Stats::Report in db_bench_tool.cc); what the database reads and writes for them is another matter, so those claims
+are context for a verdict, not its object. Latencies come from the histogram after a line (--histogram), else the mean
+from the line. Lines of averages (`[AVG 2 runs]`) are left out: they repeat. Output of LevelDB's db_bench, which has
+fewer columns, is read as well.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ioassay.errors import InputError
 from ioassay.formats import Conventions, command_line
-from ioassay.formats.number_parsing import lines_with, next_lines, real, step_of, whole_number
+from ioassay.formats.number_parsing import lines_with, real, step_of, whole_number
+from ioassay.metrics import percentile_name
 from ioassay.records.record import Claim
 
 NAME = "db_bench"
@@ -27,13 +30,70 @@ _LINE = re.compile(
     rf"(?:^|[\s:])(\w[\w-]{{0,60}}) *: +{_NUMBER} micros/op"
     rf"(?: +(\d{{1,19}}) ops/sec)?(?: +{_NUMBER} seconds)?(?: +(\d{{1,19}}) operations)?;?(?: +{_NUMBER} MB/s)?"
 )
+_KEYS_FOUND = tuple(
+    re.compile(words)
+    for words in (
+        r"\((?P<found>\d{1,19}) of (?P<asked>\d{1,19}) found",
+        r"reads:(?P<asked>\d{1,19}) .*found:(?P<found>\d{1,19})\)",
+        r"reads (?P<found>\d{1,19}) in (?P<asked>\d{1,19}) found",
+    )
+)
+"""Of loads that read; of those that write as well; of mixgraph."""
+_SECTION = re.compile(r"^Microseconds per .*$", re.M)
+_ROW = re.compile(r"^[(\[] *[\d.]+, +(?P<high>[\d.]+) +\] +(?P<count>\d+) ", re.M)
+_SPREAD = re.compile(r"^Count: \d+ +Average: (?P<mean>[\d.]+) +StdDev: (?P<stddev>[\d.]+)", re.M)
+_ENDS = re.compile(r"^Min: (?P<min>[\d.]+) +Median: [\d.]+ +Max: (?P<max>[\d.]+)", re.M)
+_PERCENTILES = re.compile(r"^Percentiles:(.*)$", re.M)
 _PERCENTILE = re.compile(r"P([\d.]{1,8}): ([\d.]{1,25})")
+_PATH = re.compile(r"DB path: \[(.{1,4000}?)\]")
 _CLOCK_STEP_S = 1e-6
 _TICKER = re.compile(r"^(rocksdb\.[\w.-]{1,80}) COUNT : (\d{1,19})$", re.M)
 _READ = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
 """Of table files, by users and by compactions (monitoring/statistics.cc; 7.0 and newer)."""
 _WRITTEN = ("rocksdb.wal.bytes", "rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes")
 READS, WRITES = "RocksDB's reads", "RocksDB's writes"
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Times of the operations of one kind, reads or writes, in one run of a benchmark."""
+
+    percentiles_ns: Mapping[float, float]
+    """db_bench's own, by percentage."""
+    spread_ns: Mapping[str, float]
+    """mean, stddev, min and max; of the operations themselves, without what lies between them."""
+    buckets: Mapping[int, int]
+    """Upper end in ns -> operations; a bucket is about half as wide."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One line of results: one run of one benchmark."""
+
+    name: str
+    mean_ns: float
+    """Of one thread from operation to operation."""
+    operations: int | None = None
+    seconds: float | None = None
+    rate_bytes_per_s: float | None = None
+    """Of keys and values."""
+    rate_step_bytes_per_s: float = 1.0
+    keys_asked: int = 0
+    keys_found: int = 0
+    histograms: Sequence[Histogram] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one process printed. `folder` is the database's; '' where it is not told."""
+
+    benchmarks: Sequence[Benchmark]
+    folder: str = ""
+    compression: str = ""
+    warnings: Sequence[str] = ()
+    """What it says itself against its numbers (assertions, no optimisation, compression that is missing)."""
+    tickers: Mapping[str, int] = field(default_factory=dict)
+    """RocksDB's counters over the whole process; empty where it was run without --statistics."""
 
 
 def matches(program: str) -> bool:
@@ -46,68 +106,48 @@ def looks_like(text: str) -> bool:
     return " micros/op" in text or re.search(r"^(RocksDB|LevelDB): +version", text, re.M) is not None
 
 
-def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
-    """The claims in their order; InputError when no benchmark ended."""
-    folder = _folder(text, argv)
-    claims = list(_claims(text, folder))
-    if claims:
-        return [*claims, *_of_database(tickers(text), folder, argv)]
+def parse(text: str) -> Output:
+    """The benchmarks in their order; InputError when none ended."""
+    benchmarks = list(_benchmarks(text))
+    if not benchmarks:
+        raise InputError(_nothing(text))
+    compression = re.search(r"^Compression: (\w+)$", text, re.M)
+    notes = (line[line.index("WARNING: ") + len("WARNING: ") :].strip() for _, line in lines_with(text, "WARNING: "))
+    return Output(
+        benchmarks,
+        next((match[1] for _, line in lines_with(text, "DB path: [") if (match := _PATH.search(line))), ""),
+        compression[1] if compression else "",
+        list(dict.fromkeys(notes)),
+        {name: whole_number(number, name) for name, number in _TICKER.findall(text)},
+    )
+
+
+def _nothing(text: str) -> str:
     for _, line in lines_with(text, "unknown benchmark"):
-        raise InputError(f"db_bench ran nothing: {line.strip()[:100]}; its --help lists the benchmarks")
+        return f"db_bench ran nothing: {line.strip()[:100]}; its --help lists the benchmarks"
     if not text.strip():
-        raise InputError("db_bench's output is empty: it ended before its first benchmark did")
+        return "db_bench's output is empty: it ended before its first benchmark did"
     ending = text.strip()[-120:].splitlines()[-1]
-    raise InputError(f"db_bench's output has no line of results ('micros/op'); it ends with {ending!r}")
+    return f"db_bench's output has no line of results ('micros/op'); it ends with {ending!r}"
 
 
-def warnings(text: str) -> list[str]:
-    """What db_bench itself says against its numbers (assertions, no optimisation, compression that is missing)."""
-    found = [line.strip() for _, line in lines_with(text, "WARNING: ")]
-    return list(dict.fromkeys(line[line.index("WARNING: ") + len("WARNING: ") :] for line in found))
-
-
-def tickers(text: str) -> dict[str, int]:
-    """RocksDB's counters over the whole process; empty where it was run without --statistics."""
-    return {name: whole_number(number, name) for name, number in _TICKER.findall(text)}
-
-
-def _of_database(counted: Mapping[str, int], folder: str, argv: Sequence[str]) -> Iterator[Claim]:
-    """What the database itself counted of its tables and its log; the rest of its files is in none of its numbers.
-
-    Reads are counted in bytes alone: RocksDB joins some of them before it calls, and counts them one by one.
-    """
-    mapped = any(re.fullmatch(r"--?mmap_read(=(true|1|t|y|yes))?", word, re.I) for word in argv)
-    paths = (folder,) if folder else ()
-    common: dict[str, Any] = {"source": NAME, "paths": paths, "unreported": ("own-files",)}
-    read_bytes = sum(counted.get(name, 0) for name in _READ)
-    if read_bytes:
-        yield Claim(kind="read", test=READS, bytes=read_bytes, engine="mmap" if mapped else "", **common)
-    written_bytes = sum(counted.get(name, 0) for name in _WRITTEN)
-    if written_bytes:
-        synced = counted.get("rocksdb.wal.synced", 0)
-        logged = counted.get("rocksdb.wal.bytes", 0) > 0
-        doubts = ("log-not-synced",) if logged and not synced else ()
-        yield Claim(kind="write", test=WRITES, bytes=written_bytes, syncs=synced or None, doubts=doubts, **common)
-
-
-def _claims(text: str, folder: str) -> Iterator[Claim]:
-    for end, line in lines_with(text, " micros/op"):
-        match = _LINE.search(line)
-        if match is None:
-            continue
+def _benchmarks(text: str) -> Iterator[Benchmark]:
+    """Each line of results with the histograms between it and the next."""
+    lines = [(end, line, match) for end, line in lines_with(text, " micros/op") if (match := _LINE.search(line))]
+    nexts = [*(end - len(line) for end, line, _ in lines[1:]), len(text)]
+    for (end, line, match), until in zip(lines, nexts, strict=False):
         name, micros, rate, seconds, operations, volume = match.groups()
-        mean_ns = real(micros, f"{name} micros/op") * 1e3
-        yield Claim(
-            source=NAME,
-            kind="keys",
-            test=name,
+        keys = next(filter(None, (pattern.search(line) for pattern in _KEYS_FOUND)), None)
+        yield Benchmark(
+            name=name,
+            mean_ns=real(micros, f"{name} micros/op") * 1e3,
             operations=whole_number(operations, f"{name} operations") if operations else None,
             seconds=_seconds(operations, rate) or (real(seconds, f"{name} seconds") if seconds else None),
             rate_bytes_per_s=real(volume, f"{name} MB/s") * 2**20 if volume else None,
-            rate_unit_bytes=step_of(volume) * 2**20 if volume else 1.0,
-            clock_step_s=_CLOCK_STEP_S,
-            latency_ns={"mean": mean_ns, **_histogram(next_lines(text, end, 5))},
-            paths=(folder,) if folder else (),
+            rate_step_bytes_per_s=step_of(volume) * 2**20 if volume else 1.0,
+            keys_asked=whole_number(keys["asked"], f"{name} asked") if keys else 0,
+            keys_found=whole_number(keys["found"], f"{name} found") if keys else 0,
+            histograms=[_histogram(name, section) for section in _SECTION.split(text[end:until])[1:]],
         )
 
 
@@ -118,24 +158,71 @@ def _seconds(operations: str | None, rate: str | None) -> float | None:
     return whole_number(operations, "operations") / whole_number(rate, "ops/sec")
 
 
-def _histogram(lines: Sequence[str]) -> dict[str, float]:
-    """The percentiles in the lines after a benchmark's, up to the next benchmark; microseconds in print."""
-    if not lines or not lines[0].startswith("Microseconds per"):
-        return {}
-    for line in lines:
-        if line.startswith("Percentiles:"):
-            return {f"p{real(share, 'P'):g}": real(value, f"P{share}") * 1e3 for share, value in _shares(line)}
-    return {}
+def _histogram(name: str, section: str) -> Histogram:
+    """Of the text below its title; microseconds in print."""
+    spread = {
+        key: real(value, f"{name} {key}") * 1e3
+        for pattern in (_SPREAD, _ENDS)
+        if (match := pattern.search(section))
+        for key, value in match.groupdict().items()
+    }
+    buckets: dict[int, int] = {}
+    for row in _ROW.finditer(section):
+        high_ns = whole_number(round(real(row["high"], f"{name} bucket") * 1e3), f"{name} bucket in ns")
+        buckets[high_ns] = buckets.get(high_ns, 0) + whole_number(row["count"], f"{name} count")
+    printed = _PERCENTILES.search(section)
+    pairs = _PERCENTILE.findall(printed[1]) if printed else []
+    percentiles_ns = {
+        real(share, "P"): real(value, f"P{share}") * 1e3
+        for share, value in pairs
+        if share.count(".") <= 1 and share.strip(".")
+    }
+    return Histogram(percentiles_ns, spread, buckets)
 
 
-def _shares(line: str) -> list[tuple[str, str]]:
-    return [pair for pair in _PERCENTILE.findall(line) if pair[0].count(".") <= 1 and pair[0].strip(".")]
+def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
+    """The claims in their order; InputError when no benchmark ended."""
+    return claims(parse(text), argv)
 
 
-def _folder(text: str, argv: Sequence[str]) -> str:
-    """The database's folder: as db_bench printed it, else as it was asked for."""
-    for _, line in lines_with(text, "DB path: ["):
-        if match := re.search(r"DB path: \[(.{1,4000}?)\]", line):
-            return match[1]
-    asked = [word[len("--db=") :] for one in command_line.plain(argv) for word in one if word.startswith("--db=")]
-    return asked[0] if asked else ""
+def claims(output: Output, argv: Sequence[str] = ()) -> list[Claim]:
+    """The claims of one process; `argv` names its database where the output does not."""
+    words = (word for call in command_line.plain(argv) for word in call if word.startswith("--db="))
+    folder = output.folder or next(words, "").removeprefix("--db=")
+    paths = (folder,) if folder else ()
+    return [*(_claim(each, paths) for each in output.benchmarks), *_of_database(output.tickers, paths, argv)]
+
+
+def _claim(benchmark: Benchmark, paths: Sequence[str]) -> Claim:
+    percentiles_ns = benchmark.histograms[0].percentiles_ns if benchmark.histograms else {}
+    named = {percentile_name(percent): value_ns for percent, value_ns in percentiles_ns.items()}
+    return Claim(
+        source=NAME,
+        kind="keys",
+        test=benchmark.name,
+        operations=benchmark.operations,
+        seconds=benchmark.seconds,
+        rate_bytes_per_s=benchmark.rate_bytes_per_s,
+        rate_unit_bytes=benchmark.rate_step_bytes_per_s,
+        clock_step_s=_CLOCK_STEP_S,
+        latency_ns={"mean": benchmark.mean_ns, **named},
+        paths=paths,
+    )
+
+
+def _of_database(counted: Mapping[str, int], paths: Sequence[str], argv: Sequence[str]) -> Iterator[Claim]:
+    """What the database itself counted of its tables and its log; the rest of its files is in none of its numbers.
+
+    Reads are counted in bytes alone: RocksDB joins some of them before it calls, and counts them one by one.
+    """
+    mapped = any(re.fullmatch(r"--?mmap_read(=(true|1|t|y|yes))?", word, re.I) for word in argv)
+    common: dict[str, Any] = {"source": NAME, "paths": paths, "unreported": ("own-files",)}
+    read_bytes = sum(counted.get(name, 0) for name in _READ)
+    if read_bytes:
+        yield Claim(kind="read", test=READS, bytes=read_bytes, engine="mmap" if mapped else "", **common)
+    written_bytes = sum(counted.get(name, 0) for name in _WRITTEN)
+    if written_bytes:
+        synced = counted.get("rocksdb.wal.synced", 0)
+        logged = counted.get("rocksdb.wal.bytes", 0) > 0
+        doubts = ("log-not-synced",) if logged and not synced else ()
+        yield Claim(kind="write", test=WRITES, bytes=written_bytes, syncs=synced or None, doubts=doubts, **common)

@@ -1,4 +1,4 @@
-"""What `ioassay filesuite` claims: each pass of its JSON, in the order in which they were done.
+"""The JSON of `ioassay filesuite`, and its claims: each pass, in the order in which they were done.
 
 Its text for people is rounded and not read. Passes have the names that IOzone's claims have.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from ioassay import validation
 from ioassay.errors import InputError
@@ -30,7 +30,8 @@ _CLOCK_STEP_S = 1e-9
 _INCOMPLETE = "is it whole, and as filesuite wrote it?"
 
 
-class Pass(TypedDict):
+@dataclass(frozen=True)
+class Pass:
     """One pass of one worker, as far as it is read; `nanoseconds` is None where the pass has no result."""
 
     test: int
@@ -54,26 +55,26 @@ class Pass(TypedDict):
     resident_share: Amount | None
 
 
-class _Named(TypedDict):
-    name: str
-
-
-class Group(_Named, total=False):
+@dataclass(frozen=True)
+class Group:
     """The same pass of all workers; without numbers where one of them has no result."""
 
-    span_ns: Whole | None
-    bytes: Whole | None
-    operations: Count | None
+    name: str
+    span_ns: Whole | None = None
+    bytes: Whole | None = None
+    operations: Count | None = None
 
 
-class Report(TypedDict):
+@dataclass(frozen=True)
+class Report:
     """The look at a whole file after all passes."""
 
     differing_records: Count
     reason: str | None
 
 
-class Document(TypedDict):
+@dataclass(frozen=True)
+class Document:
     """What filesuite prints with --json."""
 
     passes: list[Pass]
@@ -106,30 +107,30 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
     return claims(validation.read(Document, text[beginning.start() : end], "filesuite's output", _INCOMPLETE))
 
 
-def claims(found: Document) -> list[Claim]:
+def claims(document: Document) -> list[Claim]:
     """The claims of its document."""
-    return [_claim(one, one["nanoseconds"]) for one in found["passes"] if one["status"] == "ok" and one["nanoseconds"]]
+    return [_claim(each, each.nanoseconds) for each in document.passes if each.status == "ok" and each.nanoseconds]
 
 
-def _claim(one: Pass, took_ns: int) -> Claim:
+def _claim(done: Pass, took_ns: int) -> Claim:
     seconds = took_ns / 1e9
     return Claim(
         source=SOURCE,
-        kind=one["kind"],
-        test=one["name"].replace("_", "-"),
-        operations=one["operations"],
-        bytes=one["bytes"],
+        kind=done.kind,
+        test=done.name.replace("_", "-"),
+        operations=done.operations,
+        bytes=done.bytes,
         seconds=seconds,
-        rate_bytes_per_s=one["bytes"] / seconds,
+        rate_bytes_per_s=done.bytes / seconds,
         clock_step_s=_CLOCK_STEP_S,
-        errors=one["errors"],
-        engine=_ENGINES.get(one["test"], "sync"),
-        direct=one["direct"],
-        paths=(one["path"],),
-        file_bytes=one["file_bytes"],
-        record_bytes=one["record_bytes"],
-        includes=tuple(one["includes"]),
-        primed=one["primed"],
-        silent_passes=one["silent_passes"],
-        unreported=("layout",) if one["prepared"] else (),
+        errors=done.errors,
+        engine=_ENGINES.get(done.test, "sync"),
+        direct=done.direct,
+        paths=(done.path,),
+        file_bytes=done.file_bytes,
+        record_bytes=done.record_bytes,
+        includes=tuple(done.includes),
+        primed=done.primed,
+        silent_passes=done.silent_passes,
+        unreported=("layout",) if done.prepared else (),
     )

@@ -10,13 +10,13 @@ told where there is one job, since those of several cannot be merged. Sizes and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ioassay.errors import InputError
-from ioassay.formats import Conventions, command_line, fio_json, fio_text
+from ioassay.formats import Conventions, command_line, fio_json, fio_terse, fio_text
 from ioassay.formats.fio_job_options import JobFacts, job_facts
-from ioassay.formats.number_parsing import real, whole_number
+from ioassay.formats.fio_results import Job, Results, elapsed_s, in_direction, merged_latency
+from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.records.record import Claim
 
 NAME = "fio"
@@ -25,8 +25,7 @@ CONVENTIONS = Conventions(layout_apart=True)  # filesetup.c: layouts are written
 KINDS = ("read", "write", "trim")
 _CLOCK_STEP_S = 1e-3
 """Run times are printed in whole milliseconds."""
-_BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
-_PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+_SOURCE = "fio's output"
 
 
 def matches(program: str) -> bool:
@@ -36,7 +35,7 @@ def matches(program: str) -> bool:
 
 def looks_like(text: str) -> bool:
     """Whether it has results of fio in any format."""
-    return _BEGINNING.search(text) is not None or fio_text.looks_like(text)
+    return any(format.looks_like(text) for format in (fio_json, fio_terse, fio_text))
 
 
 def outputs(argv: Sequence[str]) -> list[str]:
@@ -55,150 +54,86 @@ def read(text: str, argv: Sequence[str] = ()) -> list[Claim]:
 
     Of results that one run of fio printed again and again (--status-interval), the last count.
     """
-    if not text.strip():
-        raise InputError("fio's output is empty: it ended before it wrote results, or --output names a file")
-    if documents := fio_json.documents(text, "fio's output"):
+    if documents := fio_json.parse_each(text, _SOURCE):
         runs = sum(matches(command_line.program(one)) for one in command_line.plain(argv))
         chosen = documents if runs == len(documents) else documents[-1:]
-        return [claim for document in chosen for claim in from_json(document.table, _laid_out(text))]
-    if _BEGINNING.search(text):
-        raise InputError(f"fio's {fio_json.fault(text)}")
-    return fio_text.read(text)
+        return [claim for results in chosen for claim in claims(results)]
+    if not fio_json.looks_like(text):
+        if fio_terse.looks_like(text):
+            return claims(fio_terse.parse(text, _SOURCE))
+        if fio_text.looks_like(text):
+            return claims(*fio_text.parse(text, _SOURCE))
+    return claims(fio_json.parse(text, _SOURCE))  # which says what is wrong
 
 
-def _laid_out(text: str) -> list[str]:
-    return ["layout"] if "Laying out IO file" in text else []
+def claims(results: Results, facts: JobFacts | None = None) -> list[Claim]:
+    """The claims in the results of one run; directions without I/O claim nothing. InputError when it has no jobs.
 
-
-def from_json(table: Mapping[str, Any], unreported: Sequence[str] = ()) -> list[Claim]:
-    """The claims in a table of `fio_json`. Directions without I/O claim nothing.
-
-    InputError when it has no jobs or its numbers make no sense.
+    `facts` are what the format says of the jobs' options where it does not repeat them.
     """
-    try:
-        jobs = table.get("jobs") or [job for job in table.get("client_stats", ()) if job["jobname"] != "All clients"]
-        if not jobs:
-            raise InputError("fio's JSON has no jobs: nothing was run")
-        options = job_facts(jobs, table.get("global options") or {})
-        return [claim for kind in _kinds(jobs) if (claim := _claim(kind, jobs, options, unreported)) is not None]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"fio's JSON is not as fio writes it: {type(error).__name__} {error}") from None
+    if not results.jobs:
+        raise InputError(f"{_SOURCE} has no jobs: nothing was run")
+    facts = facts or job_facts(results.jobs)
+    # `mixed` only where unified_rw_reporting left nothing else.
+    sections = KINDS if any(kind in job.directions for job in results.jobs for kind in KINDS) else ("mixed",)
+    return [claim for section in sections if (claim := _claim(section, results, facts)) is not None]
 
 
-def _kinds(jobs: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-    """`mixed` only where unified_rw_reporting left nothing else."""
-    return KINDS if any(kind in job for job in jobs for kind in KINDS) else ("mixed",)
-
-
-def _claim(
-    section: str, jobs: Sequence[Mapping[str, Any]], options: JobFacts, unreported: Sequence[str] = ()
-) -> Claim | None:
-    parts = [(job, job[section]) for job in jobs if section in job]
-    operations = sum(_operations(part) for _, part in parts)
-    volume = sum(_bytes(part) for _, part in parts)
+def _claim(section: str, results: Results, facts: JobFacts) -> Claim | None:
+    jobs = [job for job in results.jobs if section in job.directions]
+    parts = in_direction(jobs, section)
+    operations, volume = sum(part.ios for part in parts), sum(part.bytes for part in parts)
     if not operations and not volume:
         return None
-    seconds = _elapsed_s(parts)
-    kind = section if section in KINDS else options.only_kind or "mixed"
+    seconds = elapsed_s(jobs, (section,))
+    kind = section if section in KINDS else facts.only_kind or "mixed"
+    alone = parts[0] if len(parts) == 1 else None
+    counted = all(part.ios_stated for part in parts)
+    exact = all(part.bytes_stated for part in parts)
+    rate = alone.rate_bytes_per_s if alone else None
+    wrote = any(part.bytes for part in in_direction(results.jobs, "write"))
+    has_syncs = kind == ("write" if wrote else "read")
+    laid_out = "Laying out IO file" in results.messages
+    doubts = {
+        "no-operations": counted and not operations,
+        "several-clocks": not alone,
+        "among-others": facts.runs_others,
+    }
     return Claim(
         source=NAME,
         kind=kind,
-        test=", ".join(dict.fromkeys(str(job.get("jobname", "")) for job, _ in parts)),
-        operations=operations,
-        bytes=volume,
+        test=", ".join(dict.fromkeys(job.name for job in jobs)),
+        operations=operations if counted else None,
+        bytes=volume if exact else None,
         seconds=seconds,
-        rate_bytes_per_s=_rate(parts, volume, seconds),
+        rate_bytes_per_s=volume / seconds if rate is None and exact and seconds else rate,
+        rate_unit_bytes=max(part.rate_step_bytes_per_s for part in parts) if rate is not None or not counted else 1.0,
         clock_step_s=_CLOCK_STEP_S,
-        latency_ns=_latencies([part for _, part in parts]),
-        syncs=_syncs(jobs) if kind == options.syncs_with else None,
-        errors=sum(_errors(job) for job in jobs),
-        engine=options.engine,
-        direct=options.direct,
-        paths=options.paths,
-        file_bytes=options.file_bytes,
-        record_bytes=options.record_bytes.get(kind),
-        includes=("fsync",) if options.fsyncs and kind == options.syncs_with else (),
-        unreported=(*options.unreported, *unreported),
-        doubts=_doubts(operations, len(parts), options),
+        latency_ns=_latencies(jobs, section),
+        syncs=_syncs(results.jobs) if has_syncs else None,
+        errors=sum(job.errors for job in results.jobs),
+        engine=facts.engine,
+        direct=facts.direct,
+        paths=facts.paths,
+        file_bytes=facts.file_bytes,
+        record_bytes=facts.record_bytes.get(kind),
+        includes=("fsync",) if facts.fsyncs and has_syncs else (),
+        unreported=(*facts.unreported, *(("layout",) if laid_out else ())),
+        doubts=tuple(name for name, applies in doubts.items() if applies),
     )
 
 
-def _doubts(operations: int, jobs: int, options: JobFacts) -> tuple[str, ...]:
-    named = {"no-operations": not operations, "several-clocks": jobs > 1, "among-others": options.runs_others}
-    return tuple(name for name, applies in named.items() if applies)
+def _syncs(jobs: Sequence[Job]) -> int | None:
+    known = [job.syncs for job in jobs if job.syncs is not None]
+    return sum(known) if known else None
 
 
-def _operations(part: Mapping[str, Any]) -> int:
-    """fio 2 has no count: it is the rate times the time there."""
-    if "total_ios" in part:
-        return whole_number(part["total_ios"], "total_ios")
-    return round(real(part.get("iops", 0), "iops") * real(part.get("runtime", 0), "runtime") / 1e3)
-
-
-def _bytes(part: Mapping[str, Any]) -> int:
-    """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB."""
-    unit = 1 if "io_kbytes" in part or "bw_bytes" in part else 1024
-    return whole_number(part.get("io_bytes", 0), "io_bytes") * unit
-
-
-def _rate(parts: Sequence[tuple[Any, Mapping[str, Any]]], volume: int, seconds: float) -> float | None:
-    """As printed where there is one job."""
-    if len(parts) == 1 and "bw_bytes" in parts[0][1]:
-        return real(parts[0][1]["bw_bytes"], "bw_bytes")
-    return volume / seconds if seconds else None
-
-
-def _elapsed_s(parts: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> float:
-    """The longest run time of each stage, added up: a group waits for the one before, unless it is a `new_group`."""
-    longest_ms: dict[int, float] = {}
-    stage, group = 0, None
-    for job, part in parts:
-        options = job.get("job options") or {}
-        together = "new_group" in options and "stonewall" not in options
-        if group is not None and job.get("groupid", 0) != group and not together:
-            stage += 1
-        group = job.get("groupid", 0)
-        longest_ms[stage] = max(longest_ms.get(stage, 0.0), real(part.get("runtime", 0), "runtime"))
-    return sum(longest_ms.values()) / 1e3
-
-
-def _syncs(jobs: Sequence[Mapping[str, Any]]) -> int:
-    return sum(whole_number((job.get("sync") or {}).get("total_ios", 0), "sync.total_ios") for job in jobs)
-
-
-def _errors(job: Mapping[str, Any]) -> int:
-    """With continue_on_error their number; else fio stops at the first and says its errno."""
-    return whole_number(job["total_err"], "total_err") if "total_err" in job else int(bool(job.get("error", 0)))
-
-
-def _latencies(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _latencies(jobs: Sequence[Job], direction: str) -> dict[str, float]:
     """`lat` under its statistics' own names, `clat` and `slat` with theirs in front; in ns."""
-    found: dict[str, float] = {}
+    statistics: dict[str, float] = {}
     for kind, prefix in (("lat", ""), ("clat", "clat."), ("slat", "slat.")):
-        measured = [(part, *_latency(part, kind)) for part in parts]
-        counted = [(table, unit, _count(part, table)) for part, table, unit in measured if table]
-        total = sum(count for *_, count in counted)
-        if not total:
-            continue
-        mean = sum(real(table["mean"], f"{kind} mean") * unit * count for table, unit, count in counted) / total
-        found[f"{prefix}mean"] = mean
-        if len(counted) == 1:
-            table, unit, _ = counted[0]
-            found |= {f"{prefix}{name}": value * unit for name, value in _percentiles(table).items()}
-    return found
-
-
-def _latency(part: Mapping[str, Any], kind: str) -> tuple[Mapping[str, Any], int]:
-    """`clat_ns` of fio 3, or `clat` in microseconds of fio 2, with its unit in ns."""
-    return (part[f"{kind}_ns"] or {}, 1) if f"{kind}_ns" in part else (part.get(kind) or {}, 1000)
-
-
-def _count(part: Mapping[str, Any], table: Mapping[str, Any]) -> int:
-    if "N" in table:
-        return whole_number(table["N"], "N")
-    return _operations(part) if real(table.get("max", 0), "max") else 0
-
-
-def _percentiles(table: Mapping[str, Any]) -> dict[str, float]:
-    shares = {float(share): value for share, value in (table.get("percentile") or {}).items()}
-    return {f"p{share:g}": real(shares[share], f"p{share:g}") for share in _PERCENTILES if share in shares}
+        if latency := merged_latency(jobs, direction, kind):
+            own = {percentile_name(percent): value_ns for percent, value_ns in latency.percentiles_ns.items()}
+            shown = {name: own[name] for name in map(percentile_name, PERCENTILES) if name in own}
+            statistics |= {f"{prefix}{name}": value_ns for name, value_ns in {"mean": latency.mean_ns, **shown}.items()}
+    return statistics

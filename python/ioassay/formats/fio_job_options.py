@@ -1,6 +1,6 @@
 """What fio's jobs say about themselves in their options: engine, files, sizes, and what they leave out of the numbers.
 
-Only what the JSON repeats of the job file and the command line is read, with fio's own defaults where they are fixed.
+Only what the results repeat of the job file and the command line is read, with fio's own defaults where they are fixed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from ioassay.formats.fio_results import Job
 
 T = TypeVar("T")
 
@@ -34,72 +36,66 @@ class JobFacts:
     """Where all jobs only read, only write or only trim."""
     runs_others: bool = False
     """Commands are run before or after a job, and may use the same files."""
-    syncs_with: str = ""
-    """The direction that fio's fsyncs belong to: writes, or reads where nothing is written."""
 
 
-def job_facts(jobs: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> JobFacts:
-    """From the entries of `jobs` and the `global options` of fio's JSON."""
-    tables = [{**shared, **(job.get("job options") or {})} for job in jobs]
+def job_facts(jobs: Sequence[Job]) -> JobFacts:
+    """From the options of all jobs; nothing where there are none."""
+    tables = [job.options for job in jobs]
     if not any(tables):
-        return JobFacts(syncs_with="write" if _wrote(jobs) else "read")
+        return JobFacts()
     kinds = {kind for table in tables for kind in _kinds(table)}
     return JobFacts(
-        engine=_one(tables, lambda table: str(table.get("ioengine", ""))) or "",
+        engine=_one(tables, lambda table: table.get("ioengine", "")) or "",
         direct=_one(tables, _direct),
-        paths=list(dict.fromkeys(path for job, table in zip(jobs, tables, strict=True) for path in _paths(job, table))),
+        paths=list(dict.fromkeys(path for job in jobs for path in _paths(job))),
         file_bytes=_one(tables, _file_bytes),
         record_bytes=_record_bytes(tables),
         fsyncs=any(_number(table, name) for table in tables for name in ("fsync", "fdatasync", "end_fsync")),
         unreported=_unreported(tables),
         only_kind=kinds.pop() if len(kinds) == 1 else "",
         runs_others=any(table.keys() & {"exec_prerun", "exec_postrun"} for table in tables),
-        syncs_with="write" if _wrote(jobs) else "read",
     )
 
 
-def _wrote(jobs: Sequence[Mapping[str, Any]]) -> bool:
-    return any((job.get("write") or {}).get("io_bytes", 0) for job in jobs)
-
-
-def _one(tables: Sequence[Mapping[str, Any]], what: Callable[[Mapping[str, Any]], T | None]) -> T | None:
+def _one(tables: Sequence[Mapping[str, str]], what: Callable[[Mapping[str, str]], T | None]) -> T | None:
     """What all jobs agree on."""
     found = [what(table) for table in tables]
     return found[0] if found and all(value == found[0] for value in found) else None
 
 
-def _number(table: Mapping[str, Any], name: str) -> float:
+def _number(table: Mapping[str, str], name: str) -> float:
     """The number that an option begins with: `2s` is 2. A flag without value is 1."""
     if name not in table:
         return 0.0
-    match = re.match(r"\d{1,15}(\.\d{1,9})?", str(table[name]) or "1")
+    match = re.match(r"\d{1,15}(\.\d{1,9})?", table[name] or "1")
     return float(match[0]) if match else 0.0
 
 
-def _direct(table: Mapping[str, Any]) -> bool:
+def _direct(table: Mapping[str, str]) -> bool:
     """Buffered is fio's default; `buffered` is `direct` the other way round."""
     if "direct" in table:
         return bool(_number(table, "direct"))
     return "buffered" in table and not _number(table, "buffered")
 
 
-def _kinds(table: Mapping[str, Any]) -> set[str]:
-    rw = str(table.get("rw", table.get("readwrite", "read")))
+def _kinds(table: Mapping[str, str]) -> set[str]:
+    rw = table.get("rw", table.get("readwrite", "read"))
     if rw.startswith(("rw", "readwrite", "randrw", "trimwrite", "randtrimwrite")):
         return {"read", "write", "trim"}
     return {next((kind for kind in ("read", "write", "trim") if kind in rw), "read")}
 
 
-def _paths(job: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+def _paths(job: Job) -> list[str]:
     """`filename`, or the names that fio makes of a job's name and number, as they stand relative to fio's folder."""
-    folder = str(table.get("directory", ""))
+    table = job.options
+    folder = table.get("directory", "")
     if table.get("filename"):
-        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", str(table["filename"])) if name]
+        names = [name.replace("\\:", ":") for name in re.split(r"(?<!\\):", table["filename"]) if name]
     elif table.get("ioengine") in _WITHOUT_FILES or "filename_format" in table or _number(table, "nrfiles") > 1:
         return []
     else:
         number = min(max(1, int(_number(table, "numjobs"))), _MOST_PATHS)
-        names = [f"{job.get('jobname', '')}.{place}.0" for place in range(number)]
+        names = [f"{job.name}.{place}.0" for place in range(number)]
     return [f"{folder.rstrip('/')}/{name}" if folder and not name.startswith("/") else name for name in names]
 
 
@@ -116,17 +112,17 @@ def size_bytes(text: str, kb_base: float = 1024) -> int | None:
     return int(float(match[1]) * base ** " kmgtpe".index(match[2].lower() or " "))
 
 
-def _size_option(table: Mapping[str, Any], name: str) -> int | None:
-    return size_bytes(str(table[name]), _number(table, "kb_base") or 1024) if name in table else None
+def _size_option(table: Mapping[str, str], name: str) -> int | None:
+    return size_bytes(table[name], _number(table, "kb_base") or 1024) if name in table else None
 
 
-def _file_bytes(table: Mapping[str, Any]) -> int | None:
+def _file_bytes(table: Mapping[str, str]) -> int | None:
     """Of one file; `size` is that of all files of a job together."""
-    several = _number(table, "nrfiles") > 1 or ":" in str(table.get("filename", ""))
+    several = _number(table, "nrfiles") > 1 or ":" in table.get("filename", "")
     return _size_option(table, "filesize") or (None if several else _size_option(table, "size"))
 
 
-def _record_bytes(tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _record_bytes(tables: Sequence[Mapping[str, str]]) -> dict[str, int]:
     found = {}
     for place, kind in enumerate(("read", "write", "trim")):
         size = _one(tables, lambda table, place=place: _block_bytes(table, place))  # type: ignore[misc]
@@ -135,16 +131,16 @@ def _record_bytes(tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _block_bytes(table: Mapping[str, Any], place: int) -> int | None:
+def _block_bytes(table: Mapping[str, str], place: int) -> int | None:
     """`bs` is one size, or those of reads, writes and trims; a missing one is that before it."""
     if table.keys() & {"bsrange", "blocksize_range", "bssplit"}:
         return None
-    sizes = str(table.get("bs", table.get("blocksize", _DEFAULT_BLOCK_BYTES))).split(",")
+    sizes = table.get("bs", table.get("blocksize", str(_DEFAULT_BLOCK_BYTES))).split(",")
     given = [size for size in sizes[: place + 1] if size]
     return size_bytes(given[-1], _number(table, "kb_base") or 1024) if given else _DEFAULT_BLOCK_BYTES
 
 
-def _unreported(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+def _unreported(tables: Sequence[Mapping[str, str]]) -> list[str]:
     """What fio does and does not count: requests of the ramp time, the fsync after the last write, a pre-read."""
     reasons = {
         "ramp": ("ramp_time",),

@@ -1,8 +1,8 @@
-"""fio's JSON and JSON+ of versions 2 and 3 as checked tables: found in its output, and of the types that fio writes.
+"""fio's JSON and JSON+ of versions 2 and 3, also of `--client`, read into `fio_results`.
 
-What the numbers mean is said by `formats.fio_claims` and the driver's `fio_results`, which both read these tables. A
-value that fio cannot have written (text for a number, a negative count, more requests than a drive's life has room for)
-is refused by its key, and the whole document with it.
+Text that fio mixes into its own output, before, between and after its documents, is kept as messages. A value that fio
+cannot have written (text for a number, a negative count, more requests than a drive's life has room for) is refused by
+its key, and the whole document with it. A new key of fio's is added here: to the table that has it, and to the reader.
 """
 
 from __future__ import annotations
@@ -10,13 +10,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from ioassay import validation
 from ioassay.errors import InputError
+from ioassay.formats.fio_results import (
+    DIRECTIONS,
+    KINDS,
+    CpuUse,
+    Direction,
+    Disk,
+    Job,
+    Latency,
+    Results,
+    SteadyState,
+)
+from ioassay.formats.number_parsing import text_around, whole_number
 from ioassay.validation import Amount, Count, Whole
 
 _BEGINNING = re.compile(r'\{\s*"fio version"\s*:')
@@ -27,36 +38,36 @@ _MOST_BROKEN = 100
 """Beginnings of JSON without an end that are tried: each costs the time of counting all lines before it."""
 
 
-class _Latency(TypedDict, total=False):
+class _LatencyTable(TypedDict, total=False):
     min: Amount
     max: Amount
     mean: Amount
     stddev: Amount
     N: Count
-    bins: dict[str, Count]
-    percentile: dict[str, Amount]
+    bins: dict[Whole, Count]
+    percentile: dict[Amount, Amount]
 
 
-class _Direction(TypedDict, total=False):
+class _DirectionTable(TypedDict, total=False):
     io_bytes: Whole
     io_kbytes: Whole
     bw_bytes: Amount
     iops: Amount
     runtime: Amount
     total_ios: Count
-    slat_ns: _Latency | None
-    clat_ns: _Latency | None
-    lat_ns: _Latency | None
-    slat: _Latency | None
-    clat: _Latency | None
-    lat: _Latency | None
+    slat_ns: _LatencyTable | None
+    clat_ns: _LatencyTable | None
+    lat_ns: _LatencyTable | None
+    slat: _LatencyTable | None
+    clat: _LatencyTable | None
+    lat: _LatencyTable | None
 
 
-class _Sync(TypedDict, total=False):
+class _SyncTable(TypedDict, total=False):
     total_ios: Count
 
 
-class _Steady(TypedDict, total=False):
+class _SteadyTable(TypedDict, total=False):
     ss: str
     attained: int
 
@@ -64,7 +75,7 @@ class _Steady(TypedDict, total=False):
 _Options = TypedDict("_Options", {"job options": dict[str, str] | None}, total=False)
 
 
-class _Job(_Options, total=False):
+class _JobTable(_Options, total=False):
     jobname: str
     groupid: int
     error: int
@@ -75,12 +86,12 @@ class _Job(_Options, total=False):
     ctx: Count
     majf: Count
     minf: Count
-    read: _Direction
-    write: _Direction
-    trim: _Direction
-    mixed: _Direction
-    sync: _Sync | None
-    steadystate: _Steady
+    read: _DirectionTable
+    write: _DirectionTable
+    trim: _DirectionTable
+    mixed: _DirectionTable
+    sync: _SyncTable | None
+    steadystate: _SteadyTable
 
 
 _Document = TypedDict(
@@ -89,32 +100,46 @@ _Document = TypedDict(
         "fio version": str,
         "timestamp": Amount,
         "global options": dict[str, str] | None,
-        "jobs": list[_Job],
-        "client_stats": list[_Job],
+        "jobs": list[_JobTable],
+        "client_stats": list[_JobTable],
         "disk_util": list[dict[str, Any]],
     },
     total=False,
 )
 
 
-@dataclass(frozen=True)
-class Document:
-    """A document of fio's, as it stands in a text from `start` to `end`."""
+def parse(text: str, source: str) -> Results:
+    """The results in a JSON or JSON+ text with anything around it; the last where there are several.
 
-    table: Mapping[str, Any]
-    start: int
-    end: int
-
-
-def documents(text: str, source: str) -> list[Document]:
-    """The documents of fio's in a text, what stands around them left out; none where none is whole.
-
-    InputError names `source` and the key whose value is not as fio writes it.
+    InputError names `source` when there are none, or when they are cut off.
     """
-    return [
-        Document(validation.read(_Document, text[start:end], source, "this is not as fio writes it"), start, end)
-        for start, end in _objects(text)
-    ]
+    if results := parse_each(text, source):
+        return results[-1]
+    if not text.strip():
+        raise InputError(f"{source}: is empty: fio ended before it wrote its results, or --output names a file")
+    if fault := _fault(text):
+        raise InputError(f"{source}: {fault}")
+    beginning = text.strip().splitlines()[0][:100]
+    remedy = "fio refused, was ended, or wrote another format; run it with --output-format=json"
+    raise InputError(f"{source}: has no JSON; it begins with '{beginning}': {remedy}")
+
+
+def parse_each(text: str, source: str) -> list[Results]:
+    """All results in a text; none where none is whole. InputError names `source` and what is not as fio writes it."""
+    places = list(_objects(text))
+    messages = text_around(text, places)
+    try:
+        return [
+            _results(validation.read(_Document, text[start:end], source, "this is not as fio writes it"), messages)
+            for start, end in places
+        ]
+    except KeyError as error:
+        raise InputError(f"{source}: a latency has no {error}; wanted JSON as fio writes it") from None
+
+
+def looks_like(text: str) -> bool:
+    """Whether a document begins in it, whole or not."""
+    return _BEGINNING.search(text) is not None
 
 
 def _objects(text: str) -> Iterator[tuple[int, int]]:
@@ -134,7 +159,7 @@ def _beginnings(text: str) -> re.Pattern[str]:
     return _BEGINNING if _BEGINNING.search(text) else _NAMELESS
 
 
-def fault(text: str) -> str:
+def _fault(text: str) -> str:
     """What ends the last thing in a text that looks like fio's JSON too early; '' where nothing looks like it."""
     beginnings = [found.start() for found in _beginnings(text).finditer(text)]
     if not beginnings:
@@ -148,3 +173,84 @@ def fault(text: str) -> str:
             line = text.count("\n", 0, beginnings[-1]) + int(found[2])
             return f"JSON is broken in line {line} of {lines}, column {found[3]}: {found[1]}; wanted it as fio wrote it"
     return f"JSON is cut off after {lines} lines: fio was ended while it wrote"
+
+
+def _results(document: _Document, messages: str) -> Results:
+    shared = document.get("global options") or {}
+    clients = (job for job in document.get("client_stats", []) if job.get("jobname") != "All clients")
+    return Results(
+        version=document.get("fio version", ""),
+        jobs=[_job(job, shared) for job in document.get("jobs") or clients],
+        disks=[_disk(disk) for disk in document.get("disk_util", [])],
+        messages=messages,
+        started_unix_s=document.get("timestamp", 0.0),
+    )
+
+
+def _disk(disk: Mapping[str, Any]) -> Disk:
+    counts = {key: float(value) for key, value in disk.items() if isinstance(value, int | float)}
+    return Disk(str(disk.get("name", "?")), counts)
+
+
+def _job(job: _JobTable, shared: Mapping[str, str]) -> Job:
+    directions = {name: _direction(job[name]) for name in DIRECTIONS if name in job}  # type: ignore[literal-required]
+    runtime_ms = job.get("job_runtime") or max((1e3 * each.runtime_s for each in directions.values()), default=0)
+    error, sync, steady = job.get("error", 0), job.get("sync"), job.get("steadystate")
+    return Job(
+        name=job.get("jobname", ""),
+        group=job.get("groupid", 0),
+        error=error,
+        directions=directions,
+        options={**shared, **(job.get("job options") or {})},
+        runtime_s=runtime_ms / 1e3,
+        cpu=CpuUse(
+            job.get("usr_cpu", 0.0),
+            job.get("sys_cpu", 0.0),
+            float(job.get("ctx", 0)),
+            float(job.get("majf", 0)),
+            float(job.get("minf", 0)),
+        ),
+        errors=job.get("total_err", int(bool(error))),
+        syncs=sync.get("total_ios", 0) if sync else None,
+        steady=SteadyState(steady.get("ss", "?"), bool(steady.get("attained", 1))) if steady is not None else None,
+    )
+
+
+def _direction(table: _DirectionTable) -> Direction:
+    """fio 3 counts bytes and has `io_kbytes` beside them; fio 2 counts KiB in `io_bytes`."""
+    runtime_s = table.get("runtime", 0.0) / 1e3
+    unit = 1 if "io_kbytes" in table or "bw_bytes" in table else 1024
+    stated = "total_ios" in table
+    ios = table["total_ios"] if stated else round(table.get("iops", 0.0) * runtime_s)
+    return Direction(
+        ios=ios if stated else whole_number(ios, "iops times runtime"),
+        bytes=whole_number(table.get("io_bytes", 0) * unit, "io_bytes"),
+        runtime_s=runtime_s,
+        latencies={kind: latency for kind in KINDS if (latency := _latency(table, kind, ios)) is not None},
+        ios_stated=stated,
+        rate_bytes_per_s=table.get("bw_bytes"),
+    )
+
+
+def _latency(table: _DirectionTable, kind: str, ios: int) -> Latency | None:
+    """`clat_ns` of fio 3, or `clat` in microseconds of fio 2. None when nothing was measured."""
+    unit_ns = 1 if f"{kind}_ns" in table else 1000
+    found: _LatencyTable | None = table.get(f"{kind}_ns") if unit_ns == 1 else table.get(kind)  # type: ignore[assignment]
+    if not found:
+        return None
+    bins = {value: count for value, count in found.get("bins", {}).items() if count}
+    if unit_ns != 1:
+        bins = {whole_number(value * unit_ns, f"{kind} bin"): count for value, count in bins.items()}
+    count = found.get("N", sum(bins.values()) or (ios if found.get("max") else 0))
+    if not count:
+        return None
+    shares = found.get("percentile", {})
+    return Latency(
+        count=count,
+        mean_ns=found["mean"] * unit_ns,
+        stddev_ns=found["stddev"] * unit_ns,
+        min_ns=found["min"] * unit_ns,
+        max_ns=found["max"] * unit_ns,
+        bins=bins,
+        percentiles_ns={share: value * unit_ns for share, value in shares.items() if share > 0},
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ioassay.errors import InputError
@@ -103,6 +103,12 @@ def next_lines(text: str, start: int, count: int) -> list[str]:
             found.append(line)
         start = end
     return found
+
+
+def text_around(text: str, places: Sequence[tuple[int, int]]) -> str:
+    """What is left of a text without the pieces from a start to an end, which are in their order."""
+    gaps = zip([0, *(end for _, end in places)], [*(start for start, _ in places), len(text)], strict=True)
+    return "\n".join(piece for start, end in gaps if (piece := text[start:end].strip()))
 
 
 def _refuse(value: object, what: str) -> NoReturn:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
+from ioassay import metrics
 from ioassay.analysis.effects.descriptive import Description, Summary
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
@@ -14,10 +14,11 @@ from ioassay.stats.result import Interval, Undefined, plain
 SINGLE = "{name}: {known}."
 RANGE = "{name} ranges from {lowest} to {highest}."
 OUTLIERS = "Flagged as outliers and kept: {outliers}."
-PERCENTILES = (
-    "These means are over the percentiles of single repetitions. "
-    "The latency distributions have the percentiles of all requests together."
+ALL_REQUESTS = (
+    "The percentile is that of all requests of a condition. "
+    "Median, deviation, variation, minimum, maximum and outliers are of the repetitions' own percentiles."
 )
+OWN_PERCENTILES = "The means are over the percentiles of single repetitions: their histograms were not kept."
 ONE_REPETITION = "One repetition gives no uncertainty estimate; run at least 3, preferably 5."
 FEW_REPETITIONS = (
     "With {count} repetitions the bootstrap interval is often too narrow. The t interval is the one to quote."
@@ -71,7 +72,7 @@ def _numbers(summary: Summary) -> dict[str, Any]:
             {
                 "repetition": int(cell.repetition[outlier.index]),
                 "trial": cell.trials[outlier.index],
-                "value": float(cell.values[outlier.index]),
+                "value": float(cell.measured[outlier.index]),
                 "score": outlier.score,
             }
             for outlier in summary.outliers
@@ -81,7 +82,8 @@ def _numbers(summary: Summary) -> dict[str, Any]:
 
 def _table(description: Description) -> Table:
     factors, unit, level = list(description.cells.factors), description.cells.response, _level(description)
-    columns = ["n", "mean", "median", "deviation", "variation (%)", "minimum", "maximum"]
+    centre = "all requests" if description.cells.merged else "mean"
+    columns = ["n", centre, "median", "deviation", "variation (%)", "minimum", "maximum"]
     columns += [f"{level} t, low", "high", f"{level} BCa, low", "high", "outliers"]
     formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, unit, unit, ""]
     return Table([*factors, *columns], [_row(unit, factors, summary) for summary in description.conditions], formats)
@@ -114,14 +116,14 @@ def _row(response: str, factors: Sequence[str], summary: Summary) -> list[Any]:
 def _caveats(description: Description) -> list[str]:
     response, conditions, fewest = description.cells.response, description.conditions, description.fewest
     outliers = [
-        f"{phrases.value(response, float(summary.cell.values[outlier.index]))} at {summary.cell.label} "
+        f"{phrases.value(response, float(summary.cell.measured[outlier.index]))} at {summary.cell.label} "
         f"(median {phrases.value(response, summary.moments.median)})"
         for summary in conditions
         for outlier in summary.outliers
     ]
     caveats = [OUTLIERS.format(outliers=phrases.listed(outliers, len(outliers)))] if outliers else []
-    if re.search(r"\.p[0-9.]+$", response):
-        caveats.append(PERCENTILES)
+    if metrics.is_percentile(response):
+        caveats.append(ALL_REQUESTS if description.cells.merged else OWN_PERCENTILES)
     if fewest < 2:
         caveats.append(ONE_REPETITION)
     elif fewest < FEW_FOR_BOOTSTRAP:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import label
-from ioassay.analysis.storage.latency import FEW_BEYOND, PERCENTS, Distribution, Latencies
+from ioassay.analysis.storage.latency import FEW_BEYOND, Distribution, Latencies
+from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval
@@ -77,7 +78,7 @@ def _numbers(condition: Latencies) -> dict[str, Any]:
         "requests": condition.requests,
         "mean_ns": condition.mean_ns,
         "percentiles": {
-            f"p{percentile.percent:g}": {
+            percentile_name(percentile.percent): {
                 "value_ns": percentile.value,
                 "ci_ns": phrases.ends(percentile.interval),
                 "ci_bca_ns": phrases.ends(percentile.bca),
@@ -91,7 +92,7 @@ def _numbers(condition: Latencies) -> dict[str, Any]:
 
 def _overview(response: str, conditions: Sequence[Latencies]) -> Table:
     factors = list(conditions[0].point)
-    columns = [*factors, "repetitions", "requests", "mean", *(f"p{percent:g}" for percent in PERCENTS)]
+    columns = [*factors, "repetitions", "requests", "mean", *map(percentile_name, PERCENTILES)]
     rows = [
         [
             *condition.point.values(),
@@ -102,7 +103,7 @@ def _overview(response: str, conditions: Sequence[Latencies]) -> Table:
         ]
         for condition in conditions
     ]
-    return Table(columns, rows, [*("" for _ in factors), "", "", *[response] * (1 + len(PERCENTS))])
+    return Table(columns, rows, [*("" for _ in factors), "", "", *[response] * (1 + len(PERCENTILES))])
 
 
 def _intervals(response: str, distribution: Distribution) -> Table:
@@ -112,7 +113,7 @@ def _intervals(response: str, distribution: Distribution) -> Table:
     rows = [
         [
             *condition.point.values(),
-            f"p{percentile.percent:g}",
+            percentile_name(percentile.percent),
             percentile.value,
             *(phrases.ends(percentile.interval) or (None, None)),
             *(phrases.ends(percentile.bca) or (None, None)),
@@ -126,7 +127,8 @@ def _intervals(response: str, distribution: Distribution) -> Table:
 
 def _caveats(kind: str, conditions: Sequence[Latencies]) -> list[str]:
     caveats = [NAIVE_INTERVAL]
-    sparse = [f"p{percent:g}" for percent in PERCENTS if any(condition.at(percent).sparse for condition in conditions)]
+    few = (percent for percent in PERCENTILES if any(condition.at(percent).sparse for condition in conditions))
+    sparse = [percentile_name(percent) for percent in few]
     if sparse:
         caveats.append(SPARSE.format(percentiles=phrases.listed(sparse)))
     if min(condition.repetitions for condition in conditions) < 2:

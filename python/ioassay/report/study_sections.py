@@ -177,7 +177,7 @@ def _long(rows: Sequence[Mapping[str, Any]], exact: bool) -> Shown:
     """One mean below the other: for many metrics, or such that occur in few conditions."""
     from ioassay.narrative import phrases
 
-    names = ("Condition", "Metric", "n", "Mean", "Median")
+    names = ("Condition", "Metric", "n", "Value", "Median of the repetitions")
     body = []
     for row in rows:
         texts = [Cell(row["workload"], False), Cell(phrases.name(row["metric"]), False)]
@@ -241,7 +241,7 @@ def headline(records: Dataset, rows: Sequence[Mapping[str, Any]]) -> Shown | Non
             ends = [_end(found[0]), _end(found[-1])]
             title = Cell(study.title or study.name, False)
             body.append([title, Cell(phrases.name(metric), False), Cell(str(len(found)), True), *ends])
-    names = ("Study", "Metric", "Conditions", "Lowest mean", "Highest mean")
+    names = ("Study", "Metric", "Conditions", "Lowest", "Highest")
     return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body) if body else None
 
 

@@ -1,7 +1,7 @@
 """Results of fio made elsewhere become a run: JSON, JSON+, terse output, logs of any kind.
 
 One group of jobs is one trial; options that differ between the files become factors; the same point again is a
-repetition. The files are copied into the run verbatim. Deliberately not here: reading the formats (drivers/fio).
+repetition. The files are copied into the run verbatim. Deliberately not here: reading the formats (`ioassay.formats`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.fio import logfiles, merging
-from ioassay.drivers.fio.fio_results import Job, Results, parse_json
-from ioassay.drivers.fio.terse import parse_terse
+from ioassay.drivers.fio import fio_metrics
 from ioassay.errors import InputError
 from ioassay.factors import level_key
+from ioassay.formats import fio_json, fio_logs, fio_terse
+from ioassay.formats.fio_results import Job, Results
 from ioassay.records.record import FAILED, OK, Buckets, Record, Scalar, Series, Warning_
 from ioassay.roles import Trial
 from ioassay.store.run_folder import RunStore
@@ -69,9 +69,9 @@ def read(files: Sequence[Path]) -> list[Entry]:
         if not path.is_file():
             what = "is a folder" if path.is_dir() else "is no regular file" if path.exists() else "no such file"
             raise InputError(f"{path}: {what}; wanted files of fio results")
-    log_files = [path for path in files if logfiles.is_log(path)]
+    log_files = [path for path in files if fio_logs.is_log(path)]
     entries = [entry for path in files if path not in log_files for entry in _read_results(path)]
-    for logs in logfiles.grouped(log_files):
+    for logs in fio_logs.grouped(log_files):
         found = _read_logs(logs)
         owners = [number for number, entry in enumerate(entries) if _is_of(entry, logs)]
         if len(owners) == 1:
@@ -81,7 +81,7 @@ def read(files: Sequence[Path]) -> list[Entry]:
     return entries
 
 
-def _is_of(entry: Entry, logs: logfiles.Logs) -> bool:
+def _is_of(entry: Entry, logs: fio_logs.Logs) -> bool:
     """Whether logs belong to a result: they lie beside it and are named after its job or its file."""
     (path, *_) = entry.files
     return path.parent == logs.paths[0].parent and logs.prefix in (entry.label, path.stem)
@@ -118,9 +118,8 @@ def _parse(path: Path) -> Results:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is binary; wanted fio's JSON, JSON+ or terse output, or a log *_bw.log, …") from None
-    if re.search(r"^\d+;fio-", text, re.M):
-        return parse_terse(text, str(path))
-    return parse_json(text, str(path))
+    parse = fio_terse.parse if fio_terse.looks_like(text) else fio_json.parse
+    return parse(text, str(path))
 
 
 def _entry(path: Path, results: Results, jobs: Sequence[Job]) -> Entry:
@@ -130,9 +129,9 @@ def _entry(path: Path, results: Results, jobs: Sequence[Job]) -> Entry:
         label=jobs[0].name,
         files=[path],
         options=_shared_options(jobs),
-        metrics=merging.metrics(jobs),
-        buckets=merging.buckets(jobs),
-        parts=merging.parts(replace(results, jobs=jobs)),
+        metrics=fio_metrics.metrics(jobs),
+        buckets=fio_metrics.buckets(jobs),
+        parts=fio_metrics.parts(replace(results, jobs=jobs)),
         problem=problem,
         started_unix_s=results.started_unix_s,
     )
@@ -146,7 +145,7 @@ def _shared_options(jobs: Sequence[Job]) -> dict[str, str]:
     return {key: value for key, value in common.items() if not _DIFFERENCES_THAT_ARE_NO_CONDITIONS.match(key)}
 
 
-def _read_logs(logs: logfiles.Logs) -> Entry:
+def _read_logs(logs: fio_logs.Logs) -> Entry:
     found = logs.read()
     return Entry(
         label=logs.prefix,

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +117,13 @@ def mounted(device: Path, at: Path) -> Iterator[None]:
         subprocess.run(["umount", at], check=True)
 
 
-def terse(folder: Path, version: int, work: Path) -> None:
-    """fio's semicolon format, of the job file of randrw-2-jobs without its logs."""
+def other_format(folder: Path, name: str, flags: Sequence[str], work: Path) -> None:
+    """Another format of fio's, of the job file of randrw-2-jobs without its logs."""
     lines = (folder / "randrw-2-jobs" / "job.fio").read_text().replace("/golden", str(work)).splitlines()
-    job = work / f"terse-{version}.fio"
+    job = work / f"{name}.fio"
     job.write_text("\n".join(line for line in lines if "_log" not in line) + "\n")
-    flags = ["--output-format=terse", f"--terse-version={version}", "--eta=never"]
-    done = subprocess.run(["fio", *flags, job], check=True, capture_output=True, text=True, cwd=work)
-    (folder / f"terse-{version}.txt").write_text(done.stdout)
+    done = subprocess.run(["fio", *flags, "--eta=never", job], check=True, capture_output=True, text=True, cwd=work)
+    (folder / f"{name}.txt").write_text(done.stdout)
 
 
 def main(folder: Path, work: Path) -> None:
@@ -143,7 +142,9 @@ def main(folder: Path, work: Path) -> None:
     missing = Load("file", work / "missing", 16 * MIB, True)
     capture(folder, "read-only-missing", {**QUICK, "rw": "read"}, missing, work)
     for version in (3, 4, 5):
-        terse(folder, version, work)
+        flags = ["--output-format=terse", f"--terse-version={version}"]
+        other_format(folder, f"terse-{version}", flags, work)
+    other_format(folder, "normal", ["--output-format=normal"], work)
     backing = work / "backing"
     with backing.open("wb") as file:
         file.truncate(8 * MIB)

@@ -6,10 +6,10 @@ The repetition is the unit: n is the number of trials, never of log samples. Out
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
-from ioassay.stats.result import Floats, Interval, Undefined
+from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.sample import Moments, Outlier, bca_intervals, moments, outliers, t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -17,7 +17,10 @@ from ioassay.study.model import Study
 
 @dataclass(frozen=True)
 class Summary:
-    """One condition described. `interval` is Student's, `bca` the bootstrap's; both of the mean."""
+    """One condition described. `interval` is Student's, `bca` the bootstrap's; both of the mean of its values.
+
+    `moments` has that mean, which may be a percentile of all requests; the others are of what repetitions measured.
+    """
 
     cell: Cell
     moments: Moments
@@ -51,7 +54,13 @@ def summaries(found: Cells, confidence: float) -> list[Summary]:
     """Every condition described, in the order of `found`."""
     bootstrapped = bca_intervals(found.groups, confidence)
     return [
-        Summary(cell, moments(cell.values), t_interval(cell.values, confidence), bca, tuple(outliers(cell.values)))
+        Summary(
+            cell,
+            replace(moments(cell.measured), mean=mean_of(cell.values)),
+            t_interval(cell.values, confidence),
+            bca,
+            tuple(outliers(cell.measured)),
+        )
         for cell, bca in zip(found.cells, bootstrapped, strict=True)
     ]
 

@@ -83,8 +83,8 @@ def points(found: Cells, factor: str) -> tuple[Floats, Floats] | None:
     known = level_numbers(factor, [cell.point[factor] for cell in found.cells])
     if known is None or len(set(known)) < 3:
         return None
-    x = np.repeat(np.array(known), [cell.values.size for cell in found.cells])
-    return x, np.concatenate(found.groups)
+    x = np.repeat(np.array(known), [cell.measured.size for cell in found.cells])
+    return x, np.concatenate([cell.measured for cell in found.cells])
 
 
 def fit(found: Cells, factor: str, confidence: float) -> Regression | None:

@@ -1,7 +1,8 @@
 """The repetitions of every condition for one response: what almost every analysis starts from.
 
 A failed or skipped trial has no value here, and a condition where the response does not occur (reads at 100 %
-writes) has no cell; both are counted, so that every analysis can say what it left out.
+writes) has no cell; both are counted, so that every analysis can say what it left out. A percentile of a latency is
+that of all requests of a condition (`merged_histograms`), wherever all its trials have kept their histograms.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ioassay import metrics
+from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import CASE, Design, level_key
 from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
 
 if TYPE_CHECKING:
     import polars as pl
-from ioassay.store.dataset import Dataset
-from ioassay.study.model import Study
+
+    from ioassay._core import Histogram
 
 Ints = npt.NDArray[np.int64]
 SMALLEST, LARGEST = 1e-100, 1e100
@@ -32,14 +37,18 @@ SMALLEST, LARGEST = 1e-100, 1e100
 class Cell:
     """One condition: `values` of its repetitions in the order they ran, in the unit of the response.
 
-    `order` is the position in the whole run, `trials` the trials' ids; all have the shape (n,).
+    Their mean is the value of the condition. `measured` is what each repetition measured by itself: the same, but for
+    percentiles of merged histograms, whose `values` are pseudo-values. `order` is the position in the whole run,
+    `trials` the trials' ids, `histograms` their latencies; all have the shape (n,), or are empty without histograms.
     """
 
     point: Mapping[str, Scalar]
     values: Floats
+    measured: Floats
     repetition: Ints
     order: Ints
     trials: tuple[str, ...]
+    histograms: tuple[Histogram, ...] = ()
 
     @property
     def label(self) -> str:
@@ -70,6 +79,11 @@ class Cells:
     def groups(self) -> list[Floats]:
         """The values, one array a condition."""
         return [cell.values for cell in self.cells]
+
+    @property
+    def merged(self) -> bool:
+        """Whether the values are percentiles of merged histograms."""
+        return any(cell.histograms for cell in self.cells)
 
     def varying(self) -> list[str]:
         """Factors with two levels or more that have values."""
@@ -114,7 +128,7 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
     """Collect the values of `response`, of trials that count; a missing column gives no cells."""
     factors, design = study.levels, study.design
     rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    trials = _that_count(records.trials_of(study))
+    trials = that_count(records.trials_of(study))
     wanted = [name for name in ("trial", "status", "repetition", "order", *factors) if name in trials.columns]
     performed = f"{response.partition('.')[0]}.ios"
     extra = [name for name in (response, performed) if name in trials.columns and name not in wanted]
@@ -124,6 +138,7 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
         key: design.point(part[0]) for key, part in sorted(rows.items(), key=lambda item: design.place(item[1][0]))
     }
     found = {key: _cell(known[key], rows[key], response, performed) for key in known}
+    found = _with_histograms(records, study, response, found)
     kept = [cell for cell in found.values() if cell.values.size]
     status = trials["status"].to_list()
     return Cells(
@@ -139,7 +154,7 @@ def cells(records: Dataset, study: Study, response: str) -> Cells:
     )
 
 
-def _that_count(trials: pl.DataFrame) -> pl.DataFrame:
+def that_count(trials: pl.DataFrame) -> pl.DataFrame:
     """The trials whose values count: of a search those of its confirmation, since by the others' luck it chose."""
     return trials.filter(trials["search"] == "confirm") if "search" in trials.columns else trials
 
@@ -153,13 +168,46 @@ def _cell(point: Mapping[str, Scalar], rows: Sequence[Mapping[str, object]], res
     good = [
         row for row in rows if row["status"] == OK and plausible(row.get(response)) and row.get(performed, 1.0) != 0
     ]
+    measured = np.array([row[response] for row in good], dtype=np.float64)
     return Cell(
         point=point,
-        values=np.array([row[response] for row in good], dtype=np.float64),
+        values=measured,
+        measured=measured,
         repetition=np.array([row["repetition"] for row in good], dtype=np.int64),
         order=np.array([row["order"] for row in good], dtype=np.int64),
         trials=tuple(str(row["trial"]) for row in good),
     )
+
+
+def _with_histograms(
+    records: Dataset, study: Study, response: str, found: Mapping[tuple[str, ...], Cell]
+) -> dict[tuple[str, ...], Cell]:
+    """The same cells; of a percentile with its values from all requests, unless a trial has kept no histogram."""
+    percentile = metrics.latency_percentile(response)
+    if percentile is None:
+        return dict(found)
+    known = merged_histograms.of_trials(records, study, percentile.direction, percentile.kind)
+    if not all(trial in known for cell in found.values() for trial in cell.trials):
+        return dict(found)
+    return {
+        key: _merged_cell(cell, tuple(known[trial] for trial in cell.trials), percentile.percent)
+        for key, cell in found.items()
+    }
+
+
+def _merged_cell(cell: Cell, histograms: tuple[Histogram, ...], percent: float) -> Cell:
+    if not histograms:
+        return cell
+    return replace(cell, values=merged_histograms.pseudo_values(histograms, [percent]).ravel(), histograms=histograms)
+
+
+def values_together(cells: Sequence[Cell], response: str) -> Floats:
+    """The values of several conditions as of one; percentiles are of all their requests."""
+    percentile = metrics.latency_percentile(response)
+    if len(cells) > 1 and percentile is not None and all(cell.histograms for cell in cells):
+        histograms = [histogram for cell in cells for histogram in cell.histograms]
+        return merged_histograms.pseudo_values(histograms, [percentile.percent]).ravel()
+    return np.concatenate([cell.values for cell in cells])
 
 
 def plausible(value: object) -> bool:

@@ -173,8 +173,8 @@ def measure(records: Dataset, study: Study, tuning: Mapping[str, Any]) -> Tuned:
         feasible=bool(found["feasible"]) if found else True,
         row=row,
         verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
-        bounds=_bounds(study, rows, winner, tuning, confidence),
-        default_bounds=_bounds(study, rows, default, tuning, confidence),
+        bounds=_bounds(records, study, winner, tuning, confidence),
+        default_bounds=_bounds(records, study, default, tuning, confidence),
         history=_history(study, rows, metric),
         exact=not records.is_measured(study) and not _spread(sides),
         confidence=confidence,
@@ -255,17 +255,18 @@ def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
 
 
 def _bounds(
+    records: Dataset,
     study: Study,
-    rows: Sequence[Row],
     point: Mapping[str, Scalar] | None,
     tuning: Mapping[str, Any],
     confidence: float,
 ) -> list[Bound]:
     """Each constraint at a point, by its fresh repetitions where it has any."""
-    fresh = [row for row in rows if row.get("search") == "confirm"]
+    rows = list(records.trials_of(study).iter_rows(named=True))
     found = []
     for constraint in tuning["constraints"]:
-        own = _values(study, fresh, point, constraint["metric"])
+        fresh = (cell for cell in cells(records, study, constraint["metric"]).cells)
+        own = next((list(cell.values) for cell in fresh if _key(study, cell.point) == _key(study, point)), [])
         values = own or _values(study, rows, point, constraint["metric"])
         if point is None or not values:
             continue

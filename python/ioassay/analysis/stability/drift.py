@@ -119,10 +119,10 @@ def measure(found: Cells, confidence: float) -> Drift | Undefined:
 
     Where the run has passes, over their mean deviations: the classic analysis of covariance would count every trial.
     """
-    cells = [cell for cell in found.cells if cell.values.size > 1]
-    if not cells or min(cell.values.min() for cell in cells) <= 0:
+    cells = [cell for cell in found.cells if cell.measured.size > 1]
+    if not cells or min(cell.measured.min() for cell in cells) <= 0:
         return Undefined("no positive values were repeated")
-    y = np.concatenate([_centred(np.log(cell.values)) for cell in cells])
+    y = np.concatenate([_centred(np.log(cell.measured)) for cell in cells])
     x = np.concatenate([_centred(cell.order.astype(np.float64)) for cell in cells])
     order = np.concatenate([cell.order for cell in cells]).astype(np.float64)
     span, trials, in_order = float(np.ptp(order)), y.size, np.argsort(order, kind="stable")
@@ -133,7 +133,7 @@ def measure(found: Cells, confidence: float) -> Drift | Undefined:
         df, ranked = y.size - 2, [y]
     else:
         df = y.size - len(cells) - 1
-        ranked = [cell.values[np.argsort(cell.order, kind="stable")] for cell in cells]
+        ranked = [cell.measured[np.argsort(cell.order, kind="stable")] for cell in cells]
     sxx = float(np.sum(x**2))
     if df < 1 or sxx == 0:
         return Undefined("too few repetitions")

@@ -80,16 +80,16 @@ class Variation:
 
 def between_repetitions(found: Cells, confidence: float) -> Variation | None:
     """Coefficient of variation of each condition and the block effect; None when nothing was repeated."""
-    described = [ConditionVariation(cell, moments(cell.values)) for cell in found.cells if cell.values.size > 1]
+    described = [ConditionVariation(cell, moments(cell.measured)) for cell in found.cells if cell.measured.size > 1]
     return Variation(found, tuple(described), block_effect(found), confidence) if described else None
 
 
 def block_effect(found: Cells) -> Effect | Undefined:
     """Do whole passes over the conditions differ? The block's line of an analysis of ln(value)."""
-    everything = np.concatenate(found.groups)
+    everything = np.concatenate([cell.measured for cell in found.cells])
     if everything.min() <= 0:
         return Undefined("values at or below 0 have no logarithm")
-    labels = [cell.label for cell in found.cells for _ in cell.values]
+    labels = [cell.label for cell in found.cells for _ in cell.measured]
     passes = [int(number) for cell in found.cells for number in cell.repetition]
     done = factorial(np.log(everything), {"condition": labels}, block=passes, interactions=False)
     if not isinstance(done, Factorial):

@@ -70,7 +70,7 @@ def judge(found: Cells, logged: Mapping[str, Samples]) -> list[Judged]:
     for cell in found.cells:
         trials = {trial: within_trial(logged[trial]) for trial in cell.trials if trial in logged}
         known = {trial: state for trial, state in trials.items() if isinstance(state, WithinTrial)}
-        judged.append(Judged(cell, steady_state(cell.values[np.argsort(cell.order, kind="stable")]), known))
+        judged.append(Judged(cell, steady_state(cell.measured[np.argsort(cell.order, kind="stable")]), known))
     return judged
 
 

@@ -1,8 +1,8 @@
 """How long do requests take? Percentiles of merged histograms, with intervals over repetitions.
 
 The point estimate is the percentile of all repetitions' requests together; percentiles are never averaged into one.
-Its interval comes from the repetitions' own percentiles (Student's t and BCa). The binomial interval inside the
-merged histogram is given too, labelled naive: it counts every request as independent.
+Its intervals are over repetitions (`merged_histograms`): Student's t and BCa of the jackknife's pseudo-values. The
+binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ioassay import metrics
+from ioassay.analysis.measurements import merged_histograms
+from ioassay.analysis.measurements.cells import that_count
+from ioassay.metrics import PERCENTILES
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.result import Interval, Undefined
 from ioassay.stats.sample import bca_intervals, t_interval
@@ -23,8 +26,6 @@ from ioassay.study.model import Study
 if TYPE_CHECKING:
     from ioassay._core import Histogram
 
-PERCENTS = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-MERGED = -1
 FEW_BEYOND = 10
 """Requests that must lie beyond a percentile before it means anything: below, single requests decide it."""
 
@@ -51,7 +52,7 @@ class Percentile:
 
 @dataclass(frozen=True)
 class Latencies:
-    """One condition: its merged requests, and each percentile of PERCENTS."""
+    """One condition: its merged requests, and each percentile of PERCENTILES."""
 
     point: Mapping[str, Scalar]
     repetitions: int
@@ -60,8 +61,8 @@ class Latencies:
     percentiles: tuple[Percentile, ...]
 
     def at(self, percent: float) -> Percentile:
-        """One of PERCENTS."""
-        return self.percentiles[PERCENTS.index(percent)]
+        """One of PERCENTILES."""
+        return self.percentiles[PERCENTILES.index(percent)]
 
 
 @dataclass(frozen=True)
@@ -88,34 +89,13 @@ def analyse(records: Dataset, study: Study) -> list[Distribution]:
 
 def latencies(records: Dataset, study: Study, direction: str, kind: str, confidence: float) -> list[Latencies]:
     """Every condition that has histograms of this direction and kind, in the study's order."""
-    grouped = _by_condition(records, study, _histograms(records, study, direction, kind))
-    if not grouped:
-        return []
-    quantiles = [percent / 100 for percent in PERCENTS]
-    own = [np.array([one.quantiles(quantiles) for one in parts]).T for _, parts in grouped]
+    grouped = _by_condition(records, study, merged_histograms.of_trials(records, study, direction, kind))
+    own = [merged_histograms.pseudo_values(parts, PERCENTILES) for _, parts in grouped]
     bootstrapped = iter(bca_intervals([row for rows in own for row in rows], confidence))
     return [
-        _condition(point, parts, rows, [next(bootstrapped) for _ in PERCENTS], confidence)
+        _condition(point, parts, rows, [next(bootstrapped) for _ in PERCENTILES], confidence)
         for (point, parts), rows in zip(grouped, own, strict=True)
     ]
-
-
-def _histograms(records: Dataset, study: Study, direction: str, kind: str) -> dict[str, Histogram]:
-    """Trial -> the histogram of all its jobs."""
-    import polars as pl
-
-    from ioassay._core import Histogram
-
-    rows = records.hist.filter(
-        (pl.col("study") == study.name) & (pl.col("direction") == direction) & (pl.col("kind") == kind)
-    )
-    merged = rows.filter(pl.col("job") == MERGED)
-    apart = rows.filter(~pl.col("trial").is_in(merged["trial"].unique().to_list()))
-    found = {
-        str(trial): Histogram.from_buckets(part["value_ns"].to_numpy(), part["count"].to_numpy())
-        for (trial,), part in pl.concat([merged, apart]).partition_by("trial", as_dict=True).items()
-    }
-    return {trial: one for trial, one in found.items() if one.count > 0}
 
 
 def _by_condition(
@@ -123,7 +103,7 @@ def _by_condition(
 ) -> list[tuple[dict[str, Scalar], list[Histogram]]]:
     design = study.design
     grouped: dict[tuple[str, ...], tuple[dict[str, Scalar], list[Histogram]]] = {}
-    for row in records.trials_of(study).iter_rows(named=True):
+    for row in that_count(records.trials_of(study)).iter_rows(named=True):
         if row["status"] != OK or row["trial"] not in found:
             continue
         grouped.setdefault(design.key(row), (design.point(row), []))[1].append(found[row["trial"]])
@@ -137,11 +117,7 @@ def _condition(
     bootstrapped: Sequence[Interval | Undefined],
     confidence: float,
 ) -> Latencies:
-    from ioassay._core import Histogram
-
-    merged = Histogram()
-    for part in parts:
-        merged.merge(part)
+    merged = merged_histograms.merged(parts)
     percentiles = tuple(
         Percentile(
             percent=percent,
@@ -151,7 +127,7 @@ def _condition(
             naive=_binomial(merged, percent / 100, confidence),
             beyond=merged.count * (1 - percent / 100),
         )
-        for percent, row, interval in zip(PERCENTS, own, bootstrapped, strict=True)
+        for percent, row, interval in zip(PERCENTILES, own, bootstrapped, strict=True)
     )
     return Latencies(point, len(parts), merged.count, merged.mean or 0.0, percentiles)
 

@@ -54,7 +54,7 @@ def few_repetitions(context: Context) -> Iterator[Threat]:
 def unstable(context: Context) -> Iterator[Threat]:
     """Conditions whose repetitions vary by more than 5 %, of all responses together."""
     cvs = {
-        response: {cell.label: moments(cell.values).cv or 0.0 for cell in found.cells}
+        response: {cell.label: moments(cell.measured).cv or 0.0 for cell in found.cells}
         for response, found in context.responses.items()
     }
     over = {

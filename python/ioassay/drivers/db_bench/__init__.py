@@ -1,7 +1,7 @@
 """The driver db_bench: RocksDB's own benchmarks, in a database of the trial's own.
 
 Parameters are db_bench's flags (`parameters`), as the installed version lists them (`capabilities`). Results come from
-its output (`db_bench_results`); `db_bench_outcome` decides whether they are a measurement. The target is a folder, in
+its output (`db_bench_metrics`); `db_bench_outcome` decides whether they are a measurement. The target is a folder, in
 which each trial has an empty one. Nothing is started here.
 """
 
@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ioassay.drivers.db_bench import capabilities, db_bench_outcome, db_bench_results, parameters
+from ioassay.drivers.db_bench import capabilities, db_bench_metrics, db_bench_outcome, parameters
 from ioassay.drivers.db_bench.capabilities import Capabilities
 from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.formats import db_bench_output
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import WRITE, Command, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial, short_s
 
@@ -96,24 +97,28 @@ class DbBench(Driver):
             return Parsed(FAILED, "db_bench was not started")
         printed, said = _text(outcome.stdout), _text(outcome.stderr)
         try:
-            wanted, unread = parameters.read(trial.params, self._offer), ""
+            wanted = parameters.read(trial.params, self._offer)
         except StudyError as error:
             return Parsed(FAILED, str(error))
+        output, unread = db_bench_output.Output(()), ""
         try:
-            measured = db_bench_results.read(printed, wanted.measured, wanted.argv())
+            output = db_bench_output.parse(printed)
+            measured = db_bench_metrics.metrics(output, wanted.measured)
+            buckets = db_bench_metrics.buckets(output, wanted.measured)
         except InputError as error:
-            measured, unread = db_bench_results.Measured(), str(error)
-        status, reason = db_bench_outcome.judge(wanted, measured.metrics, outcome, said)
+            measured, buckets, unread = {}, [], str(error)
+        claims = db_bench_output.claims(output, wanted.argv()) if output.benchmarks else []
+        status, reason = db_bench_outcome.judge(wanted, measured, outcome, said)
         if status != OK:
             silent = unread and ": " not in reason  # it left no words of its own
-            return Parsed(FAILED, f"{reason}: {unread}" if silent else reason, claims=measured.claims)
+            return Parsed(FAILED, f"{reason}: {unread}" if silent else reason, claims=claims)
         return Parsed(
             OK,
-            metrics=measured.metrics,
-            buckets=measured.buckets,
-            parts=[{"name": name, "metrics": _part(name, measured.metrics)} for name in wanted.measured],
-            claims=measured.claims,
-            warnings=db_bench_outcome.suspicions(wanted, measured.metrics, printed),
+            metrics=measured,
+            buckets=buckets,
+            parts=[{"name": name, "metrics": _part(name, measured)} for name in wanted.measured],
+            claims=claims,
+            warnings=db_bench_outcome.suspicions(wanted, measured, output),
         )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 from ioassay import units
 from ioassay.drivers.db_bench.parameters import Settings, plain
-from ioassay.formats import db_bench_output as claims
+from ioassay.formats.db_bench_output import Output
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import Outcome
 
@@ -38,16 +37,16 @@ def judge(wanted: Settings, measured: Mapping[str, float], outcome: Outcome, sai
     return OK, ""
 
 
-def suspicions(wanted: Settings, measured: Mapping[str, float], output: str) -> list[Warning_]:
+def suspicions(wanted: Settings, measured: Mapping[str, float], output: Output) -> list[Warning_]:
     """db_bench's own warnings, and counts of found keys that are easily misread."""
-    found = [Warning_("db_bench-note", text[:_LONGEST_QUOTE], _remedy(text)) for text in claims.warnings(output)]
+    found = [Warning_("db_bench-note", text[:_LONGEST_QUOTE], _remedy(text)) for text in output.warnings]
     return [*found, *_not_compressed(wanted, output), *_found_counts(wanted, measured)]
 
 
-def _not_compressed(wanted: Settings, output: str) -> list[Warning_]:
+def _not_compressed(wanted: Settings, output: Output) -> list[Warning_]:
     """What it says in its head that it does, where that is not what was asked for."""
     asked = wanted.flags.get("compression_type", "none")
-    if asked.lower() == "none" or not re.search(r"^Compression: NoCompression$", output, re.M):
+    if asked.lower() == "none" or output.compression != "NoCompression":
         return []
     text = f"compression_type is '{asked}', and db_bench says that it did not compress (Compression: NoCompression)"
     return [Warning_("not-compressed", text, _REMEDIES["compression is not enabled"])]

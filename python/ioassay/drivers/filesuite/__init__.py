@@ -1,7 +1,7 @@
 """The driver filesuite: IOzone's file tests by our own engine, `ioassay filesuite`, in a process of its own.
 
 Parameters are those of `drivers.file_tests`, and some that IOzone lacks. The target is a folder, in which the engine
-creates and removes its file. `filesuite_claims` turns its output into metrics and claims.
+creates and removes its file. `filesuite_outcome` turns its output into metrics and claims.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.drivers import file_tests
-from ioassay.drivers.filesuite import filesuite_claims
+from ioassay.drivers.filesuite import filesuite_outcome
 from ioassay.records.record import Warning_
 from ioassay.roles import Command, Estimate, Load, Outcome, Parsed, Tool, Trial
 
@@ -55,7 +55,7 @@ class Filesuite(file_tests.FileTests):
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Failed unless every pass was done whole."""
-        return filesuite_claims.parsed(outcome)
+        return filesuite_outcome.parsed(outcome)
 
 
 def _options(params: Mapping[str, Any]) -> list[str]:

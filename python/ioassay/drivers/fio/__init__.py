@@ -19,21 +19,21 @@ from ioassay.drivers.fio import (
     cost,
     expansion,
     external_code,
+    fio_metrics,
     job,
     job_checks,
     jobfile,
     layout,
     logs,
-    merging,
     paths,
     spdk,
 )
 from ioassay.drivers.fio.fio_options import Names, canonical
 from ioassay.drivers.fio.fio_outcome import judge, without_impossible
-from ioassay.drivers.fio.fio_results import Results, parse_json
 from ioassay.drivers.fio.section import ELSEWHERE, Section
 from ioassay.errors import InputError, StudyError, ToolError
-from ioassay.formats import fio_claims as claimed
+from ioassay.formats import fio_claims, fio_json
+from ioassay.formats.fio_results import Results
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -261,18 +261,18 @@ def _read(trial: Trial, outcome: Outcome, raw: Path) -> Parsed:
         return Parsed(SKIPPED if verdict.cannot else FAILED, verdict.reason, lasting=verdict.cannot)
     results, doubtful = without_impossible(results)
     series, lost = logs.series(trial.params, raw)
-    found = merging.metrics(results.jobs)
+    found = fio_metrics.metrics(results.jobs)
     return Parsed(
         OK,
         metrics={
             **found,
-            **merging.by_section(results.jobs),
-            **merging.cpu_metrics(results.jobs, found, outcome.usage),
+            **fio_metrics.by_section(results.jobs),
+            **fio_metrics.cpu_metrics(results.jobs, found, outcome.usage),
         },
-        buckets=merging.buckets(results.jobs),
+        buckets=fio_metrics.buckets(results.jobs),
         series=series,
-        parts=merging.parts(results),
-        claims=claimed.from_json(results.document),
+        parts=fio_metrics.parts(results),
+        claims=fio_claims.claims(results),
         warnings=(*verdict.warnings, *doubtful, *lost),
     )
 
@@ -329,7 +329,7 @@ def _require_plain(raw: Path) -> None:
 def _results(path: Path) -> tuple[Results | None, str]:
     """The results, or why there are none."""
     try:
-        return parse_json(path.read_text(encoding="utf-8", errors="replace"), path.name), ""
+        return fio_json.parse(path.read_text(encoding="utf-8", errors="replace"), path.name), ""
     except OSError as error:
         return None, f"{path.name}: {error.strerror}: fio wrote no results"
     except InputError as error:

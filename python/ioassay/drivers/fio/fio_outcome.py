@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ioassay import units
-from ioassay.drivers.fio.fio_results import Direction, Job, Latency, Results
 from ioassay.drivers.fio.section import Section
+from ioassay.formats.fio_results import Direction, Job, Latency, Results
 from ioassay.records.record import Warning_
 from ioassay.roles import Outcome
 
@@ -177,8 +177,8 @@ def _is_telling(line: str) -> bool:
 def _suspicions(done: Sequence[Job], asked: Sequence[Section], messages: str) -> Iterator[Warning_]:
     yield from _notes(messages)
     for job in done:
-        if job.steady is not None and not job.steady.get("attained", 1):
-            text = f"job {job.name}: steady state ({job.steady.get('ss', '?')}) was not attained"
+        if job.steady is not None and not job.steady.attained:
+            text = f"job {job.name}: steady state ({job.steady.criterion}) was not attained"
             yield Warning_("steady-state-not-attained", text, "raise runtime, or precondition the drive first")
             break
     for job, wanted_s in _timed(done, asked):

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import units
-from ioassay.drivers.fio import log_series
-from ioassay.drivers.fio.log_series import LATENCIES
 from ioassay.drivers.fio.section import Section
 from ioassay.errors import IoassayError, StudyError
+from ioassay.formats import fio_logs
+from ioassay.formats.fio_logs import LATENCIES
 from ioassay.records.record import Series, Warning_
 
 KINDS = ("bw", "iops", "lat", "clat", "slat")
@@ -73,7 +73,7 @@ def _series_of(kind: str, raw: Path, interval_ms: int) -> list[Series]:
     if not paths:
         raise FileNotFoundError(f"fio wrote none: {_PREFIX}_{kind}.1.log is not there")
     weights = _files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
-    return log_series.series_of(kind, paths, interval_ms, weights)
+    return fio_logs.series_of(kind, paths, interval_ms, weights)
 
 
 def _files(raw: Path, kind: str) -> list[Path]:

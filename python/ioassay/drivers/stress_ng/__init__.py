@@ -1,9 +1,9 @@
 """The driver stress_ng: one stressor of stress-ng a trial, with any of its options by stress-ng's own names.
 
 The installed stress-ng lists its stressors (`stressors`); `stressor_parameters` checks parameters against that list.
-Results come from its YAML (`yaml_results`); `stressor_outcome` decides whether they are a measurement. A bogo operation
-is what a stressor calls one round of its work. It compares settings of one stressor on one machine. No kernel could
-confirm it, so nothing is claimed. Nothing is started here.
+Results come from its YAML (`formats.stress_ng_yaml`); `stressor_outcome` decides whether they are a measurement. A
+bogo operation is what a stressor calls one round of its work. It compares settings of one stressor on one machine. No
+kernel could confirm it, so nothing is claimed. Nothing is started here.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ioassay.drivers.stress_ng import (
     stressor_outcome,
     stressor_parameters,
     stressors,
-    yaml_results,
 )
 from ioassay.drivers.stress_ng.stressor_parameters import Settings
 from ioassay.drivers.stress_ng.stressors import Capabilities
 from ioassay.errors import InputError, StudyError, ToolError
+from ioassay.formats import stress_ng_yaml
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import (
     NOTHING,
@@ -177,12 +177,12 @@ class StressNg(Driver):
 
 def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
-    measured = yaml_results.parse_yaml(_text(raw / RESULTS), wanted.stressor)
+    measured = stress_ng_yaml.parse(_text(raw / RESULTS), wanted.stressor)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
     behind = [*_left_behind(raw), *cleanup.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
         return Parsed(status, reason, warnings=behind)
-    workers = yaml_results.workers_seen(log)
+    workers = stressor_outcome.workers_started(log)
     started = workers or wanted.workers
     metrics = {**measured.metrics, "workers_started": float(started), **_switches(outcome), **_tasks(started, outcome)}
     return Parsed(OK, metrics=metrics, warnings=(*stressor_outcome.suspicions(wanted, measured, workers, log), *behind))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ioassay import units
 from ioassay.drivers.stress_ng.stressor_parameters import Settings
 from ioassay.drivers.stress_ng.stressors import PREFIX, about, hopeless, log_messages
-from ioassay.drivers.stress_ng.yaml_results import Measured
+from ioassay.formats.stress_ng_yaml import Measured
 from ioassay.records.record import FAILED, OK, SKIPPED, Warning_
 from ioassay.roles import Outcome
 
@@ -31,6 +31,7 @@ _GAVE_UP = (3, 4)
 _GRACE_S = 0.5
 """Starting many workers takes a moment of a run."""
 _LONGEST_QUOTE = 300
+_WORKER_STARTED = re.compile(r"started \[\d+\] \(instance (\d+)\)")
 _WORKER_KILLED = re.compile(r"\[\d+\] (?:\(\S+\) )?terminated on signal:? (?P<number>\d+)")
 """`process [7] (cpu) terminated on signal: 9 (Killed)` of 0.15, `cpu: [7] terminated on signal 9 'SIGKILL'` of 0.19,
 which counts such a worker as passed (presumably the OOM killer's, which some stressors provoke) and ends with 0."""
@@ -68,6 +69,11 @@ def _worked(wanted: Settings, measured: Measured | None, outcome: Outcome, log: 
         took = units.format_duration(ran_s)
         return FAILED, f"'{wanted.stressor}' ended after {took} of {wanted.timeout_s} s{_quoted(log)}"
     return OK, ""
+
+
+def workers_started(log: str) -> int:
+    """How many workers the log says were started (each has its number, also where it is started again)."""
+    return len({started[1] for started in _WORKER_STARTED.finditer(log)})
 
 
 def suspicions(wanted: Settings, measured: Measured, workers: int, log: str) -> list[Warning_]:

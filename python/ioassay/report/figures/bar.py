@@ -30,9 +30,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
     factor = selection.main_factor(study, spec.x, spec.where)
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
-    found = condition_rows.of(cells, study, factor, spec.color)
+    found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     axis = axes.category_axis(factor, condition_rows.levels_of(found))
-    values = condition_rows.values_of(found)
+    values = condition_rows.measured_values(found)
     unit, log = scales.unit_for(spec.y, values), spec.log_y and min(values) > 0
     y, base = axes.log_bar_axis(spec.y, unit, values) if log else (axes.metric_axis(spec.y, unit, values), None)
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
@@ -44,15 +44,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {factor_label(factor)}"
     notes = [
-        statistics.error_text(spec.error, ask.confidence),
+        statistics.error_text(spec.error, ask.confidence, condition_rows.centre(found)),
         "○ one repetition" if dots else "",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
         "linear axis: a value is not positive" if spec.log_y and not log else "",
     ]
     channels |= {"y2": base} if log else {}
+    tooltip = chart_marks.point_tooltip(spec.color, spec.error, condition_rows.centre(found))
     return alt.layer(
-        *_layers(points, dots, channels, y, spec, chart_marks.offset_px(spec.width, found, 0.15))
+        *_layers(points, dots, channels, y, tooltip, chart_marks.offset_px(spec.width, found, 0.15))
     ).properties(
         width=spec.width,
         height=spec.height,
@@ -61,12 +62,13 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     )
 
 
-def _layers(points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, spec: Spec, beside_px: float) -> list[Any]:
+def _layers(
+    points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, tooltip: list[Any], beside_px: float
+) -> list[Any]:
     import altair as alt
 
     places = {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
-    tooltip = chart_marks.point_tooltip(spec.color, spec.error)
-    width = alt.RelativeBandSize(0.62 if spec.color is None else 0.9)
+    width = alt.RelativeBandSize(0.9 if "color" in channels else 0.62)
     bars = (
         alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
     )

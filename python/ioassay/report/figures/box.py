@@ -35,16 +35,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
     factor = selection.main_factor(study, spec.x, spec.where)
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
-    found = condition_rows.of(cells, study, factor, spec.color)
+    found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     axis = axes.category_axis(factor, condition_rows.levels_of(found))
-    unit = scales.unit_for(spec.y, condition_rows.values_of(found))
+    unit = scales.unit_for(spec.y, condition_rows.measured_values(found))
     ask = Ask(spec.y, spec.color)
     places = {"x": axis.encoding(spec.width)}
     color = chart_marks.group_channel(spec.color, found)
     if color:
         places["xOffset"] = chart_marks.group_offset(color["color"])
-    y = axes.metric_axis(spec.y, unit, condition_rows.values_of(found), zero=False)
-    boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.values) >= FEWEST_FOR_A_BOX]
+    y = axes.metric_axis(spec.y, unit, condition_rows.measured_values(found), zero=False)
+    boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.measured) >= FEWEST_FOR_A_BOX]
     points = condition_rows.point_rows(found, axis, ask, unit)
     dots = condition_rows.repetition_rows(found, axis, ask, unit)
     title = f"Repetitions of {selection.metric_label(spec.y).lower()} by {factor_label(factor)}"
@@ -69,9 +69,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 def _box(condition: Condition, axis: axes.LevelAxis, ask: Ask, unit: scales.Unit) -> dict[str, Any]:
     """Quartiles (type 7, as everywhere) and whisker ends of one condition."""
-    lower, upper = quartiles(condition.values)
+    lower, upper = quartiles(condition.measured)
     reach = _REACH * (upper - lower)
-    inside = [value for value in condition.values if lower - reach <= value <= upper + reach]
+    inside = [value for value in condition.measured if lower - reach <= value <= upper + reach]
     ends = {"low": min(inside), "y": lower, "upper": upper, "high": max(inside)}
     shown = f"{format_metric(ask.metric, lower)} to {format_metric(ask.metric, upper)}"
     row = condition_rows.place(condition, axis, ask.color)

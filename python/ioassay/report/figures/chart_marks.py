@@ -137,16 +137,16 @@ def cut_at(rows: Rows, floor: float) -> list[dict[str, Any]]:
     ]
 
 
-def point_tooltip(color: str | None, error: ErrorBar) -> list[Any]:
+def point_tooltip(color: str | None, error: ErrorBar, centre: str = "mean") -> list[Any]:
     """What hovering over a mean tells."""
     import altair as alt
 
     shown = [alt.Tooltip("level:N", title="level")]
     if color is not None:
         shown.append(alt.Tooltip("group:N", title=factor_label(color)))
-    shown += [alt.Tooltip("mean_text:N", title="mean"), alt.Tooltip("median_text:N", title="median")]
+    shown += [alt.Tooltip("mean_text:N", title=centre), alt.Tooltip("median_text:N", title="median")]
     if error != "none":
-        shown.append(alt.Tooltip("error_text:N", title="mean ± deviation" if error == "sd" else "interval"))
+        shown.append(alt.Tooltip("error_text:N", title=f"{centre} ± deviation" if error == "sd" else "interval"))
     return [*shown, alt.Tooltip("n:Q", title="repetitions")]
 
 

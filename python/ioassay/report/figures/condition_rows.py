@@ -30,18 +30,26 @@ class Ask:
 
 @dataclass(frozen=True)
 class Condition:
-    """One level of the x factor (and of the colour factor), with its repetitions' values in run order."""
+    """One level of the x factor (and of the colour factor), with its repetitions in run order.
+
+    The mean of `values` is what the condition shows; `measured` is what each repetition measured by itself.
+    """
 
     level: Scalar
     group: Scalar | None
-    values: Sequence[float]
+    values: Sequence[float] = ()
+    measured: Sequence[float] = ()
+    merged: bool = False
+    """Percentiles of merged histograms."""
 
 
-def of(cells: Sequence[Cell], study: Study, x: str, color: str | None = None) -> list[Condition]:
+def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | None = None) -> list[Condition]:
     """The conditions that occur, by colour and then by level, each in the order of its factor.
 
     Cells that differ only in other factors are put together; `selection.pooled` says so on the figure.
     """
+    from ioassay.analysis.measurements.cells import values_together
+
     found: dict[tuple[Scalar | None, Scalar], list[Cell]] = {}
     for cell in cells:
         found.setdefault((cell.point[color] if color else None, cell.point[x]), []).append(cell)
@@ -50,7 +58,13 @@ def of(cells: Sequence[Cell], study: Study, x: str, color: str | None = None) ->
         groups = [*study.design.in_order(color, [group for group, _ in found])]
     levels = study.design.in_order(x, [level for _, level in found])
     return [
-        Condition(level, group, [float(value) for cell in found[group, level] for value in cell.values])
+        Condition(
+            level,
+            group,
+            values_together(found[group, level], metric).tolist(),
+            [float(value) for cell in found[group, level] for value in cell.measured],
+            any(cell.histograms for cell in found[group, level]),
+        )
         for group in groups
         for level in levels
         if (group, level) in found
@@ -69,16 +83,21 @@ def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:
     return list(dict.fromkeys(condition.level for condition in conditions))
 
 
-def values_of(conditions: Sequence[Condition]) -> list[float]:
-    """Every repetition's value."""
-    return [value for condition in conditions for value in condition.values]
+def measured_values(conditions: Sequence[Condition]) -> list[float]:
+    """What every repetition measured."""
+    return [value for condition in conditions for value in condition.measured]
+
+
+def centre(conditions: Sequence[Condition]) -> str:
+    """What the mark of a condition stands for."""
+    return "percentile of all requests" if any(condition.merged for condition in conditions) else "mean"
 
 
 def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[dict[str, Any]]:
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
-        found = statistics.summarise(condition.values, ask.error, ask.confidence)
+        found = statistics.summarise(condition.values, ask.error, ask.confidence, condition.measured)
         rows.append({**place(condition, axis, ask.color), **_numbers(found, unit), **_texts(found, ask.metric)})
     return rows
 
@@ -90,7 +109,7 @@ def repetition_rows(
     return [
         {**place(condition, axis, ask.color), "y": unit.scale(value), "value": format_metric(ask.metric, value)}
         for condition in conditions
-        for value in condition.values
+        for value in condition.measured
     ]
 
 

@@ -87,6 +87,7 @@ class _View:
     log: bool
     panels: Sequence[_Panel]
     pooled: str
+    centre: str
 
     @classmethod
     def of(cls, records: Dataset, study: Study, spec: Spec) -> _View:
@@ -97,7 +98,7 @@ class _View:
         points = [*(cell.point for cell in cells), *lost]
         levels = {name: study.design.in_order(name, [point[name] for point in points]) for name in split}
         x, y = heatmap_bands.bands(spec.x, levels[spec.x]), heatmap_bands.bands(spec.y, levels[spec.y])
-        values = [float(value) for cell in cells for value in cell.values]
+        values = [float(value) for cell in cells for value in cell.measured]
         unit = scales.unit_for(spec.value, values)
         panels = []
         for row in levels.get(spec.row or "", [None]):
@@ -105,12 +106,13 @@ class _View:
                 own = [cell for cell in cells if _within(spec, cell.point, column, row)]
                 missing = [point for point in lost if _within(spec, point, column, row)]
                 if own or missing:
-                    found = condition_rows.of(own, study, spec.x, spec.y)
+                    found = condition_rows.of(own, study, spec.value, spec.x, spec.y)
                     panels.append(_panel(spec, (column, row), found, missing, (x, y), unit))
         shown = [cell["value"] for panel in panels for cell in panel.cells]
         log = spec.log and min(shown) > 0
         pooled = selection.pooled([cell.point for cell in cells], *split)
-        return cls(spec, x, y, unit, (min(shown), max(shown)), log, panels, pooled)
+        centre = condition_rows.centre(condition_rows.of(cells, study, spec.value, spec.x, spec.y))
+        return cls(spec, x, y, unit, (min(shown), max(shown)), log, panels, pooled, centre)
 
     def share(self, value: float) -> float:
         """Where a value lies on the colour scale, from 0 to 1."""
@@ -125,7 +127,7 @@ class _View:
         """What the reader has to know."""
         cells = [cell for panel in self.panels for cell in panel.cells]
         return [
-            "mean of repetitions" if max(cell["n"] for cell in cells) > 1 else "one repetition",
+            f"{self.centre} of repetitions" if max(cell["n"] for cell in cells) > 1 else "one repetition",
             selection.repetitions_text([cell["n"] for cell in cells]),
             "logarithmic colours" if self.log else "",
             "linear colours: a value is zero or less" if self.spec.log and not self.log else "",
@@ -193,7 +195,7 @@ def _cell(
     spec: Spec, one: condition_rows.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
 ) -> dict[str, Any]:
     assert one.group is not None
-    found = statistics.summarise(one.values, "none", 0.95)
+    found = statistics.summarise(one.values, "none", 0.95, one.measured)
     value = unit.scale(found.mean)
     texts = {
         "mean_text": format_metric(spec.value, found.mean),
@@ -226,7 +228,7 @@ def _chart(view: _View, panel: _Panel) -> Any:
     spec = view.spec
     x, y = view.x.channels("x", spec.width), view.y.channels("y", spec.height)
     places, middles = {**x.edges, **y.edges}, {**x.middle, **y.middle}
-    tooltip = _tooltip(spec)
+    tooltip = _tooltip(view)
     drawn = []
     if panel.empty:
         edge = alt.Chart(chart_marks.data(panel.empty)).mark_rect(style="empty", filled=False, strokeDash=[3, 3])
@@ -264,13 +266,14 @@ def _numbers(view: _View, panel: _Panel, middles: Mapping[str, Any]) -> list[Any
     return drawn
 
 
-def _tooltip(spec: Spec) -> list[Any]:
+def _tooltip(view: _View) -> list[Any]:
     import altair as alt
 
+    spec = view.spec
     return [
         alt.Tooltip("level:N", title=factor_label(spec.x)),
         alt.Tooltip("group:N", title=factor_label(spec.y)),
-        alt.Tooltip("mean_text:N", title="mean"),
+        alt.Tooltip("mean_text:N", title=view.centre),
         alt.Tooltip("median_text:N", title="median"),
         alt.Tooltip("n:Q", title="repetitions"),
     ]

@@ -78,11 +78,11 @@ class _Panel:
             name = f"{direction}.{kind}.mean"
             with suppress(NoData):  # a kind or a direction that does not occur; draw() says what is missing
                 cells = selection.measured(records, study, spec.where, name, factor)
-                found[name] = condition_rows.of(cells, study, factor)
+                found[name] = condition_rows.of(cells, study, name, factor)
                 points += [cell.point for cell in cells]
         everything = [condition for members in found.values() for condition in members]
         axis = axes.category_axis(factor, study.design.in_order(factor, condition_rows.levels_of(everything)))
-        values = condition_rows.values_of(everything) if everything else []
+        values = condition_rows.measured_values(everything) if everything else []
         unit = scales.unit_for(f"{direction}.lat.mean", values)
         log = spec.log_y and min(values, default=0.0) > 0
         floor = unit.scale(axes.log_floor(values)) if log else 0.0

@@ -81,6 +81,7 @@ class _View:
     crosses: chart_marks.Rows
     points: Sequence[Mapping[str, Scalar]]
     absent: str
+    centre: str
 
     @classmethod
     def of(cls, records: Dataset, study: Study, spec: Spec) -> _View:
@@ -94,11 +95,12 @@ class _View:
         axis = axes.level_axis(spec.x, levels[spec.x], spec.log_x)
         found = {
             panel: condition_rows.of(
-                [cell for cell in cells if _panel(spec, cell.point) == panel], study, spec.x, spec.color
+                [cell for cell in cells if _panel(spec, cell.point) == panel], study, spec.y, spec.x, spec.color
             )
             for panel in _panels(spec, points, levels)
         }
-        unit = scales.unit_for(spec.y, [value for part in found.values() for value in condition_rows.values_of(part)])
+        everything = [condition for part in found.values() for condition in part]
+        unit = scales.unit_for(spec.y, condition_rows.measured_values(everything))
         ask = condition_rows.Ask(spec.y, spec.color)
         rows = [
             {**row, "panel": panel}
@@ -107,9 +109,7 @@ class _View:
         ]
         marks = [
             {
-                **condition_rows.place(
-                    condition_rows.Condition(point[spec.x], point[spec.color], ()), axis, spec.color
-                ),
+                **condition_rows.place(condition_rows.Condition(point[spec.x], point[spec.color]), axis, spec.color),
                 "panel": _panel(spec, point),
                 "mean_text": "saturated",
             }
@@ -117,7 +117,8 @@ class _View:
         ]
         groups = [level_label(spec.color, level) for level in levels[spec.color]]
         absent = _absent(study, spec, levels)
-        return cls(spec, list(found), axis, unit, groups, rows, marks, points, absent)
+        centre = condition_rows.centre(everything)
+        return cls(spec, list(found), axis, unit, groups, rows, marks, points, absent, centre)
 
     def rows_of(self, panel: str) -> chart_marks.Rows:
         """The points of one panel."""
@@ -189,7 +190,7 @@ def _chart(view: _View, panel: str) -> Any:
     beside = {"xOffset": chart_marks.group_offset(marks["color"])} if words else {}
     drawn = []
     if rows:
-        y, tooltip = _metric_axis(view, rows), chart_marks.point_tooltip(spec.color, "none")
+        y, tooltip = _metric_axis(view, rows), chart_marks.point_tooltip(spec.color, "none", view.centre)
         base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, color=marks["color"], tooltip=tooltip, **beside)
         if not words:
             drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks["dash"]))

@@ -143,10 +143,10 @@ class _Look:
         x: str,
         color: str | None,
     ) -> None:
-        found = condition_rows.of(cells, study, x, color)
-        values = condition_rows.values_of(found)
+        found = condition_rows.of(cells, study, name, x, color)
+        values = condition_rows.measured_values(found)
         levels = condition_rows.levels_of(found)
-        self.factor, self.color_factor = x, color
+        self.factor, self.color_factor, self.centre = x, color, condition_rows.centre(found)
         self.axis = axes.level_axis(x, levels, axes.geometric(x, levels))
         self.unit = scales.unit_for(name, values)
         self.ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
@@ -181,7 +181,7 @@ class _Look:
         """Means with their intervals, joined where the levels are numbers."""
         import altair as alt
 
-        tooltip = chart_marks.point_tooltip(self.color_factor, "ci")
+        tooltip = chart_marks.point_tooltip(self.color_factor, "ci", self.centre)
         drawn = []
         for part, aside in chart_marks.side_by_side(self.points):
             base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip, **self.color)

@@ -25,7 +25,7 @@ def fits(conditions: Sequence[Condition], axis: LevelAxis, confidence: float) ->
     found = {}
     for group in dict.fromkeys(condition.group for condition in conditions):
         members = [condition for condition in conditions if condition.group == group]
-        pairs = [(_regressor(axis, member.level), value) for member in members for value in member.values]
+        pairs = [(_regressor(axis, member.level), value) for member in members for value in member.measured]
         known = [(x, y) for x, y in pairs if x is not None]
         if line := statistics.fit_line([x for x, _ in known], [y for _, y in known], confidence):
             found[group] = line

@@ -31,7 +31,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     import altair as alt
 
     cells = selection.measured(records, study, spec.where, spec.y, spec.color)
-    values = [float(value) for cell in cells for value in cell.values]
+    values = [float(value) for cell in cells for value in cell.measured]
     unit = scales.Unit(1.0, "%") if spec.relative else scales.unit_for(spec.y, values)
     rows = _rows(cells, spec, unit)
     color = {}
@@ -57,11 +57,11 @@ def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[dict[str
     """One row a trial, in run order."""
     rows = []
     for cell in cells:
-        mean = statistics.summarise(cell.values.tolist(), "none", 0.95).mean
+        mean = statistics.summarise(cell.measured.tolist(), "none", 0.95).mean
         if spec.relative and mean == 0:
             continue
         group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}
-        for order, repetition, value in zip(cell.order, cell.repetition, cell.values, strict=True):
+        for order, repetition, value in zip(cell.order, cell.repetition, cell.measured, strict=True):
             row: dict[str, Any] = {
                 "x": int(order),
                 "y": unit.scale(float(value) * (100 / mean if spec.relative else 1.0)),

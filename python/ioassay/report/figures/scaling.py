@@ -59,7 +59,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     import altair as alt
 
     found = measured(records, study, spec)
-    look = _Look(spec, found, condition_rows.of(found.cells, study, spec.x), study.analysis.confidence)
+    look = _Look(spec, found, condition_rows.of(found.cells, study, spec.y, spec.x), study.analysis.confidence)
     points = condition_rows.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
@@ -104,14 +104,15 @@ class _Look:
     def __init__(self, spec: Spec, found: Peak, shown: Sequence[condition_rows.Condition], confidence: float) -> None:
         self.spec, self.found = spec, found
         self.conditions = sorted(shown, key=lambda one: self._number(one))
-        values = condition_rows.values_of(self.conditions)
+        values = condition_rows.measured_values(self.conditions)
         self.ask = condition_rows.Ask(spec.y, None, spec.error, confidence)
         self.unit = scales.unit_for(spec.y, values)
         self.axis = axes.level_axis(spec.x, condition_rows.levels_of(self.conditions), spec.log_x)
         self.floor, self.top = axes.linear_floor(values), max(values) * _HEADROOM
         self.x = self.axis.encoding(spec.width)
         self.y = axes.metric_axis(spec.y, self.unit, values)
-        self.mean_name = statistics.error_text(spec.error, confidence)
+        self.centre = condition_rows.centre(self.conditions)
+        self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
 
     def _number(self, one: condition_rows.Condition) -> float:
         return level_number(self.spec.x, one.level) or 0.0
@@ -223,7 +224,7 @@ class _Look:
 
         points = chart_marks.cut_at(points, self.unit.scale(self.floor))
         data, shape = self._role(points, self.mean_name)
-        tooltip = chart_marks.point_tooltip(None, self.spec.error)
+        tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
         mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)
         # A law's curve leads the eye already.
         joined = [] if self.law else [mean.mark_line(style="joined", strokeWidth=1.3)]
@@ -241,7 +242,8 @@ class _Look:
             return []
         data, shape = self._role([points[self.found.best]], BEST)
         ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
-        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=chart_marks.point_tooltip(None, self.spec.error))]
+        tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
+        return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
 
     def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
         """Rows that know what they are, and the channel that gives it its symbol and legend entry."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay.report.figures.spec import ErrorBar
@@ -23,14 +23,17 @@ class Summary:
     high: float | None
 
 
-def summarise(values: Sequence[float], error: ErrorBar, confidence: float) -> Summary:
-    """Mean, median and error bar of the repetitions of one condition."""
+def summarise(
+    values: Sequence[float], error: ErrorBar, confidence: float, measured: Sequence[float] | None = None
+) -> Summary:
+    """Mean and interval of the values of one condition; median and deviation of what repetitions `measured`."""
     from ioassay.stats import sample
 
-    found = sample.moments(values)
+    mean = sample.moments(values).mean
+    found = replace(sample.moments(values if measured is None else measured), mean=mean)
     ends = _error_bar(values, found, error, confidence)
     low, high = ends if ends is not None else (None, None)
-    return Summary(found.n, found.mean, found.median, low, high)
+    return Summary(found.n, mean, found.median, low, high)
 
 
 def _error_bar(values: Sequence[float], found: Any, error: ErrorBar, confidence: float) -> tuple[float, float] | None:
@@ -56,7 +59,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Line 
     return None if isinstance(line, Undefined) else line
 
 
-def error_text(error: ErrorBar, confidence: float) -> str:
+def error_text(error: ErrorBar, confidence: float, centre: str = "mean") -> str:
     """What the error bars are, for a legend: `mean ± standard deviation`."""
     shown = {"sd": " ± standard deviation", "ci": f" with {confidence * 100:g} % interval", "none": ""}
-    return "mean" + shown[error]
+    return centre + shown[error]

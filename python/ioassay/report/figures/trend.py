@@ -44,7 +44,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     import altair as alt
 
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
-    found = condition_rows.of(cells, study, spec.x, spec.color)
+    found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
     axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
     look = _Look(spec, axis, found, study.analysis.confidence)
     points = condition_rows.point_rows(found, axis, look.ask, look.unit)
@@ -80,13 +80,14 @@ class _Look:
     def __init__(
         self, spec: Spec, axis: axes.LevelAxis, found: Sequence[condition_rows.Condition], confidence: float
     ) -> None:
-        values = condition_rows.values_of(found)
+        values = condition_rows.measured_values(found)
         self.spec = spec
         self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, confidence)
         self.unit = scales.unit_for(spec.y, values)
         self.log = spec.log_y and min(values) > 0
         self.note = "linear metric axis: a value is not positive" if spec.log_y and not self.log else ""
-        self.mean_name = statistics.error_text(spec.error, confidence)
+        self.centre = condition_rows.centre(found)
+        self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
         self.floor = self.unit.scale(axes.log_floor(values) if self.log else axes.linear_floor(values))
@@ -126,7 +127,7 @@ class _Look:
         """The means of one line, with its bars and medians, `aside` of those of others."""
         import altair as alt
 
-        channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error)}
+        channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error, self.centre)}
         means, mean_shape = self._role(points, self.mean_name)
         medians, median_shape = self._role(points, MEDIAN)
         mean = alt.Chart(means).encode(y=self.y, **channels, **self.color)

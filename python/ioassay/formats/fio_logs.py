@@ -1,8 +1,9 @@
-"""Logs of fio that were made elsewhere: which files belong together, and what they say.
+"""fio's time logs: the series of a load's jobs, and what logs that were made elsewhere say of a whole load.
 
 Logs are named `<prefix>_<kind>.<job>.log`; those of one prefix are one load. A log with a line for each request gives
 the latency distribution; one that fio averaged (`log_avg_msec`) gives a series only, because percentiles of averages
-mean nothing.
+mean nothing. In a series bandwidths and IOPS of jobs add up; latencies are weighted by the requests of each job's
+window where these are known. Lines are read by the crate `fiolog`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ioassay.drivers.fio import log_series
-from ioassay.drivers.fio.log_series import LATENCIES
-from ioassay.drivers.fio.merging import PERCENTAGES
 from ioassay.errors import InputError
+from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.records.record import Buckets, Series, Warning_
 
 if TYPE_CHECKING:
     from ioassay._core import DirectionSummary, Histogram, LogSummary
 
+LATENCIES = ("lat", "clat", "slat")
 _NAME = re.compile(r"^(?P<prefix>.*?)_(?P<kind>(?:[cs]?lat|bw|iops|clat_hist))(?:\.(?P<job>\d+))?\.log$")
 _HISTOGRAM = "clat_hist"
 _WINDOW_MS = 100
+
+_Windows = dict[float, float]
+"""Middle of a window in s -> value, for one direction of one job."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class _Gathered:
             "max": histogram.max,
         }
         found = {name: float(value) for name, value in statistics.items() if value is not None}
-        quantiles = histogram.quantiles([percentage / 100 for percentage in PERCENTAGES])
-        found |= {f"p{percentage:g}": value for percentage, value in zip(PERCENTAGES, quantiles, strict=True)}
+        quantiles = histogram.quantiles([percent / 100 for percent in PERCENTILES])
+        found |= dict(zip(map(percentile_name, PERCENTILES), quantiles, strict=True))
         self.metrics |= {f"{direction}.{kind}.{name}": value for name, value in found.items()}
         ios = f"{direction}.ios"
         self.metrics[ios] = max(self.metrics.get(ios, 0.0), float(histogram.count))
@@ -125,7 +128,7 @@ def _read_values(kind: str, paths: Sequence[Path], gathered: _Gathered) -> None:
             gathered.metrics |= _rates(direction, parts)
         else:
             gathered.warnings[_averaged(kind)] = None
-    for series in log_series.series_of(kind, paths, _WINDOW_MS):
+    for series in series_of(kind, paths, _WINDOW_MS):
         if kind in LATENCIES or not _is_single(series.metric, summaries):
             gathered.series.append(series)
             if series.job == -1 and series.value:
@@ -195,3 +198,58 @@ def _doubts(paths: Sequence[Path], summaries: Sequence[LogSummary], kind: str) -
             yield Warning_("log-unit", text, "check the latencies against another source")
         if any(part.time_reversals for part in summary.directions.values()):
             yield Warning_("log-time", f"{path.name}: time goes back, as where several jobs share one log")
+
+
+def series_of(kind: str, paths: Sequence[Path], interval_ms: int, weights: Sequence[Path] = ()) -> list[Series]:
+    """The series of one kind of log, a path a job: merged and, where there are several jobs, of each.
+
+    `weights` are the same jobs' IOPS logs. CoreError names the first line that is none; OSError an unreadable file.
+    """
+    jobs = [_windows(path, kind, interval_ms) for path in paths]
+    weighting = [_windows(path, "iops", interval_ms) for path in weights]
+    made = []
+    for direction in sorted({direction for job in jobs for direction in job}):
+        metric = f"{direction}.{kind}.mean" if kind in LATENCIES else f"{direction}.{kind}"
+        of_jobs = [job.get(direction, {}) for job in jobs]
+        of_weights = [weight.get(direction, {}) for weight in weighting] if len(weighting) == len(jobs) else []
+        merged = _average(of_jobs, of_weights) if kind in LATENCIES else _sum(of_jobs)
+        made.append(_as_series(metric, merged, -1))
+        if len(jobs) > 1:
+            made += [_as_series(metric, windows, number) for number, windows in enumerate(of_jobs)]
+    return made
+
+
+def _as_series(metric: str, windows: _Windows, job: int) -> Series:
+    times_s = sorted(windows)
+    return Series(metric, times_s, [windows[time_s] for time_s in times_s], job)
+
+
+def _sum(jobs: Sequence[_Windows]) -> _Windows:
+    """A job that logged nothing in a window completed nothing in it."""
+    return {time_s: sum(job.get(time_s, 0.0) for job in jobs) for time_s in set().union(*jobs)}
+
+
+def _average(jobs: Sequence[_Windows], weights: Sequence[_Windows]) -> _Windows:
+    merged: _Windows = {}
+    for time_s in set().union(*jobs):
+        pairs = [
+            (job[time_s], weights[number].get(time_s, 1.0) if weights else 1.0)
+            for number, job in enumerate(jobs)
+            if time_s in job
+        ]
+        whole = sum(weight for _, weight in pairs)
+        merged[time_s] = sum(value * weight for value, weight in pairs) / whole if whole else pairs[0][0]
+    return merged
+
+
+def _windows(path: Path, kind: str, interval_ms: int) -> dict[str, _Windows]:
+    """Direction -> windows of one job's log, in the unit of its metric (bandwidth in bytes/s)."""
+    from ioassay._core import read_log
+
+    return {
+        direction: {
+            (start_ms + interval_ms / 2) / 1e3: mean
+            for start_ms, mean in zip(part.series.start_ms, part.series.mean, strict=True)
+        }
+        for direction, part in read_log(path, kind, window_ms=interval_ms).directions.items()
+    }

@@ -1,4 +1,4 @@
-"""What the engine said, as the lab has it: a claim for each pass, in the order in which they were done."""
+"""Was this a measurement? What the engine printed as metrics, parts, claims and warnings."""
 
 from __future__ import annotations
 
@@ -33,54 +33,50 @@ def parsed(outcome: Outcome | None) -> Parsed:
         return Parsed(FAILED, str(error))
 
 
-def _read(found: Document) -> Parsed:
-    passes = found["passes"]
-    claims = filesuite_json.claims(found)
-    reason = _failed(found)
+def _read(document: Document) -> Parsed:
+    claims = filesuite_json.claims(document)
+    reason = _failed(document)
     return Parsed(
         FAILED if reason else OK,
         reason,
-        metrics=_metrics(found, claims),
+        metrics=_metrics(document, claims),
         parts=file_tests.parts(claims),
         claims=claims,
-        warnings=_warnings(passes),
+        warnings=_warnings(document.passes),
     )
 
 
-def _failed(found: Document) -> str:
-    bad = [one for one in found["passes"] if one["status"] != "ok"]
-    if bad:
-        cell = f"{units.format_size(bad[0]['asked_file_bytes'])} in records of "
-        return f"{bad[0]['name']} of {cell}{units.format_size(bad[0]['record_bytes'])}: {bad[0]['reason']}"
-    for one in found["checked"]:
-        if one["differing_records"] or one["reason"]:
-            return (
-                one["reason"] or f"{one['differing_records']} records of the file hold something else than was written"
-            )
-    return "" if found["passes"] else "filesuite did no pass at all"
+def _failed(document: Document) -> str:
+    bad = next((each for each in document.passes if each.status != "ok"), None)
+    if bad is not None:
+        cell = f"{units.format_size(bad.asked_file_bytes)} in records of {units.format_size(bad.record_bytes)}"
+        return f"{bad.name} of {cell}: {bad.reason}"
+    for report in document.checked:
+        if report.differing_records or report.reason:
+            differing = f"{report.differing_records} records of the file hold something else than was written"
+            return report.reason or differing
+    return "" if document.passes else "filesuite did no pass at all"
 
 
-def _metrics(found: Document, claims: Sequence[Claim]) -> dict[str, float]:
-    """Of one worker as `filetests` has it; of several what all moved from the first start to the last end."""
-    if not found["groups"]:
+def _metrics(document: Document, claims: Sequence[Claim]) -> dict[str, float]:
+    """Of one worker as `file_tests` has it; of several what all moved from the first start to the last end."""
+    if not document.groups:
         return file_tests.metrics(claims)
     values: dict[str, float] = {}
-    for name in dict.fromkeys(group["name"] for group in found["groups"]):
-        own = [group for group in found["groups"] if group["name"] == name and group.get("span_ns")]
-        seconds = sum(group.get("span_ns") or 0 for group in own) / 1e9
+    for name in dict.fromkeys(group.name for group in document.groups):
+        own = [group for group in document.groups if group.name == name and group.span_ns]
+        seconds = sum(group.span_ns or 0 for group in own) / 1e9
         if seconds:
-            values[f"{name}.bw"] = sum(group.get("bytes") or 0 for group in own) / seconds
-            values[f"{name}.iops"] = sum(group.get("operations") or 0 for group in own) / seconds
+            values[f"{name}.bw"] = sum(group.bytes or 0 for group in own) / seconds
+            values[f"{name}.iops"] = sum(group.operations or 0 for group in own) / seconds
     return values
 
 
 def _warnings(passes: Sequence[Pass]) -> list[Warning_]:
     """Reads that came from memory although O_DIRECT was not asked for: true, and easily mistaken for the disk."""
-    cached = [
-        one for one in passes if one["kind"] == "read" and not one["direct"] and (one["resident_share"] or 0) > 0.5
-    ]
+    cached = [each for each in passes if each.kind == "read" and not each.direct and (each.resident_share or 0) > 0.5]
     if not cached:
         return []
-    names = ", ".join(dict.fromkeys(one["name"] for one in cached))
+    names = ", ".join(dict.fromkeys(each.name for each in cached))
     text = f"{names}: more than half of the file was in the page cache when the clock started"
     return [Warning_("read-from-cache", text, 'set cache = "drop", or direct = true, to measure the disk')]

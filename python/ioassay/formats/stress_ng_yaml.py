@@ -1,7 +1,7 @@
-"""Reads what stress-ng measured: its YAML results, and from its log the workers that it started.
+"""stress-ng's YAML: what each stressor measured, by the names of the registry of metrics.
 
-The YAML of stress-ng is a list of flat tables of numbers, and only that is read here; anything else in it (system
-information, perf counters) stays in the file. What the numbers mean for a trial is `verdict`'s business.
+It is a list of flat tables of numbers, and only that is read here; anything else in it (system information, perf
+counters) stays in the file. What the numbers mean for a trial is the driver's business.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ioassay.errors import InputError
 
 _ENTRY = re.compile(r"^\s+- stressor: (?P<name>\S+)\s*$")
 _PAIR = re.compile(r"^\s{2,}(?P<key>\S.*?): (?P<value>\S+)\s*$")
-_STARTED = re.compile(r"started \[\d+\] \(instance (\d+)\)")
 _KNOWN: dict[str, tuple[str, float]] = {
     "bogo-ops": ("bogo_ops", 1.0),
     "bogo-ops-per-second-real-time": ("bogo_ops_real_rate", 1.0),
@@ -32,7 +31,7 @@ _UNIT_LAST = (
     (re.compile(r"^-?mb-(.+)-per-sec(?:ond)?$"), r"\1-mb-per-s"),
     (re.compile(r"^-?ns-(?:duration-)?per-(.+)$"), r"nanosecs-per-\1"),
     (re.compile(r"^-?nanosecs?-(?!per-)(.+)$"), r"\1-in-nanosecs"),
-    (re.compile(r"^-of-(.+)$"), r"percent-of-\1"),  # it was a per cent sign
+    (re.compile(r"^-of-(.+)$"), r"percent-of-\1"),  # it was a percent sign
 )
 """Each version words its units in ways of its own; the registry of metrics knows one."""
 
@@ -49,7 +48,7 @@ class Measured:
         return self.metrics.get(name, 0.0)
 
 
-def parse_yaml(text: str, stressor: str) -> Measured | None:
+def parse(text: str, stressor: str) -> Measured | None:
     """The results of `stressor`; None where it has none. InputError for a number that is none."""
     entries = _entries(text)
     for name, pairs in entries.items():
@@ -99,8 +98,3 @@ def slug(key: str) -> str:
     for pattern, named in _UNIT_LAST:
         plain = pattern.sub(named, plain)
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_") or "unnamed"
-
-
-def workers_seen(log: str) -> int:
-    """How many workers the log says were started (each has its number, also where it is started again)."""
-    return len({found[1] for found in _STARTED.finditer(log)})

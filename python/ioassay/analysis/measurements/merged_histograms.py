@@ -1,0 +1,80 @@
+"""Percentiles of a condition are those of the merged histograms of its repetitions, never a mean of percentiles.
+
+The mean of five repetitions' 99th percentiles is the 99th percentile of nothing: where one repetition has the slow
+requests, it may lie far from the latency that 99 % of all requests keep. Each repetition enters statistics as one
+pseudo-value of the jackknife over repetitions, centred on the percentile of all: `q + (n - 1) (m - q_i)`, where q_i is
+the percentile of all repetitions but the i-th and m the mean of these. The mean of the pseudo-values is q itself, their
+standard error is the jackknife's, and Student's interval of their mean is the interval that every page shows. One
+repetition has its own percentile and no interval.
+
+Tukey, "Bias and confidence in not-quite large samples" (Annals of Mathematical Statistics 29, 1958); Shao and Wu, "A
+general theory for jackknife variance estimation" (Annals of Statistics 17, 1989), after whom leaving out whole groups
+of requests is consistent for quantiles. A bootstrap over repetitions is too narrow for few of them: of three it covers
+the true percentile in 7 of 10 experiments where this interval does in 9 (docs/METHOD.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ioassay.analysis.measurements.memo import memoized
+from ioassay.stats.result import Floats
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay._core import Histogram
+
+_ALL_JOBS = -1
+
+
+@memoized
+def of_trials(records: Dataset, study: Study, direction: str, kind: str) -> dict[str, Histogram]:
+    """Trial -> the latencies of all its jobs; trials without such requests are left out."""
+    import polars as pl
+
+    from ioassay._core import Histogram
+
+    if records.hist.is_empty():
+        return {}
+    rows = records.hist.filter(
+        (pl.col("study") == study.name) & (pl.col("direction") == direction) & (pl.col("kind") == kind)
+    )
+    together = rows.filter(pl.col("job") == _ALL_JOBS)
+    apart = rows.filter(~pl.col("trial").is_in(together["trial"].unique().to_list()))
+    histograms = {
+        str(trial): Histogram.from_buckets(part["value_ns"].to_numpy(), part["count"].to_numpy())
+        for (trial,), part in pl.concat([together, apart]).partition_by("trial", as_dict=True).items()
+    }
+    return {trial: histogram for trial, histogram in histograms.items() if histogram.count > 0}
+
+
+def merged(parts: Sequence[Histogram]) -> Histogram:
+    """All requests together."""
+    from ioassay._core import Histogram
+
+    whole = Histogram()
+    for part in parts:
+        whole.merge(part)
+    return whole
+
+
+def pseudo_values(repetitions: Sequence[Histogram], percents: Sequence[float]) -> Floats:
+    """One row a percentile, one column a repetition: the mean of a row is the percentile of all requests."""
+    shares = [percent / 100 for percent in percents]
+    number = len(repetitions)
+    following = [merged(())]
+    for part in reversed(repetitions):
+        following.append(merged([following[-1], part]))
+    whole = np.array(following[-1].quantiles(shares))[:, None]
+    if number == 1:
+        return whole
+    left_out, before = [], merged(())
+    for place, part in enumerate(repetitions):
+        left_out.append(merged([before, following[number - 1 - place]]).quantiles(shares))
+        before.merge(part)
+    without = np.array(left_out).T
+    return np.asarray(whole + (number - 1) * (without.mean(axis=1, keepdims=True) - without), dtype=np.float64)

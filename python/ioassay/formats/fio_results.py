@@ -1,0 +1,157 @@
+"""What fio reports of one run, in base units, whichever of its formats and versions it comes from.
+
+`fio_json`, `fio_terse` and `fio_text` make these; claims (`fio_claims`), the driver's metrics and the import are views
+of them. Jobs merge here as distributions do: means weighted by requests, deviations pooled, bins added, so that
+percentiles come from merged bins and never from other percentiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+DIRECTIONS = ("read", "write", "trim", "mixed")
+"""`mixed` is what fio reports with unified_rw_reporting."""
+KINDS = ("slat", "clat", "lat")
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One kind of latency of one direction of one job, in ns."""
+
+    count: int
+    mean_ns: float
+    stddev_ns: float
+    min_ns: float
+    max_ns: float
+    bins: Mapping[int, int] = field(default_factory=dict)
+    """JSON+ only: latency in ns -> requests."""
+    percentiles_ns: Mapping[float, float] = field(default_factory=dict)
+    """fio's own, by percentage."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What one job did in one direction."""
+
+    ios: int
+    bytes: int
+    runtime_s: float
+    latencies: Mapping[str, Latency] = field(default_factory=dict)
+    """By kind; without those that were not measured."""
+    ios_stated: bool = True
+    """False where fio prints no number of requests: then it is the printed rate times the time."""
+    bytes_stated: bool = True
+    """False where the volume is printed with three digits."""
+    rate_bytes_per_s: float | None = None
+    """As printed."""
+    rate_step_bytes_per_s: float = 1.0
+    """The last digit of that."""
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """CPU time of a job in percent of one processor, and what the kernel counted of it."""
+
+    usr_percent: float = 0.0
+    sys_percent: float = 0.0
+    context_switches: float = 0.0
+    major_faults: float = 0.0
+    minor_faults: float = 0.0
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """What became of a job's option `steadystate`."""
+
+    criterion: str
+    attained: bool
+
+
+@dataclass(frozen=True)
+class Job:
+    """One entry of fio's results: one process, or a whole group with group_reporting."""
+
+    name: str
+    group: int
+    error: int
+    """errno, 0 for none."""
+    directions: Mapping[str, Direction]
+    options: Mapping[str, str] = field(default_factory=dict)
+    """As in the job file, [global] ones included; empty where the format has none."""
+    runtime_s: float = 0.0
+    cpu: CpuUse = CpuUse()
+    errors: int = 0
+    """Their number with continue_on_error; else fio stops at the first."""
+    syncs: int | None = None
+    steady: SteadyState | None = None
+
+    @property
+    def ios(self) -> int:
+        """Requests in all directions."""
+        return sum(direction.ios for direction in self.directions.values())
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The kernel's raw counts of one disk, as fio read them."""
+
+    name: str
+    counts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Results:
+    """One run of fio. `version` is its version line; `messages` the text around its results."""
+
+    version: str
+    jobs: Sequence[Job]
+    disks: Sequence[Disk] = ()
+    messages: str = ""
+    started_unix_s: float = 0.0
+
+
+def in_direction(jobs: Sequence[Job], direction: str) -> list[Direction]:
+    """What each job did in a direction; jobs without it are left out."""
+    return [job.directions[direction] for job in jobs if direction in job.directions]
+
+
+def elapsed_s(jobs: Sequence[Job], directions: Sequence[str]) -> float:
+    """The longest run time of each stage, added up: a group waits for the one before, unless it is a `new_group`."""
+    longest_s: dict[int, float] = {}
+    stage, group = 0, None
+    for job in jobs:
+        together = "new_group" in job.options and "stonewall" not in job.options
+        if group is not None and job.group != group and not together:
+            stage += 1
+        group = job.group
+        times_s = [job.directions[name].runtime_s for name in directions if name in job.directions]
+        longest_s[stage] = max([longest_s.get(stage, 0.0), *times_s])
+    return sum(longest_s.values())
+
+
+def merged_latency(jobs: Sequence[Job], direction: str, kind: str) -> Latency | None:
+    """A latency of all jobs as of one; None where none has it. fio's own percentiles survive only of one job."""
+    latencies = [each.latencies[kind] for each in in_direction(jobs, direction) if kind in each.latencies]
+    if len(latencies) < 2:
+        return latencies[0] if latencies else None
+    count = sum(latency.count for latency in latencies)
+    mean_ns = sum(latency.mean_ns * latency.count for latency in latencies) / count
+    squares = sum(
+        latency.stddev_ns**2 * (latency.count - 1) + latency.count * (latency.mean_ns - mean_ns) ** 2
+        for latency in latencies
+    )
+    bins: dict[int, int] = {}
+    if all(latency.bins for latency in latencies):
+        for latency in latencies:
+            for value_ns, number in latency.bins.items():
+                bins[value_ns] = bins.get(value_ns, 0) + number
+    return Latency(
+        count=count,
+        mean_ns=mean_ns,
+        stddev_ns=math.sqrt(squares / (count - 1)) if count > 1 else 0.0,
+        min_ns=min(latency.min_ns for latency in latencies),
+        max_ns=max(latency.max_ns for latency in latencies),
+        bins=bins,
+    )
