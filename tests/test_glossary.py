@@ -29,7 +29,6 @@ CEILINGS: dict[str, int] = {
     "cleanings": 23,
     "spare blocks": 2,
     "feeding": 66,
-    "feedings": 3,
     "whole latency": 1,
     "doubt": 7,
     "doubts": 62,

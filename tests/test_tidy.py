@@ -54,10 +54,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": ROLES | {"study", "host", "process", "simulator", "virtual_drive"},
     "verify.witness": ROLES | {"process", "host", "traces"},
     "verify": CONTRACTS | {"_core", "stats", "formats"},
-    "store": ROLES | {"study", "formats", "drivers", "host.privacy", "store.dataset"},
-    "store.dataset": CONTRACTS | {"roles", "study"},
-    "analysis": CONTRACTS | {"_core", "stats", "formats", "verify", "study", "store.dataset", "narrative"},
-    "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "analysis"},
+    "store": ROLES | {"study", "formats", "drivers", "host.privacy", "store.dataset", "store.schema"},
+    "store.schema": CONTRACTS,
+    "store.dataset": CONTRACTS | {"roles", "study", "store.schema"},
+    "analysis": CONTRACTS
+    | {"_core", "stats", "formats", "verify", "study", "store.dataset", "store.schema", "narrative"},
+    "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "store.schema", "analysis"},
     "runner": ROLES
     | {
         "analysis",
@@ -71,9 +73,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "targets",
         "verify.witness",
     },
-    "tune": ROLES | {"study", "store", "runner", "analysis", "narrative", "stats"},
+    "tune": ROLES | {"study", "store", "store.schema", "runner", "analysis", "narrative", "stats"},
     "report": CONTRACTS
-    | {"_core", "analysis", "narrative", "stats", "verify", "study", "store.dataset", "host.privacy"},
+    | {"_core", "analysis", "narrative", "stats", "verify", "study", "store.dataset", "store.schema", "host.privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "process"}
@@ -296,6 +298,39 @@ def test_readers_of_records_name_no_driver() -> None:
         if room_of(name_of(path)) in READERS
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and node.value in named
+    ]
+    none_of(problems)
+
+
+UNTYPED = re.compile(r"\b(Mapping|dict)\[str, Any\]")
+MAY_BE_UNTYPED = {"VegaLite", "as_dict", "evidence", "facts", "single_sentence", "statistics"}
+"""The grammar of Vega-Lite, and JSON for whoever reads a finding's numbers."""
+
+
+def public_annotations(body: list[ast.stmt]) -> Iterator[tuple[str, int, ast.expr]]:
+    """Name, line and each annotation of functions, fields and aliases; those of methods as well, of public classes."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            annotations = [node.returns, *(argument.annotation for argument in arguments)]
+            yield from ((node.name, node.lineno, annotation) for annotation in annotations if annotation)
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_annotations(node.body)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, node.lineno, node.annotation
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.lineno, node.value
+
+
+def test_types_reach_the_readers_of_records() -> None:
+    """What one file of analysis, narrative or report hands to another has a type of its own."""
+    advice = "give it a dataclass, or a TypedDict as in store.schema"
+    problems = [
+        f"{at(path, line)}: {name} is {ast.unparse(annotation)}; {advice}"
+        for path in PYTHON_FILES
+        if room_of(name_of(path)) in ("analysis", "narrative", "report")
+        for name, line, annotation in public_annotations(parsed(path).body)
+        if name not in MAY_BE_UNTYPED and not name.startswith("_") and UNTYPED.search(ast.unparse(annotation))
     ]
     none_of(problems)
 

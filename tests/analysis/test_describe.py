@@ -67,18 +67,18 @@ def test_headline_rows_are_conditions_by_responses(lab: Any) -> None:
     study = lab.study(case=[{"name": "reads"}, {"name": "writes"}], responses=["write.iops", "read.iops"])
     rows = lab.run(study, lambda p, r: {f"{p['case'][:-1]}.iops": 1000.0 + r}, 3)
     found = headline.headline(lab.records(rows), [study])
-    assert [(row["workload"], row["metric"], row["unit"]) for row in found] == [
+    assert [(row.workload, row.metric, row.unit) for row in found] == [
         ("reads", "read.iops", "IOPS"),
         ("writes", "write.iops", "IOPS"),
     ]
-    assert found[0]["repetitions"] == 3 and found[0]["mean"] == found[0]["median"] == 1001.0
-    assert found[0]["ci95"][0] < 1001.0 < found[0]["ci95"][1]
+    assert found[0].repetitions == 3 and found[0].mean == found[0].median == 1001.0
+    assert found[0].ci95[0] < 1001.0 < found[0].ci95[1]
 
 
 def test_headline_of_one_repetition_has_no_interval(lab: Any) -> None:
     study = lab.study()
     found = headline.headline(lab.records(lab.run(study, lambda *_: {"read.bw": 5.0}, 1)), [study])
-    assert (found[0]["ci95"], found[0]["workload"]) == (None, "all trials")
+    assert (found[0].ci95, found[0].workload) == (None, "all trials")
 
 
 def test_stopping_at_a_narrow_interval_costs_a_little_coverage() -> None:

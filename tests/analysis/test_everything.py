@@ -137,5 +137,5 @@ def test_bounds_of_headline_rows_are_cut_at_nothing(lab: Any) -> None:
     values = [1e5, 1e5, 5e6]
     records = lab.records(lab.run(study, lambda _, r: {"read.lat.p99": values[r]}, 3))
     (row,) = headline(records, [study])
-    assert row["ci95"][0] == 0.0
-    assert row["ci95"][1] > row["mean"]
+    assert row.ci95[0] == 0.0
+    assert row.ci95[1] > row.mean

@@ -127,8 +127,8 @@ def test_without_histograms_of_all_trials_the_mean_of_percentiles_is_labelled(la
 
 def test_one_repetition_has_a_percentile_and_no_interval(lab: Any, tmp_path: Path) -> None:
     study, records = measured(lab, tmp_path, repetitions=1)
-    row = next(row for row in headline(records, [study]) if row["metric"] == P99)
-    assert row["mean"] == pytest.approx(truth(1, 1), rel=0.002) and row["ci95"] is None
+    row = next(row for row in headline(records, [study]) if row.metric == P99)
+    assert row.mean == pytest.approx(truth(1, 1), rel=0.002) and row.ci95 is None
 
 
 # One number
@@ -137,8 +137,8 @@ def test_one_repetition_has_a_percentile_and_no_interval(lab: Any, tmp_path: Pat
 def shown_values(records: Any, study: Any) -> Iterator[tuple[str, int, float]]:
     """Place, level and number of every 99th percentile that is shown for a condition."""
     for row in headline(records, [study]):
-        if row["metric"] == P99:
-            yield "headline", row["point"]["iodepth"], row["mean"]
+        if row.metric == P99:
+            yield "headline", row.point["iodepth"], row.mean
     for finding in pipeline.analyse_all(records):
         points = finding.statistics.get("points", ())
         if finding.question == "latency":
@@ -174,9 +174,9 @@ def test_the_page_and_its_figures_show_one_number(lab: Any, tmp_path: Path) -> N
     page = html.unescape(re.sub(r"<[^>]+>", " ", written.page.read_text())).replace("\xa0", " ")
     specs = "".join(json.dumps(each.spec, ensure_ascii=False) for each in drawn)
     assert all(not each.problem for each in drawn)
-    rows = {row["point"]["iodepth"]: row for row in headline(records, [study]) if row["metric"] == P99}
+    rows = {row.point["iodepth"]: row for row in headline(records, [study]) if row.metric == P99}
     for level in LEVELS:
-        right = metrics.format_metric(P99, rows[level]["mean"])
+        right = metrics.format_metric(P99, rows[level].mean)
         wrong = metrics.format_metric(P99, mean_of_percentiles(level))
         for place in (page, specs):
             assert occurrences(place, right) >= 4, right

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ioassay.analysis.headline import ConditionMean
 from ioassay.narrative.finding import Table
 from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
 from ioassay.store.dataset import Dataset
@@ -40,8 +41,8 @@ def test_columns_of_numbers_are_set_to_the_right() -> None:
     assert [[cell.number for cell in row] for row in shown.rows] == [[False, True, True]] * 2
 
 
-def row(workload: str, metric: str, mean: float, ci95: list[float] | None) -> dict[str, object]:
-    return {"workload": workload, "metric": metric, "mean": mean, "median": mean, "ci95": ci95, "repetitions": 3}
+def row(workload: str, metric: str, mean: float, ci95: tuple[float, float] | None) -> ConditionMean:
+    return ConditionMean("jobs", workload, {}, metric, "", mean, mean, ci95, 3)
 
 
 def test_a_word_in_a_column_of_numbers_stays_a_word() -> None:
@@ -71,16 +72,16 @@ def test_trials_that_count_system_calls_are_listed_and_not_missing(suite: Datase
 
 
 def test_means_stand_side_by_side_where_every_condition_has_them() -> None:
-    rows = [row(name, metric, 2e6, [1e6, 3e6]) for name in "ab" for metric in ("read.bw", "write.bw")]
+    rows = [row(name, metric, 2e6, (1e6, 3e6)) for name in "ab" for metric in ("read.bw", "write.bw")]
     shown = study_sections.means(rows)
     assert [column.text for column in shown.columns] == ["Condition", "n", "Read bandwidth", "Write bandwidth"]
     assert shown.rows[0][2] == tables.Cell("2 MB/s", True, "1 to 3 MB/s")
 
 
 def test_means_stand_below_each_other_where_conditions_have_different_ones() -> None:
-    rows = [row("a", "read.bw", 2e6, None), row("b", "write.bw", 2e6, [-1e6, 5e6])]
+    rows = [row("a", "read.bw", 2e6, None), row("b", "write.bw", 2e6, (-1e6, 5e6))]
     shown = study_sections.means(rows)
-    assert [column.text for column in shown.columns] == ["Condition", "Metric", "n", "Mean", "Median"]
+    assert [column.text for column in shown.columns] == ["Condition", "Metric", "n", "Value", "Median"]
     assert [line[3].note for line in shown.rows] == ["no interval", "0 B/s to 5 MB/s"]
 
 
@@ -136,8 +137,8 @@ def test_a_trial_without_a_folder_has_no_evidence(tmp_path: Path) -> None:
 
 
 def test_a_study_that_asks_for_no_conclusion_is_summed_up_by_its_rates(suite: Dataset) -> None:
-    rows = [{**row("4k depth 1", "read.bw", 2e6, [1e6, 3e6]), "study": "jobs"}]
-    rows += [{**row("4k depth 1", "read.lat.p99", 2e6, None), "study": "jobs"}]
+    rows = [row("4k depth 1", "read.bw", 2e6, (1e6, 3e6))]
+    rows += [row("4k depth 1", "read.lat.p99", 2e6, None)]
     told = study_sections.studies(suite, [], rows)[3]
     assert told.conclusion == []
     assert told.summary == ["4k depth 1: read bandwidth 2 MB/s (95 % interval 1 to 3 MB/s)."]

@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.narrative import phrases
+from ioassay.records.record import Scalar
 from ioassay.stats.result import Interval, mean_of
 from ioassay.stats.sample import moments, t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 
-def headline(records: Dataset, studies: Sequence[Study]) -> list[dict[str, Any]]:
-    """One row for each study, condition and response, conditions outermost.
+@dataclass(frozen=True)
+class ConditionMean:
+    """One response of one condition, in the metric's unit: its mean, of a percentile that of all its requests."""
 
-    Keys: study, workload (the condition in words), point, metric, unit, mean (of a percentile that of all requests),
-    median (of the repetitions), ci95 ([low, high], Student's, always 95 %, cut at 0; None for one repetition),
-    repetitions.
-    """
+    study: str
+    workload: str
+    """The condition in words."""
+    point: Mapping[str, Scalar]
+    metric: str
+    unit: str
+    mean: float
+    median: float
+    """Of the repetitions."""
+    ci95: tuple[float, float] | None
+    """Student's interval, always of 95 %, cut at 0; None for one repetition."""
+    repetitions: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def headline(records: Dataset, studies: Sequence[Study]) -> list[ConditionMean]:
+    """One row for each study, condition and response, conditions outermost."""
     return [row for study in studies for row in _rows(records, study)]
 
 
-def _rows(records: Dataset, study: Study) -> list[dict[str, Any]]:
+def _rows(records: Dataset, study: Study) -> list[ConditionMean]:
     found = [cells(records, study, response) for response in records.responses(study)]
-    rows = [(cell, _row(part, cell)) for part in found for cell in part.cells]
+    rows = [_row(part, cell) for part in found for cell in part.cells]
     design = study.design
-    return [row for _, row in sorted(rows, key=lambda item: design.place(item[0].point))]
+    return sorted(rows, key=lambda row: design.place(row.point))
 
 
-def _row(found: Cells, cell: Cell) -> dict[str, Any]:
+def _row(found: Cells, cell: Cell) -> ConditionMean:
     interval = t_interval(cell.values, 0.95)
-    return {
-        "study": found.study,
-        "workload": cell.label,
-        "point": dict(cell.point),
-        "metric": found.response,
-        "unit": metrics.metric(found.response).unit,
-        "mean": mean_of(cell.values),
-        "median": moments(cell.measured).median,
-        "ci95": [phrases.lowest(found.response, interval.low), interval.high]
-        if isinstance(interval, Interval)
-        else None,
-        "repetitions": int(cell.values.size),
-    }
+    return ConditionMean(
+        study=found.study,
+        workload=cell.label,
+        point=dict(cell.point),
+        metric=found.response,
+        unit=metrics.metric(found.response).unit,
+        mean=mean_of(cell.values),
+        median=moments(cell.measured).median,
+        ci95=(phrases.lowest(found.response, interval.low), interval.high) if isinstance(interval, Interval) else None,
+        repetitions=int(cell.values.size),
+    )

@@ -30,6 +30,7 @@ from ioassay.stats.ratio_of_means import (
 )
 from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
 FASTER, SLOWER, SAME, UNDECIDED, CHANGED = "faster", "slower", "same", "undecided", "changed"
@@ -272,7 +273,7 @@ def _host_differences(a: Dataset, b: Dataset) -> list[str]:
     return said
 
 
-def _machine_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def _machine_differences(a: Host, b: Host) -> list[str]:
     """Whether machine and drives are others, as far as their hashes were made with one key."""
     left, right = (_section(host, "identity") for host in (a, b))
     if not left or _key(a) != _key(b):
@@ -287,19 +288,19 @@ def _machine_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str
     return said
 
 
-def _key(host: Mapping[str, Any]) -> str | None:
+def _key(host: Host) -> str | None:
     """By which key the hashes among the facts were made."""
     key: str | None = _section(host, "identity").get("key")
     return key
 
 
-def _section(host: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _section(host: Host, name: str) -> Mapping[str, Any]:
     """A section of the facts; an empty one where there is none, or host.json was damaged."""
     found = host.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _drives(host: Mapping[str, Any]) -> set[str]:
+def _drives(host: Host) -> set[str]:
     """The hashes of the drives under the path that was measured."""
     devices = _section(host, "disk").get("devices") or ()
     return {str(device["identity"]) for device in devices if isinstance(device, Mapping) and "identity" in device}

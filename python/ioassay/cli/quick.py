@@ -12,6 +12,7 @@ from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
+    from ioassay.analysis.headline import ConditionMean
     from ioassay.records.record import Warning_
     from ioassay.study.model import Suite
 
@@ -46,7 +47,7 @@ def quick(
             {
                 **session.result(store, tally, published, warnings),
                 "target": _target(path, published),
-                "rows": rows,
+                "rows": [row.as_dict() for row in rows],
                 "seconds": time.monotonic() - began_s,
             }
         )
@@ -94,7 +95,7 @@ def _left_behind(folder: Path) -> list[Warning_]:
     return found
 
 
-def _rows(published: session.Published) -> list[dict[str, Any]]:
+def _rows(published: session.Published) -> list[ConditionMean]:
     from ioassay.analysis.headline import headline
 
     return headline(published.records, published.records.studies)
@@ -105,17 +106,17 @@ def _target(path: Path, published: session.Published) -> dict[str, Any]:
     return {"path": str(path.resolve()), **study.target.model_dump(), "disk": published.records.host.get("disk", {})}
 
 
-def _say(rows: list[dict[str, Any]], path: Path) -> None:
+def _say(rows: list[ConditionMean], path: Path) -> None:
     from ioassay import metrics
 
     console.line(f"The disk under {path.resolve()}:\n")
     shown = [
         [
-            row["workload"],
-            metrics.metric(row["metric"]).label,
-            _format(row, row["mean"]),
+            row.workload,
+            metrics.metric(row.metric).label,
+            _format(row, row.mean),
             _interval(row),
-            str(row["repetitions"]),
+            str(row.repetitions),
         ]
         for row in rows
         if _tells(row)
@@ -124,21 +125,21 @@ def _say(rows: list[dict[str, Any]], path: Path) -> None:
     console.line()
 
 
-def _tells(row: dict[str, Any]) -> bool:
+def _tells(row: ConditionMean) -> bool:
     """Small random requests are told by rate and latency, large sequential ones by bandwidth; JSON has all."""
-    quantity = row["metric"].partition(".")[2]
-    return bool((quantity == "bw") == row["workload"].startswith("sequential"))
+    quantity = row.metric.partition(".")[2]
+    return bool((quantity == "bw") == row.workload.startswith("sequential"))
 
 
-def _interval(row: dict[str, Any]) -> str:
+def _interval(row: ConditionMean) -> str:
     """The interval of the value; with few repetitions it can reach below zero, where none of these can be."""
-    if row["ci95"] is None:
+    if row.ci95 is None:
         return ""
-    low, high = row["ci95"]
+    low, high = row.ci95
     return f"{_format(row, max(low, 0.0))} … {_format(row, high)}"
 
 
-def _format(row: dict[str, Any], value: float) -> str:
+def _format(row: ConditionMean, value: float) -> str:
     from ioassay import metrics
 
-    return metrics.format_metric(row["metric"], value)
+    return metrics.format_metric(row.metric, value)

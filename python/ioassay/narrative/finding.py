@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ioassay.records.record import Scalar
+
 
 @dataclass(frozen=True)
 class Table:
@@ -33,7 +35,7 @@ class Finding:
     response: str
     title: str
     statement: str
-    where: Mapping[str, Any] = field(default_factory=dict)
+    where: Mapping[str, Scalar] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     caveats: Sequence[str] = ()

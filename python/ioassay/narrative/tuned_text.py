@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ioassay.analysis.measurements.cells import label
@@ -213,15 +213,10 @@ def _tried(found: Tuned) -> Table | None:
     means: dict[str, list[float]] = {}
     for one in found.history:
         if one["search"] in WHOLE and one["value"] is not None:
-            means.setdefault(label(_point(one)), []).append(float(one["value"]))
+            means.setdefault(label(one["point"]), []).append(float(one["value"]))
     ranked = sorted(means.items(), key=lambda item: sum(item[1]) / len(item[1]), reverse=found.maximize)
     rows = [[name, len(values), sum(values) / len(values)] for name, values in ranked[:SHOWN]]
     return Table(["point in the search", "n", "mean"], rows, ["", "", found.metric]) if rows else None
-
-
-def _point(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    point: Mapping[str, Any] = one["point"]
-    return point
 
 
 def _caveats(found: Tuned) -> list[str]:

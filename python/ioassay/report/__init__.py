@@ -121,7 +121,7 @@ def _drawn(records: Dataset) -> Iterator[Drawn]:
 
 def _view(
     records: Dataset, findings: Sequence[Finding], drawn: Sequence[Drawn], out: Path, title: str, description: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """All that the template shows."""
     from ioassay import __version__
     from ioassay.analysis import OVERALL
@@ -137,7 +137,7 @@ def _view(
         "title": title,
         "description": description,
         "version": __version__,
-        "measured_with": (records.host.get("ioassay") or {}).get("version", __version__),
+        "measured_with": records.host.get("ioassay", {}).get("version", __version__),
         "studies": study_sections.studies(records, findings, rows),
         "together": [study_sections.shown_finding(finding) for finding in together],
         "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),

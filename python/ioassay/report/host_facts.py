@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioassay import units
+from ioassay.store.schema import Host
 
 _DEEPEST = 4
 _END_OF_CALENDAR_S = 253402300800
@@ -23,7 +24,7 @@ class Section:
     rows: Sequence[tuple[str, str]]
 
 
-def sections(host: Mapping[str, Any]) -> list[Section]:
+def sections(host: Host) -> list[Section]:
     """Sections in their own order; single facts that belong to none come last."""
     found = [
         Section(_title(name), list(_rows(value)))
@@ -36,7 +37,7 @@ def sections(host: Mapping[str, Any]) -> list[Section]:
     return [*found, Section(_title("other"), single)] if single else found
 
 
-def summary(host: Mapping[str, Any]) -> str:
+def summary(host: Host) -> str:
     """The machine in one line, of what is known: processor, kernel, filesystem and drive under test."""
     cpu, kernel, disk = (_section(host, name) for name in ("cpu", "kernel", "disk"))
     mount, drives = _section(disk, "mount"), disk.get("devices") or [{}]

@@ -24,7 +24,7 @@ from ioassay.report import theme
 TEMPLATE = Path(__file__).parent / "template"
 
 
-def render(view: Mapping[str, Any], bundle: str, shown: Callable[[str], str] = str) -> str:
+def render(view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str) -> str:
     """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`.
 
     `shown` is applied to all text but the scripts, whose hashes the page's policy has.

@@ -6,17 +6,16 @@ cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ioassay.report import theme
+from ioassay.report.figures.spec import VegaLite
 
 PNG_SCALE = 2.0
 """Twice the nominal resolution: sharp in print and on dense screens."""
 
 
-def svg(spec: Mapping[str, Any]) -> str:
+def svg(spec: VegaLite) -> str:
     """The chart in the light scheme. What only moves under a pointer is left out: it would cost clipping masks."""
     import vl_convert
 
@@ -33,7 +32,7 @@ def png(drawn: str) -> bytes:
     return pixels
 
 
-def write(spec: Mapping[str, Any], folder: Path, name: str) -> tuple[Path, Path]:
+def write(spec: VegaLite, folder: Path, name: str) -> tuple[Path, Path]:
     """Write `<name>.png` and `<name>.svg`; their paths."""
     drawn = svg(spec)
     png_path, svg_path = folder / f"{name}.png", folder / f"{name}.svg"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Search
 
 STUDY = "study.toml"
 
@@ -16,7 +16,7 @@ def command(records: Dataset) -> str:
     return shlex.join(["ioassay", "run", STUDY] if records.tuning is None else list(_search(records.tuning)))
 
 
-def _search(tuning: Mapping[str, Any]) -> Iterator[str]:
+def _search(tuning: Search) -> Iterator[str]:
     """The study has every level of the axes, so that the listed ones are the space."""
     yield from ("ioassay", "tune", STUDY, "--maximize" if tuning["maximize"] else "--minimize", str(tuning["metric"]))
     for constraint in tuning["constraints"]:

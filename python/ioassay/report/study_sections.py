@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ioassay.analysis.headline import ConditionMean
 from ioassay.metrics import format_metric
 from ioassay.narrative.finding import Finding
 from ioassay.report import tables
@@ -81,15 +82,15 @@ class StudyStory:
     groups: Sequence[Group]
 
 
-def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]]) -> list[StudyStory]:
+def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[ConditionMean]) -> list[StudyStory]:
     """The section of each study; `rows` are the headline's."""
     return [_study(study, findings, rows, exact=not records.is_measured(study)) for study in records.studies]
 
 
-def _study(study: Study, findings: Sequence[Finding], rows: Sequence[Mapping[str, Any]], *, exact: bool) -> StudyStory:
+def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMean], *, exact: bool) -> StudyStory:
     name = study.name
     own = [finding for finding in findings if finding.study == name]
-    measured = [row for row in rows if row["study"] == name]
+    measured = [row for row in rows if row.study == name]
     concluded = next((finding for finding in own if finding.question == CONCLUDE), None)
     paragraphs: Mapping[str, Any] = concluded.statistics if concluded else {}
     return StudyStory(
@@ -109,9 +110,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[Mapping[str
     )
 
 
-def _answers(
-    concluded: Mapping[str, Any], own: Sequence[Finding], measured: Sequence[Mapping[str, Any]]
-) -> Sequence[str]:
+def _answers(concluded: Mapping[str, Any], own: Sequence[Finding], measured: Sequence[ConditionMean]) -> Sequence[str]:
     return list(concluded.get("summary") or ()) or _told_in_brief(own) or _first_means(measured)
 
 
@@ -148,7 +147,7 @@ def _told_in_brief(own: Sequence[Finding]) -> list[str]:
     return [sentence for finding in own for sentence in finding.statistics.get("summary") or ()]
 
 
-def means(rows: Sequence[Mapping[str, Any]], *, exact: bool = False) -> Shown | None:
+def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None:
     """Conditions below each other, metrics side by side: means with their intervals; None for no rows.
 
     What is `exact` has no interval, and nothing is said of it.
@@ -157,87 +156,84 @@ def means(rows: Sequence[Mapping[str, Any]], *, exact: bool = False) -> Shown | 
         return None
     from ioassay.narrative import phrases
 
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    by_condition: dict[str, dict[str, Mapping[str, Any]]] = {}
+    metrics = list(dict.fromkeys(row.metric for row in rows))
+    by_condition: dict[str, dict[str, ConditionMean]] = {}
     for row in rows:
-        by_condition.setdefault(row["workload"], {})[row["metric"]] = row
+        by_condition.setdefault(row.workload, {})[row.metric] = row
     present = sum(metric in found for found in by_condition.values() for metric in metrics)
     if len(metrics) > _MOST_COLUMNS or present < 0.6 * len(metrics) * len(by_condition):
         return _long(rows, exact)
     head = [Cell("Condition", False), Cell("n", True), *(Cell(phrases.name(metric), True) for metric in metrics)]
     body = []
     for workload, found in by_condition.items():
-        counts = sorted({row["repetitions"] for row in found.values()})
+        counts = sorted({row.repetitions for row in found.values()})
         n = Cell("–".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]), True)
         body.append([Cell(workload, False), n, *(_mean(found.get(metric), exact) for metric in metrics)])
     return Shown(head, body)
 
 
-def _long(rows: Sequence[Mapping[str, Any]], exact: bool) -> Shown:
+def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
     """One mean below the other: for many metrics, or such that occur in few conditions."""
     from ioassay.narrative import phrases
 
     names = ("Condition", "Metric", "n", "Value", "Median of the repetitions")
     body = []
     for row in rows:
-        texts = [Cell(row["workload"], False), Cell(phrases.name(row["metric"]), False)]
+        texts = [Cell(row.workload, False), Cell(phrases.name(row.metric), False)]
         numbers = [
-            Cell(str(row["repetitions"]), True),
+            Cell(str(row.repetitions), True),
             _mean(row, exact),
-            Cell(format_metric(row["metric"], row["median"]), True),
+            Cell(format_metric(row.metric, row.median), True),
         ]
         body.append([*texts, *numbers])
     return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body)
 
 
-def _first_means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _first_means(rows: Sequence[ConditionMean]) -> list[str]:
     """A sentence for each of the first conditions: its rates, or its first metric where it has none."""
     from ioassay.narrative import phrases
 
-    conditions = list(dict.fromkeys(row["workload"] for row in rows))[:_FEW_CONDITIONS]
+    conditions = list(dict.fromkeys(row.workload for row in rows))[:_FEW_CONDITIONS]
     told = []
     for condition in conditions:
-        own = [row for row in rows if row["workload"] == condition]
-        rates = [row for row in own if row["metric"].endswith(_RATES)] or own[:1]
-        parts = [
-            f"{phrases.inside(row['metric'])} {format_metric(row['metric'], row['mean'])} ({_known(row)})"
-            for row in rates
-        ]
+        own = [row for row in rows if row.workload == condition]
+        rates = [row for row in own if row.metric.endswith(_RATES)] or own[:1]
+        parts = [f"{phrases.inside(row.metric)} {format_metric(row.metric, row.mean)} ({_known(row)})" for row in rates]
         told.append(f"{phrases.capital(condition)}: {', '.join(parts)}.")
     return told
 
 
-def _mean(row: Mapping[str, Any] | None, exact: bool) -> Cell:
+def _mean(row: ConditionMean | None, exact: bool) -> Cell:
     if row is None:
         return Cell(tables.NOTHING, True)
     if exact:
-        return Cell(format_metric(row["metric"], row["mean"]), True)
-    return Cell(format_metric(row["metric"], row["mean"]), True, _interval(row))
+        return Cell(format_metric(row.metric, row.mean), True)
+    return Cell(format_metric(row.metric, row.mean), True, _interval(row))
 
 
-def _known(row: Mapping[str, Any]) -> str:
-    return f"95 % interval {_interval(row)}" if row["ci95"] else "one repetition, no interval"
+def _known(row: ConditionMean) -> str:
+    return f"95 % interval {_interval(row)}" if row.ci95 else "one repetition, no interval"
 
 
-def _interval(row: Mapping[str, Any]) -> str:
-    if row["ci95"] is None:
+def _interval(row: ConditionMean) -> str:
+    if row.ci95 is None:
         return "no interval"
     from ioassay.narrative import phrases
 
-    return phrases.span(row["metric"], row["ci95"][0], row["ci95"][1], format_metric)
+    return phrases.span(row.metric, *row.ci95, format_metric)
 
 
-def headline(records: Dataset, rows: Sequence[Mapping[str, Any]]) -> Shown | None:
+def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
     """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
-    if len({(row["study"], row["workload"]) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
+    if len({(row.study, row.workload) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
         return means(rows)
     from ioassay.narrative import phrases
 
     body = []
     for study in records.studies:
-        own = [row for row in rows if row["study"] == study.name]
-        for metric in list(dict.fromkeys(row["metric"] for row in own))[:_HEADLINE_METRICS]:
-            found = sorted((row for row in own if row["metric"] == metric), key=lambda row: row["mean"])
+        own = [row for row in rows if row.study == study.name]
+        for metric in list(dict.fromkeys(row.metric for row in own))[:_HEADLINE_METRICS]:
+            found = sorted((row for row in own if row.metric == metric), key=lambda row: row.mean)
             ends = [_end(found[0]), _end(found[-1])]
             title = Cell(study.title or study.name, False)
             body.append([title, Cell(phrases.name(metric), False), Cell(str(len(found)), True), *ends])
@@ -245,9 +241,9 @@ def headline(records: Dataset, rows: Sequence[Mapping[str, Any]]) -> Shown | Non
     return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body) if body else None
 
 
-def _end(row: Mapping[str, Any]) -> Cell:
-    interval = f"{_interval(row)}\n" if row["ci95"] else ""
-    return Cell(format_metric(row["metric"], row["mean"]), True, f"{interval}at {row['workload']}")
+def _end(row: ConditionMean) -> Cell:
+    interval = f"{_interval(row)}\n" if row.ci95 else ""
+    return Cell(format_metric(row.metric, row.mean), True, f"{interval}at {row.workload}")
 
 
 COLUMNS = (

@@ -7,7 +7,7 @@ with any of the common colour vision deficiencies can tell apart; the dark schem
 
 from __future__ import annotations
 
-from typing import Any
+from ioassay.report.figures.spec import VegaLite
 
 # The fonts that vl-convert has built in are metric twins of Arial, so PNG, SVG and page are laid out alike.
 FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
@@ -59,7 +59,7 @@ _DARK_ORDERED = {"scheme": "viridis", "extent": [0.25, 1.0]}
 _CELLS = {"scheme": "viridis", "extent": [0.12, 0.97]}
 
 
-def config(dark: bool = False) -> dict[str, Any]:
+def config(dark: bool = False) -> VegaLite:
     """The Vega-Lite configuration of one scheme."""
     color = _DARK if dark else _LIGHT
     return {
@@ -103,7 +103,7 @@ def css_variables() -> str:
     )
 
 
-def _title(color: dict[str, str]) -> dict[str, Any]:
+def _title(color: dict[str, str]) -> VegaLite:
     return {
         "anchor": "start",
         "band": {"opacity": 1},
@@ -119,7 +119,7 @@ def _title(color: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _axis(color: dict[str, str]) -> dict[str, Any]:
+def _axis(color: dict[str, str]) -> VegaLite:
     return {
         "labelColor": color["soft"],
         "labelFontSize": 11,
@@ -132,7 +132,7 @@ def _axis(color: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _legend(color: dict[str, str]) -> dict[str, Any]:
+def _legend(color: dict[str, str]) -> VegaLite:
     return {
         "labelColor": color["ink"],
         "labelFontSize": 11,
@@ -154,7 +154,7 @@ def _legend(color: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _styles(color: dict[str, str]) -> dict[str, Any]:
+def _styles(color: dict[str, str]) -> VegaLite:
     return {
         "repetition": {"color": color["faint"], "opacity": 0.4},
         "mean": {"color": color["faint"], "opacity": 1},

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ioassay.metrics import DIRECTIONS
 from ioassay.records.record import Claim
 from ioassay.roles import DriverFacts, UnknownDriver
+from ioassay.store.schema import Host, Search
 from ioassay.study.model import Figure, Study
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Dataset:
 
     root: Path
     studies: Sequence[Study]
-    host: Mapping[str, Any]
+    host: Host
     trials: pl.DataFrame
     hist: pl.DataFrame
     series: pl.DataFrame
@@ -74,7 +75,7 @@ class Dataset:
     counting: pl.DataFrame | None = None
     """Where trials were run once more to count their system calls (`watch.calls`): these, in the columns of `trials`,
     which are without them. Speeds of these are not to be used. None where no study has such."""
-    tuning: Mapping[str, Any] | None = None
+    tuning: Search | None = None
     """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
     `found` (found.json: ended, asked, winner, feasible). None for every other run."""
     drivers: Mapping[str, DriverFacts] = field(default_factory=dict)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ioassay import atomic_file, validation
 from ioassay.errors import InputError, RunError, StudyError, UsageError
@@ -125,9 +125,9 @@ class RunStore:
             raise InputError(f"{path}: is corrupted ({error}); restore it from a copy of the run") from None
         return catalog.from_table(table, path, stored=True)
 
-    def host(self) -> dict[str, Any]:
+    def host(self) -> schema.Host:
         """Facts about the machine, as gathered when the run began; of old runs, too, nothing that identifies it."""
-        return privacy.published(self.raw_host())
+        return cast(schema.Host, privacy.published(self.raw_host()))
 
     def raw_host(self) -> dict[str, Any]:
         """The same as they lie on disk; old runs have host name, serial numbers and the kernel's command line there."""
@@ -168,7 +168,7 @@ class RunStore:
         except OSError as error:
             raise self.stopped(path, error) from error
 
-    def tuning(self) -> dict[str, Any] | None:
+    def tuning(self) -> schema.Search | None:
         """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
         if not self.is_search:
             return None
@@ -179,7 +179,7 @@ class RunStore:
             return {**asked, "found": None}
         return {**asked, "found": validation.typed(schema.Outcome, _read_json(found, remedy), str(found), remedy)}
 
-    def write_found(self, found: Mapping[str, Any]) -> None:
+    def write_found(self, found: schema.Outcome) -> None:
         """Make durable what a search came to."""
         try:
             atomic_file.write(self.root / FOUND, json.dumps(found, indent=1))

@@ -61,7 +61,7 @@ class Planned(TypedDict):
     search: NotRequired[str]
 
 
-class _Processor(TypedDict, total=False):
+class Processor(TypedDict, total=False):
     cpus: Whole
     governors: dict[str, Whole]
 
@@ -82,7 +82,7 @@ class _Disk(TypedDict, total=False):
 class Host(TypedDict, total=False):
     """host.json, as far as more is done with it than to show it."""
 
-    cpu: _Processor
+    cpu: Processor
     clock: _Clock
     memory: _Memory
     disk: _Disk
@@ -92,7 +92,9 @@ class Host(TypedDict, total=False):
     working_directory: str
 
 
-class _Constraint(TypedDict):
+class Bound(TypedDict):
+    """A constraint of a search, in the unit of its metric."""
+
     metric: str
     sense: Literal["<=", ">=", "<", ">"]
     bound: Finite
@@ -112,7 +114,7 @@ class Tuning(TypedDict):
     schema: Annotated[int, Field(ge=1)]
     metric: str
     maximize: bool
-    constraints: list[_Constraint]
+    constraints: list[Bound]
     points: Annotated[int, Field(ge=1)]
     axes: Annotated[list[_Axis], Field(min_length=1)]
     default: Point
@@ -133,3 +135,9 @@ class Outcome(TypedDict):
     asked: Whole
     winner: Point | None
     feasible: bool
+
+
+class Search(Tuning):
+    """A search: what was asked, and what it came to once it has ended."""
+
+    found: Outcome | None

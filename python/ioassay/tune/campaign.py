@@ -29,11 +29,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import cast
 
 from ioassay.errors import InputError, UsageError
 from ioassay.records.record import OK, Record
 from ioassay.roles import Driver, Trial
+from ioassay.store import schema
 from ioassay.store.run_folder import RunStore
 from ioassay.study import plan
 from ioassay.study.model import Study
@@ -77,9 +78,10 @@ class Campaign:
             self._checked = True
 
     def _steps(self) -> Steps:
-        found = (self.store.tuning() or {})["found"]
+        tuning = self.store.tuning()
+        found = tuning["found"] if tuning else None
         if found is None:
-            found = asdict((yield from self.script.search(self._clocked())))
+            found = cast(schema.Outcome, asdict((yield from self.script.search(self._clocked()))))
             self.store.write_found(found)
         else:
             yield [trial for trial in self._planned if trial.search != CONFIRM]
@@ -130,7 +132,7 @@ def opening(study: Study, request: Request, driver: Driver) -> list[Trial]:
 
 def resumed(store: RunStore) -> Request:
     """What the search of a run was asked; UsageError for a run that is no search."""
-    table: dict[str, Any] | None = store.tuning()
+    table = store.tuning()
     if table is None:
         raise UsageError(f"{store.root}: is no search; go on with it: {store.resume_command}")
     return from_table(table, str(store.root / "tune.json"))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from ioassay.records.record import Scalar
+
 
 @dataclass(frozen=True)
 class Claims:
@@ -77,7 +79,7 @@ class Path:
     """What was published of one access path: requests a second and mean completion latency under `where`."""
 
     case: str
-    where: Mapping[str, Any]
+    where: Mapping[str, Scalar]
     iops: float
     clat_mean_ns: float
 

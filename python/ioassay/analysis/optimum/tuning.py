@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import Cell, cells, plausible
@@ -18,6 +18,7 @@ from ioassay.records.record import OK, Scalar
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, as_floats, mean_of
 from ioassay.stats.sample import t_interval
+from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -25,7 +26,7 @@ IMPROVED, WORSE, SAME, UNDECIDED = "improved", "worse", "no difference", "undeci
 KEPT, BROKEN = "kept", "broken"
 WHOLE = ("default", "explore", "refine", "repeat")
 """Trials of the search that ran for their whole time."""
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 class Outcome(StrEnum):
@@ -79,6 +80,16 @@ class Bound:
     surely: bool
 
 
+class Attempt(TypedDict):
+    """One trial of a search; `value` is that of its metric."""
+
+    order: int
+    search: str | None
+    point: dict[str, Scalar]
+    value: float | None
+    status: str
+
+
 @dataclass(frozen=True)
 class Tuned:
     """The result of a search. `winner` is the nearest point where none is `feasible`; `row` is the comparison.
@@ -101,7 +112,7 @@ class Tuned:
     bounds: Sequence[Bound]
     """The constraints at the winner."""
     default_bounds: Sequence[Bound]
-    history: Sequence[Mapping[str, Any]]
+    history: Sequence[Attempt]
     exact: bool
     confidence: float
     margin: float
@@ -149,7 +160,7 @@ def analyse(records: Dataset, study: Study) -> list[Tuned]:
     return [] if records.tuning is None else [measure(records, study, records.tuning)]
 
 
-def measure(records: Dataset, study: Study, tuning: Mapping[str, Any]) -> Tuned:
+def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
     """The result of a search, as far as it has run."""
     rows = list(records.trials_of(study).iter_rows(named=True))
     metric, confidence = str(tuning["metric"]), study.analysis.confidence
@@ -187,7 +198,7 @@ def _whole(study: Study, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {name: point.get(name, levels[0]) for name, levels in study.levels.items()}
 
 
-def _point(study: Study, row: Row) -> dict[str, Scalar]:
+def _point(study: Study, row: _Row) -> dict[str, Scalar]:
     """A trial's point in the study's own spelling: frames may have turned numbers into text."""
     return study.design.point(row)
 
@@ -196,12 +207,12 @@ def _key(study: Study, point: Mapping[str, Scalar] | None) -> tuple[str, ...]:
     return study.design.key(point or {})
 
 
-def _values(study: Study, rows: Sequence[Row], point: Mapping[str, Scalar] | None, metric: str) -> list[float]:
+def _values(study: Study, rows: Sequence[_Row], point: Mapping[str, Scalar] | None, metric: str) -> list[float]:
     own = [row for row in rows if _key(study, row) == _key(study, point) and row["status"] == OK]
     return [row[metric] for row in own if plausible(row.get(metric))]
 
 
-def _leading(study: Study, searched: Sequence[Row], tuning: Mapping[str, Any]) -> dict[str, Scalar] | None:
+def _leading(study: Study, searched: Sequence[_Row], tuning: schema.Search) -> dict[str, Scalar] | None:
     """The best point by its mean so far, of a search that has not ended; constraints are not looked at yet."""
     means: dict[tuple[str, ...], tuple[float, dict[str, Scalar]]] = {}
     for row in searched:
@@ -216,7 +227,7 @@ def _side(
     study: Study,
     point: Mapping[str, Scalar] | None,
     fresh: Mapping[tuple[str, ...], Cell],
-    searched: Sequence[Row],
+    searched: Sequence[_Row],
     metric: str,
     confidence: float,
 ) -> Side | None:
@@ -239,7 +250,7 @@ def _interval(values: Sequence[float], confidence: float) -> Interval | None:
 
 
 def _compared(
-    study: Study, metric: str, pair: Sequence[Cell | None], tuning: Mapping[str, Any]
+    study: Study, metric: str, pair: Sequence[Cell | None], tuning: schema.Search
 ) -> run_comparison.Row | None:
     default, winner = pair
     if default is None or winner is None or default is winner:
@@ -258,7 +269,7 @@ def _bounds(
     records: Dataset,
     study: Study,
     point: Mapping[str, Scalar] | None,
-    tuning: Mapping[str, Any],
+    tuning: schema.Search,
     confidence: float,
 ) -> list[Bound]:
     """Each constraint at a point, by its fresh repetitions where it has any."""
@@ -278,7 +289,7 @@ def _bounds(
     return found
 
 
-def holds(constraint: Mapping[str, Any], value: float) -> bool:
+def holds(constraint: schema.Bound, value: float) -> bool:
     """Whether `value` keeps the constraint, in the unit of its metric."""
     sense, bound = constraint["sense"], constraint["bound"]
     if value == bound:
@@ -286,13 +297,13 @@ def holds(constraint: Mapping[str, Any], value: float) -> bool:
     return bool((value < bound) == sense.startswith("<"))
 
 
-def _counts(rows: Sequence[Row]) -> dict[str, int]:
+def _counts(rows: Sequence[_Row]) -> dict[str, int]:
     kinds = ("default", "explore", "refine", "repeat", "short", "pruned", "failed", "confirm")
     found = ["failed" if row["status"] != OK else row.get("search") for row in rows]
     return {kind: found.count(kind) for kind in kinds}
 
 
-def _history(study: Study, rows: Sequence[Row], metric: str) -> list[dict[str, Any]]:
+def _history(study: Study, rows: Sequence[_Row], metric: str) -> list[Attempt]:
     return [
         {
             "order": row["order"],

@@ -106,7 +106,7 @@ class Reductions:
     policies: Sequence[str]
     subjects: Sequence[str]
     factors: Sequence[str]
-    """The factors of a place besides the arrival mode."""
+    """The factors of a place, without the arrival mode."""
     places: Sequence[Place]
     confidence: float
     absorbs: bool

@@ -101,7 +101,7 @@ def stolen(context: Context) -> Iterator[Threat]:
 
 def contended(context: Context) -> Iterator[Threat]:
     """CPU time that others on this machine took, where the tool says how much it used itself."""
-    cpus = (context.records.host.get("cpu") or {}).get("cpus")
+    cpus = context.records.host.get("cpu", {}).get("cpus")
     own = ("usr_time", "sys_time", "real_time")
     if not isinstance(cpus, int) or not set(own) <= set(context.good.columns):
         return
@@ -129,7 +129,7 @@ def contended(context: Context) -> Iterator[Threat]:
 
 def virtual(context: Context) -> Iterator[Threat]:
     """A virtual machine or a container."""
-    found: Mapping[str, Any] = context.records.host.get("virtualisation") or {}
+    found = context.records.host.get("virtualisation", {})
     kind = found.get("vm") or found.get("container")
     if not kind or kind == "none":
         return
@@ -140,7 +140,7 @@ def governor(context: Context) -> Iterator[Threat]:
     """Processors that save power while measuring."""
     if context.study.run.governor != "keep":
         return
-    found = (context.records.host.get("cpu") or {}).get("governors") or ()
+    found = context.records.host.get("cpu", {}).get("governors") or ()
     names = sorted(found) if isinstance(found, Mapping | list | tuple) else [str(found)]
     if not names or names == ["performance"]:
         return
@@ -149,7 +149,7 @@ def governor(context: Context) -> Iterator[Threat]:
 
 def clock(context: Context) -> Iterator[Threat]:
     """A clock too coarse or too slow for latencies."""
-    source = (context.records.host.get("clock") or {}).get("source")
+    source = context.records.host.get("clock", {}).get("source")
     if source is not None and source not in PRECISE_CLOCKS:
         yield context.threat(Code.CLOCK, source=source)
 
@@ -182,7 +182,7 @@ def _places(context: Context, trials: Iterable[str]) -> list[str]:
 
 
 def _memory_bytes(context: Context) -> Any:
-    return (context.records.host.get("memory") or {}).get("total_bytes")
+    return context.records.host.get("memory", {}).get("total_bytes")
 
 
 def _number(value: object) -> float:

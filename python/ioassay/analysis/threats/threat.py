@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.log_samples import Samples, samples
 from ioassay.factors import Design
-from ioassay.records.record import OK
+from ioassay.records.record import OK, Scalar
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -96,7 +96,7 @@ class Context:
 
         return self.trials.filter(pl.col("status") == OK)
 
-    def points(self) -> dict[str, dict[str, Any]]:
+    def points(self) -> dict[str, dict[str, Scalar]]:
         """Trial id -> its point, spelled as the study spells it, of the trials that went well."""
         factors = self.study.levels
         design = Design({name: levels for name, levels in factors.items() if name in self.good.columns})

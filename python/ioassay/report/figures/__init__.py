@@ -7,12 +7,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ioassay.errors import StudyError
-from ioassay.report.figures.spec import FigureSpec, NoData, read_spec
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study, Suite
 
@@ -51,7 +49,7 @@ class Drawn:
     title: str
     description: str
     """The figure in words, for those who cannot see it."""
-    spec: Mapping[str, Any]
+    spec: VegaLite
     problem: str = ""
 
 
@@ -105,7 +103,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
         except NoData as missing:
             problem = str(missing)
             chart = placeholder.draw(spec, problem)
-        declared: dict[str, Any] = chart_marks.with_rows(chart.to_dict(validate=False))
+        declared: VegaLite = chart_marks.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
     return Drawn(

@@ -10,7 +10,7 @@ from ioassay.metrics import format_metric
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.condition_rows import Ask, Condition
-from ioassay.report.figures.spec import FigureSpec
+from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -67,7 +67,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     )
 
 
-def _box(condition: Condition, axis: axes.LevelAxis, ask: Ask, unit: scales.Unit) -> dict[str, Any]:
+def _box(condition: Condition, axis: axes.LevelAxis, ask: Ask, unit: scales.Unit) -> VegaLite:
     """Quartiles (type 7, as everywhere) and whisker ends of one condition."""
     lower, upper = quartiles(condition.measured)
     reach = _REACH * (upper - lower)

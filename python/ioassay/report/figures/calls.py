@@ -16,7 +16,7 @@ from pydantic import Field
 from ioassay.factors import axis_title, factor_label, level_label, level_phrase, same_level
 from ioassay.records.record import Scalar
 from ioassay.report.figures import chart_marks, scales, selection, titles
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -172,7 +172,7 @@ def _with_other(level: _Level, names: Sequence[str]) -> _Level:
     return _Level(level.label, kept, level.failed, level.trials)
 
 
-def _rows(level: _Level, unit: scales.Unit) -> list[dict[str, Any]]:
+def _rows(level: _Level, unit: scales.Unit) -> list[VegaLite]:
     rows = []
     for name, value in level.per_second.items():
         row = {"name": name, "x": unit.scale(value), "text": _number(value), "level": level.label or "all"}
@@ -229,7 +229,7 @@ def _order(names: Sequence[str]) -> list[str]:
     return [*(name for name in names if name != OTHER), *(name for name in names if name == OTHER)]
 
 
-def _head(level: _Level, factor: str) -> dict[str, Any]:
+def _head(level: _Level, factor: str) -> VegaLite:
 
     text = level_phrase(factor, level.label)
     return {"text": text, "subtitle": f"{_number(level.total)} in all", "fontSize": 12, "offset": 6}

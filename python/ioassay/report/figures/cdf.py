@@ -10,7 +10,7 @@ from pydantic import Field
 from ioassay.factors import factor_label, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import cdf_points, chart_marks, scales, selection, titles
-from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData
+from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
@@ -133,7 +133,7 @@ def _point_rows(
     factor: str | None,
     merged: Mapping[Scalar | None, Histogram],
     points_of: Callable[[Histogram, Sequence[float]], Sequence[cdf_points.Point]],
-) -> list[dict[str, Any]]:
+) -> list[VegaLite]:
     """Rows of curves or of marks: x (ns), y (percent), ascending."""
     rows = []
     for level, histogram in merged.items():

@@ -8,7 +8,7 @@ from typing import Any
 from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures.condition_rows import Condition
-from ioassay.report.figures.spec import ErrorBar
+from ioassay.report.figures.spec import ErrorBar, VegaLite
 
 DASH = "M-2,0L2,0"
 """A legend symbol for lines, wide enough to show dashes."""
@@ -18,13 +18,13 @@ _ASIDE_PX = 6.0
 _ASIDE_ROOM_PX = 30.0
 """What those of all groups take at most."""
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[VegaLite]
 
 
 class Carried(str):
     """Rows on their way through altair, which copies data again and again, but takes text as it is: see `data`."""
 
-    rows: list[dict[str, Any]]
+    rows: list[VegaLite]
 
 
 def data(rows: Rows) -> Any:
@@ -57,7 +57,7 @@ def on(channel: Any, field: str) -> Any:
     return other
 
 
-def group_channel(factor: str | None, conditions: Sequence[Condition]) -> dict[str, Any]:
+def group_channel(factor: str | None, conditions: Sequence[Condition]) -> VegaLite:
     """The colour channel of the conditions' groups; empty without a colour factor, to be passed on as keywords."""
     if factor is None:
         return {}
@@ -65,7 +65,7 @@ def group_channel(factor: str | None, conditions: Sequence[Condition]) -> dict[s
     return level_channel(factor, levels)
 
 
-def level_channel(factor: str, levels: Sequence[Scalar]) -> dict[str, Any]:
+def level_channel(factor: str, levels: Sequence[Scalar]) -> VegaLite:
     """The colour channel over the field `group`: ordered colours for many numbers, distinct ones otherwise."""
     import altair as alt
 
@@ -114,7 +114,7 @@ def error_bars(
     """
     import altair as alt
 
-    style: dict[str, Any] = {"style": "deviation", **(aside or {})}
+    style: VegaLite = {"style": "deviation", **(aside or {})}
     bars = [row for row in rows if "low" in row]
     if not bars:
         return []
@@ -129,7 +129,7 @@ def error_bars(
     return drawn
 
 
-def cut_at(rows: Rows, floor: float) -> list[dict[str, Any]]:
+def cut_at(rows: Rows, floor: float) -> list[VegaLite]:
     """Rows whose error bars end at the axis where they would reach below it (marked `cut`)."""
     return [
         {**row, "low": floor, "high": max(row["high"], floor), "cut": True} if row.get("low", floor) < floor else row

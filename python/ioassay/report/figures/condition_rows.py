@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, statistics
 from ioassay.report.figures.axes import LevelAxis
-from ioassay.report.figures.spec import ErrorBar
+from ioassay.report.figures.spec import ErrorBar, VegaLite
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def centre(conditions: Sequence[Condition]) -> str:
     return "percentile of all requests" if any(condition.merged for condition in conditions) else "mean"
 
 
-def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[dict[str, Any]]:
+def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[VegaLite]:
     """One row a condition: x, y (mean), median, low, high in `unit`, and the same as text for tooltips."""
     rows = []
     for condition in conditions:
@@ -102,9 +102,7 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
     return rows
 
 
-def repetition_rows(
-    conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit
-) -> list[dict[str, Any]]:
+def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[VegaLite]:
     """One row a repetition."""
     return [
         {**place(condition, axis, ask.color), "y": unit.scale(value), "value": format_metric(ask.metric, value)}
@@ -113,7 +111,7 @@ def repetition_rows(
     ]
 
 
-def place(condition: Condition, axis: LevelAxis, color: str | None) -> dict[str, Any]:
+def place(condition: Condition, axis: LevelAxis, color: str | None) -> VegaLite:
     """Where a condition is: x, level and, with a colour factor, group."""
     row = {"x": axis.position(condition.level), "level": level_label(axis.factor, condition.level)}
     if color is not None and condition.group is not None:
@@ -121,7 +119,7 @@ def place(condition: Condition, axis: LevelAxis, color: str | None) -> dict[str,
     return row
 
 
-def _numbers(found: statistics.Summary, unit: scales.Unit) -> dict[str, Any]:
+def _numbers(found: statistics.Summary, unit: scales.Unit) -> VegaLite:
     row = {"n": found.n, "y": unit.scale(found.mean), "median": unit.scale(found.median)}
     if found.low is None or found.high is None:
         return row

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ioassay.factors import takes_processors
 from ioassay.report.figures import chart_marks
+from ioassay.store.schema import Host
 
 
-def threads(host: Mapping[str, Any], factor: str, numbers: Sequence[float] | None) -> int | None:
+def threads(host: Host, factor: str, numbers: Sequence[float] | None) -> int | None:
     """The host's hardware threads, where `factor` counts workers, its levels are not all below, and the host is known.
 
     Neither a rule at the left edge nor one beyond the levels would say anything.
     """
-    known = (host.get("cpu") or {}).get("cpus")
+    known = host.get("cpu", {}).get("cpus")
     if not isinstance(known, int) or not takes_processors(factor) or not numbers:
         return None
     return known if min(numbers) < known <= max(numbers) else None

@@ -17,7 +17,7 @@ from ioassay.factors import factor_label, level_label, same_level
 from ioassay.metrics import format_metric
 from ioassay.records.record import FAILED, OK, Scalar
 from ioassay.report.figures import chart_marks, condition_rows, heatmap_bands, scales, selection, statistics, titles
-from ioassay.report.figures.spec import FigureSpec
+from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -70,9 +70,9 @@ class _Panel:
 
     title: str
     column: str
-    cells: Sequence[dict[str, Any]]
-    empty: Sequence[dict[str, Any]]
-    failed: Sequence[dict[str, Any]]
+    cells: Sequence[VegaLite]
+    empty: Sequence[VegaLite]
+    failed: Sequence[VegaLite]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _View:
             self.pooled,
         ]
 
-    def told(self) -> list[dict[str, Any]]:
+    def told(self) -> list[VegaLite]:
         """The cells for the description."""
         return [
             {**cell, "group": f"{cell['group']}, {panel.title}" if panel.title else cell["group"]}
@@ -193,7 +193,7 @@ def _panel(
 
 def _cell(
     spec: Spec, one: condition_rows.Condition, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands], unit: scales.Unit
-) -> dict[str, Any]:
+) -> VegaLite:
     assert one.group is not None
     found = statistics.summarise(one.values, "none", 0.95, one.measured)
     value = unit.scale(found.mean)
@@ -205,7 +205,7 @@ def _cell(
     return {**_place(one.level, one.group, bands), "n": found.n, "value": value, **texts}
 
 
-def _place(x: Scalar, y: Scalar, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands]) -> dict[str, Any]:
+def _place(x: Scalar, y: Scalar, bands: tuple[heatmap_bands.Bands, heatmap_bands.Bands]) -> VegaLite:
     across, down = bands
     return {
         "level": level_label(across.factor, x),
@@ -286,7 +286,7 @@ def _color(view: _View) -> Any:
     low, high = view.domain
     domain = [low, high] if high > low else [min(low, 0.0), max(high, 0.0) or 1.0]
     scale = alt.Scale(type="log" if view.log and high > low else "linear", domain=domain, nice=False)
-    ticks: dict[str, Any] = {"tickCount": 5, "format": "~r"}
+    ticks: VegaLite = {"tickCount": 5, "format": "~r"}
     if view.log and high > low:
         ticks = {"values": _apart(scales.log_ticks(low, high)), "format": "~g"}
     legend = alt.Legend(gradientLength=_LEGEND_PX, gradientThickness=12, **ticks)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ioassay.factors import axis_title, is_size, level_axis_numbers, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales
+from ioassay.report.figures.spec import VegaLite
 
 _LABEL_PX = 58
 """Room that a horizontal label of a size takes."""
@@ -20,8 +20,8 @@ _LABEL_PX = 58
 class Channels:
     """Encodings of one direction: from edge to edge for rectangles, in the middle for text."""
 
-    edges: Mapping[str, Any]
-    middle: Mapping[str, Any]
+    edges: VegaLite
+    middle: VegaLite
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Bands:
     levels: Sequence[Scalar]
     numbers: Sequence[float] | None
 
-    def place(self, level: Scalar, name: str) -> dict[str, Any]:
+    def place(self, level: Scalar, name: str) -> VegaLite:
         """The fields of a level: `<name>` and `<name>2` its edges, `<name>_middle`, `<name>_share` of the axis."""
         if self.numbers is None:
             return {name: level_label(self.factor, level), f"{name}_share": 1 / len(self.levels)}

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ioassay.factors import factor_label
+from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
+from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -73,7 +74,7 @@ class _Panel:
     def of(cls, records: Dataset, study: Study, spec: Spec, factor: str, direction: str) -> _Panel:
         """Collect the panel's bars."""
         found: dict[str, list[condition_rows.Condition]] = {}
-        points: list[Mapping[str, Any]] = []
+        points: list[Mapping[str, Scalar]] = []
         for kind in spec.latencies:
             name = f"{direction}.{kind}.mean"
             with suppress(NoData):  # a kind or a direction that does not occur; draw() says what is missing
@@ -94,7 +95,7 @@ class _Panel:
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
         return cls(direction, rows, axis, unit, selection.pooled(points, factor), values, log)
 
-    def y(self) -> tuple[Any, dict[str, Any]]:
+    def y(self) -> tuple[Any, VegaLite]:
         """The axis, and what bars need beside it: on a logarithmic one, where they begin."""
         import altair as alt
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from ioassay.factors import Design, axis_title, factor_label, level_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -128,7 +128,7 @@ class _View:
         """The crosses of one panel."""
         return [row for row in self.crosses if row["panel"] == panel]
 
-    def told(self) -> list[dict[str, Any]]:
+    def told(self) -> list[VegaLite]:
         """Points and crosses for the description, with their panel."""
         return [
             {**row, "group": f"{row['panel']}, {row['group']}" if row["panel"] else row["group"]}
@@ -214,12 +214,12 @@ def _metric_axis(view: _View, rows: chart_marks.Rows) -> Any:
     return axes.metric_axis(view.spec.y, view.unit, values, False)
 
 
-def _marks(view: _View) -> dict[str, Any]:
+def _marks(view: _View) -> VegaLite:
     """Colour, shape, size and dash of a level; one legend for all, since they say the same."""
     import altair as alt
 
     groups = view.groups
-    named: dict[str, Any] = {
+    named: VegaLite = {
         "sort": list(groups),
         "title": axis_title(view.spec.color),
         "legend": chart_marks.level_legend(groups),

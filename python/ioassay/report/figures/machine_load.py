@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioassay.factors import factor_label, is_size
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
 from ioassay.report.figures.monitor_lines import MonitorLines, monitor_lines
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -73,7 +73,7 @@ def _chosen(trials: pl.DataFrame, found: MonitorLines, spec: Spec) -> dict[str, 
     return wanted[0]
 
 
-def _time_rows(frame: pl.DataFrame, unit: scales.Unit) -> list[dict[str, Any]]:
+def _time_rows(frame: pl.DataFrame, unit: scales.Unit) -> list[VegaLite]:
     """One row a reading, thinned by taking means over equal spans of time."""
     import polars as pl
 
@@ -87,7 +87,7 @@ def _time_rows(frame: pl.DataFrame, unit: scales.Unit) -> list[dict[str, Any]]:
     return [_row(row["line"], float(f"{row['time_s']:.5g}"), row["value"], unit) for row in thinned.to_dicts()]
 
 
-def _row(line: str, x: float | str, value: float, unit: scales.Unit) -> dict[str, Any]:
+def _row(line: str, x: float | str, value: float, unit: scales.Unit) -> VegaLite:
     from ioassay.report.figures.monitor_lines import BANDS
 
     row = {"line": line, "x": x, "y": unit.scale(value)}

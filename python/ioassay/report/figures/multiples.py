@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ioassay.report.figures import chart_marks, condition_rows, panels, share_panels, titles
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -85,7 +85,7 @@ def _shown(records: Dataset, study: Study, spec: Spec) -> _Shown:
     )
 
 
-def _head(title: str, notes: Sequence[str], spec: Spec) -> dict[str, Any]:
+def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
     """A panel's title and what stands below it, in lines that fit over it."""
     lines = [line for note in notes if note for line in titles.broken(note, spec.width)]
     return {

@@ -13,8 +13,9 @@ from ioassay import metrics
 from ioassay.factors import factor_label, level_axis_numbers, level_label, level_text, same_level
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection
-from ioassay.report.figures.spec import NoData
+from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class _Look:
         rect = alt.Chart(chart_marks.data([{"x": low, "end": high}])).mark_rect(style="window")
         return [rect.encode(x=self.x, x2="end:Q")]
 
-    def threads(self, host: Mapping[str, Any]) -> list[Any]:
+    def threads(self, host: Host) -> list[Any]:
         """The number of hardware threads; its name is told once for all panels."""
         number = hardware_threads.threads(host, self.factor, self.axis.numbers)
         return [] if number is None else hardware_threads.rule(number, self.x, label=False)
@@ -211,7 +212,7 @@ class _Look:
         return other is None or row.get("group") == level_label(other, point[other])
 
 
-def _colored(channel: Mapping[str, Any], factor: str | None) -> dict[str, Any]:
+def _colored(channel: Mapping[str, Any], factor: str | None) -> VegaLite:
     """The colour channel with a legend that is as small as the panel."""
     if factor is None:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ioassay.factors import is_percent, is_size, level_label, step_label
 from ioassay.metrics import metric
@@ -12,6 +12,7 @@ from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, statistics
 from ioassay.report.figures.axes import LevelAxis
 from ioassay.report.figures.condition_rows import Condition
+from ioassay.report.figures.spec import VegaLite
 
 if TYPE_CHECKING:
     from ioassay.stats.least_squares import Line
@@ -41,7 +42,7 @@ def _regressor(axis: LevelAxis, level: Scalar) -> float | None:
 
 def rows(
     found: Mapping[Scalar | None, Line], axis: LevelAxis, unit: scales.Unit, color: str | None, floor: float
-) -> list[dict[str, Any]]:
+) -> list[VegaLite]:
     """Points along each line over the levels' range, where it is not below `floor` (in `unit`), the axis's end."""
     if axis.numbers is None:
         return []

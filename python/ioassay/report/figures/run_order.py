@@ -9,7 +9,7 @@ from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import FigureSpec
+from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -53,7 +53,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     )
 
 
-def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[dict[str, Any]]:
+def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[VegaLite]:
     """One row a trial, in run order."""
     rows = []
     for cell in cells:
@@ -62,7 +62,7 @@ def _rows(cells: Sequence[Cell], spec: Spec, unit: scales.Unit) -> list[dict[str
             continue
         group = {} if spec.color is None else {"group": level_label(spec.color, cell.point[spec.color])}
         for order, repetition, value in zip(cell.order, cell.repetition, cell.measured, strict=True):
-            row: dict[str, Any] = {
+            row: VegaLite = {
                 "x": int(order),
                 "y": unit.scale(float(value) * (100 / mean if spec.relative else 1.0)),
             }

@@ -23,6 +23,7 @@ from ioassay.report.figures import (
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec, NoData
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class _Look:
         row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
         return [alt.Chart(chart_marks.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
 
-    def threads(self, host: Mapping[str, Any]) -> list[Any]:
+    def threads(self, host: Host) -> list[Any]:
         """Where workers begin to share processors."""
         number = hardware_threads.threads(host, self.spec.x, self.numbers) if self.spec.threads else None
         return [] if number is None else hardware_threads.rule(number, self.x)

@@ -5,7 +5,7 @@ Each kind adds its own keys in its own module. Light on purpose, so that a study
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,10 @@ from ioassay.validation import error_text
 ErrorBar = Literal["sd", "ci", "none"]
 Direction = Literal["read", "write", "trim"]
 Latency = Literal["lat", "clat", "slat"]
+
+
+VegaLite = dict[str, Any]
+"""A part of a Vega-Lite declaration, whose grammar is not ours: a channel, a mark's properties, a row of its data."""
 
 
 class NoData(IoassayError):

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ioassay.factors import factor_label
 from ioassay.report.figures import axes, chart_marks, selection, titles
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -113,7 +113,7 @@ def level_means(
     return means, counts
 
 
-def _rows(place: float | str, shares: Mapping[str, float]) -> list[dict[str, Any]]:
+def _rows(place: float | str, shares: Mapping[str, float]) -> list[VegaLite]:
     """The bands of one bar, each from `y` to `y2`; those too thin to see are not `shown` in the legend."""
     rows, low = [], 0.0
     for line in (*BANDS, "idle"):

@@ -11,7 +11,7 @@ from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, titles
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -158,7 +158,7 @@ def _layers(
 
 def _mean_rows(
     lines: Sequence[_Line], level: Scalar | None, step_s: float, unit: scales.Unit, spec: Spec
-) -> list[dict[str, Any]]:
+) -> list[VegaLite]:
     """The mean of a level's trials over each span that all of them cover."""
     members = [line for line in lines if level is None or line.level == level]
     spans = sorted(set.intersection(*(set(line.values) for line in members)))
@@ -167,10 +167,8 @@ def _mean_rows(
     return [{**row, "text": format_metric(spec.y, value)} for row, value in zip(rows, means.values(), strict=True)]
 
 
-def _rows(
-    line: _Line, values: Mapping[int, float], step_s: float, unit: scales.Unit, spec: Spec
-) -> list[dict[str, Any]]:
-    row: dict[str, Any] = {"trial": line.trial}
+def _rows(line: _Line, values: Mapping[int, float], step_s: float, unit: scales.Unit, spec: Spec) -> list[VegaLite]:
+    row: VegaLite = {"trial": line.trial}
     if spec.color is not None and line.level is not None:
         row["group"] = level_label(spec.color, line.level)
     return [

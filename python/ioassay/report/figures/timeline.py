@@ -16,7 +16,7 @@ from pydantic import Field
 from ioassay.factors import factor_label, level_label
 from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.monitor_lines import BANDS, MonitorLines, monitor_lines
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -222,7 +222,7 @@ def _intervals(found: MonitorLines, spans: Sequence[_Span]) -> pl.DataFrame:
     )
 
 
-def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked: bool) -> list[dict[str, Any]]:
+def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked: bool) -> list[VegaLite]:
     """The ends of the intervals, and the beginning of the first of each trial; `y` to `y2` where they are stacked."""
     import polars as pl
 
@@ -233,7 +233,7 @@ def _rows(means: pl.DataFrame, lines: Sequence[str], unit: scales.Unit, stacked:
         places.setdefault((trial, time_s), {})[line] = value
     # Their numbers keep lines of different trials apart as well as their ids would, in a smaller page.
     numbers = {trial: number for number, trial in enumerate(dict.fromkeys(trial for trial, _ in places))}
-    rows: list[dict[str, Any]] = []
+    rows: list[VegaLite] = []
     for (trial, time_s), values in places.items():
         x, low = float(f"{time_s:.6g}"), 0.0
         for line in lines:

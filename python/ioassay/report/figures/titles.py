@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ioassay.factors import level_label, level_number
 from ioassay.report.figures import selection
-from ioassay.report.figures.spec import FigureSpec
+from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.study.model import Study
 
 _CHARACTER_PX = 5.6
 """Mean width of a character of the subtitle's font, for breaking lines."""
 
 
-def head(spec: FigureSpec, study: Study | None, title: str, notes: Sequence[str]) -> dict[str, Any]:
+def head(spec: FigureSpec, study: Study | None, title: str, notes: Sequence[str]) -> VegaLite:
     """The chart's title object; notes, then what all its trials share, as subtitle. No study: it shows several."""
     restriction = selection.describe_where(spec.where) if spec.title else ""
     shared = selection.conditions(study, spec) if study else ""
@@ -42,7 +41,7 @@ def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> lis
     return textwrap.wrap(unbroken, max(int((width_px + 40) / character_px), 20)) or [""]
 
 
-def description(spec: FigureSpec, study: Study, title: str, points: Sequence[Mapping[str, Any]]) -> str:
+def description(spec: FigureSpec, study: Study, title: str, points: Sequence[VegaLite]) -> str:
     """What a reader who cannot see the chart needs: the title, the conditions, and each condition's mean."""
     told = [_told(point) for point in points]
     return (
@@ -51,6 +50,6 @@ def description(spec: FigureSpec, study: Study, title: str, points: Sequence[Map
     )
 
 
-def _told(point: Mapping[str, Any]) -> str:
+def _told(point: VegaLite) -> str:
     group = f" ({point['group']})" if "group" in point else ""
     return f"{point['level']}{group}: {point['mean_text']}"

@@ -13,7 +13,8 @@ from ioassay.factors import level_phrase, same_level
 from ioassay.metrics import format_metric
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
-from ioassay.report.figures.spec import FigureSpec, NoData
+from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
+from ioassay.store import schema
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -61,7 +62,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     selection.select(records, study, spec.where)  # says why where nothing went well
     if records.tuning is None:
         raise NoData(f"the study '{study.name}' is no search; `ioassay tune` makes one")
-    look = _Look(records, study, spec)
+    look = _Look(records, study, records.tuning, spec)
     row = alt.hconcat(look.over_trials(), *look.confirmation(), spacing=14)
     panels = look.over_axes() if spec.axes else []
     lines = [panels[start : start + look.columns] for start in range(0, len(panels), look.columns)]
@@ -76,12 +77,12 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 class _Look:
     """The charts of one search, with the channels that they share."""
 
-    def __init__(self, records: Dataset, study: Study, spec: Spec) -> None:
+    def __init__(self, records: Dataset, study: Study, asked: schema.Search, spec: Spec) -> None:
         from ioassay.analysis.optimum import tuning
 
         self.spec, self.study = spec, study
-        self.tuning: Mapping[str, Any] = records.tuning or {}
-        self.found: Tuned = tuning.measure(records, study, self.tuning)
+        self.tuning = asked
+        self.found: Tuned = tuning.measure(records, study, asked)
         self.metric = self.found.metric
         self.trials, self.lost = _trials(records, study, self.found, self.tuning, spec.where)
         if not self.trials:
@@ -89,7 +90,7 @@ class _Look:
         values = [one.value for one in self.trials] + self._fresh_values()
         self.unit = scales.unit_for(self.metric, values)
         self.y = _value_axis(self.metric, self.unit, values)
-        self.constraints: Sequence[Mapping[str, Any]] = self.tuning["constraints"]
+        self.constraints = self.tuning["constraints"]
         self.marks = _marks(self.trials)
         self.columns = max(1, min(3, len(self.tuning["axes"])))
 
@@ -140,7 +141,7 @@ class _Look:
         text = alt.Chart(data).mark_text(style="note", align="right", baseline="bottom", dx=-3, dy=-2)
         return [rule, text.encode(x=alt.value("width"), y=self.y, text="text:N")]
 
-    def _points(self, rows: Sequence[dict[str, Any]], x: Any, y: Any) -> list[Any]:
+    def _points(self, rows: Sequence[VegaLite], x: Any, y: Any) -> list[Any]:
         """Filled where every constraint is kept, else hollow."""
         import altair as alt
 
@@ -154,7 +155,7 @@ class _Look:
                 drawn.append(mark.encode(x=x, y=y, tooltip=_tooltip(), **self.marks))
         return drawn
 
-    def _row(self, one: _Trial) -> dict[str, Any]:
+    def _row(self, one: _Trial) -> VegaLite:
 
         told = ", ".join(level_phrase(name, level) for name, level in one.point.items())
         keeps = _keeps(self.constraints, [one])
@@ -216,7 +217,7 @@ class _Look:
                 for level in axis["levels"]
                 if any(same_level(name, level, one.point[name]) for one in self.trials)
             ]
-            shown = axes.level_axis(name, levels, bool(axis.get("log")))
+            shown = axes.level_axis(name, levels, axis["log"])
             x = shown.encoding(width)
             y = self.y.copy().title(None)
             y.axis = alt.Axis(labels=place % self.columns == 0, ticks=False, tickCount=3)
@@ -251,7 +252,7 @@ class _Look:
 
 
 def _trials(
-    records: Dataset, study: Study, found: Tuned, tuning: Mapping[str, Any], where: Mapping[str, Scalar]
+    records: Dataset, study: Study, found: Tuned, tuning: schema.Search, where: Mapping[str, Scalar]
 ) -> tuple[list[_Trial], list[int]]:
     """The trials with a value, and the numbers of those without."""
 
@@ -267,11 +268,11 @@ def _trials(
             lost.append(number)
             continue
         bound = [row.get(constraint["metric"]) for constraint in tuning["constraints"]]
-        trials.append(_Trial(number, one["search"], one["point"], float(one["value"]), bound))
+        trials.append(_Trial(number, str(one["search"]), one["point"], float(one["value"]), bound))
     return trials, lost
 
 
-def _keeps(constraints: Sequence[Mapping[str, Any]], trials: Sequence[_Trial]) -> bool:
+def _keeps(constraints: Sequence[schema.Bound], trials: Sequence[_Trial]) -> bool:
     """Whether the means of these trials of one point keep every constraint; what was not measured does not."""
     from ioassay.analysis.optimum import tuning
 
@@ -302,13 +303,13 @@ def _spelled(name: str, levels: Sequence[Scalar], level: Scalar) -> Scalar:
     return next((known for known in levels if same_level(name, known, level)), level)
 
 
-def _marks(trials: Sequence[_Trial]) -> dict[str, Any]:
+def _marks(trials: Sequence[_Trial]) -> VegaLite:
     """Colour and symbol of a kind; the same in every search, with a legend of those that occur."""
     import altair as alt
 
     present = {one.kind for one in trials}
     legend = alt.Legend(values=[kind for kind in KINDS if kind in present])
-    named: dict[str, Any] = {"title": None, "legend": legend}
+    named: VegaLite = {"title": None, "legend": legend}
     kinds = list(KINDS)
     return {
         "color": alt.Color("kind:N", scale=alt.Scale(domain=kinds), **named),
