@@ -177,7 +177,8 @@ def test_a_stack_grows_to_its_limit(host: Machine) -> None:
         resource.setrlimit(resource.RLIMIT_STACK, (soft_bytes, hard_bytes))
 
 
-def test_what_nobody_knows_of_the_host_refuses_nothing(fake_root: FakeRoot) -> None:
+def test_what_nobody_knows_of_the_host_refuses_nothing(fake_root: FakeRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     empty = Machine(fake_root({"proc/self/status": "", "sys/fs/cgroup/cgroup.controllers": ""}))
     assert demand.check(Demand((Need(MEMORY, math.inf, "x", "params.x"), Need(PROCESSES, 1e9, "x", "params.x"))), None,
                         None, empty) == []  # fmt: skip

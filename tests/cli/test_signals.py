@@ -277,6 +277,24 @@ except signals.Signalled as error:
     assert (done.stdout, done.stderr) == ("ended by SIGTERM\n", "")
 
 
+def test_a_signal_that_did_not_interrupt_the_main_thread_ends_its_wait() -> None:
+    """As one does that arrives in the instant before a wait; here it arrives in another thread."""
+    body = """
+import threading, time
+def elsewhere():
+    time.sleep(0.3)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    threading.Event().wait()
+threading.Thread(target=elsewhere, daemon=True).start()
+try:
+    threading.Event().wait()
+except signals.Signalled as error:
+    print(error)
+"""
+    done = listening(body)
+    assert (done.stdout, done.stderr) == ("ended by SIGTERM\n", "")
+
+
 def test_signals_that_follow_do_not_tear_a_cleanup_apart_until_the_fifth() -> None:
     body = """
 def cleanup(times):

@@ -6,6 +6,10 @@ not torn apart by impatience, but whoever waits in it looks at `received` and wa
 process where it stands; the processes that wait for the end of this one (`supervisor.guarded`, `if_killed`) clean up
 then.
 
+Python runs a handler in the main thread, between two of its instructions. A signal that arrives in the instant before
+that thread begins to wait, or in another thread, is noted and does not end the wait, which may last for hours. A thread
+that sleeps until a signal is noted (`signal.set_wakeup_fd`) then interrupts the main thread once more.
+
 `process` adopts what a tool leaves behind. A program that tells its parent by kill(getppid(2), SIGALRM) that it ends,
 as stress-ng's network stressors do, then tells us; and the default action of such a signal ends a process (signal(7)).
 `unmoved` is about those.
@@ -19,6 +23,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,6 +36,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STATUS = 130
 _PATIENCE = 5
 _SECOND_TRY_S = 0.01
+_REMINDERS_S = (0.01, 0.05, 0.25, 1.0)
+"""Pauses after which the main thread is interrupted again, where it has not answered a signal yet."""
 _BETWEEN_PROCESSES = (
     *(signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGIO, signal.SIGVTALRM, signal.SIGPROF),
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
@@ -68,7 +75,27 @@ def listen() -> None:
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _arrived)
+    noted, end = os.pipe()
+    os.set_blocking(end, False)
+    signal.set_wakeup_fd(end, warn_on_full_buffer=False)
+    threading.Thread(target=_remind, args=(noted,), name="ioassay-signals", daemon=True).start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def _remind(noted: int) -> None:
+    """Interrupt the main thread where it waits on after a signal of ENDING was noted; ends with the process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    arrived = 0
+    while numbers := os.read(noted, 64):
+        arrived += sum(number in ENDING for number in numbers)
+        for pause_s in _REMINDERS_S:
+            time.sleep(pause_s)
+            if len(_State.received) >= arrived:
+                break
+            signal.pthread_kill(main_thread, signal.SIGALRM)
+        arrived = len(_State.received)  # what a forked child noted is none of ours
 
 
 def ignore() -> None:
