@@ -12,7 +12,7 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.factors import factor_label
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import shape_phrase
 from ioassay.stats.anova import Assumption, OneWay, Ranks, Welch
@@ -101,7 +101,7 @@ def _single(effect: Effect, tests: int) -> Finding:
         where=effect.cells.where(),
         statistics=_numbers(effect),
         tables=[_tests(effect), *_pairs(effect)],
-        caveats=[*effect.cells.caveats(), *_caveats(effect), *_adjusted(tests)],
+        caveats=[*omissions.left_out(effect.cells), *_caveats(effect), *_adjusted(tests)],
     )
 
 
@@ -253,7 +253,7 @@ def _shared(answer: FactorEffects) -> Finding:
         },
         tables=[Table(columns, [_shared_row(effect) for effect in answer.effects])],
         caveats=[
-            *answer.cells.caveats(),
+            *omissions.left_out(answer.cells),
             *_adjusted(sum(effect.adjusted_p is not None for effect in answer.effects)),
         ],
     )
@@ -303,7 +303,7 @@ def _joint(answer: JointEffects) -> Finding:
         statement=_joint_statement(answer),
         statistics={"type_2": plain(answer.second), "type_3": plain(answer.third)},
         tables=[_joint_table(answer.second, answer.third)],
-        caveats=[*answer.cells.caveats(), *caveats, EQUAL_SCATTER],
+        caveats=[*omissions.left_out(answer.cells), *caveats, EQUAL_SCATTER],
     )
 
 

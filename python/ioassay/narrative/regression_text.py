@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.analysis.effects.regression import LINEAR, LOGARITHMIC, Model, Outcome, Regression
 from ioassay.factors import factor_label, level_reading, step_label
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.least_squares import LackOfFit
 from ioassay.stats.result import plain
@@ -53,7 +53,7 @@ def _finding(regression: Regression) -> Finding:
             "better": regression.better,
         },
         tables=[_table(regression)],
-        caveats=[*cells.caveats(), *_caveats(regression)],
+        caveats=[*omissions.left_out(cells), *_caveats(regression)],
     )
 
 
