@@ -136,7 +136,7 @@ def _factor(part: FactorChange) -> PartText:
 def _average(part: AverageChange) -> PartText:
     first, second = part.cells.factors[part.factor]
     comparison = AVERAGE.format(
-        name=phrases.name(part.cells.response),
+        name=phrases.subject(part.cells.response),
         first=phrases.at(part.factor, first),
         second=phrases.at(part.factor, second),
         ratio=phrases.ratio(part.ratio.ratio, part.ratio.interval),

@@ -46,7 +46,7 @@ def _finding(description: Description) -> Finding:
 
 
 def _statement(response: str, conditions: Sequence[Summary]) -> str:
-    name, ranked = phrases.name(response), sorted(conditions, key=lambda summary: summary.moments.mean)
+    name, ranked = phrases.subject(response), sorted(conditions, key=lambda summary: summary.moments.mean)
     if len(conditions) == 1:
         return SINGLE.format(name=name, known=_known(response, ranked[0]))
     low, high = (_known(response, summary, f" at {summary.cell.label}") for summary in (ranked[0], ranked[-1]))

@@ -109,7 +109,7 @@ def statement(effect: Effect) -> str:
     """Is there an effect, and how large is it from worst to best?"""
     classic = effect.classic
     sentences = EFFECT[effect.outcome].format(
-        name=phrases.name(effect.cells.response),
+        name=phrases.subject(effect.cells.response),
         factor=phrases.factor_noun(effect.factor),
         range=_range(effect),
         reason=classic.reason if isinstance(classic, Undefined) else "",
@@ -137,7 +137,7 @@ def test_name(effect: Effect) -> str:
 
 def range_sentence(effect: Effect) -> str:
     """Best and worst level, without what follows from them."""
-    return phrases.placed(effect.cells.where(), f"{phrases.name(effect.cells.response)} is {_extremes(effect)}.")
+    return phrases.placed(effect.cells.where(), f"{phrases.subject(effect.cells.response)} is {_extremes(effect)}.")
 
 
 def _extremes(effect: Effect) -> str:
@@ -264,7 +264,7 @@ def _shared_statement(answer: FactorEffects) -> str:
     tested = any(effect.adjusted_p is not None for effect in answer.effects)
     template = DIFFERENT_PLACES if different else EQUAL_PLACES if tested else UNTESTED_PLACES
     sentence = template.format(
-        name=phrases.name(answer.cells.response),
+        name=phrases.subject(answer.cells.response),
         factor=phrases.factor_noun(answer.factor),
         different=len(different),
         places=len(answer.effects),
@@ -313,7 +313,7 @@ def _joint_statement(answer: JointEffects) -> str:
         f"{phrases.percent(effect.eta2)} ({phrases.p(effect.p)})"
         for place, effect in enumerate(answer.mains)
     ]
-    sentence = SHARES.format(name=phrases.inside(answer.cells.response), shares=phrases.listed(shares))
+    sentence = SHARES.format(name=phrases.noun(answer.cells.response), shares=phrases.listed(shares))
     strongest = answer.strongest
     if strongest is None:
         return sentence

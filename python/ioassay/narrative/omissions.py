@@ -31,7 +31,7 @@ def left_out(cells: Cells) -> list[str]:
     if cells.lost:
         text.append(LOST.format(conditions=phrases.listed(cells.lost, 9)))
     if cells.absent:
-        text.append(ABSENT.format(name=phrases.name(cells.response), conditions=phrases.listed(cells.absent, 9)))
+        text.append(ABSENT.format(name=phrases.subject(cells.response), conditions=phrases.listed(cells.absent, 9)))
     return text
 
 

@@ -43,6 +43,16 @@ def inside(response: str) -> str:
     return _small(name(response))
 
 
+def noun(response: str) -> str:
+    """A response within a sentence: `read bandwidth`, `the 99th percentile of read total latency`."""
+    return f"the {inside(response)}" if " of " in inside(response) else inside(response)
+
+
+def subject(response: str) -> str:
+    """A response at the head of a sentence: `Read bandwidth`, `The 99th percentile of read total latency`."""
+    return capital(noun(response))
+
+
 def _small(text: str) -> str:
     own = text[:2].isupper() or any(letter.isupper() for letter in text.partition(" ")[0][1:])
     return text if own else text[:1].lower() + text[1:]

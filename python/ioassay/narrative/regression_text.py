@@ -61,7 +61,7 @@ def _statement(regression: Regression) -> str:
     model, factor = regression.preferred, phrases.factor_noun(regression.factor)
     sentence, reservation = STATEMENTS[regression.outcome]
     sentence = sentence.format(
-        name=phrases.name(regression.cells.response),
+        name=phrases.subject(regression.cells.response),
         factor=factor,
         way="rises" if model.line.slope > 0 else "falls",
         over=f"the logarithm of {factor}" if model.kind == LOGARITHMIC else factor,

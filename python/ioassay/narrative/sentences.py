@@ -41,7 +41,7 @@ def shape_sentence(effect: Effect) -> str:
     """What a response does over an ordered factor, by how much, and where it levels off."""
     assert effect.shape is not None
     curve, where = effect.shape, effect.cells.where()
-    text = _shape(effect, phrases.name(effect.cells.response))
+    text = _shape(effect, phrases.subject(effect.cells.response))
     if effect.outcome != Outcome.NO_DIRECTION and curve.kind in (UP, DOWN, MIXED):
         text += f", a factor of {_factor(curve)}"
     return phrases.placed(where, f"{text}.") + _plateau(curve)
@@ -102,7 +102,7 @@ def quiet_sentence(effects: Sequence[Effect]) -> str:
     """All factors without an effect in one sentence: responses that share factor and places together."""
     places: dict[tuple[str, str], list[str]] = {}
     for effect in effects:
-        response = phrases.inside(effect.cells.response)
+        response = phrases.noun(effect.cells.response)
         places.setdefault((effect.factor, response), []).append(phrases.levels(effect.cells.where()))
     shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (factor, name), where in places.items():
@@ -123,7 +123,7 @@ def average_sentence(part: AverageChange) -> str:
     ratio, levels = part.ratio, part.cells.factors[part.factor]
     first, second = (phrases.at(part.factor, level) for level in levels)
     known = {
-        "name": phrases.inside(part.cells.response),
+        "name": phrases.noun(part.cells.response),
         "ratio": f"ratio {ratio.ratio:.3g}, {phrases.bounds_of(ratio.interval)}",
     }
     if alike(ratio):
@@ -140,7 +140,7 @@ def best_sentence(effect: Effect) -> str:
     """Best and worst of unordered levels."""
     extremes, lower = effect.extremes, lower_is_better(effect.cells.response)
     best, worst = (phrases.at(effect.factor, cell.point[effect.factor]) for cell in (extremes.best, extremes.worst))
-    text = f"{phrases.name(effect.cells.response)} is {'lowest (best)' if lower else 'highest'} {best}"
+    text = f"{phrases.subject(effect.cells.response)} is {'lowest (best)' if lower else 'highest'} {best}"
     if extremes.interval is not None and extremes.interval.low <= 1 <= extremes.interval.high:
         text += ", although no pair of levels differs significantly"
     elif extremes.ratio is not None:
@@ -157,7 +157,7 @@ def mix_sentences(measured: Cells, mix: Mix) -> tuple[str, str, str]:
     """Observation, statistics and conclusion about a mix of sizes."""
     others = {name: level for name, level in mix.cell.point.items() if name != CASE}
     where = {name: level for name, level in others.items() if len(measured.factors[name]) > 1}
-    mixed, name = str(mix.cell.point[CASE]), phrases.name(measured.response)
+    mixed, name = str(mix.cell.point[CASE]), phrases.subject(measured.response)
     known = {case: ratio for case, ratio in mix.against.items() if isinstance(ratio, Ratio)}
     means = phrases.listed([_mean(measured, cell) for cell in (mix.cell, *mix.fixed)], 9)
     observation = phrases.placed(where, f"{name} is {means}.")

@@ -165,8 +165,8 @@ def _drift(answer: RunDrift) -> Finding:
         "drift over the run",
         "warning" if answer.notable else "info",
         statement=DRIFT[outcome].format(
-            name=phrases.name(cells.response),
-            inside=phrases.inside(cells.response),
+            name=phrases.subject(cells.response),
+            inside=phrases.noun(cells.response),
             way=drift_size(measured),
             change=f"{phrases.points(measured.change, sign=True)} % ({_interval(measured)})",
             p=phrases.p(answer.p),

@@ -28,7 +28,7 @@ def _shapes(parts: Sequence[Part]) -> list[str]:
         if isinstance(part, FactorChange) and part.effect.shape and not (part.covered or part.quiet):
             response, factor = part.effect.cells.response, part.effect.factor
             topic = topics.setdefault((response.partition(".")[2], factor), [])
-            subject = "it" if (response, factor) in known else phrases.name(response)
+            subject = "it" if (response, factor) in known else phrases.subject(response)
             topic.append(sentences.brief_shape(part.effect, subject))
             known.add((response, factor))
     return [" ".join(topic) for topic in topics.values()]
@@ -43,7 +43,7 @@ def _pairs(parts: Sequence[Part]) -> Iterator[str]:
             pairs.setdefault(levels, []).append(part)
     for levels, changes in pairs.items():
         yield from (sentences.average_sentence(part) for part in changes if not sentences.alike(part.ratio))
-        names = [phrases.inside(part.cells.response) for part in changes if sentences.alike(part.ratio)]
+        names = [phrases.noun(part.cells.response) for part in changes if sentences.alike(part.ratio)]
         if names:
             do = "does" if len(names) == 1 else "do"
             yield ALIKE.format(names=phrases.listed(names), do=do, levels=levels)
