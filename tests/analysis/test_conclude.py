@@ -13,6 +13,7 @@ from ioassay.analysis.effects import block_size_mix
 from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.effects.response_shape import DOWN, UP
 from ioassay.analysis.measurements.cells import cells
+from ioassay.analysis.optimum import optimum
 from ioassay.analysis.threats.threat import Code
 from ioassay.narrative import conclude_text, summary_sentences
 from ioassay.stats.ratio_of_means import Ratio
@@ -56,10 +57,27 @@ def test_growth_that_saturates(lab: Any) -> None:
     (change,) = changes(answer)
     curve = change.effect.shape
     assert curve is not None and curve.kind == UP and not change.quiet
-    assert curve.plateau is not None and curve.plateau.point == {"numjobs": 4}
+    assert change.plateau is not None and change.plateau.point == {"numjobs": 4}
     assert curve.change == pytest.approx(4, rel=0.03)
     assert curve.interval is not None and curve.interval.low < 4 < curve.interval.high
     assert change.line is not None and change.line.factor == "numjobs"
+
+
+def test_a_plateau_is_that_of_the_peak_where_the_study_asks_for_peaks(lab: Any) -> None:
+    rng = np.random.default_rng(8)
+    means = {1: 1.0, 2: 2.0, 4: 3.6, 6: 3.9, 8: 4.0}  # 4 jobs are no worse within noise, yet 10 % below the best mean
+    plateaus = []
+    for questions in ((), ("conclude",)):
+        study = lab.study(factors={"numjobs": list(means)}, questions=questions)
+        rows = lab.run(study, lambda p, _: {"read.bw": 1e8 * means[p["numjobs"]] * rng.lognormal(0, 0.08)}, 6)
+        records = lab.records(rows)
+        (change,) = changes(conclusion.analyse(records, study)[0])
+        (peak,), curve = optimum.measured(records, study, "read.bw")["numjobs"], change.effect.shape
+        assert peak.plateau is not None and curve is not None
+        plateaus.append((change.plateau, peak.cells[peak.plateau[0]], curve.plateau))
+    (asked, of_peak, other), (alone, _, of_shape) = plateaus
+    assert asked is of_peak and asked is not other
+    assert alone is of_shape
 
 
 def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) -> None:

@@ -16,7 +16,7 @@ from ioassay.analysis.effects.response_shape import UNCLEAR
 from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.missing_trials import MissingConditions
-from ioassay.analysis.optimum import study_focus
+from ioassay.analysis.optimum import optimum, study_focus
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.analysis.threats import threat_checks
 from ioassay.analysis.threats.threat import Threat
@@ -40,11 +40,15 @@ class Mean:
 
 @dataclass(frozen=True)
 class FactorChange:
-    """One factor where all others are fixed. `covered`: the focus of the study answers for it."""
+    """One factor where all others are fixed.
+
+    `covered`: the focus of the study answers for it. `plateau`: the level at which the response levels off.
+    """
 
     effect: Effect
     line: Regression | None
     covered: bool
+    plateau: Cell | None = None
 
     @property
     def quiet(self) -> bool:
@@ -112,7 +116,9 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         covered = focus is not None and focus.covers(response, factor)
         if effects[0].ordered:
             for effect in effects:
-                yield FactorChange(effect, regression.fit(effect.cells, factor, confidence), covered)
+                line, curve = regression.fit(effect.cells, factor, confidence), effect.shape
+                plateau = optimum.saturation(records, study, effect.cells, curve) if curve else None
+                yield FactorChange(effect, line, covered, plateau)
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
             ratio = response_shape.average_change(measured, factor, confidence)
             if isinstance(ratio, Ratio):

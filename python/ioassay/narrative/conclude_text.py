@@ -124,10 +124,12 @@ def _factor(part: FactorChange) -> PartText:
         "best": effect.extremes.best.point[effect.factor],
     }
     if curve := effect.shape:
-        plateau = curve.plateau.point[effect.factor] if curve.plateau else None
+        plateau = part.plateau.point[effect.factor] if part.plateau else None
         fact |= {"shape": curve.kind, "change": curve.change, "interval": curve.interval}
         fact |= {"tendency": curve.tendency, "plateau": plateau}
-        return PartText(text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect), fact=fact)
+        return PartText(
+            text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect, part.plateau), fact=fact
+        )
     extremes = effect.extremes
     fact |= {"worst": extremes.worst.point[effect.factor], "ratio": extremes.ratio, "interval": extremes.interval}
     return PartText(text.observation, tests, text.row, conclusion=sentences.best_sentence(effect), fact=fact)

@@ -10,12 +10,13 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.response_shape import DIP, DOWN, LEVEL, MARGIN, MIXED, PEAK, UP, Shape
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.factors import CASE, level_phrase
+from ioassay.factors import CASE
 from ioassay.narrative import phrases
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, mean_of
 
 MEAN = "{quantity}{interval} over {repetitions}."
+LEVELS_OFF = " It levels off {place}."
 NO_EFFECT = "The data show no effect of {effects}."
 AVERAGE_ALIKE = "On average, {name} does not differ significantly between {levels} ({ratio})."
 AVERAGE_TIMES = "On average, {name} is {times} as high {high} as {low} ({ratio})."
@@ -37,14 +38,16 @@ def mean_sentence(part: Mean) -> str:
 # Over an ordered factor
 
 
-def shape_sentence(effect: Effect) -> str:
+def shape_sentence(effect: Effect, plateau: Cell | None) -> str:
     """What a response does over an ordered factor, by how much, and where it levels off."""
     assert effect.shape is not None
     curve, where = effect.shape, effect.cells.where()
     text = _shape(effect, phrases.subject(effect.cells.response))
     if effect.outcome != Outcome.NO_DIRECTION and curve.kind in (UP, DOWN, MIXED):
         text += f", a factor of {_factor(curve)}"
-    return phrases.placed(where, f"{text}.") + _plateau(curve)
+    levels_off = "" if plateau is None or plateau is curve.first else LEVELS_OFF
+    place = phrases.at(curve.factor, plateau.point[curve.factor]) if plateau else ""
+    return phrases.placed(where, f"{text}.") + levels_off.format(place=place)
 
 
 def brief_shape(effect: Effect, subject: str) -> str:
@@ -89,13 +92,6 @@ def _factor(curve: Shape) -> str:
         1 / curve.change if fell else curve.change,
         curve.interval.inverse() if fell and curve.interval is not None else curve.interval,
     )
-
-
-def _plateau(curve: Shape) -> str:
-    if curve.plateau is None or curve.plateau is curve.first:
-        return ""
-    level = level_phrase(curve.factor, curve.plateau.point[curve.factor])
-    return f" Beyond {level} it changes by at most {phrases.percent(MARGIN)}."
 
 
 def quiet_sentence(effects: Sequence[Effect]) -> str:
