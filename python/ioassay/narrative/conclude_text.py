@@ -33,7 +33,7 @@ AVERAGE = "{name} {second} over that {first} is {ratio} on average ({p})."
 
 
 @dataclass(frozen=True)
-class PartText:
+class _PartText:
     """What one part adds to each paragraph. `row` of TESTS says in numbers what `tests` say in words."""
 
     observation: str = ""
@@ -86,12 +86,12 @@ def _finding(conclusion: Conclusion) -> Finding:
     )
 
 
-def _part(part: Part) -> PartText:
+def _part(part: Part) -> _PartText:
     match part:
         case Mean():
             fact = {name: getattr(part, name) for name in ("response", "mean", "interval")}
             sentence = sentences.mean_sentence(part)
-            return PartText(observation=sentence, conclusion=sentence, fact={**fact, "point": part.cell.point})
+            return _PartText(observation=sentence, conclusion=sentence, fact={**fact, "point": part.cell.point})
         case FactorChange():
             return _factor(part)
         case AverageChange():
@@ -100,7 +100,7 @@ def _part(part: Part) -> PartText:
             observation, tested, concluded = sentences.mix_sentences(part.cells, part.mix)
             mix = part.mix
             fact = {"response": part.cells.response, "point": mix.cell.point, "against": dict(mix.against)}
-            return PartText(
+            return _PartText(
                 observation=observation,
                 comparison=tested,
                 conclusion=concluded,
@@ -108,13 +108,13 @@ def _part(part: Part) -> PartText:
             )
 
 
-def _factor(part: FactorChange) -> PartText:
+def _factor(part: FactorChange) -> _PartText:
     effect, line = part.effect, part.line
     tests = [_tested(effect)]
     if line is not None:
         model = line.preferred
         tests.append(REGRESSION.format(kind=model.kind, slope=regression_text.slope(line), r2=model.line.r2))
-    text = PartText(observation=effect_text.range_sentence(effect), tests=tests, row=_row(part))
+    text = _PartText(observation=effect_text.range_sentence(effect), tests=tests, row=_row(part))
     if part.quiet or (effect.ordered and effect.shape is None):
         return text
     fact: dict[str, Any] = {
@@ -127,15 +127,15 @@ def _factor(part: FactorChange) -> PartText:
         plateau = part.plateau.point[effect.factor] if part.plateau else None
         fact |= {"shape": curve.kind, "change": curve.change, "interval": curve.interval}
         fact |= {"tendency": curve.tendency, "plateau": plateau}
-        return PartText(
+        return _PartText(
             text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect, part.plateau), fact=fact
         )
     extremes = effect.extremes
     fact |= {"worst": extremes.worst.point[effect.factor], "ratio": extremes.ratio, "interval": extremes.interval}
-    return PartText(text.observation, tests, text.row, conclusion=sentences.best_sentence(effect), fact=fact)
+    return _PartText(text.observation, tests, text.row, conclusion=sentences.best_sentence(effect), fact=fact)
 
 
-def _average(part: AverageChange) -> PartText:
+def _average(part: AverageChange) -> _PartText:
     first, second = part.cells.factors[part.factor]
     comparison = AVERAGE.format(
         name=phrases.subject(part.cells.response),
@@ -144,7 +144,7 @@ def _average(part: AverageChange) -> PartText:
         ratio=phrases.ratio(part.ratio.ratio, part.ratio.interval),
         p=phrases.p(part.ratio.p),
     )
-    return PartText(
+    return _PartText(
         comparison=comparison,
         conclusion=sentences.average_sentence(part),
         fact={
