@@ -11,7 +11,7 @@ from ioassay.analysis import conclusion
 from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange
 from ioassay.analysis.effects import block_size_mix
 from ioassay.analysis.effects.one_factor import Outcome
-from ioassay.analysis.effects.response_shape import DOWN, UP
+from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import optimum
 from ioassay.analysis.threats.threat import Code
@@ -56,7 +56,7 @@ def test_growth_that_saturates(lab: Any) -> None:
     answer = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
     (change,) = changes(answer)
     curve = change.effect.shape
-    assert curve is not None and curve.kind == UP and not change.quiet
+    assert curve is not None and curve.kind == ShapeKind.UP and not change.quiet
     assert change.plateau is not None and change.plateau.point == {"numjobs": 4}
     assert curve.change == pytest.approx(4, rel=0.03)
     assert curve.interval is not None and curve.interval.low < 4 < curve.interval.high
@@ -92,7 +92,7 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
     answer = concluded(lab, study, measure)
     assert isinstance(answer.parts[0], AverageChange) and answer.parts[0].ratio.ratio < 0.5
     kinds = {part.effect.cells.where()["rw"]: part.effect.shape.kind for part in changes(answer) if part.effect.shape}
-    assert kinds == {"rw": DOWN, "randrw": UP}
+    assert kinds == {"rw": ShapeKind.DOWN, "randrw": ShapeKind.UP}
 
 
 def test_a_mix_is_compared_with_each_size_and_with_its_parts(lab: Any) -> None:
@@ -163,7 +163,7 @@ def test_one_repetition_still_has_a_shape_without_a_test(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
     (change,) = changes(concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1))
     assert change.effect.outcome == Outcome.NOT_TESTED and not change.quiet
-    assert change.effect.shape is not None and change.effect.shape.kind == UP
+    assert change.effect.shape is not None and change.effect.shape.kind == ShapeKind.UP
 
 
 def test_a_summary_is_short(lab: Any) -> None:

@@ -12,7 +12,7 @@ from ioassay.analysis.effects import block_size_mix, one_factor, regression, res
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.regression import Regression
-from ioassay.analysis.effects.response_shape import UNCLEAR
+from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.missing_trials import MissingConditions
@@ -54,7 +54,7 @@ class FactorChange:
     def quiet(self) -> bool:
         """Return True if the data show nothing over this factor."""
         untested = self.effect.outcome == Outcome.NOT_TESTED and self.effect.shape is not None
-        unclear = untested and self.effect.shape is not None and self.effect.shape.kind == UNCLEAR
+        unclear = untested and self.effect.shape is not None and self.effect.shape.kind == ShapeKind.UNCLEAR
         return unclear or self.effect.outcome == Outcome.NO_DIFFERENCE
 
 

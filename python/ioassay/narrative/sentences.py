@@ -8,7 +8,7 @@ from ioassay.analysis.conclusion import AverageChange, Mean
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.effects.response_shape import DIP, DOWN, LEVEL, MARGIN, MIXED, PEAK, UP, Shape
+from ioassay.analysis.effects.response_shape import MARGIN, Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.factors import CASE
 from ioassay.narrative import phrases
@@ -43,7 +43,7 @@ def shape_sentence(effect: Effect, plateau: Cell | None) -> str:
     assert effect.shape is not None
     curve, where = effect.shape, effect.cells.where()
     text = _shape(effect, phrases.subject(effect.cells.response))
-    if effect.outcome != Outcome.NO_DIRECTION and curve.kind in (UP, DOWN, MIXED):
+    if effect.outcome != Outcome.NO_DIRECTION and curve.kind in (ShapeKind.UP, ShapeKind.DOWN, ShapeKind.MIXED):
         text += f", a factor of {_factor(curve)}"
     levels_off = "" if plateau is None or plateau is curve.first else LEVELS_OFF
     place = phrases.at(curve.factor, plateau.point[curve.factor]) if plateau else ""
@@ -61,26 +61,27 @@ def _shape(effect: Effect, subject: str) -> str:
     if effect.outcome == Outcome.NO_DIRECTION:
         return f"{subject} depends on {phrases.factor_noun(curve.factor)} without a clear direction"
     text = f"{subject} {shape_phrase(curve)}"
-    return text if curve.kind == LEVEL else f"{text}, {_ends(effect.cells, curve)}"
+    return text if curve.kind == ShapeKind.LEVEL else f"{text}, {_ends(effect.cells, curve)}"
 
 
 def shape_phrase(curve: Shape) -> str:
     """What the response does: `rises with block size`."""
     factor = phrases.factor_noun(curve.factor)
     if curve.tendency is not None:
-        return f"tends to {'rise' if curve.kind == UP else 'fall'} with {factor} (rank correlation over all levels)"
+        way = "rise" if curve.kind == ShapeKind.UP else "fall"
+        return f"tends to {way} with {factor} (rank correlation over all levels)"
     return {
-        LEVEL: f"varies by at most {phrases.percent(MARGIN)} over {factor}",
-        UP: f"rises with {factor}",
-        DOWN: f"falls with {factor}",
-        PEAK: f"is highest inside the range of {factor}",
-        DIP: f"is lowest inside the range of {factor}",
+        ShapeKind.LEVEL: f"varies by at most {phrases.percent(MARGIN)} over {factor}",
+        ShapeKind.UP: f"rises with {factor}",
+        ShapeKind.DOWN: f"falls with {factor}",
+        ShapeKind.PEAK: f"is highest inside the range of {factor}",
+        ShapeKind.DIP: f"is lowest inside the range of {factor}",
     }.get(curve.kind, f"rises and falls over {factor}")
 
 
 def _ends(part: Cells, curve: Shape) -> str:
     """Where it begins and ends, or where it turns: `from 25 MB/s at 1 job to 93 MB/s at 8 jobs`."""
-    turns = {PEAK: [curve.highest], DIP: [curve.lowest]}.get(curve.kind, [curve.first, curve.last])
+    turns = {ShapeKind.PEAK: [curve.highest], ShapeKind.DIP: [curve.lowest]}.get(curve.kind, [curve.first, curve.last])
     at = [phrases.at(curve.factor, cell.point[curve.factor]) for cell in turns]
     shown = [phrases.value(part.response, mean_of(cell.values)) for cell in turns]
     return f"{at[0]} ({shown[0]})" if len(turns) == 1 else f"from {shown[0]} {at[0]} to {shown[1]} {at[1]}"

@@ -12,7 +12,7 @@ from enum import Enum
 
 from ioassay.analysis.effects import level_contrasts, response_shape
 from ioassay.analysis.effects.level_contrasts import Extremes
-from ioassay.analysis.effects.response_shape import LEVEL, UNCLEAR, Shape
+from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import level_axis_numbers
@@ -78,11 +78,11 @@ class Effect:
         kind = self.shape.kind if self.shape else None
         if self.adjusted_p is None:
             return Outcome.NOT_TESTED
-        if kind == LEVEL:
+        if kind == ShapeKind.LEVEL:
             return Outcome.EQUIVALENT
         if self.adjusted_p < self._risk:
-            return Outcome.NO_DIRECTION if kind == UNCLEAR else Outcome.DIFFERENCE
-        return Outcome.NO_DIFFERENCE if kind in (None, UNCLEAR) else Outcome.TREND
+            return Outcome.NO_DIRECTION if kind == ShapeKind.UNCLEAR else Outcome.DIFFERENCE
+        return Outcome.NO_DIFFERENCE if kind in (None, ShapeKind.UNCLEAR) else Outcome.TREND
 
     @property
     def explained(self) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, Shape, ascending
+from ioassay.analysis.effects.response_shape import MARGIN, Shape, ShapeKind, ascending
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
@@ -257,10 +257,10 @@ def saturation(records: Dataset, study: Study, part: Cells, curve: Shape) -> Cel
 
     Where the study asks for peaks and the response improves along the curve, it is that of the peak; else the shape's.
     """
-    if curve.kind not in (UP, DOWN) or curve.tendency is not None:
+    if curve.kind not in (ShapeKind.UP, ShapeKind.DOWN) or curve.tendency is not None:
         return None
     asked = not study.analysis.questions or "peak" in study.analysis.questions
-    improves = _has_better(part.response) and (curve.kind == DOWN) == lower_is_better(part.response)
+    improves = _has_better(part.response) and (curve.kind == ShapeKind.DOWN) == lower_is_better(part.response)
     if asked and improves:
         for peak in measured(records, study, part.response).get(curve.factor, ()):
             if peak.part.where() == part.where():
