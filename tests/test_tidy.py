@@ -303,7 +303,7 @@ def test_readers_of_records_name_no_driver() -> None:
 
 
 UNTYPED = re.compile(r"\b(Mapping|dict)\[str, Any\]")
-MAY_BE_UNTYPED = {"VegaLite", "as_dict", "evidence", "facts", "single_sentence", "statistics"}
+MAY_BE_UNTYPED = {"VegaLite", "as_dict", "evidence", "facts", "statistics"}
 """The grammar of Vega-Lite, and JSON for whoever reads a finding's numbers."""
 
 

@@ -320,3 +320,8 @@ def add(own: Iterable[Metric]) -> None:
 def format_metric(name: str, value: float) -> str:
     """`value` of the metric `name` with its unit, for people."""
     return metric(name).format(value)
+
+
+def lower_bound(name: str, low: float) -> float:
+    """A bound cut at 0: no metric with a unit can be negative, though Student's interval of few values can."""
+    return max(low, 0.0) if metric(name).unit else low

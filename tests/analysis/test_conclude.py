@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
+from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange
 from ioassay.analysis.effects import block_size_mix
+from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells
-from ioassay.narrative import summary_sentences
-from ioassay.narrative.finding import Finding
+from ioassay.analysis.optimum import optimum
+from ioassay.analysis.threats.threat import Code
+from ioassay.narrative import conclude_text, summary_sentences
 from ioassay.stats.ratio_of_means import Ratio
-from ioassay.stats.result import Undefined
+from ioassay.stats.result import Interval, Undefined
 
 CASES = [
     {"name": "mixed", "bssplit": "4KiB/30:16KiB/60:64KiB/10"},
@@ -24,9 +28,13 @@ CASES = [
 ALONE = {"4k": 60e6, "16k": 190e6, "64k": 400e6}
 
 
-def concluded(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> Finding:
-    (found,) = conclusion.analyse(lab.records(lab.run(study, measure, repetitions)), study)
-    return found
+def concluded(lab: Any, study: Any, measure: Any, repetitions: int = 8) -> Conclusion:
+    (answer,) = conclusion.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    return answer
+
+
+def changes(answer: Conclusion) -> list[FactorChange]:
+    return [part for part in answer.parts if isinstance(part, FactorChange)]
 
 
 def predicted() -> float:
@@ -44,15 +52,32 @@ def mixed_sizes(lab: Any, cost: float, repetitions: int = 8) -> Any:
 
 def test_growth_that_saturates(lab: Any) -> None:
     rng = np.random.default_rng(2)
-    study = lab.study(factors={"numjobs": [1, 2, 4, 6, 8]}, title="Jobs")
-    found = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
-    assert found.title == "Jobs"
-    assert "Read bandwidth rises with the number of jobs" in found.statement
-    assert "beyond 4 jobs it levels off" in found.statistics["conclusion"][0]
-    (fact,) = found.statistics["facts"]
-    assert (fact["shape"], fact["best"], fact["plateau"]) == ("up", fact["best"], 4)
-    assert fact["change"] == pytest.approx(4, rel=0.03)
-    assert fact["interval"]["low"] < 4 < fact["interval"]["high"]
+    study = lab.study(factors={"numjobs": [1, 2, 4, 6, 8]})
+    answer = concluded(lab, study, lambda p, _: {"read.bw": 1e8 * min(p["numjobs"], 4) * rng.lognormal(0, 0.01)})
+    (change,) = changes(answer)
+    curve = change.effect.shape
+    assert curve is not None and curve.kind == ShapeKind.UP and not change.quiet
+    assert change.plateau is not None and change.plateau.point == {"numjobs": 4}
+    assert curve.change == pytest.approx(4, rel=0.03)
+    assert curve.interval is not None and curve.interval.low < 4 < curve.interval.high
+    assert change.line is not None and change.line.factor == "numjobs"
+
+
+def test_a_plateau_is_that_of_the_peak_where_the_study_asks_for_peaks(lab: Any) -> None:
+    rng = np.random.default_rng(8)
+    means = {1: 1.0, 2: 2.0, 4: 3.6, 6: 3.9, 8: 4.0}  # 4 jobs are no worse within noise, yet 10 % below the best mean
+    plateaus = []
+    for questions in ((), ("conclude",)):
+        study = lab.study(factors={"numjobs": list(means)}, questions=questions)
+        rows = lab.run(study, lambda p, _: {"read.bw": 1e8 * means[p["numjobs"]] * rng.lognormal(0, 0.08)}, 6)
+        records = lab.records(rows)
+        (change,) = changes(conclusion.analyse(records, study)[0])
+        (peak,), curve = optimum.measured(records, study, "read.bw")["numjobs"], change.effect.shape
+        assert peak.plateau is not None and curve is not None
+        plateaus.append((change.plateau, peak.cells[peak.plateau[0]], curve.plateau))
+    (asked, of_peak, other), (alone, _, of_shape) = plateaus
+    assert asked is of_peak and asked is not other
+    assert alone is of_shape
 
 
 def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) -> None:
@@ -64,32 +89,20 @@ def test_sequential_falls_and_random_rises_with_the_share_of_writes(lab: Any) ->
         level = 5e8 * (1 - 0.5 * share) if point["rw"] == "rw" else 1e8 * (1 + share)
         return {"total.bw": level * rng.lognormal(0, 0.01)}
 
-    found = concluded(lab, study, measure)
-    told = " ".join(found.statistics["conclusion"])
-    assert "With sequential access (rw), total bandwidth falls with the write share" in told
-    assert "With random access (randrw), total bandwidth rises with the write share" in told
-    assert "times as high with sequential access (rw) as with random access (randrw)" in told
-    assert found.statement.startswith("Total bandwidth falls with the write share, from 4")
-    assert ", but rises with the write share, from " in found.statement
-    shapes = {str(fact["where"]): fact["shape"] for fact in found.statistics["facts"] if "shape" in fact}
-    assert shapes == {"{'rw': 'rw'}": "down", "{'rw': 'randrw'}": "up"}
+    answer = concluded(lab, study, measure)
+    assert isinstance(answer.parts[0], AverageChange) and answer.parts[0].ratio.ratio < 0.5
+    kinds = {part.effect.cells.where()["rw"]: part.effect.shape.kind for part in changes(answer) if part.effect.shape}
+    assert kinds == {"rw": ShapeKind.DOWN, "randrw": ShapeKind.UP}
 
 
-def test_a_mix_is_set_against_each_size_and_against_its_parts(lab: Any) -> None:
+def test_a_mix_is_compared_with_each_size_and_with_its_parts(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.22)
-    found = concluded(lab, study, measure)
-    (fact,) = found.statistics["facts"]
-    assert fact["predicted"]["ratio"] == pytest.approx(0.78, abs=0.02)
-    assert fact["predicted"]["interval"]["low"] < 0.78 < fact["predicted"]["interval"]["high"]
-    assert fact["against"]["64k"]["ratio"] == pytest.approx(0.78 * predicted() / 400e6, rel=0.02)
-    assert "mixing itself costs that much" in found.statement
-    assert "below 64k" in found.statistics["conclusion"][0]
-
-
-def test_a_mix_that_costs_nothing_is_not_said_to_cost(lab: Any) -> None:
-    study, measure = mixed_sizes(lab, cost=0.0)
-    found = concluded(lab, study, measure)
-    assert "does not differ visibly from what its parts would give" in found.statement
+    (part,) = concluded(lab, study, measure).parts
+    assert isinstance(part, MixChange) and isinstance(part.mix.predicted, Ratio)
+    predicted_ratio, largest = part.mix.predicted, part.mix.against["64k"]
+    assert predicted_ratio.ratio == pytest.approx(0.78, abs=0.02)
+    assert predicted_ratio.interval.low < 0.78 < predicted_ratio.interval.high
+    assert isinstance(largest, Ratio) and largest.ratio == pytest.approx(0.78 * predicted() / 400e6, rel=0.02)
 
 
 def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
@@ -117,71 +130,74 @@ def test_block_size_splits_are_read_as_fio_reads_them() -> None:
     assert block_size_mix.parse_split("4k/50:8k/50,4k/10:8k/90") == {}
 
 
-def test_cases_that_are_no_mix_name_best_and_worst(lab: Any) -> None:
+def test_cases_that_are_no_mix_have_best_and_worst(lab: Any) -> None:
     study = lab.study(case=[{"name": "depth 1", "iodepth": 1}, {"name": "depth 32", "iodepth": 32}])
     rng = np.random.default_rng(4)
-    found = concluded(lab, study, lambda p, _: {"read.bw": (1 if p["case"] == "depth 1" else 9) * rng.normal(100, 1)})
-    assert "Read bandwidth is highest at depth 32, a factor of" in found.statement
+    answer = concluded(lab, study, lambda p, _: {"read.bw": (1 if p["case"] == "depth 1" else 9) * rng.normal(100, 1)})
+    (change,) = changes(answer)
+    assert change.effect.extremes.best.label == "depth 32" and change.line is None
 
 
-def test_what_shows_no_difference_is_said_once_at_the_end(lab: Any) -> None:
+def test_what_shows_no_difference_is_quiet(lab: Any) -> None:
     rng = np.random.default_rng(5)
     study = lab.study(factors={"numjobs": [1, 2, 4]}, responses=["read.bw", "write.bw"])
-    found = concluded(lab, study, lambda *_: {"read.bw": rng.normal(100, 20), "write.bw": rng.normal(100, 20)})
-    assert (
-        found.statement == "These repetitions show no effect of number of jobs on read bandwidth and write bandwidth."
-    )
+    answer = concluded(lab, study, lambda *_: {"read.bw": rng.normal(100, 20), "write.bw": rng.normal(100, 20)})
+    assert [part.quiet for part in changes(answer)] == [True, True]
 
 
-def test_the_only_condition_is_told_with_its_interval(lab: Any) -> None:
-    found = concluded(lab, lab.study(), lambda p, r: {"read.bw": 1e8 + 1e6 * r}, 5)
-    assert "Read bandwidth is 102 MB/s (95 % interval" in found.statement
+def test_the_only_condition_is_a_mean_with_its_interval(lab: Any) -> None:
+    (part,) = concluded(lab, lab.study(), lambda p, r: {"read.bw": 1e8 + 1e6 * r}, 5).parts
+    assert isinstance(part, Mean) and part.mean == 1.02e8
+    assert isinstance(part.interval, Interval) and part.interval.low < 1.02e8 < part.interval.high
 
 
-def test_paragraphs_and_warnings_are_there(lab: Any) -> None:
+def test_warnings_come_with_the_conclusion(lab: Any) -> None:
     rng = np.random.default_rng(6)
     study = lab.study(factors={"numjobs": [1, 2, 4]})
-    found = concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8 * rng.lognormal(0, 0.2)})
-    assert all(found.statistics[name] for name in ("observation", "statistics", "conclusion"))
-    assert "Welch F(2," in found.statistics["statistics"][0]
-    assert any("vary" in caveat for caveat in found.caveats)
+    answer = concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8 * rng.lognormal(0, 0.2)})
+    assert Code.UNSTABLE in {threat.code for threat in answer.threats}
+    assert {threat.severity for threat in answer.threats} == {"warning"}
 
 
-def test_one_repetition_still_concludes_without_a_test(lab: Any) -> None:
+def test_one_repetition_still_has_a_shape_without_a_test(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2, 4]})
-    found = concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1)
-    assert "rises with the number of jobs" in found.statement
-    assert "no test is possible" in found.statistics["statistics"][0]
+    (change,) = changes(concluded(lab, study, lambda p, _: {"read.bw": p["numjobs"] * 1e8}, 1))
+    assert change.effect.outcome == Outcome.NOT_TESTED and not change.quiet
+    assert change.effect.shape is not None and change.effect.shape.kind == ShapeKind.UP
 
 
-def test_a_summary_is_short_and_tells_what_behaves_alike_together(lab: Any) -> None:
+def test_a_summary_is_short(lab: Any) -> None:
     rng = np.random.default_rng(7)
     responses = ["read.bw", "write.bw", "read.iops", "read.lat.p99", "read.slat.p99", "read.clat.p99", "read.lat.mean"]
     study = lab.study(factors={"numjobs": [1, 2, 4]}, responses=responses)
-    found = concluded(
+    answer = concluded(
         lab, study, lambda p, _: {name: p["numjobs"] * 1e6 * rng.lognormal(0, 0.01) for name in responses}
     )
-    assert len(found.statistics["conclusion"]) == len(responses)
+    (found,) = conclude_text.findings([answer])
+    assert len(found.statistics["conclusion"]) == len(found.statistics["facts"]) == len(responses)
     assert len(found.statistics["summary"]) == summary_sentences.MOST
-    assert "; write bandwidth likewise, from " in found.statistics["summary"][0]
-    (table,) = found.tables
-    assert [row[0] for row in table.rows][:2] == ["Read bandwidth", "Write bandwidth"]
-    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert all(len(row) == len(found.tables[0].columns) for row in found.tables[0].rows)
 
 
-def test_nothing_measured_is_said_with_its_reason(lab: Any) -> None:
+def test_nothing_measured_has_its_reason(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2]})
-    (found,) = conclusion.analyse(lab.records(lab.run(study, lambda *_: None, 2)), study)
-    assert found.statement == "Nothing was measured; all 4 trials failed: the tool crashed."
-    assert found.statistics["not_measured"][0]["points"] == [{"numjobs": 1}, {"numjobs": 2}]
+    (group,) = concluded(lab, study, lambda *_: None, 2).missing
+    assert group.all_conditions and (group.trials, group.reason) == (4, "the tool crashed")
+    assert group.points == [{"numjobs": 1}, {"numjobs": 2}]
 
 
-def test_levels_that_are_missing_stand_in_the_summary(lab: Any) -> None:
+def test_a_level_that_is_missing_everywhere_is_named_by_its_factor(lab: Any) -> None:
     study = lab.study(factors={"rw": ["rw", "randrw"], "run.scheduler": ["other", "fifo:99", "idle"]})
 
     def measure(point: Any, repetition: int) -> Any:
         return None if point["run.scheduler"] == "fifo:99" else {"read.bw": 1e8 + repetition}
 
-    (found,) = conclusion.analyse(lab.records(lab.run(study, measure, 2)), study)
-    said = found.statistics["summary"][-1]
-    assert said == "Not measured: fifo (priority 99); 4 trials failed: the tool crashed."
+    (group,) = concluded(lab, study, measure, 2).missing
+    assert (group.factor, group.trials, group.all_conditions) == ("run.scheduler", 4, False)
+
+
+def test_values_at_zero_conclude_nothing(lab: Any) -> None:
+    study = lab.study(factors={"numjobs": [1, 2, 4]})
+    answer = concluded(lab, study, lambda p, r: {"read.bw": float(r % 2 and p["numjobs"] > 2) - 1.0}, 4)
+    assert changes(answer)[0].effect.shape is None
+    assert conclude_text.findings([answer]) == [] or changes(answer)[0].quiet

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import OVERALL, conclusion
-from ioassay.analysis.optimum import optimum, optimum_overview, study_focus
+from ioassay.analysis.optimum import optimum_overview, study_focus
 from ioassay.analysis.optimum.optimum import Outcome
-from ioassay.narrative import peaks_text
+from ioassay.narrative import conclude_text, peaks_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
@@ -66,7 +66,7 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     assert cpu["Plateau"] == "from 4 workers (this machine's processors)"
     assert cpu["Scaling law"].startswith("up to 4 workers: Amdahl")
     assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
-    assert rows["ports"][1] == "Nothing was measured; all 6 trials failed: the tool crashed."
+    assert rows["ports"][1] == "Nothing was measured: all 6 trials failed (the tool crashed)."
     assert found.statement == (
         "3 studies with 4 sweeps. The data identify a best value in 3 and a plateau in 1. "
         "1 plateau begins at the number of this machine's processors (4). 1 sweep could not be measured."
@@ -90,7 +90,7 @@ def test_one_study_and_studies_of_something_else_have_no_table(lab: Any) -> None
 
 def test_the_summary_of_a_study_of_peaks_begins_with_its_best_value_and_plateau(lab: Any) -> None:
     records = whole(lab)
-    (found,) = conclusion.analyse(records, records.studies[0])
+    (found,) = conclude_text.findings(conclusion.analyse(records, records.studies[0]))
     (fact, *_) = found.statistics["facts"]
     assert (fact["factor"], fact["plateau"]) == ("workers", [4, 8])
 
@@ -130,27 +130,3 @@ def test_poor_data_still_have_their_row(lab: Any, repetitions: int) -> None:
     (found,) = overview(lab.records(workers(lab), poor))
     assert len(found.tables[0].rows) == 2
     json.dumps(found.as_dict(), allow_nan=False)
-
-
-def test_what_falls_and_what_tends_to_fall_is_no_contrast() -> None:
-    from ioassay.narrative.summary_sentences import _turn
-
-    assert _turn(["falls with number of workers", "tends to fall with number of workers"]) == ", and "
-    assert _turn(["falls with number of workers", "rises with number of workers"]) == ", but "
-
-
-def test_cases_are_swept_only_where_no_factor_has_as_many_levels(lab: Any) -> None:
-    cases = [{"name": "integers", "stressor": "cpu"}, {"name": "pipes", "stressor": "pipe"}]
-    for factors, swept in (({"run.nice": [0, 10], "fence": [False, True]}, ["run.nice", "fence"]), ({}, ["case"])):
-        made = study(lab, "own", factors, case=cases)
-        run = lab.run(made, lambda p, repetition: {RATE: 1e3 + repetition + 9 * len(str(p["case"]))}, 3)
-        found = optimum.measured(lab.records(run), made, RATE)
-        assert optimum.swept(made, found) == swept
-
-
-def test_a_long_note_is_not_repeated_in_every_row(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peaks_text, "_LONG", 20)
-    (found,) = overview(whole(lab))
-    rows = {row[0]: row for row in found.tables[0].rows}
-    assert rows["policies (method int16)"][1].endswith("(some levels were not measured, see below)")
-    assert rows["ports"][1].startswith("Nothing was measured")

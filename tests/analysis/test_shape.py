@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis.effects.response_shape import DIP, DOWN, LEVEL, MIXED, PEAK, UNCLEAR, UP, Shape, shape
+from ioassay.analysis.effects.response_shape import Shape, ShapeKind, shape
 from ioassay.analysis.measurements.cells import cells
 
 LEVELS = [1, 2, 4, 6, 8]
@@ -27,34 +27,34 @@ def found(lab: Any, means: list[float], noise: float = 0.01, levels: list[Any] |
 @pytest.mark.parametrize(
     ("means", "kind"),
     [
-        ([1, 2, 3, 4, 5], UP),
-        ([5, 4, 3, 2, 1], DOWN),
-        ([1, 2, 3, 2, 1], PEAK),
-        ([3, 2, 1, 2, 3], DIP),
-        ([1, 1, 1, 1, 1], LEVEL),
-        ([1, 3, 0.5, 3, 2], MIXED),
-        ([1, 1.04, 0.97, 1.01, 1], MIXED),  # neither end differs from the highest or the lowest by the margin
+        ([1, 2, 3, 4, 5], ShapeKind.UP),
+        ([5, 4, 3, 2, 1], ShapeKind.DOWN),
+        ([1, 2, 3, 2, 1], ShapeKind.PEAK),
+        ([3, 2, 1, 2, 3], ShapeKind.DIP),
+        ([1, 1, 1, 1, 1], ShapeKind.LEVEL),
+        ([1, 3, 0.5, 3, 2], ShapeKind.MIXED),
+        ([1, 1.04, 0.97, 1.01, 1], ShapeKind.MIXED),  # neither end differs from the highest or the lowest by the margin
     ],
 )
 def test_shapes_are_told_apart(lab: Any, means: list[float], kind: str) -> None:
-    assert found(lab, means).kind in ({kind, PEAK, DIP} if kind == MIXED else {kind})
+    assert found(lab, means).kind in ({kind, ShapeKind.PEAK, ShapeKind.DIP} if kind == ShapeKind.MIXED else {kind})
 
 
 def test_noise_hides_a_shape_and_that_is_said(lab: Any) -> None:
-    assert found(lab, [1.0, 1.01, 1.02, 1.0, 1.03], noise=0.3, n=4).kind == UNCLEAR
+    assert found(lab, [1.0, 1.01, 1.02, 1.0, 1.03], noise=0.3, n=4).kind == ShapeKind.UNCLEAR
 
 
 def test_many_levels_together_show_a_tendency_that_no_pair_does(lab: Any) -> None:
     levels = list(range(1, 10))
     curve = found(lab, [1 + 0.05 * level for level in levels], noise=0.1, levels=levels, n=3)
-    assert curve.kind == UP and curve.tendency is not None and curve.tendency < 0.05
+    assert curve.kind == ShapeKind.UP and curve.tendency is not None and curve.tendency < 0.05
     assert curve.interval is not None and curve.interval.low < 1
     assert curve.plateau is None
 
 
 def test_saturation_is_where_later_levels_gain_no_more(lab: Any) -> None:
     curve = found(lab, [100, 190, 360, 365, 362])
-    assert curve.kind == UP
+    assert curve.kind == ShapeKind.UP
     assert curve.plateau is not None and curve.plateau.point == {"numjobs": 4}
 
 
@@ -72,13 +72,13 @@ def test_the_change_is_last_over_first_with_its_interval(lab: Any) -> None:
 
 def test_levels_are_ordered_by_their_numbers_not_by_the_study(lab: Any) -> None:
     curve = found(lab, [3, 1, 2], levels=[4, 1, 2])
-    assert curve.kind == UP
+    assert curve.kind == ShapeKind.UP
     assert (curve.first.point, curve.last.point) == ({"numjobs": 1}, {"numjobs": 4})
 
 
 def test_single_repetitions_have_a_shape_without_an_interval(lab: Any) -> None:
     curve = found(lab, [1, 2, 3, 4, 5], n=1)
-    assert (curve.kind, curve.interval) == (UP, None)
+    assert (curve.kind, curve.interval) == (ShapeKind.UP, None)
 
 
 def test_one_level_or_values_at_zero_have_no_shape(lab: Any) -> None:

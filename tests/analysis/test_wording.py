@@ -23,6 +23,11 @@ def test_a_response_reads_well_at_the_head_and_inside_a_sentence(response: str, 
     assert (phrases.name(response), phrases.inside(response)) == (head, inside)
 
 
+def test_a_percentile_has_its_article_within_a_sentence() -> None:
+    assert phrases.subject("read.lat.p99") == "The 99th percentile of read total latency"
+    assert (phrases.noun("read.bw"), phrases.subject("cpu.usr")) == ("read bandwidth", "CPU usr")
+
+
 def test_values_carry_their_unit() -> None:
     assert phrases.value("read.bw", 5e8) == "500 MB/s"
     assert phrases.value("read.iops", 14900.0) == "14.9 k IOPS"

@@ -8,9 +8,8 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
-from ioassay.narrative import phrases
 from ioassay.records.record import Scalar
-from ioassay.stats.result import Interval, mean_of
+from ioassay.stats.result import Undefined, mean_of
 from ioassay.stats.sample import moments, t_interval
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -60,6 +59,8 @@ def _row(found: Cells, cell: Cell) -> ConditionMean:
         unit=metrics.metric(found.response).unit,
         mean=mean_of(cell.values),
         median=moments(cell.measured).median,
-        ci95=(phrases.lowest(found.response, interval.low), interval.high) if isinstance(interval, Interval) else None,
+        ci95=None
+        if isinstance(interval, Undefined)
+        else (metrics.lower_bound(found.response, interval.low), interval.high),
         repetitions=int(cell.values.size),
     )

@@ -7,6 +7,7 @@ returns into findings. `pipeline` asks and tells, `phrases` has what all of them
 from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
+    "conclude": "ioassay.narrative.conclude_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",

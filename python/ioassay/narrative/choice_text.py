@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.analysis.optimum.alternatives import Choice, Outcome
 from ioassay.factors import factor_label
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import Scalar
 from ioassay.stats.paired_comparison import Duel
@@ -39,7 +39,7 @@ def findings(answers: Sequence[Choice]) -> list[Finding]:
             statement=" ".join(sentences(one)),
             statistics=one.statistics(),
             tables=[_by_place(one), _on_average(one), *([_on_average(one.alike, alike=True)] if one.alike else [])],
-            caveats=[*one.cells.caveats(), *_caveats(one)],
+            caveats=[*omissions.left_out(one.cells), *_caveats(one)],
         )
         for one in answers
     ]

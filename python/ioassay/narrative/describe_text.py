@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.effects.descriptive import Description, Summary
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval, Undefined, plain
 
@@ -41,12 +41,12 @@ def _finding(description: Description) -> Finding:
         statement=_statement(cells.response, description.conditions),
         statistics={"unit": "repetition", "points": [_numbers(summary) for summary in description.conditions]},
         tables=[_table(description)],
-        caveats=[*cells.caveats(), *_caveats(description)],
+        caveats=[*omissions.left_out(cells), *_caveats(description)],
     )
 
 
 def _statement(response: str, conditions: Sequence[Summary]) -> str:
-    name, ranked = phrases.name(response), sorted(conditions, key=lambda summary: summary.moments.mean)
+    name, ranked = phrases.subject(response), sorted(conditions, key=lambda summary: summary.moments.mean)
     if len(conditions) == 1:
         return SINGLE.format(name=name, known=_known(response, ranked[0]))
     low, high = (_known(response, summary, f" at {summary.cell.label}") for summary in (ranked[0], ranked[-1]))
@@ -96,7 +96,7 @@ def _level(description: Description) -> str:
 
 def _row(response: str, factors: Sequence[str], summary: Summary) -> list[Any]:
     moments, interval = summary.moments, summary.interval
-    low = None if isinstance(interval, Undefined) else phrases.lowest(response, interval.low)
+    low = None if isinstance(interval, Undefined) else metrics.lower_bound(response, interval.low)
     return [
         *(summary.cell.point[factor] for factor in factors),
         moments.n,

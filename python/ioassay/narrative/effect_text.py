@@ -12,7 +12,7 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.factors import factor_label
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import shape_phrase
 from ioassay.stats.anova import Assumption, OneWay, Ranks, Welch
@@ -101,7 +101,7 @@ def _single(effect: Effect, tests: int) -> Finding:
         where=effect.cells.where(),
         statistics=_numbers(effect),
         tables=[_tests(effect), *_pairs(effect)],
-        caveats=[*effect.cells.caveats(), *_caveats(effect), *_adjusted(tests)],
+        caveats=[*omissions.left_out(effect.cells), *_caveats(effect), *_adjusted(tests)],
     )
 
 
@@ -109,7 +109,7 @@ def statement(effect: Effect) -> str:
     """Is there an effect, and how large is it from worst to best?"""
     classic = effect.classic
     sentences = EFFECT[effect.outcome].format(
-        name=phrases.name(effect.cells.response),
+        name=phrases.subject(effect.cells.response),
         factor=phrases.factor_noun(effect.factor),
         range=_range(effect),
         reason=classic.reason if isinstance(classic, Undefined) else "",
@@ -137,7 +137,7 @@ def test_name(effect: Effect) -> str:
 
 def range_sentence(effect: Effect) -> str:
     """Best and worst level, without what follows from them."""
-    return phrases.placed(effect.cells.where(), f"{phrases.name(effect.cells.response)} is {_extremes(effect)}.")
+    return phrases.placed(effect.cells.where(), f"{phrases.subject(effect.cells.response)} is {_extremes(effect)}.")
 
 
 def _extremes(effect: Effect) -> str:
@@ -253,7 +253,7 @@ def _shared(answer: FactorEffects) -> Finding:
         },
         tables=[Table(columns, [_shared_row(effect) for effect in answer.effects])],
         caveats=[
-            *answer.cells.caveats(),
+            *omissions.left_out(answer.cells),
             *_adjusted(sum(effect.adjusted_p is not None for effect in answer.effects)),
         ],
     )
@@ -264,7 +264,7 @@ def _shared_statement(answer: FactorEffects) -> str:
     tested = any(effect.adjusted_p is not None for effect in answer.effects)
     template = DIFFERENT_PLACES if different else EQUAL_PLACES if tested else UNTESTED_PLACES
     sentence = template.format(
-        name=phrases.name(answer.cells.response),
+        name=phrases.subject(answer.cells.response),
         factor=phrases.factor_noun(answer.factor),
         different=len(different),
         places=len(answer.effects),
@@ -303,7 +303,7 @@ def _joint(answer: JointEffects) -> Finding:
         statement=_joint_statement(answer),
         statistics={"type_2": plain(answer.second), "type_3": plain(answer.third)},
         tables=[_joint_table(answer.second, answer.third)],
-        caveats=[*answer.cells.caveats(), *caveats, EQUAL_SCATTER],
+        caveats=[*omissions.left_out(answer.cells), *caveats, EQUAL_SCATTER],
     )
 
 
@@ -313,7 +313,7 @@ def _joint_statement(answer: JointEffects) -> str:
         f"{phrases.percent(effect.eta2)} ({phrases.p(effect.p)})"
         for place, effect in enumerate(answer.mains)
     ]
-    sentence = SHARES.format(name=phrases.inside(answer.cells.response), shares=phrases.listed(shares))
+    sentence = SHARES.format(name=phrases.noun(answer.cells.response), shares=phrases.listed(shares))
     strongest = answer.strongest
     if strongest is None:
         return sentence

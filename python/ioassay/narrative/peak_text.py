@@ -9,7 +9,7 @@ from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.response_shape import MARGIN
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.factors import factor_label
-from ioassay.narrative import peak_tables, phrases
+from ioassay.narrative import omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.peak_tables import phrase_at, place, place_text, short, span
 from ioassay.stats.best_level import BestLevel, NotWorse
@@ -66,7 +66,7 @@ def _single(answer: Optimum, one: Peak) -> Finding:
         where=one.part.where(),
         statistics={**one.statistics(), "not_measured": [part.as_dict() for part in answer.missing]},
         tables=[peak_tables.levels(one), *peak_tables.fits(one)],
-        caveats=[*one.part.caveats(), *_caveats(one, answer.ask.confidence)],
+        caveats=[*omissions.left_out(one.part), *_caveats(one, answer.ask.confidence)],
     )
 
 
@@ -88,7 +88,7 @@ def _shared(answer: Optimum) -> Finding:
             "not_measured": [part.as_dict() for part in answer.missing],
         },
         tables=[Table(columns, rows, [*[""] * len(where), "", "", response, "", "", ""])],
-        caveats=[*answer.cells.caveats(), *([_FEW] if few else [])],
+        caveats=[*omissions.left_out(answer.cells), *([_FEW] if few else [])],
     )
 
 

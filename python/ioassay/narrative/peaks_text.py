@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay import metrics
-from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.optimum.optimum import Outcome, Peak
 from ioassay.analysis.optimum.optimum_overview import Sweep
 from ioassay.analysis.optimum.study_focus import FACTS
 from ioassay.factors import level_text
-from ioassay.narrative import peak_tables, phrases
+from ioassay.narrative import omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval
 from ioassay.stats.scalability import USL, Law
@@ -58,7 +57,7 @@ def _title(one: Sweep) -> str:
 
 
 def _note(one: Sweep) -> str:
-    note = " ".join(missing_trials.sentences(one.missing, one.study))
+    note = " ".join(omissions.missing_conditions(one.missing))
     if one.peak is None:
         return note or "Nothing was measured."
     return "some levels were not measured, see below" if one.places > 1 and len(note) > _LONG else note

@@ -22,6 +22,13 @@ def value(response: str, number: float) -> str:
     return f"{shown} {unit}" if unit in _COUNTED else shown
 
 
+def quantity(response: str, number: float) -> str:
+    """A value after its name, the unit said once: `Read bandwidth: 102 MB/s`, `Read IOPS: 85.9 k`."""
+    head, unit = name(response), metrics.metric(response).unit
+    shown = metrics.format_metric(response, number) if unit and head.endswith(unit) else value(response, number)
+    return f"{head}: {shown}"
+
+
 def name(response: str) -> str:
     """A response at the head of a sentence: 'Read bandwidth', '99th percentile of read total latency'."""
     what, comma, statistic = metrics.metric(response).label.partition(", ")
@@ -36,6 +43,16 @@ def inside(response: str) -> str:
     return _small(name(response))
 
 
+def noun(response: str) -> str:
+    """A response within a sentence: `read bandwidth`, `the 99th percentile of read total latency`."""
+    return f"the {inside(response)}" if " of " in inside(response) else inside(response)
+
+
+def subject(response: str) -> str:
+    """A response at the head of a sentence: `Read bandwidth`, `The 99th percentile of read total latency`."""
+    return capital(noun(response))
+
+
 def _small(text: str) -> str:
     own = text[:2].isupper() or any(letter.isupper() for letter in text.partition(" ")[0][1:])
     return text if own else text[:1].lower() + text[1:]
@@ -48,7 +65,7 @@ def interval(response: str, found: Interval) -> str:
 
 def span(response: str, low: float, high: float, values: Callable[[str, float], str] | None = None) -> str:
     """`410 to 432 MB/s`; `950 kB/s to 1.2 MB/s` where the units differ. What cannot be negative starts at 0."""
-    shown = [(values or value)(response, number) for number in (lowest(response, low), high)]
+    shown = [(values or value)(response, number) for number in (metrics.lower_bound(response, low), high)]
     return joined(shown[0], shown[1])
 
 
@@ -56,11 +73,6 @@ def joined(low: str, high: str) -> str:
     """`410 to 432 MB/s`: a range whose unit is said once where both ends have the same."""
     number, _, unit = low.partition(" ")
     return f"{number if unit == high.partition(' ')[2] else low} to {high}"
-
-
-def lowest(response: str, low: float) -> float:
-    """A lower bound, cut at 0: no metric with a unit can be negative, though Student's interval of few values can."""
-    return max(low, 0.0) if metrics.metric(response).unit else low
 
 
 def ends(interval: Interval | Undefined) -> list[float] | None:

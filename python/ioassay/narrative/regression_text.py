@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.analysis.effects.regression import LINEAR, LOGARITHMIC, Model, Outcome, Regression
 from ioassay.factors import factor_label, level_reading, step_label
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.least_squares import LackOfFit
 from ioassay.stats.result import plain
@@ -53,7 +53,7 @@ def _finding(regression: Regression) -> Finding:
             "better": regression.better,
         },
         tables=[_table(regression)],
-        caveats=[*cells.caveats(), *_caveats(regression)],
+        caveats=[*omissions.left_out(cells), *_caveats(regression)],
     )
 
 
@@ -61,7 +61,7 @@ def _statement(regression: Regression) -> str:
     model, factor = regression.preferred, phrases.factor_noun(regression.factor)
     sentence, reservation = STATEMENTS[regression.outcome]
     sentence = sentence.format(
-        name=phrases.name(regression.cells.response),
+        name=phrases.subject(regression.cells.response),
         factor=factor,
         way="rises" if model.line.slope > 0 else "falls",
         over=f"the logarithm of {factor}" if model.kind == LOGARITHMIC else factor,

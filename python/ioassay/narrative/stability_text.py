@@ -14,7 +14,7 @@ from ioassay.analysis.stability.naive_anova import LONG_ENOUGH, Among, LogSample
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV, Stability, Variation
 from ioassay.analysis.stability.stability import Answer
 from ioassay.analysis.stability.steadiness import Judged, Outcome, Steadiness
-from ioassay.narrative import phrases
+from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.dependence import Components, Corrected, Dependence
 from ioassay.stats.factorial import Effect
@@ -116,7 +116,7 @@ def _variation(variation: Variation) -> Finding:
     ]
     columns = [*cells.factors, "n", "deviation", "variation (%)"]
     body = [[*row["point"].values(), row["n"], row["stddev"], phrases.in_percent(row["cv"])] for row in rows]
-    fewest, caveats = min(part.moments.n for part in conditions), cells.caveats()
+    fewest, caveats = min(part.moments.n for part in conditions), omissions.left_out(cells)
     if fewest < 5:
         caveats.append(FEW_FOR_DEVIATION.format(repetitions=phrases.count(fewest, "repetition")))
     if variation.passes_differ and isinstance(blocks, Effect):
@@ -165,8 +165,8 @@ def _drift(answer: RunDrift) -> Finding:
         "drift over the run",
         "warning" if answer.notable else "info",
         statement=DRIFT[outcome].format(
-            name=phrases.name(cells.response),
-            inside=phrases.inside(cells.response),
+            name=phrases.subject(cells.response),
+            inside=phrases.noun(cells.response),
             way=drift_size(measured),
             change=f"{phrases.points(measured.change, sign=True)} % ({_interval(measured)})",
             p=phrases.p(answer.p),

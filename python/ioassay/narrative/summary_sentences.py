@@ -1,101 +1,60 @@
-"""The few sentences of a summary: what a study comes to, responses that behave alike told together.
-
-Intervals and tests are left to the conclusion, whose sentences these shorten; nothing here is decided anew.
-"""
+"""The few sentences of a summary, from what the conclusion says; intervals and tests are left to the conclusion."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from ioassay.analysis.effects.block_size_mix import Mix
-from ioassay.analysis.effects.response_shape import Shape
-from ioassay.analysis.measurements.cells import Cells
+from ioassay.analysis.conclusion import AverageChange, FactorChange, Mean, MixChange, Part
+from ioassay.analysis.effects.one_factor import Effect
 from ioassay.narrative import phrases, sentences
 from ioassay.stats.ratio_of_means import Ratio
 
 MOST = 4
-"""More than this is not a summary; what is left out stands in the conclusion."""
+"""A summary has no more topics than this; what is left out stands in the conclusion."""
+ALIKE = "On average, {names} {do} not differ significantly between {levels}."
 
 
-@dataclass
-class Summary:
-    """Topics in the order in which they came up: quantity and factor -> response -> its parts_said."""
-
-    _peaks: list[str] = field(default_factory=list)
-    _lost: list[str] = field(default_factory=list)
-    _shapes: dict[tuple[str, str], dict[str, dict[str, list[str]]]] = field(default_factory=dict)
-    _pairs: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
-    _whole: list[str] = field(default_factory=list)
-
-    def peak(self, told: str) -> None:
-        """Where the best lies, in one place: what a study of peaks is about, so it comes first."""
-        self._peaks.append(told)
-
-    def lost(self, told: Sequence[str]) -> None:
-        """What was not measured, and why: said whatever else there is to say."""
-        self._lost += told
-
-    def shape(self, part: Cells, curve: Shape) -> None:
-        """A response over an ordered factor, in one place."""
-        topic = self._shapes.setdefault((_quantity(part.response), curve.factor), {})
-        parts_said = topic.setdefault(part.response, {})
-        where = phrases.levels(part.where())
-        ends = sentences.shape_ends(part, curve)
-        parts_said.setdefault(sentences.shape_phrase(curve), []).append(
-            f"{ends} {phrases.beside_text(where)}" if where else ends
-        )
-
-    def pair(self, found: Cells, factor: str, ratio: Ratio) -> None:
-        """Two levels against each other."""
-        alike, apart = self._pairs.setdefault(phrases.both(factor, *found.factors[factor]), ([], []))
-        if sentences.alike(ratio):
-            alike.append(phrases.inside(found.response))
-        else:
-            apart.append(sentences.average_sentence(found, factor, ratio))
-
-    def mix(self, seen: str, one: Mix) -> None:
-        """A mix of sizes: its mean beside those of its parts, and what mixing costs. Bandwidths only."""
-        if isinstance(one.predicted, Ratio):
-            self._whole.append(f"{seen} {phrases.capital(sentences.prediction(one.predicted))}")
-
-    def whole(self, sentence: str) -> None:
-        """A sentence that is short enough as it is."""
-        self._whole.append(sentence)
-
-    def told(self, conclusion: list[str]) -> list[str]:
-        """At most `MOST` beside what was not measured; the first of the conclusion where no topic was told."""
-        shapes = [_joined(topic) for topic in self._shapes.values()]
-        pairs = [part for both, found in self._pairs.items() for part in _pair(both, *found)]
-        return [*([*self._peaks, *shapes, *pairs, *self._whole] or conclusion)[:MOST], *self._lost]
+def summary(opening: Sequence[str], parts: Sequence[Part], quiet: Sequence[Effect]) -> list[str]:
+    """At most MOST topics: the opening, shapes by quantity and factor, pairs of levels, then what stands alone."""
+    topics = [*opening, *_shapes(parts), *_pairs(parts), *_single(parts)]
+    return [*topics, *([sentences.quiet_sentence(quiet)] if quiet else [])][:MOST]
 
 
-def _quantity(response: str) -> str:
-    return response.partition(".")[2]
+def _shapes(parts: Sequence[Part]) -> list[str]:
+    """What a quantity, such as bandwidth, does over a factor: all its responses in one topic."""
+    topics: dict[tuple[str, str], list[str]] = {}
+    known: set[tuple[str, str]] = set()
+    for part in parts:
+        if isinstance(part, FactorChange) and part.effect.shape and not (part.covered or part.quiet):
+            response, factor = part.effect.cells.response, part.effect.factor
+            topic = topics.setdefault((response.partition(".")[2], factor), [])
+            subject = "it" if (response, factor) in known else phrases.subject(response)
+            topic.append(sentences.brief_shape(part.effect, subject))
+            known.add((response, factor))
+    return [" ".join(topic) for topic in topics.values()]
 
 
-def _joined(topic: dict[str, dict[str, list[str]]]) -> str:
-    clauses: list[str] = []
-    told: set[str] = set()
-    for response, parts_said in topic.items():
-        name = phrases.inside(response) if clauses else phrases.name(response)
-        parts = [
-            f"{'likewise' if phrase in told else phrase}, {' and '.join(dict.fromkeys(ends))}"
-            for phrase, ends in parts_said.items()
-        ]
-        told.update(parts_said)
-        clauses.append(f"{name} {_turn(list(parts_said)).join(parts)}")
-    return f"{'; '.join(clauses)}."
+def _pairs(parts: Sequence[Part]) -> Iterator[str]:
+    """Averages that differ, one by one; those that do not, together."""
+    pairs: dict[str, list[AverageChange]] = {}
+    for part in parts:
+        if isinstance(part, AverageChange):
+            levels = phrases.both(part.factor, *part.cells.factors[part.factor])
+            pairs.setdefault(levels, []).append(part)
+    for levels, changes in pairs.items():
+        yield from (sentences.average_sentence(part) for part in changes if not sentences.alike(part.ratio))
+        names = [phrases.noun(part.cells.response) for part in changes if sentences.alike(part.ratio)]
+        if names:
+            do = "does" if len(names) == 1 else "do"
+            yield ALIKE.format(names=phrases.listed(names), do=do, levels=levels)
 
 
-def _turn(parts_said: list[str]) -> str:
-    """`but` between parts_said that say something else; what rises and what tends to rise do not."""
-    alike = any(all(f" {way}" in f" {phrase}" for phrase in parts_said) for way in ("rise", "fall"))
-    return ", and " if alike else ", but "
-
-
-def _pair(both: str, alike: list[str], apart: list[str]) -> list[str]:
-    if not alike:
-        return apart
-    told = f"On average, no difference between {both} can be seen in {phrases.listed(alike)}."
-    return [*apart, told]
+def _single(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case Mean():
+                yield sentences.mean_sentence(part)
+            case MixChange(mix=mix) if isinstance(mix.predicted, Ratio):  # bandwidths only
+                yield f"{sentences.mix_sentences(part.cells, mix)[0]} {sentences.prediction(mix.predicted)}"
+            case FactorChange(effect=effect, covered=False) if not (effect.ordered or part.quiet):
+                yield sentences.best_sentence(effect)

@@ -105,7 +105,7 @@ def _change(response: str, change: float, interval: Mapping[str, float]) -> str:
     low, high = (phrases.points(interval[end], sign=True) for end in ("low", "high"))
     bounds = f"{phrases.level(interval['confidence'])} interval {low} to {high} %"
     way = "rises" if change > 0 else "falls"
-    return f"{phrases.inside(response)} {way} by {phrases.percent(abs(change))} ({bounds})"
+    return f"{phrases.noun(response)} {way} by {phrases.percent(abs(change))} ({bounds})"
 
 
 def _unsteady(threat: Threat) -> str:

@@ -6,15 +6,17 @@ test and the tests of assumptions are given with it. Where the levels are number
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from ioassay.analysis.effects import level_contrasts, response_shape
 from ioassay.analysis.effects.level_contrasts import Extremes
-from ioassay.analysis.effects.response_shape import LEVEL, UNCLEAR, Shape
+from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import level_axis_numbers
+from ioassay.records.record import Scalar
 from ioassay.stats.anova import (
     Assumption,
     OneWay,
@@ -51,11 +53,13 @@ class Effect:
     """One factor where all others are fixed.
 
     `decisive_p` is Welch's, else that of the classic analysis, else None; `adjusted_p` (Holm) accounts for all tests of
-    the response. `shape` is None where the levels are words, or only two.
+    the response. `ordered`: three levels or more that are numbers; `shape` is None where they are not, or where it has
+    none.
     """
 
     factor: str
     cells: Cells
+    ordered: bool
     confidence: float
     classic: OneWay | Undefined
     welch: Welch | Undefined
@@ -74,11 +78,11 @@ class Effect:
         kind = self.shape.kind if self.shape else None
         if self.adjusted_p is None:
             return Outcome.NOT_TESTED
-        if kind == LEVEL:
+        if kind == ShapeKind.LEVEL:
             return Outcome.EQUIVALENT
         if self.adjusted_p < self._risk:
-            return Outcome.NO_DIRECTION if kind == UNCLEAR else Outcome.DIFFERENCE
-        return Outcome.NO_DIFFERENCE if kind in (None, UNCLEAR) else Outcome.TREND
+            return Outcome.NO_DIRECTION if kind == ShapeKind.UNCLEAR else Outcome.DIFFERENCE
+        return Outcome.NO_DIFFERENCE if kind in (None, ShapeKind.UNCLEAR) else Outcome.TREND
 
     @property
     def explained(self) -> float | None:
@@ -127,7 +131,11 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
     """Effects of every factor with two levels or more; p values adjusted (Holm) for all tests of this response."""
     found, confidence = cells(records, study, response), study.analysis.confidence
     measured = {
-        factor: [effect(part, factor, confidence) for part in found.slices(factor) if len(part.cells) > 1]
+        factor: [
+            effect(part, factor, confidence, ordered=_ordered(factor, found.factors[factor]))
+            for part in found.slices(factor)
+            if len(part.cells) > 1
+        ]
         for factor in found.varying()
     }
     tested = [part.decisive_p for group in measured.values() for part in group if part.decisive_p is not None]
@@ -144,7 +152,7 @@ def effects(records: Dataset, study: Study, response: str) -> list[FactorEffects
     ]
 
 
-def effect(found: Cells, factor: str, confidence: float) -> Effect:
+def effect(found: Cells, factor: str, confidence: float, *, ordered: bool) -> Effect:
     """Measure one factor; `found` varies in nothing else and has two conditions or more."""
     groups = found.groups
     classic, unequal = one_way(groups), welch(groups)
@@ -152,6 +160,7 @@ def effect(found: Cells, factor: str, confidence: float) -> Effect:
     return Effect(
         factor=factor,
         cells=found,
+        ordered=ordered,
         confidence=confidence,
         classic=classic,
         welch=unequal,
@@ -160,11 +169,10 @@ def effect(found: Cells, factor: str, confidence: float) -> Effect:
         normal=normal_residuals(groups),
         pairs=games_howell(groups, confidence),
         extremes=level_contrasts.extremes(found, confidence),
-        shape=response_shape.shape(found, factor, confidence) if _ordered(found, factor) else None,
+        shape=response_shape.shape(found, factor, confidence) if ordered else None,
         decisive_p=None if isinstance(decisive, Undefined) else decisive.p,
     )
 
 
-def _ordered(found: Cells, factor: str) -> bool:
-    levels = found.factors[factor]
+def _ordered(factor: str, levels: Sequence[Scalar]) -> bool:
     return len(levels) > 2 and level_axis_numbers(factor, levels) is not None

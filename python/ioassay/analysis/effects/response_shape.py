@@ -7,17 +7,17 @@ with an interval of its own, is not said here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import simultaneous
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.factors import level_numbers
-from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
+from ioassay.stats.ratio_of_means import Ratio, average_ratio, ratio_of_means
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of
 from ioassay.stats.trend_tests import Correlation, kendall_tau
 
-UP, DOWN, PEAK, DIP, LEVEL, UNCLEAR, MIXED = "up", "down", "peak", "dip", "level", "unclear", "mixed"
 MARGIN = 0.05
 """Differences below this share count as none."""
 
@@ -25,19 +25,32 @@ FEWEST_LATER = 2
 """Levels that must follow for a plateau: one step that gains nothing is not yet one."""
 
 
+class ShapeKind(StrEnum):
+    """What the level means do, as far as the intervals of their ratios show."""
+
+    UP = "up"
+    DOWN = "down"
+    PEAK = "peak"
+    DIP = "dip"
+    LEVEL = "level"
+    """All levels agree to within MARGIN."""
+    UNCLEAR = "unclear"
+    """No two levels differ visibly, and their agreement is not proved."""
+    MIXED = "mixed"
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a response does over `factor`, whose levels ascend (or are in the study's order).
 
-    `kind` is one of the constants above. `change`: the last level's mean divided by the first's, `interval` that of
-    the ratio (None where repetitions are too few). `plateau`: the first level from which none of at least
-    FEWEST_LATER later ones gains (loses, when falling) more than MARGIN; None where the response still moves.
-    `tendency`: where no two levels can be told apart, but all together rise or fall, the p of Kendall's rank
-    correlation; `kind` is UP or DOWN then.
+    `change`: the last level's mean divided by the first's, `interval` that of the ratio (None where repetitions are
+    too few). `plateau`: the first level from which none of at least FEWEST_LATER later ones gains (loses, when falling)
+    more than MARGIN; None where the response still moves. `tendency`: where no two levels are distinguishable, but all
+    together rise or fall, the p of Kendall's rank correlation; `kind` is UP or DOWN then.
     """
 
     factor: str
-    kind: str
+    kind: ShapeKind
     first: Cell
     last: Cell
     highest: Cell
@@ -56,8 +69,8 @@ def shape(found: Cells, factor: str, confidence: float) -> Shape | None:
         return None
     top, bottom = int(means.argmax()), int(means.argmin())
     kind, tendency = _kind(cells, means, confidence), None
-    if kind == UNCLEAR and (tendency := _tendency(cells, (1 - confidence) / 2)) is not None:
-        kind = UP if tendency.r > 0 else DOWN
+    if kind == ShapeKind.UNCLEAR and (tendency := _tendency(cells, (1 - confidence) / 2)) is not None:
+        kind = ShapeKind.UP if tendency.r > 0 else ShapeKind.DOWN
     bounds = _interval(cells[-1], cells[0], len(cells), confidence)
     return Shape(
         factor=factor,
@@ -81,7 +94,7 @@ def ascending(cells: tuple[Cell, ...], factor: str) -> tuple[Cell, ...]:
     return tuple(cell for _, cell in sorted(zip(known, cells, strict=True), key=lambda pair: pair[0]))
 
 
-def _kind(cells: tuple[Cell, ...], means: Floats, confidence: float) -> str:
+def _kind(cells: tuple[Cell, ...], means: Floats, confidence: float) -> ShapeKind:
     top, bottom, last = int(means.argmax()), int(means.argmin()), means.size - 1
 
     def apart(high: int, low: int) -> bool:
@@ -93,14 +106,14 @@ def _kind(cells: tuple[Cell, ...], means: Floats, confidence: float) -> str:
 
     if not apart(top, bottom):
         bounds = _interval(cells[top], cells[bottom], len(cells), confidence)
-        return LEVEL if bounds is not None and bounds.high <= 1 + MARGIN else UNCLEAR
+        return ShapeKind.LEVEL if bounds is not None and bounds.high <= 1 + MARGIN else ShapeKind.UNCLEAR
     if apart(top, 0) and apart(top, last):
-        return PEAK
+        return ShapeKind.PEAK
     if apart(0, bottom) and apart(last, bottom):
-        return DIP
+        return ShapeKind.DIP
     rises = not apart(top, last) and not apart(0, bottom)
     falls = not apart(top, 0) and not apart(last, bottom)
-    return MIXED if rises == falls else UP if rises else DOWN
+    return ShapeKind.MIXED if rises == falls else ShapeKind.UP if rises else ShapeKind.DOWN
 
 
 def _tendency(cells: tuple[Cell, ...], risk: float) -> Correlation | None:
@@ -115,12 +128,12 @@ def _interval(high: Cell, low: Cell, conditions: int, confidence: float) -> Inte
     return simultaneous(ratio, conditions, confidence) if isinstance(ratio, Ratio) else None
 
 
-def _plateau(cells: tuple[Cell, ...], means: Floats, kind: str) -> Cell | None:
-    if kind not in (UP, DOWN):
+def _plateau(cells: tuple[Cell, ...], means: Floats, kind: ShapeKind) -> Cell | None:
+    if kind not in (ShapeKind.UP, ShapeKind.DOWN):
         return None
     for index in range(means.size - FEWEST_LATER):
         later = means[index + 1 :]
-        gain = later.max() / means[index] if kind == UP else means[index] / later.min()
+        gain = later.max() / means[index] if kind == ShapeKind.UP else means[index] / later.min()
         if gain <= 1 + MARGIN:
             return cells[index]
     return None
@@ -128,7 +141,5 @@ def _plateau(cells: tuple[Cell, ...], means: Floats, kind: str) -> Cell | None:
 
 def average_change(found: Cells, factor: str, confidence: float) -> Ratio | Undefined:
     """Second level divided by the first of a two-level factor, averaged over the places where both have values."""
-    from ioassay.stats.ratio_of_means import average_ratio
-
     pairs = [(part.cells[1].values, part.cells[0].values) for part in found.slices(factor) if len(part.cells) == 2]
     return average_ratio(pairs, confidence)

@@ -18,7 +18,6 @@ from ioassay import metrics
 from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.factors import CASE, Design, level_key
-from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED, Scalar
 from ioassay.stats.result import Floats
 from ioassay.store.dataset import Dataset
@@ -107,20 +106,6 @@ class Cells:
 
     def _restricted(self, cells: Sequence[Cell]) -> Cells:
         return replace(self, cells=tuple(cells), factors=_present(self.factors, cells))
-
-    def caveats(self) -> list[str]:
-        """What was left out, in sentences."""
-        said = []
-        for number, word in ((self.failed, "failed"), (self.skipped, "skipped")):
-            if number:
-                said.append(f"{number} {word} trial{' is' if number == 1 else 's are'} left out.")
-        if self.implausible:
-            said.append(f"{self.implausible} values are not finite numbers of a plausible size and are left out.")
-        if self.lost:
-            said.append(f"No trial went well at {'; '.join(self.lost)}.")
-        if self.absent:
-            said.append(f"{phrases.name(self.response)} does not occur at {'; '.join(self.absent)}.")
-        return said
 
 
 @memoized

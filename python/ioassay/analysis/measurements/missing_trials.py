@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioassay.factors import level_phrase
-from ioassay.narrative import phrases
-from ioassay.records.record import OK, SKIPPED, Scalar
+from ioassay.factors import level_key
+from ioassay.records.record import OK, Scalar
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-
-_LONGEST = 240
-"""Characters of a reason; the page has all of it among the warnings."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +21,10 @@ class MissingConditions:
     reason: str
     points: Sequence[Mapping[str, Scalar]]
     trials: int
-    every: bool
-    """Whether no condition of the study went well."""
+    factor: str | None
+    """The one whose levels are missing in every combination with the others; None where it is single conditions."""
+    all_conditions: bool
+    """True where these are all conditions of the study."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-able, as findings have it."""
@@ -57,40 +55,18 @@ def missing(records: Dataset, study: Study) -> list[MissingConditions]:
             reason=reason,
             points=[points[key] for key in keys],
             trials=sum(len(bad[key]) for key in keys),
-            every=len(bad) == len(ended),
+            factor=_whole_factor(study, [points[key] for key in keys]),
+            all_conditions=len(bad) == len(ended) and len(keys) == math.prod(map(len, study.levels.values())),
         )
         for (status, reason), keys in groups.items()
     ]
 
 
-def sentences(found: Sequence[MissingConditions], study: Study) -> list[str]:
-    """A sentence each: `Not measured: under fifo (priority 99), 3 trials skipped: no permission …`."""
-    return [_sentence(one, study) for one in found]
-
-
-def _sentence(one: MissingConditions, study: Study) -> str:
-    were = "was" if one.trials == 1 else "were"
-    how = f"{were} skipped" if one.status == SKIPPED else "failed"
-    why = " ".join(one.reason.split()) or "no reason was recorded"
-    why = (why if len(why) <= _LONGEST else f"{why[:_LONGEST].rstrip()} …").rstrip(".")
-    count = phrases.count(one.trials, "trial")
-    if one.every and len(one.points) == len(_conditions(study)):
-        every = {1: count, 2: "both trials"}.get(one.trials, f"all {count}")
-        return f"Nothing was measured; {every} {how}: {why}."
-    where = phrases.listed(_places(one, study), 6)
-    return f"Not measured: {where}; {count} {how}: {why}."
-
-
-def _conditions(study: Study) -> list[tuple[Scalar, ...]]:
-    return list(itertools.product(*study.levels.values()))
-
-
-def _places(one: MissingConditions, study: Study) -> list[str]:
-    """The levels of the one factor that was lost altogether, where that says all; the conditions else."""
-    factors = study.levels
-    for name in factors:
-        levels = list(dict.fromkeys(point[name] for point in one.points))
-        others = len(_conditions(study)) // max(len(factors[name]), 1)
-        if len(one.points) == len(levels) * others:
-            return [level_phrase(name, level) for level in levels]
-    return [phrases.levels(point) for point in one.points]
+def _whole_factor(study: Study, points: Sequence[Mapping[str, Scalar]]) -> str | None:
+    """The factor of which these points are some levels in every combination with the others."""
+    conditions = math.prod(len(levels) for levels in study.levels.values())
+    for name, levels in study.levels.items():
+        own = {level_key(name, point[name]) for point in points}
+        if len(points) == len(own) * (conditions // max(len(levels), 1)):
+            return name
+    return None

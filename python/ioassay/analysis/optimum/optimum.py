@@ -15,7 +15,7 @@ import numpy as np
 
 from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.effects.response_shape import MARGIN, ascending
+from ioassay.analysis.effects.response_shape import MARGIN, Shape, ShapeKind, ascending
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
@@ -250,6 +250,22 @@ def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Pe
         for factor in found.varying()
     }
     return {factor: found for factor, found in peaks.items() if found}
+
+
+def saturation(records: Dataset, study: Study, part: Cells, curve: Shape) -> Cell | None:
+    """The level at which a rising or falling response levels off, decided once for all that a study says.
+
+    Where the study asks for peaks and the response improves along the curve, it is that of the peak; else the shape's.
+    """
+    if curve.kind not in (ShapeKind.UP, ShapeKind.DOWN) or curve.tendency is not None:
+        return None
+    asked = not study.analysis.questions or "peak" in study.analysis.questions
+    improves = _has_better(part.response) and (curve.kind == ShapeKind.DOWN) == lower_is_better(part.response)
+    if asked and improves:
+        for peak in measured(records, study, part.response).get(curve.factor, ()):
+            if peak.part.where() == part.where():
+                return peak.cells[peak.plateau[0]] if peak.plateau and peak.outcome == Outcome.SATURATES else None
+    return curve.plateau
 
 
 def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from ioassay.analysis.effects.response_shape import DOWN, MARGIN, UP, shape
+from ioassay.analysis.effects.response_shape import MARGIN, shape
+from ioassay.analysis.optimum import optimum
 from ioassay.analysis.stability import drift, steadiness
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Code, Context, Threat
@@ -113,10 +114,9 @@ def saturated(context: Context) -> Iterator[Threat]:
         for factor in (name for name in CONCURRENCY if name in found.varying()):
             for part in found.slices(factor):
                 curve = shape(part, factor, context.confidence)
-                if curve is not None and curve.plateau is not None and curve.kind in (UP, DOWN):
-                    level = curve.plateau.point[factor]
-                    where = part.where()
-                    evidence = {"factor": factor, "from": level, "where": where, "margin": MARGIN}
+                level = curve and optimum.saturation(context.records, context.study, part, curve)
+                if level:
+                    evidence = {"factor": factor, "from": level.point[factor], "where": part.where(), "margin": MARGIN}
                     yield context.threat(Code.SATURATION, "info", response, **evidence)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_phrase, same_level
-from ioassay.metrics import format_metric
+from ioassay.metrics import format_metric, lower_bound
 from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
@@ -169,9 +169,7 @@ class _Look:
 
     def _ends(self, side: Side) -> list[float]:
         """The ends of a mean's interval, where it has one; what cannot be negative starts at 0, as in sentences."""
-        from ioassay.narrative import phrases
-
-        return [] if side.interval is None else [phrases.lowest(self.metric, side.interval.low), side.interval.high]
+        return [] if side.interval is None else [lower_bound(self.metric, side.interval.low), side.interval.high]
 
     def _fresh_values(self) -> list[float]:
         return [value for side in self._sides().values() for value in (side.mean, *self._ends(side))]

@@ -1,0 +1,182 @@
+"""What a study comes to, in three paragraphs: observation, statistics, conclusion; and the summary of a few sentences.
+
+`statistics` of the finding hold the paragraphs and the facts that they rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange, Part
+from ioassay.analysis.effects.one_factor import Effect
+from ioassay.factors import factor_label
+from ioassay.narrative import (
+    choice_text,
+    effect_text,
+    omissions,
+    opening,
+    phrases,
+    regression_text,
+    sentences,
+    summary_sentences,
+    threats_text,
+)
+from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.anova import OneWay, Welch
+from ioassay.stats.result import plain
+
+TESTS = ("Response", "Over", "Test over repetitions", "p", "omega²", "Regression slope", "R²")
+REGRESSION = "The {kind} regression has a slope of {slope}, R² = {r2:.3f}."
+AVERAGE = "{name} {second} over that {first} is {ratio} on average ({p})."
+
+
+@dataclass(frozen=True)
+class _PartText:
+    """What one part adds to each paragraph. `row` of TESTS says in numbers what `tests` say in words."""
+
+    observation: str = ""
+    tests: Sequence[str] = ()
+    row: Sequence[Any] = ()
+    comparison: str = ""
+    conclusion: str = ""
+    fact: dict[str, Any] = field(default_factory=dict)
+
+
+def findings(answers: Sequence[Conclusion]) -> list[Finding]:
+    """One finding for the study; none where there is nothing to conclude."""
+    found = [_finding(conclusion) for conclusion in answers]
+    return [finding for finding in found if finding.statement]
+
+
+def _finding(conclusion: Conclusion) -> Finding:
+    study, focus = conclusion.study, conclusion.focus
+    opened = opening.paragraphs(focus) if focus else []
+    texts = [_part(part) for part in conclusion.parts]
+    quiet = [
+        part.effect for part in conclusion.parts if isinstance(part, FactorChange) and part.quiet and not part.covered
+    ]
+    concluded = [*opened, *(text.conclusion for text in texts if text.conclusion)]
+    facts = [*(focus.facts() if focus else []), *(text.fact for text in texts if text.conclusion)]
+    if quiet:
+        concluded.append(sentences.quiet_sentence(quiet))
+        facts.append({"quiet": [effect.cells.response for effect in quiet]})
+    choices = [" ".join(choice_text.sentences(choice)) for choice in focus.choices] if focus else []
+    summary = summary_sentences.summary(opened, conclusion.parts, quiet) or concluded[: summary_sentences.MOST]
+    summary += omissions.missing_conditions(conclusion.missing)
+    rows = [text.row for text in texts if text.row]
+    return Finding(
+        study=study.name,
+        question="conclude",
+        response="",
+        title=study.title or study.name,
+        statement=" ".join(summary),
+        statistics={
+            "summary": summary,
+            "observation": [*choices, *(text.observation for text in texts if text.observation)],
+            "statistics": [sentence for text in texts for sentence in (*text.tests, text.comparison) if sentence],
+            "comparisons": [text.comparison for text in texts if text.comparison],
+            "conclusion": concluded,
+            "facts": plain(facts),
+            "not_measured": [group.as_dict() for group in conclusion.missing],
+        },
+        tables=[Table(TESTS, rows)] if rows else [],
+        caveats=[threats_text.sentence(threat) for threat in conclusion.threats],
+    )
+
+
+def _part(part: Part) -> _PartText:
+    match part:
+        case Mean():
+            fact = {name: getattr(part, name) for name in ("response", "mean", "interval")}
+            sentence = sentences.mean_sentence(part)
+            return _PartText(observation=sentence, conclusion=sentence, fact={**fact, "point": part.cell.point})
+        case FactorChange():
+            return _factor(part)
+        case AverageChange():
+            return _average(part)
+        case MixChange():
+            observation, tested, concluded = sentences.mix_sentences(part.cells, part.mix)
+            mix = part.mix
+            fact = {"response": part.cells.response, "point": mix.cell.point, "against": dict(mix.against)}
+            return _PartText(
+                observation=observation,
+                comparison=tested,
+                conclusion=concluded,
+                fact={**fact, "predicted": mix.predicted},
+            )
+
+
+def _factor(part: FactorChange) -> _PartText:
+    effect, line = part.effect, part.line
+    tests = [_tested(effect)]
+    if line is not None:
+        model = line.preferred
+        tests.append(REGRESSION.format(kind=model.kind, slope=regression_text.slope(line), r2=model.line.r2))
+    text = _PartText(observation=effect_text.range_sentence(effect), tests=tests, row=_row(part))
+    if part.quiet or (effect.ordered and effect.shape is None):
+        return text
+    fact: dict[str, Any] = {
+        "response": effect.cells.response,
+        "where": effect.cells.where(),
+        "factor": effect.factor,
+        "best": effect.extremes.best.point[effect.factor],
+    }
+    if curve := effect.shape:
+        plateau = part.plateau.point[effect.factor] if part.plateau else None
+        fact |= {"shape": curve.kind, "change": curve.change, "interval": curve.interval}
+        fact |= {"tendency": curve.tendency, "plateau": plateau}
+        return _PartText(
+            text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect, part.plateau), fact=fact
+        )
+    extremes = effect.extremes
+    fact |= {"worst": extremes.worst.point[effect.factor], "ratio": extremes.ratio, "interval": extremes.interval}
+    return _PartText(text.observation, tests, text.row, conclusion=sentences.best_sentence(effect), fact=fact)
+
+
+def _average(part: AverageChange) -> _PartText:
+    first, second = part.cells.factors[part.factor]
+    comparison = AVERAGE.format(
+        name=phrases.subject(part.cells.response),
+        first=phrases.at(part.factor, first),
+        second=phrases.at(part.factor, second),
+        ratio=phrases.ratio(part.ratio.ratio, part.ratio.interval),
+        p=phrases.p(part.ratio.p),
+    )
+    return _PartText(
+        comparison=comparison,
+        conclusion=sentences.average_sentence(part),
+        fact={
+            "response": part.cells.response,
+            "factor": part.factor,
+            "levels": [first, second],
+            "ratio": part.ratio,
+        },
+    )
+
+
+def _row(part: FactorChange) -> list[Any]:
+    effect, line = part.effect, part.line
+    known, name = phrases.levels(effect.cells.where()), phrases.name(effect.cells.response)
+    p, share = effect.decisive_p, effect.explained
+    tested = [effect_text.test_name(effect), None if p is None else float(f"{p:.2g}")]
+    fitted = [None, None] if line is None else [regression_text.slope(line), round(line.preferred.line.r2, 3)]
+    return [
+        f"{name}, {known}" if known else name,
+        factor_label(effect.factor),
+        *tested,
+        None if share is None else round(share, 2),
+        *fitted,
+    ]
+
+
+def _tested(effect: Effect) -> str:
+    named = f"{phrases.name(effect.cells.response)} by {factor_label(effect.factor)}"
+    name, share = phrases.placed(effect.cells.where(), named), effect.explained
+    if effect.decisive_p is None:
+        reason = effect.classic.reason if not isinstance(effect.classic, OneWay) else ""
+        return f"{name}: no test is possible ({reason})."
+    size = "" if share is None else f", omega² = {share:.2f}"
+    kind = "over repetitions" if isinstance(effect.welch, Welch) else "over repetitions, equal variances supposed"
+    return f"{name}: {effect_text.test_text(effect)} {kind}{size}."
