@@ -156,7 +156,9 @@ def _keys(one: Database, found: FoundKeys) -> Finding:
     mean, redrawn = sum(found.shares) / len(found.shares), found.outcome == Outcome.REDRAWN
     text = [f"{found.load} found {100 * mean:.2f} % of the keys that it requested."]
     if redrawn:
-        text.append(f"fillrandom draws some keys more than once, so {100 * DRAWN:.2f} % are expected. Nothing was lost.")
+        text.append(
+            f"fillrandom draws some keys more than once, so {100 * DRAWN:.2f} % are expected. Nothing was lost."
+        )
     return _finding(
         one,
         f"Keys that {found.load} found",
