@@ -59,7 +59,6 @@ CEILINGS: dict[str, int] = {
     "somebody else": 8,
     "for ever": 15,
     "set against": 10,
-    "set beside": 1,
     "goes on with": 4,
     "go on with": 11,
     "held up": 7,

@@ -95,7 +95,7 @@ def test_conditions_match_between_runs_that_spell_a_level_differently(lab: Any) 
     a, b = (lab.records(lab.run(study, lambda *_: {"read.bw": 1.0}, 3)) for study in (ours, theirs))
     compared = run_comparison.compare(a, b)
     assert [row.point["bs"] for row in compared.rows] == ["4KiB", "64k"]
-    assert not any("factors" in warning for warning in compared.warnings)
+    assert not any("factors" in difference.name for difference in compared.differences)
 
 
 def test_slices_fix_all_other_factors(lab: Any) -> None:

@@ -1,4 +1,4 @@
-"""Loads of a database: means with published ones beside, bytes on their way to the drive, keys that were not found."""
+"""Loads of a database: means, published ones, bytes on their way to the drive, keys that were not found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.storage import database
+from ioassay.analysis.storage.database import DRIVE, FLASH, Database, Outcome
+from ioassay.narrative import database_text
 from ioassay.narrative.finding import Finding
+from narrative import golden
 
 LOADS = "fillseq,fillrandom,readrandom[X2]"
 
@@ -31,50 +34,54 @@ def measured(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
     }
 
 
+def answer(lab: Any, study: Mapping[str, Any], measure: Any = measured, repetitions: int = 3) -> Database:
+    (one,) = database.analyse(lab.records(lab.run(study, measure, repetitions)), study)
+    return one
+
+
 def found(lab: Any, study: Mapping[str, Any], measure: Any = measured) -> list[Finding]:
-    return database.analyse(lab.records(lab.run(study, measure, 3)), study)
+    return database_text.findings([answer(lab, study, measure)])
 
 
-def test_the_loads_are_told_in_their_order_as_means(lab: Any) -> None:
+def test_the_loads_are_means_in_their_order(lab: Any) -> None:
     told = found(lab, asked(lab))[0]
     assert told.tables[0].columns == ["condition", "fillseq", "fillrandom", "readrandom"]
     assert told.tables[0].rows == [
         ["compression_type=none", 102e3, 80e3, 50e3],
         ["compression_type=snappy", 202e3, 80e3, 50e3],
     ]
-    assert "fillseq 102 to 202, fillrandom 80, readrandom 50" in told.statement
     assert told.caveats == []
+    golden.check("database", found(lab, asked(lab)))
 
 
-def test_published_loads_stand_beside_with_their_source(lab: Any) -> None:
+def test_published_loads_stand_with_their_source(lab: Any) -> None:
     told = found(lab, asked(lab, "rocksdb"))[0]
     assert told.tables[0].rows[-1] == ["published", 295222, 181504, 102904]
     assert "632,563" in " ".join(told.caveats)
 
 
-def test_what_reached_the_drive_is_set_against_what_users_wrote(lab: Any) -> None:
-    told = found(lab, asked(lab))[2]
-    assert told.statement == "For each byte that users wrote, the drive was asked to write 0.50 to 1.50."
+def test_what_reached_the_drive_is_compared_with_what_users_wrote(lab: Any) -> None:
+    shares = answer(lab, asked(lab)).over_user(DRIVE)
+    assert shares == {"compression_type=none": 1.5, "compression_type=snappy": 0.5}
 
     def deeper(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
         known = measured(point, repetition)
         return {**known, "rocksdb.write_amplification": 2.0, "drive.flash.bytes": 3 * known["drive.write.bytes"]}
 
-    told = found(lab, asked(lab), deeper)[2]
-    assert told.statement == (
-        "For each byte that users wrote, RocksDB wrote 2.00, the drive was asked to write 0.50 to 1.50 and it wrote "
-        "1.50 to 4.50 to its flash: least with compression_type=snappy, most with compression_type=none."
-    )
-    assert told.statistics["summary"] == [told.statement]
+    assert sorted(answer(lab, asked(lab), deeper).over_user(FLASH).values()) == [1.5, 4.5]
+    reached = found(lab, asked(lab), deeper)[2]
+    assert " ".join(reached.statistics["summary"]) == reached.statement
+    golden.check("database_flash", [reached])
 
 
-def test_what_a_factor_changes_is_one_sentence_with_its_intervals(lab: Any) -> None:
-    told = found(lab, asked(lab))[1]
-    assert told.statement.startswith(
-        "Rates with compression snappy, as multiples of those with compression none: fillseq 1.98 (95 % interval 1.9"
-    )
-    assert told.statement.endswith("; no difference can be seen in fillrandom and readrandom.")
-    assert [row[2] for row in told.tables[0].rows] == ["fillseq", "fillrandom", "readrandom"]
+def test_a_factor_changes_the_rates_that_differ_beyond_chance(lab: Any) -> None:
+    changes = answer(lab, asked(lab)).changes
+    assert [(one.load, one.is_real) for one in changes] == [
+        ("fillseq", True),
+        ("fillrandom", False),
+        ("readrandom", False),
+    ]
+    assert changes[0].ratio.ratio == pytest.approx(1.98, abs=0.01)
 
 
 def test_a_pass_that_was_slow_as_a_whole_hides_no_difference(lab: Any) -> None:
@@ -84,9 +91,9 @@ def test_a_pass_that_was_slow_as_a_whole_hides_no_difference(lab: Any) -> None:
         noise = 1 + 0.01 * ((repetition + (point["compression_type"] == "none")) % 2)
         return {name: value * busy[repetition] * noise for name, value in measured(point, 0).items()}
 
-    (change, *others) = found(lab, asked(lab), measure)[1].statistics["changes"]
-    assert change["load"] == "fillseq" and change["p"] < 0.01
-    assert all(other["p"] > 0.1 for other in others)
+    (change, *others) = answer(lab, asked(lab), measure).changes
+    assert change.load == "fillseq" and change.p < 0.01
+    assert all(other.p > 0.1 for other in others)
 
 
 def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
@@ -97,10 +104,9 @@ def test_a_factor_of_one_level_is_no_condition(lab: Any) -> None:
     assert [row[0] for row in told.tables[0].rows] == ["compression_type=none", "compression_type=snappy"]
 
 
-def test_without_repetitions_nothing_is_said_of_changes(lab: Any) -> None:
+def test_without_repetitions_there_are_no_changes(lab: Any) -> None:
     study = asked(lab)
-    told = database.analyse(lab.records(lab.run(study, measured, 1)), study)
-    assert [one.response for one in told] == ["", "drive.write.bytes", "readrandom.found"]
+    assert answer(lab, study, repetitions=1).changes == []
 
 
 def test_without_a_drive_that_counts_nothing_is_said_of_it(lab: Any) -> None:
@@ -110,15 +116,16 @@ def test_without_a_drive_that_counts_nothing_is_said_of_it(lab: Any) -> None:
     assert [one.response for one in found(lab, asked(lab), elsewhere)] == ["", "", "readrandom.found"]
 
 
-@pytest.mark.parametrize(("share", "severity"), [(0.6325, "info"), (0.4, "warning")])
-def test_keys_that_are_drawn_again_are_explained_and_others_are_not(lab: Any, share: float, severity: str) -> None:
-    told = found(lab, asked(lab), lambda point, repetition: {**measured(point, repetition), "readrandom.found": share})
-    assert told[-1].severity == severity
-    assert ("Nothing was lost" in told[-1].statement) == (severity == "info")
+@pytest.mark.parametrize(("share", "outcome"), [(0.6325, Outcome.REDRAWN), (0.4, Outcome.MISSING)])
+def test_keys_that_are_drawn_again_explain_the_share_that_is_found(lab: Any, share: float, outcome: Outcome) -> None:
+    made = answer(lab, asked(lab), lambda point, repetition: {**measured(point, repetition), "readrandom.found": share})
+    (keys,) = made.found
+    assert keys.outcome == outcome and keys.shares == [pytest.approx(share)] * 2
 
 
 def test_trials_without_loads_have_no_such_finding(lab: Any) -> None:
-    assert found(lab, asked(lab), lambda *_: {"read.bw": 1e8}) == []
+    study = asked(lab)
+    assert database.analyse(lab.records(lab.run(study, lambda *_: {"read.bw": 1e8}, 3)), study) == []
 
 
 def test_each_load_is_a_trial_for_figures(lab: Any) -> None:

@@ -104,7 +104,7 @@ def test_the_verdict_is_that_of_a_comparison_of_two_runs(lab: Any) -> None:
     ours = tuning.measure(records, study, records.tuning or {})
     default, winner = cells(records, study, METRIC).cells
     assert ours.row == run_comparison.against(study, METRIC, default, winner)
-    assert ours.row is not None and ours.row.verdict == run_comparison.FASTER
+    assert ours.row is not None and ours.row.verdict == run_comparison.Verdict.FASTER
 
 
 def test_trials_are_counted_by_what_they_were_for(lab: Any) -> None:

@@ -15,6 +15,7 @@ from ioassay.analysis.run_comparison import _host_differences
 from ioassay.host import privacy
 from ioassay.host.privacy import boot
 from ioassay.host.privacy.key import NAME, Pseudonyms
+from ioassay.narrative.comparison_text import warning
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
@@ -143,7 +144,7 @@ class Run:
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> str:
-    return "\n".join(_host_differences(Run(a), Run(b)))  # type: ignore[arg-type]
+    return "\n".join(map(warning, _host_differences(Run(a), Run(b))))  # type: ignore[arg-type]
 
 
 def test_compare_still_knows_the_machine_and_its_drives() -> None:

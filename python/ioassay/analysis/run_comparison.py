@@ -1,9 +1,8 @@
-"""Two runs against each other: is B faster than A, slower, the same, or can it not be told?
+"""Two runs compared: is B faster than A, slower, the same, or do the data not decide?
 
-A is the baseline, B is judged. Conditions are matched by study, point and response. Three things are asked of each
-pair: is there a difference (the interval of the ratio of means), is it negligible (two one-sided tests against the
-margin), and could so many questions produce it by chance (Benjamini and Hochberg). What a difference is caused by is
-not asked.
+A is the baseline, B is judged. Conditions are matched by study, point and response. Each pair has three tests: of a
+difference (the interval of the ratio of means), of equivalence (two one-sided tests against the margin), and of chance
+over all pairs (Benjamini and Hochberg). The cause of a difference is not examined.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, cells
 from ioassay.factors import level_key, setting_key
-from ioassay.narrative import phrases
 from ioassay.records.record import Scalar
 from ioassay.stats.posthoc import benjamini_hochberg
 from ioassay.stats.ratio_of_means import (
@@ -28,26 +27,29 @@ from ioassay.stats.ratio_of_means import (
     ratio_of_means,
     welch_t,
 )
-from ioassay.stats.result import Undefined, mean_of, plain
+from ioassay.stats.result import Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
 
-FASTER, SLOWER, SAME, UNDECIDED, CHANGED = "faster", "slower", "same", "undecided", "changed"
-VERDICTS = (SLOWER, FASTER, CHANGED, UNDECIDED, SAME)
-METHOD = (
-    "ratio of means with the delta method on the log scale and Satterthwaite's degrees of freedom; p values adjusted "
-    "over all rows (Benjamini-Hochberg); 'same' by two one-sided tests against the margin"
-)
+
+class Verdict(StrEnum):
+    """How B compares with A, worst first. Slower and faster are worse and better, of a higher latency too."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    CHANGED = "changed"
+    """It differs, and the response has no better direction."""
+    UNDECIDED = "undecided"
+    SAME = "same"
+    """It is proved to be within the margin."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One condition and response in both runs.
 
-    `ratio` is B's mean divided by A's; `p_adjusted` its p value adjusted over all rows. `verdict`: FASTER and SLOWER
-    (better and worse, in the response's better direction; SLOWER also for a higher latency), CHANGED for a response
-    without one, SAME (proved to be within the margin), UNDECIDED; `reason` says why in words.
+    `ratio` is B's mean divided by A's; `p_adjusted` its p value adjusted over all rows.
     """
 
     study: str
@@ -63,55 +65,68 @@ class Row:
     mann_whitney: TwoSample | Undefined
     equivalence: Equivalence | Undefined
     p_adjusted: float | None = None
-    verdict: str = UNDECIDED
-    reason: str = ""
+    verdict: Verdict = Verdict.UNDECIDED
+
+    @property
+    def loss(self) -> float:
+        """How many times worse B is than A, above 1."""
+        ratio = self.ratio.ratio if isinstance(self.ratio, Ratio) else 1.0
+        return ratio if metrics.metric(self.response).better == "lower" else 1 / ratio
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A study, or one condition and response of it, that only one of the runs has."""
+
+    study: str
+    label: str = ""
+    response: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting of a study or a fact of the host that differs, `name` of `subject`; MACHINE and DRIVES as a whole."""
+
+    subject: str
+    name: str = ""
+    a: object = None
+    b: object = None
+
+
+MACHINE, DRIVES = Difference("machine"), Difference("drives")
+Key = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows, in the order of run B's studies. `only_a`, `only_b`: conditions present in one run only, in words."""
+    """All rows, in the order of run B's studies. `only_a`, `only_b`: what is present in one run only."""
 
     a: str
     b: str
     margin: float
     confidence: float
     rows: tuple[Row, ...]
-    only_a: tuple[str, ...]
-    only_b: tuple[str, ...]
-    warnings: tuple[str, ...]
-    method: str = METHOD
+    only_a: tuple[Unmatched, ...]
+    only_b: tuple[Unmatched, ...]
+    differences: tuple[Difference, ...]
+    """Of what was not compared: each makes the result harder to read."""
 
     @property
     def regression(self) -> bool:
         """Whether B is slower anywhere."""
-        return any(row.verdict == SLOWER for row in self.rows)
+        return any(row.verdict == Verdict.SLOWER for row in self.rows)
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of rows by verdict, worst first; verdicts that do not occur are absent."""
         found = [row.verdict for row in self.rows]
-        return {verdict: found.count(verdict) for verdict in VERDICTS if verdict in found}
+        return {verdict.value: found.count(verdict) for verdict in Verdict if verdict in found}
 
-    def statement(self) -> str:
-        """One or two sentences for people."""
-        if not self.rows:
-            return "Nothing can be compared: the runs share no condition with values."
-        parts = [f"{verdict} in {number}" for verdict, number in self.counts.items()]
-        told = f"B against A, over {phrases.count(len(self.rows), 'comparison')}: {phrases.listed(parts, 9)}."
-        slower = [row for row in self.rows if row.verdict == SLOWER and isinstance(row.ratio, Ratio)]
-        if not slower:
-            return told
-        worst = max(slower, key=_loss)
-        return f"{told} Worst: {worst.study}, {worst.label}: {worst.reason}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON-able form."""
-        return {
-            **plain(self),
-            "regression": self.regression,
-            "counts": self.counts,
-            "statement": self.statement(),
-        }
+    @property
+    def worst(self) -> Row | None:
+        """The row where B loses most."""
+        slower = [row for row in self.rows if row.verdict == Verdict.SLOWER]
+        return max(slower, key=lambda row: row.loss) if slower else None
 
 
 def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.95) -> Comparison:
@@ -122,13 +137,15 @@ def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.
     """
     studies_a = {study.name: study for study in a.studies}
     rows: list[Row] = []
-    missing_a, missing_b, warnings = [], [], []
+    missing_a: list[Unmatched] = []
+    missing_b: list[Unmatched] = []
+    differences: list[Difference] = []
     for study_b in b.studies:
         study_a = studies_a.pop(study_b.name, None)
         if study_a is None:
-            missing_a.append(f"study {study_b.name}")
+            missing_a.append(Unmatched(study_b.name))
             continue
-        warnings += _differences(study_a, study_b)
+        differences += _differences(study_a, study_b)
         for response in _responses((a, study_a), (b, study_b)):
             found_a, found_b = _by_key(a, study_a, response), _by_key(b, study_b, response)
             rows += [
@@ -136,31 +153,35 @@ def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.
                 for key in found_b
                 if key in found_a
             ]
-            missing_b += [f"{study_b.name}, {found_a[key].label}: {response}" for key in found_a if key not in found_b]
-            missing_a += [f"{study_b.name}, {found_b[key].label}: {response}" for key in found_b if key not in found_a]
-    missing_b += [f"study {name}" for name in studies_a]
+            missing_b += _unmatched(study_b, response, found_a, found_b)
+            missing_a += _unmatched(study_b, response, found_b, found_a)
+    missing_b += [Unmatched(name) for name in studies_a]
     return Comparison(
         a=str(a.root),
         b=str(b.root),
         margin=margin,
         confidence=confidence,
-        rows=tuple(_judged(rows, margin, 1 - confidence)),
+        rows=tuple(_judged(rows, 1 - confidence)),
         only_a=tuple(missing_b),
         only_b=tuple(missing_a),
-        warnings=(*warnings, *_host_differences(a, b)),
+        differences=(*differences, *_host_differences(a, b)),
     )
 
 
 def against(study: Study, response: str, a: Cell, b: Cell, margin: float = 0.05, confidence: float = 0.95) -> Row:
     """One condition `b` judged against another one, `a`, of the same run; the row bears the point of `b`."""
-    return _judged([_row(study, response, a, b, margin, confidence)], margin, 1 - confidence)[0]
+    return _judged([_row(study, response, a, b, margin, confidence)], 1 - confidence)[0]
+
+
+def _unmatched(study: Study, response: str, own: Mapping[Key, Cell], other: Mapping[Key, Cell]) -> list[Unmatched]:
+    return [Unmatched(study.name, own[key].label, response) for key in own if key not in other]
 
 
 def _responses(*sides: tuple[Dataset, Study]) -> list[str]:
     return list(dict.fromkeys(name for records, study in reversed(sides) for name in records.responses(study)))
 
 
-def _by_key(records: Dataset, study: Study, response: str) -> dict[tuple[tuple[str, str], ...], Cell]:
+def _by_key(records: Dataset, study: Study, response: str) -> dict[Key, Cell]:
     """Condition -> its cell; the key ignores the order of factors and the spelling of levels."""
     found = cells(records, study, response).cells
     return {tuple(sorted((name, level_key(name, level)) for name, level in cell.point.items())): cell for cell in found}
@@ -184,51 +205,35 @@ def _row(study: Study, response: str, a: Cell, b: Cell, margin: float, confidenc
     )
 
 
-def _judged(rows: Sequence[Row], margin: float, risk: float) -> list[Row]:
+def _judged(rows: Sequence[Row], risk: float) -> list[Row]:
     adjusted = iter(benjamini_hochberg([row.ratio.p for row in rows if isinstance(row.ratio, Ratio)]))
-    return [_verdict(row, next(adjusted) if isinstance(row.ratio, Ratio) else None, margin, risk) for row in rows]
+    return [_verdict(row, next(adjusted) if isinstance(row.ratio, Ratio) else None, risk) for row in rows]
 
 
-def _verdict(row: Row, p: float | None, margin: float, risk: float) -> Row:
+def _verdict(row: Row, p: float | None, risk: float) -> Row:
     if isinstance(row.ratio, Undefined) or isinstance(row.equivalence, Undefined) or p is None:
-        reason = row.ratio.reason if isinstance(row.ratio, Undefined) else ""
-        return replace(row, verdict=UNDECIDED, reason=f"{phrases.name(row.response)}: not compared: {reason}.")
-    shown = f"{phrases.name(row.response)} is {_change(row.ratio)}"
-    within = phrases.percent(margin)
+        return row
+    verdict = Verdict.UNDECIDED
     if row.equivalence.equivalent:
-        return replace(row, p_adjusted=p, verdict=SAME, reason=f"{shown}, proved to be within {within}.")
-    if p < risk:
-        return replace(row, p_adjusted=p, verdict=_direction(row.response, row.ratio.ratio), reason=f"{shown}.")
-    reason = f"{shown}: neither a difference nor equality to within {within} is proved; repeat more often."
-    return replace(row, p_adjusted=p, verdict=UNDECIDED, reason=reason)
+        verdict = Verdict.SAME
+    elif p < risk:
+        verdict = _direction(row.response, row.ratio.ratio)
+    return replace(row, p_adjusted=p, verdict=verdict)
 
 
-def _direction(response: str, ratio: float) -> str:
+def _direction(response: str, ratio: float) -> Verdict:
     better = metrics.metric(response).better
     if better == "none":
-        return CHANGED
-    return FASTER if (ratio > 1) == (better == "higher") else SLOWER
-
-
-def _change(ratio: Ratio) -> str:
-    low, high = (phrases.points(end - 1, sign=True) for end in (ratio.interval.low, ratio.interval.high))
-    level = phrases.level(ratio.interval.confidence)
-    way = "higher" if ratio.ratio >= 1 else "lower"
-    return f"{phrases.points(abs(ratio.ratio - 1))} % {way} in B ({level} interval {low} to {high} %)"
-
-
-def _loss(row: Row) -> float:
-    """How many times worse B is than A, above 1."""
-    ratio = row.ratio.ratio if isinstance(row.ratio, Ratio) else 1.0
-    return ratio if metrics.metric(row.response).better == "lower" else 1 / ratio
+        return Verdict.CHANGED
+    return Verdict.FASTER if (ratio > 1) == (better == "higher") else Verdict.SLOWER
 
 
 _IGNORED = {"name", "title", "description", "figures", "analysis", "seed", "repetitions", "until", "factors", "scale"}
 
 
-def _differences(a: Study, b: Study) -> list[str]:
-    """Settings that differ between the runs and are not what is compared: each makes the result harder to read."""
-    said = []
+def _differences(a: Study, b: Study) -> list[Difference]:
+    """Settings that differ between the runs and are not what is compared."""
+    found = []
     own_a, own_b = (study.model_dump(exclude=_IGNORED) for study in (a, b))
     for key, right in own_b.items():
         left = own_a[key]
@@ -237,12 +242,10 @@ def _differences(a: Study, b: Study) -> list[str]:
         if isinstance(left, dict) and isinstance(right, dict):
             names = dict.fromkeys((*left, *right))
             inner = [name for name in names if setting_key(name, left.get(name)) != setting_key(name, right.get(name))]
-            said += [
-                f"{b.name}: {key}.{name} is {left.get(name)!r} in A and {right.get(name)!r} in B" for name in inner
-            ]
+            found += [Difference(b.name, f"{key}.{name}", left.get(name), right.get(name)) for name in inner]
         else:
-            said.append(f"{b.name}: {key} is {left!r} in A and {right!r} in B")
-    return said
+            found.append(Difference(b.name, key, left, right))
+    return found
 
 
 _HOST = (
@@ -259,9 +262,9 @@ _HASH = re.compile(r"#[0-9a-f]{8}\b")
 """What stands in a kernel's command line for a value that is not stored (ioassay.host.privacy.boot)."""
 
 
-def _host_differences(a: Dataset, b: Dataset) -> list[str]:
+def _host_differences(a: Dataset, b: Dataset) -> list[Difference]:
     """Facts of the hosts that differ, of those that change results."""
-    said = _machine_differences(a.host, b.host)
+    found = _machine_differences(a.host, b.host)
     is_comparable = _key(a.host) == _key(b.host)
     tools = [list(_section(records.host, "tools")) for records in (a, b)]
     for section, name in (*_HOST, *(("tools", tool) for tool in tools[0] if tool in tools[1])):
@@ -269,23 +272,23 @@ def _host_differences(a: Dataset, b: Dataset) -> list[str]:
         if name == "cmdline" and not is_comparable:
             left, right = (_HASH.sub("#", text) if isinstance(text, str) else text for text in (left, right))
         if left != right:
-            said.append(f"host: {section}.{name} is {left!r} in A and {right!r} in B")
-    return said
+            found.append(Difference("host", f"{section}.{name}", left, right))
+    return found
 
 
-def _machine_differences(a: Host, b: Host) -> list[str]:
+def _machine_differences(a: Host, b: Host) -> list[Difference]:
     """Whether machine and drives are others, as far as their hashes were made with one key."""
     left, right = (_section(host, "identity") for host in (a, b))
     if not left or _key(a) != _key(b):
         return []
-    said = []
+    found = []
     name = next((name for name in ("machine", "name") if name in left and name in right), None)
     if name and left[name] != right[name]:
-        said.append("host: A and B were measured on different machines")
+        found.append(MACHINE)
     drives = [_drives(host) for host in (a, b)]
     if all(drives) and drives[0] != drives[1]:
-        said.append("disk: A and B were measured on different drives")
-    return said
+        found.append(DRIVES)
+    return found
 
 
 def _key(host: Host) -> str | None:

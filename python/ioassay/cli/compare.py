@@ -1,4 +1,4 @@
-"""ioassay compare: is B faster than A, slower, the same, or can it not be told?"""
+"""ioassay compare: is B faster than A, slower, the same, or do the data not decide?"""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """Compare two runs statistically; exit 1 when B is slower."""
-    from ioassay.analysis import run_comparison as comparison
+    from ioassay.analysis import run_comparison
+    from ioassay.narrative import comparison_text
     from ioassay.store import frames
     from ioassay.store.run_folder import RunStore
 
     console.use_json(json)
     before, after = (frames.load(RunStore.open(root)) for root in (a, b))
-    result = comparison.compare(before, after, margin=share(margin), confidence=confidence)
+    result = run_comparison.compare(before, after, margin=share(margin), confidence=confidence)
     if junit is not None:
         from ioassay.report.junit import junit_xml
 
@@ -46,7 +47,7 @@ def compare(
             raise UsageError(f"--junit {junit}: cannot be written: {error.strerror}") from None
     if not result.rows:
         raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
-    console.emit(result.as_dict()) if json else _say(result)
+    console.emit(comparison_text.as_dict(result)) if json else _say(result)
     if result.regression:
         raise console.Exit(1)
 
@@ -64,10 +65,11 @@ def share(text: str) -> float:
 
 def _say(result: Comparison) -> None:
     from ioassay import metrics
+    from ioassay.narrative import comparison_text
     from ioassay.stats.ratio_of_means import Ratio
 
-    for warning in result.warnings:
-        console.note(f"warning: {warning}")
+    for difference in result.differences:
+        console.note(f"warning: {comparison_text.warning(difference)}")
     rows = []
     for row in result.rows:
         shown = metrics.metric(row.response)
@@ -81,6 +83,6 @@ def _say(result: Comparison) -> None:
         ["condition", "metric", "A", "B", "B/A", f"{result.confidence * 100:.4g} % interval", "verdict"], rows
     )
     for side, missing in (("A", result.only_a), ("B", result.only_b)):
-        for name in missing:
-            console.note(f"only in {side}: {name}")
-    console.line(f"\n{result.statement()}")
+        for one in missing:
+            console.note(f"only in {side}: {comparison_text.unmatched(one)}")
+    console.line(f"\n{comparison_text.statement(result)}")

@@ -16,6 +16,7 @@ NARRATORS: dict[str, str] = {
     "tuned": "ioassay.narrative.tuned_text",
     "choice": "ioassay.narrative.choice_text",
     "peak": "ioassay.narrative.peak_text",
+    "database": "ioassay.narrative.database_text",
     "reductions": "ioassay.narrative.reductions_text",
     "verdict": "ioassay.narrative.verdict_text",
     "unclaimed": "ioassay.narrative.unclaimed_text",

@@ -16,10 +16,10 @@ _FEW = 5
 """Below this number of repetitions a condition's own scatter is unknown; longer lists of responses are counted."""
 _MOST = 9
 _OUTCOMES = {
-    Outcome.BEST: "{over}{name} is {word} with {best}, by a factor of {ratio} against {closest}{known}.",
+    Outcome.BEST: "{over}{name} is {word} with {best}. The factor against {closest} is {ratio}{known}.",
     Outcome.SHARED: (
         "{over}{name} is {word} with {best}, which equals {near} within noise. "
-        "It is ahead of {worse}, by a factor of at least {ratio}{known}."
+        "It is ahead of {worse} by a factor of at least {ratio}{known}."
     ),
     Outcome.NO_DIFFERENCE: (
         "{over}the data do not identify a best case for {name}: {names} differ by a factor of at most {ratio}{known}."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
-    from ioassay.analysis.run_comparison import Comparison, Row
+    from ioassay.analysis.run_comparison import Comparison, Row, Unmatched
 
 # Characters that XML 1.0 cannot hold, even escaped.
 _IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -21,17 +21,17 @@ _IMPOSSIBLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 def junit_xml(comparison: Comparison) -> str:
     """The whole document."""
-    from ioassay.analysis.run_comparison import SLOWER, UNDECIDED
+    from ioassay.analysis.run_comparison import Verdict
 
     root = ElementTree.Element("testsuites", name="ioassay compare")
     for study in dict.fromkeys(row.study for row in comparison.rows):
         rows = [row for row in comparison.rows if row.study == study]
         suite = _suite(root, study, len(rows))
-        suite.set("failures", str(sum(row.verdict == SLOWER for row in rows)))
-        suite.set("skipped", str(sum(row.verdict == UNDECIDED for row in rows)))
+        suite.set("failures", str(sum(row.verdict == Verdict.SLOWER for row in rows)))
+        suite.set("skipped", str(sum(row.verdict == Verdict.UNDECIDED for row in rows)))
         _properties(suite, comparison)
         for row in rows:
-            _case(suite, row, SLOWER, UNDECIDED)
+            _case(suite, row, comparison.margin)
     _unmatched(root, "only in A", comparison.only_a)
     _unmatched(root, "only in B", comparison.only_b)
     for name in ("tests", "failures", "errors"):
@@ -47,36 +47,47 @@ def _suite(root: ElementTree.Element, name: str, tests: int) -> ElementTree.Elem
 
 
 def _properties(suite: ElementTree.Element, comparison: Comparison) -> None:
+    from ioassay.narrative import comparison_text
+
+    warnings = map(comparison_text.warning, comparison.differences)
     known = {
         "baseline": comparison.a,
         "judged": comparison.b,
         "margin": f"{comparison.margin:g}",
         "confidence": f"{comparison.confidence:g}",
-        "method": comparison.method,
-        **{f"warning {number}": text for number, text in enumerate(comparison.warnings, start=1)},
+        "method": comparison_text.METHOD,
+        **{f"warning {number}": text for number, text in enumerate(warnings, start=1)},
     }
     parent = ElementTree.SubElement(suite, "properties")
     for name, value in known.items():
         ElementTree.SubElement(parent, "property", name=name, value=_text(value))
 
 
-def _case(suite: ElementTree.Element, row: Row, slower: str, undecided: str) -> None:
+def _case(suite: ElementTree.Element, row: Row, margin: float) -> None:
+    from ioassay.analysis.run_comparison import Verdict
+    from ioassay.narrative import comparison_text
+
+    reason = _text(comparison_text.reason(row, margin))
     name = _text(f"{row.label}: {row.response}")
     case = ElementTree.SubElement(suite, "testcase", classname=_text(row.study), name=name, time="0")
-    if row.verdict == slower:
-        ElementTree.SubElement(case, "failure", message=_text(row.reason), type=row.verdict).text = _text(row.reason)
-    elif row.verdict == undecided:
-        ElementTree.SubElement(case, "skipped", message=_text(row.reason))
-    ElementTree.SubElement(case, "system-out").text = _text(f"{row.verdict}: {row.reason}")
+    if row.verdict == Verdict.SLOWER:
+        ElementTree.SubElement(case, "failure", message=reason, type=row.verdict).text = reason
+    elif row.verdict == Verdict.UNDECIDED:
+        ElementTree.SubElement(case, "skipped", message=reason)
+    ElementTree.SubElement(case, "system-out").text = f"{row.verdict}: {reason}"
 
 
-def _unmatched(root: ElementTree.Element, title: str, names: Sequence[str]) -> None:
+def _unmatched(root: ElementTree.Element, title: str, names: Sequence[Unmatched]) -> None:
+    from ioassay.narrative import comparison_text
+
     if not names:
         return
     suite = _suite(root, title, len(names))
     suite.set("skipped", str(len(names)))
     for name in names:
-        case = ElementTree.SubElement(suite, "testcase", classname=title, name=_text(name), time="0")
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=title, name=_text(comparison_text.unmatched(name)), time="0"
+        )
         ElementTree.SubElement(case, "skipped", message=title)
 
 

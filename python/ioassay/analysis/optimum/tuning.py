@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.measurements.cells import Cell, cells, plausible
+from ioassay.analysis.run_comparison import Verdict
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, as_floats, mean_of
@@ -260,8 +261,8 @@ def _compared(
 
 def _verdict(row: run_comparison.Row, *, maximize: bool) -> str:
     """By what the search was to do: more is an improvement where it maximizes, whatever the metric usually means."""
-    if row.verdict in (run_comparison.SAME, run_comparison.UNDECIDED):
-        return SAME if row.verdict == run_comparison.SAME else UNDECIDED
+    if row.verdict in (Verdict.SAME, Verdict.UNDECIDED):
+        return SAME if row.verdict == Verdict.SAME else UNDECIDED
     return IMPROVED if (row.mean_b > row.mean_a) == maximize else WORSE
 
 

@@ -1,9 +1,8 @@
-"""What changes a database's loads? Each factor of two levels, over all loads at once, in one sentence.
+"""What changes a database's loads? Each factor of two levels, over all loads at once.
 
 Rates of the second level over those of the first: least squares of their logarithms over all factors, with the pass as
-a block, since a busy machine slows whole passes. What is called a difference is one where p, adjusted for all loads
-and factors together (Holm), is below the study's risk. Factors of more levels, and what depends on what, are the
-business of `effect`.
+a block, since a busy machine slows whole passes. A difference is one where p, adjusted for all loads and factors
+together (Holm), is below the study's risk. Factors of more levels and interactions are in `effect`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ import numpy as np
 
 from ioassay.analysis.effects import response_shape
 from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.factors import factor_label, level_key, level_phrase, level_text
-from ioassay.narrative import phrases
+from ioassay.factors import level_key
 from ioassay.records.record import Scalar
 from ioassay.stats import distributions
 from ioassay.stats.factorial import Factorial, factorial
@@ -41,18 +39,8 @@ class Change:
 
     @property
     def is_real(self) -> bool:
-        """Whether it can be told from chance."""
+        """True if it exceeds chance."""
         return self.p < self.risk
-
-    def row(self) -> list[Any]:
-        """Factor, levels, load, ratio, its interval, p."""
-        first, second = (level_text(self.factor, level) for level in self.levels)
-        low, high = (float(f"{end:.3g}") for end in (self.ratio.interval.low, self.ratio.interval.high))
-        shown = [float(f"{self.ratio.ratio:.3g}"), low, high, float(f"{self.p:.2g}")]
-        return [factor_label(self.factor), f"{second} over {first}", self.load, *shown]
-
-
-COLUMNS = ("factor", "levels", "load", "ratio of the rates", "95 % low", "high", "p, adjusted")
 
 
 def changes(records: Dataset, study: Study, names: Sequence[str]) -> list[Change]:
@@ -95,23 +83,3 @@ def _fitted(part: Cells, values: Any) -> Factorial | None:
     passes = [int(number) for cell in part.cells for number in cell.repetition]
     found = factorial(np.log(values), columns, block=passes, interactions=False)
     return found if isinstance(found, Factorial) else None
-
-
-def sentences(found: Sequence[Change]) -> list[str]:
-    """One for each factor."""
-    factors = dict.fromkeys(one.factor for one in found)
-    return [_sentence([one for one in found if one.factor == factor]) for factor in factors]
-
-
-def _sentence(own: Sequence[Change]) -> str:
-    factor, (first, second) = own[0].factor, own[0].levels
-    real = [one for one in own if one.is_real]
-    levels = [level_phrase(factor, level) for level in (second, first)]
-    if not real:
-        told = phrases.listed([one.load for one in own], most=len(own))
-        return f"Between {levels[1]} and {levels[0]} no difference can be seen in the rates of {told}."
-    parts = [f"{one.load} {phrases.ratio(one.ratio.ratio, one.ratio.interval)}" for one in real]
-    same = [one.load for one in own if not one.is_real]
-    rest = f"; no difference can be seen in {phrases.listed(same, most=len(same))}" if same else ""
-    told = phrases.listed(parts, most=len(parts))
-    return f"Rates with {levels[0]}, as multiples of those with {levels[1]}: {told}{rest}."

@@ -1,0 +1,169 @@
+"""The sentences and tables of a database's loads; they are the summary of such a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ioassay.analysis.claims import published_results
+from ioassay.analysis.storage.database import AMPLIFICATION, DRAWN, DRIVE, FLASH, USER, Database, FoundKeys, Outcome
+from ioassay.analysis.storage.load_effects import Change
+from ioassay.factors import factor_label, level_phrase, level_text
+from ioassay.narrative import phrases
+from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.result import plain
+
+_DOWN = {
+    "written by users": USER,
+    "to its log": "rocksdb.wal_bytes",
+    "by flushes": "rocksdb.flush_bytes",
+    "by compactions": "rocksdb.compaction_write_bytes",
+    "to the drive": DRIVE,
+    "to its flash": FLASH,
+    "RocksDB's amplification": AMPLIFICATION,
+    "the drive's amplification": "drive.write_amplification",
+    "read from the drive": "drive.read.bytes",
+    "writes delayed (s)": "rocksdb.stall_time",
+}
+_CHANGES = ("factor", "levels", "load", "ratio of the rates", "95 % low", "high", "p, adjusted")
+
+
+def findings(answers: Sequence[Database]) -> list[Finding]:
+    """The loads, what changes them, what reached the drive, and keys that were not found."""
+    return [
+        finding
+        for one in answers
+        for finding in [_loads(one), *_changed(one), *_reached(one), *(_keys(one, found) for found in one.found)]
+    ]
+
+
+def _finding(one: Database, title: str, text: Sequence[str], statistics: Mapping[str, Any], **more: Any) -> Finding:
+    return Finding(
+        study=one.study,
+        question="database",
+        title=title,
+        statement=" ".join(text),
+        statistics={**statistics, "summary": list(text)},
+        **{"response": "", **more},
+    )
+
+
+def _loads(one: Database) -> Finding:
+    known = published_results.loads_of(one.study)
+    rates = [f"{name}.ops_rate" for name in one.loads]
+    rows: list[list[Any]] = [[where, *map(own.get, rates)] for where, own in one.points.items()]
+    if known is not None:
+        rows.append(["published", *map(known.rates.get, one.loads)])
+    parts = [f"{name} {_span(values)}" for name in one.loads if (values := one.rates(name))]
+    return _finding(
+        one,
+        "The loads (operations a second)",
+        [f"Mean rates in thousands of operations per second: {', '.join(parts)}."],
+        {"points": {where: dict(own) for where, own in one.points.items()}},
+        tables=[Table(["condition", *one.loads], rows, ["", *rates])],
+        caveats=[] if known is None else [f"Published: {known.source}.", *known.reading],
+    )
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = min(values) / 1e3, max(values) / 1e3
+    return f"{low:,.0f}" if f"{low:,.0f}" == f"{high:,.0f}" else f"{low:,.0f} to {high:,.0f}"
+
+
+def _changed(one: Database) -> list[Finding]:
+    if not one.changes:
+        return []
+    factors = dict.fromkeys(change.factor for change in one.changes)
+    text = [
+        part for factor in factors for part in _change([change for change in one.changes if change.factor == factor])
+    ]
+    return [
+        _finding(
+            one,
+            "What changes them",
+            text,
+            {"changes": [plain(change) for change in one.changes]},
+            tables=[Table(_CHANGES, [_row(change) for change in one.changes])],
+            caveats=["Averaged over the other factors; the question effect has the interactions."],
+        )
+    ]
+
+
+def _row(one: Change) -> list[Any]:
+    first, second = (level_text(one.factor, level) for level in one.levels)
+    low, high = (float(f"{end:.3g}") for end in (one.ratio.interval.low, one.ratio.interval.high))
+    shown = [float(f"{one.ratio.ratio:.3g}"), low, high, float(f"{one.p:.2g}")]
+    return [factor_label(one.factor), f"{second} over {first}", one.load, *shown]
+
+
+def _change(own: Sequence[Change]) -> list[str]:
+    """What one factor does to all loads."""
+    first, second = (level_phrase(own[0].factor, level) for level in own[0].levels)
+    real = [f"{one.load} {phrases.ratio(one.ratio.ratio, one.ratio.interval)}" for one in own if one.is_real]
+    same = phrases.listed([one.load for one in own if not one.is_real], most=len(own))
+    if not real:
+        return [f"The data show no difference between {first} and {second} in the rates of {same}."]
+    text = [f"Rates with {second} relative to {first}: {phrases.listed(real, most=len(real))}."]
+    return [*text, *([f"The rates of {same} show no difference."] if len(real) < len(own) else [])]
+
+
+def _reached(one: Database) -> list[Finding]:
+    """From the user down to the flash; nothing where the storage does not count for itself."""
+    if not one.over_user(DRIVE):
+        return []
+    names = [name for name, metric in _DOWN.items() if any(metric in own for own in one.points.values())]
+    rows: list[list[Any]] = [[where, *(own.get(_DOWN[name]) for name in names)] for where, own in one.points.items()]
+    return [
+        _finding(
+            one,
+            "What of it reached the drive",
+            _way_down(one),
+            {
+                f"{name}_over_user": {"min": min(known), "max": max(known)}
+                for name, metric in (("drive", DRIVE), ("flash", FLASH))
+                if (known := list(one.over_user(metric).values()))
+            },
+            response=DRIVE,
+            tables=[Table(["condition", *names], rows, ["", *(_DOWN[name] for name in names)])],
+            caveats=[
+                "RocksDB and the drive count over the whole process, so these are all loads of a trial together.",
+                "A log that is not synced is in the page cache. Most of it is deleted before the kernel writes it.",
+            ],
+        )
+    ]
+
+
+def _way_down(one: Database) -> list[str]:
+    """The bytes written for each byte of users, and the conditions with the least and the most at the flash."""
+    own = {where: means[AMPLIFICATION] for where, means in one.points.items() if AMPLIFICATION in means}
+    parts = [f"RocksDB writes {_times(own)}"] if own else []
+    parts.append(f"{'' if parts else 'RocksDB '}sends {_times(one.over_user(DRIVE))} to the drive")
+    flash = one.over_user(FLASH)
+    text = [f"For each byte that users write, {' and '.join(parts)}."]
+    text += [f"The drive writes {_times(flash)} to its flash."] if flash else []
+    if flash and min(flash.values()) < max(flash.values()):
+        least, most = (pick(flash, key=lambda where: flash[where]) for pick in (min, max))
+        text.append(f"This is least with {least} and most with {most}.")
+    return text
+
+
+def _times(shares: Mapping[str, float]) -> str:
+    low, high = f"{min(shares.values()):.2f}", f"{max(shares.values()):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _keys(one: Database, found: FoundKeys) -> Finding:
+    mean, redrawn = sum(found.shares) / len(found.shares), found.outcome == Outcome.REDRAWN
+    text = [f"{found.load} found {100 * mean:.2f} % of the keys that it requested."]
+    if redrawn:
+        text.append(
+            f"fillrandom draws some keys more than once, so {100 * DRAWN:.2f} % are expected. Nothing was lost."
+        )
+    return _finding(
+        one,
+        f"Keys that {found.load} found",
+        text,
+        {"mean": mean, "min": min(found.shares), "max": max(found.shares), "expected": DRAWN if redrawn else None},
+        response=f"{found.load}.found",
+        severity="info" if redrawn else "warning",
+    )
