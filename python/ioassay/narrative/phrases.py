@@ -22,6 +22,11 @@ def value(response: str, number: float) -> str:
     return f"{shown} {unit}" if unit in _COUNTED else shown
 
 
+def centre(merged: bool) -> str:
+    """What the value of a condition is: its repetitions' mean, or a percentile of all requests together."""
+    return "all requests" if merged else "mean"
+
+
 def name(response: str) -> str:
     """A response at the head of a sentence: 'Read bandwidth', '99th percentile of read total latency'."""
     what, comma, statistic = metrics.metric(response).label.partition(", ")
