@@ -123,7 +123,7 @@ def _by_place(one: Choice) -> Table:
     names = list(one.places[0].where) if one.places else []
     columns = [
         *map(factor_label, names),
-        "best mean",
+        "best",
         "value",
         "next",
         "ratio",

@@ -13,7 +13,7 @@ from ioassay.narrative.finding import Finding, Table
 
 COLUMNS = (
     "Condition",
-    "Best mean",
+    "Best",
     "Value",
     "Times the next",
     "Beyond noise",

@@ -82,8 +82,8 @@ def _numbers(summary: Summary) -> dict[str, Any]:
 
 def _table(description: Description) -> Table:
     factors, unit, level = list(description.cells.factors), description.cells.response, _level(description)
-    centre = "all requests" if description.cells.merged else "mean"
-    columns = ["n", centre, "median", "deviation", "variation (%)", "minimum", "maximum"]
+    columns = ["n", phrases.centre(description.cells.merged)]
+    columns += ["median", "deviation", "variation (%)", "minimum", "maximum"]
     columns += [f"{level} t, low", "high", f"{level} BCa, low", "high", "outliers"]
     formats = [*("" for _ in factors), "", unit, unit, unit, "", unit, unit, unit, unit, unit, unit, ""]
     return Table([*factors, *columns], [_row(unit, factors, summary) for summary in description.conditions], formats)

@@ -20,6 +20,7 @@ _OWN = ("Condition", "Trials", "Requests in it (mean)", "Delivered after its dea
 _CAVEATS = (
     "The drive counts every request that reaches it, whatever its origin.",
     "Delivered after its deadline: the delay of an answer beyond the time of the drive's model.",
+    "The percentiles are medians over trials: the drive keeps no histograms of them.",
 )
 
 

@@ -71,7 +71,7 @@ def levels(one: Peak) -> Table:
     columns = [
         factor_label(one.factor),
         "n",
-        "mean",
+        phrases.centre(one.part.merged),
         "share of resamples in which it is best",
         "p that none is better",
     ]

@@ -109,7 +109,8 @@ def in_brief(one: Peak) -> list[str]:
         return [phrases.placed(one.part.where(), _text(one, outcome))]
     if outcome == Outcome.NO_DIFFERENCE:
         word = "lowest" if lower_is_better(one.part.response) else "highest"
-        shown = f"The {word} mean is {level_at(one, one.best)}: {value(one)}."
+        centre = "value" if one.part.merged else "mean"
+        shown = f"The {word} {centre} is {level_at(one, one.best)}: {value(one)}."
         return [phrases.placed(one.part.where(), _text(one, outcome)), shown, *_needed(one)]
     plateau = _categories(one) if outcome == Outcome.CATEGORIES else _text(one, outcome)
     return [best(one), plateau, *_apart(one), *_nearly(one)]

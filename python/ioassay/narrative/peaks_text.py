@@ -77,7 +77,7 @@ def _best(one: Peak) -> str:
     if one.outcome == Outcome.EQUAL:
         return "all the same"
     best = peak_tables.phrase_at(one, one.best)
-    return f"not identified (highest mean: {best})" if one.indistinct else best
+    return f"not identified (highest {'value' if one.part.merged else 'mean'}: {best})" if one.indistinct else best
 
 
 def _may(one: Peak, numbers: Mapping[str, Any]) -> str:

@@ -29,6 +29,11 @@ def quantity(response: str, number: float) -> str:
     return f"{head}: {shown}"
 
 
+def centre(merged: bool) -> str:
+    """What the value of a condition is: its repetitions' mean, or a percentile of all requests together."""
+    return "all requests" if merged else "mean"
+
+
 def name(response: str) -> str:
     """A response at the head of a sentence: 'Read bandwidth', '99th percentile of read total latency'."""
     what, comma, statistic = metrics.metric(response).label.partition(", ")

@@ -28,7 +28,7 @@ _USUAL = (
         f"{direction}.{kind}.{statistic}"
         for direction in metrics.DIRECTIONS
         for kind in metrics.LATENCY_KINDS
-        for statistic in ("mean", "max", "p50", "p95", "p99", "p99.9")
+        for statistic in ("mean", "max", *map(metrics.percentile_name, metrics.PERCENTILES))
     ),
     *("bogo_ops_real_rate", "bogo_ops_cpu_rate", "cpu_used", "real_time", "rss_max", "value"),
     *("sim.hit_ratio", "sim.write_amplification", "sim.erases", "sim.utilisation", "cpu.usr", "cpu.sys"),

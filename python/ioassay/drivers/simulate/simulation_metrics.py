@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ioassay import traces
+from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.records.record import Buckets, Series
 from ioassay.simulator import Simulation
 
 _KINDS = {"read": "read", "write": "write", "all": "total"}
 """What the simulator tells apart, and the direction in names of metrics."""
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 _SECTOR_BYTES, _PS_PER_NS = 512, 1e3
 _SIM = {
     "sim.hit_ratio": "hit_ratio",
@@ -63,18 +63,18 @@ def _rates(done: Simulation, kind: str, direction: str) -> dict[str, float]:
 
 def _latencies(done: Simulation, kind: str, direction: str) -> dict[str, float]:
     histogram = done.response(kind)
-    values = histogram.quantiles([*_PERCENTILES.values(), 1.0])
-    named = dict(zip([*_PERCENTILES, "max"], values, strict=True))
+    values = histogram.quantiles([*(percent / 100 for percent in PERCENTILES), 1.0])
+    named = dict(zip([*map(percentile_name, PERCENTILES), "max"], values, strict=True))
     named["mean"] = done.raw[kind]["mean_response_ps"] / _PS_PER_NS
     return {f"{direction}.lat.{statistic}": float(value) for statistic, value in named.items()}
 
 
 def buckets(done: Simulation) -> list[Buckets]:
-    """The distributions of response times of reads and writes; none of a saturated run."""
+    """The distributions of response times of reads, writes and all; none of a saturated run."""
     if done.summary["saturated"]:
         return []
-    kinds = [kind for kind in ("read", "write") if done.raw[kind]["count"]]
-    return [Buckets(kind, "lat", *done.response(kind).buckets()) for kind in kinds]
+    known = {kind: direction for kind, direction in _KINDS.items() if done.raw[kind]["count"]}
+    return [Buckets(direction, "lat", *done.response(kind).buckets()) for kind, direction in known.items()]
 
 
 def series(done: Simulation) -> list[Series]:

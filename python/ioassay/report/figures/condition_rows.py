@@ -90,7 +90,9 @@ def measured_values(conditions: Sequence[Condition]) -> list[float]:
 
 def centre(conditions: Sequence[Condition]) -> str:
     """What the mark of a condition stands for."""
-    return "percentile of all requests" if any(condition.merged for condition in conditions) else "mean"
+    from ioassay.narrative import phrases
+
+    return phrases.centre(any(condition.merged for condition in conditions))
 
 
 def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[VegaLite]:
