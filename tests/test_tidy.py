@@ -57,8 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": ROLES | {"study", "formats", "drivers", "host.privacy", "store.dataset", "store.schema"},
     "store.schema": CONTRACTS,
     "store.dataset": CONTRACTS | {"roles", "study", "store.schema"},
-    "analysis": CONTRACTS
-    | {"_core", "stats", "formats", "verify", "study", "store.dataset", "store.schema", "narrative"},
+    "analysis": CONTRACTS | {"_core", "stats", "formats", "verify", "study", "store.dataset", "store.schema"},
     "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "store.schema", "analysis"},
     "runner": ROLES
     | {
@@ -359,6 +358,24 @@ def test_words_about_factors_stand_in_the_registry_only() -> None:
                 if len(named) > 1:
                     words = ", ".join(sorted(named))
                     problems.append(f"{at(path, table.lineno)}: a table of factors ({words}); see ioassay.factors")
+    none_of(problems)
+
+
+def test_analyses_hold_no_sentences() -> None:
+    """They return numbers and outcomes. Exceptions have messages, and what cannot be computed (Undefined) a reason."""
+    problems = []
+    for path in (path for path in PYTHON_FILES if room_of(name_of(path)) == "analysis"):
+        reasons = [
+            node
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "Undefined")
+        ]
+        raised = {id(part) for node in reasons for part in ast.walk(node)}
+        bare = {id(node.value) for node in ast.walk(parsed(path)) if isinstance(node, ast.Expr)}
+        for node in ast.walk(parsed(path)):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in raised | bare else None
+            if isinstance(text, str) and (len(text.split()) > 5 or re.search(r"\w \w.*[.:;]( |$)", text)):
+                problems.append(f"{at(path, node.lineno)}: {text!r}: words belong to ioassay.narrative")
     none_of(problems)
 
 

@@ -1,7 +1,7 @@
 """The words: what the answers of `ioassay.analysis` mean, in sentences. Computes nothing and decides nothing.
 
 `NARRATORS` is the literal list: question -> module, whose `findings(answers)` turns what the analysis of that question
-returns into findings. `pipeline` asks and tells, `phrases` has what all of them share.
+returns into findings. `pipeline` asks every question, `phrases` has what several of them share.
 """
 
 from __future__ import annotations

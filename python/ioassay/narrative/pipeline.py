@@ -1,7 +1,7 @@
 """All findings of a run: every study, every question that it asks, in report order.
 
 A question that has nothing to say of a study returns no findings. An error in an analysis is an error: nothing is
-caught here, because analyses answer degenerate data in words.
+caught here, because analyses have an outcome for degenerate data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALWAYS = "verdict"
 
 
 def analyse_all(records: Dataset) -> list[Finding]:
-    """Those of each study in their order, between those about the run; StudyError for an unknown question.
+    """Those of each study in their order, between those about the run as a whole; StudyError for an unknown question.
 
     A table of all studies stands before them, a sentence about all behind.
     """
@@ -39,15 +39,13 @@ def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     """Findings of one study."""
     findings: list[Finding] = []
     for question in questions(study):
-        answers = _module(question).analyse(records, study)
+        answers = importlib.import_module(ANALYSES[question]).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
         findings += _narrated(question, answers)
     return findings
 
 
 def _narrated(question: str, answers: Sequence[Any]) -> list[Finding]:
-    if question not in NARRATORS:
-        return list(answers)
     return list(importlib.import_module(NARRATORS[question]).findings(answers))
 
 
@@ -65,7 +63,3 @@ def questions(study: Study) -> Sequence[str]:
                 key="analysis.questions",
             )
     return [question for question in ANALYSES if question in listed or question == ALWAYS]
-
-
-def _module(question: str) -> Any:
-    return importlib.import_module(ANALYSES[question])
