@@ -57,8 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": ROLES | {"study", "formats", "drivers", "host.privacy", "store.dataset", "store.schema"},
     "store.schema": CONTRACTS,
     "store.dataset": CONTRACTS | {"roles", "study", "store.schema"},
-    "analysis": CONTRACTS
-    | {"_core", "stats", "formats", "verify", "study", "store.dataset", "store.schema", "narrative"},
+    "analysis": CONTRACTS | {"_core", "stats", "formats", "verify", "study", "store.dataset", "store.schema"},
     "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "store.schema", "analysis"},
     "runner": ROLES
     | {

@@ -1,29 +1,29 @@
 """The words: what the answers of `ioassay.analysis` mean, in sentences. Computes nothing and decides nothing.
 
 `NARRATORS` is the literal list: question -> module, whose `findings(answers)` turns what the analysis of that question
-returns into findings. `pipeline` asks and tells, `phrases` has what all of them share.
+returns into findings. `pipeline` asks all questions, `phrases` has what all of them share.
 """
 
 from __future__ import annotations
 
 NARRATORS: dict[str, str] = {
+    "tuned": "ioassay.narrative.tuned_text",
+    "reductions": "ioassay.narrative.reductions_text",
     "conclude": "ioassay.narrative.conclude_text",
+    "choice": "ioassay.narrative.choice_text",
+    "verdict": "ioassay.narrative.verdict_text",
+    "drive": "ioassay.narrative.drive_text",
+    "accountings": "ioassay.narrative.timing_definitions_text",
+    "database": "ioassay.narrative.database_text",
     "describe": "ioassay.narrative.describe_text",
     "stability": "ioassay.narrative.stability_text",
     "effect": "ioassay.narrative.effect_text",
+    "peak": "ioassay.narrative.peak_text",
+    "calls": "ioassay.narrative.calls_text",
     "regression": "ioassay.narrative.regression_text",
     "latency": "ioassay.narrative.latency_text",
-    "tuned": "ioassay.narrative.tuned_text",
-    "choice": "ioassay.narrative.choice_text",
-    "peak": "ioassay.narrative.peak_text",
-    "database": "ioassay.narrative.database_text",
-    "reductions": "ioassay.narrative.reductions_text",
-    "verdict": "ioassay.narrative.verdict_text",
-    "unclaimed": "ioassay.narrative.unclaimed_text",
-    "drive": "ioassay.narrative.drive_text",
-    "accountings": "ioassay.narrative.timing_definitions_text",
-    "calls": "ioassay.narrative.calls_text",
     "caveats": "ioassay.narrative.threats_text",
     "peaks": "ioassay.narrative.peaks_text",
     "choices": "ioassay.narrative.choices_text",
+    "unclaimed": "ioassay.narrative.unclaimed_text",
 }
