@@ -11,7 +11,7 @@ import pytest
 from ioassay.analysis import conclusion
 from ioassay.analysis.optimum import alternatives, alternatives_overview, optimum, study_focus
 from ioassay.analysis.optimum.alternatives import Outcome
-from ioassay.narrative import choices_text, conclude_text, opening
+from ioassay.narrative import choices_text, conclude_text
 from ioassay.stats.paired_comparison import contest
 from ioassay.stats.posthoc import games_howell
 
@@ -156,7 +156,7 @@ def test_the_summary_begins_with_the_choice_and_then_the_depth(lab: Any) -> None
     assert first["average"]["best"] == "nbd" and set(second["responses"]) == {"read.lat.p99"}
     assert [one["plateau"] for one in third["slices"]] == [[32, 128]] * 4
     (found,) = conclude_text.findings(conclusion.analyse(records, made))
-    assert found.statistics["summary"][:3] == opening.paragraphs(focus)
+    assert found.statistics["summary"][:3] == conclude_text.opening(focus)
     json.dumps(found.as_dict(), allow_nan=False)
 
 

@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioassay.analysis import ANALYSES
+from ioassay.analysis import ANALYSES, OVERALL
 from ioassay.analysis.headline import headline
 from ioassay.errors import StudyError
+from ioassay.narrative import NARRATORS
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
+
+
+def test_every_question_has_its_words() -> None:
+    assert list(NARRATORS) == [*ANALYSES, *OVERALL]
 
 
 def full(lab: Any, repetitions: int = 4) -> Dataset:

@@ -10,7 +10,7 @@ import pytest
 import golden
 from ioassay.analysis.optimum import alternatives, alternatives_overview, study_focus
 from ioassay.analysis.optimum.alternatives import Choice, Outcome
-from ioassay.narrative import choice_text, choices_text, opening
+from ioassay.narrative import choice_text, choices_text, conclude_text
 from ioassay.store.dataset import Dataset
 
 SPREAD = (-1.0, 0.3, 0.7)
@@ -68,6 +68,6 @@ def test_the_summary_opens_with_the_choice_the_other_responses_and_the_plateau(l
     made = records(lab, SPEED)
     focus = study_focus.focus(made, made.studies[0])
     assert focus is not None
-    _, others, plateau = opening.paragraphs(focus)
+    _, others, plateau = conclude_text.opening(focus)
     assert others == "On average, nbd has the lowest mean read total latency."
     assert plateau == "Total IOPS gains nothing beyond 4 jobs with libaio, 4 jobs with io_uring and 4 jobs with nbd."

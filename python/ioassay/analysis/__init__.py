@@ -1,7 +1,7 @@
-"""One file a question; each turns records into findings. Draws nothing and starts nothing.
+"""One file a question; each turns records into answers: numbers and outcomes. Draws nothing and starts nothing.
 
-`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns findings. `OVERALL` lists
-the questions to all studies at once. `pipeline.analyse_all` asks all of them; `run_comparison.compare` compares runs.
+`ANALYSES` is the literal list: question -> module, whose `analyse(records, study)` returns answers. `OVERALL` lists the
+questions to all studies at once. `narrative.pipeline` asks all; `run_comparison.compare` compares runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANALYSES: dict[str, str] = {
     "latency": "ioassay.analysis.storage.latency",
     "caveats": "ioassay.analysis.threats.threat_checks",
 }
-"""In report order: what it comes to first, what speaks against it last."""
+"""In report order: the conclusion first, threats to validity last."""
 
 OVERALL: dict[str, str] = {
     "peaks": "ioassay.analysis.optimum.optimum_overview",

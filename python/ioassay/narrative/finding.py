@@ -1,4 +1,4 @@
-"""What an analysis says: a sentence in plain English, the numbers under it, and what speaks against it."""
+"""A finding: a sentence in plain English, the numbers under it, and its caveats."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _narrated(question: str, answers: Sequence[Any]) -> list[Finding]:
 def questions(study: Study) -> Sequence[str]:
     """The questions of a study in report order; all where it names none.
 
-    Whether the tool told the truth is asked always: all other answers rest on it.
+    The verdict on the claims is always asked: all other answers rest on it.
     """
     listed = study.analysis.questions or list(ANALYSES)
     for question in listed:

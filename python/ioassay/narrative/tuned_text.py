@@ -40,14 +40,14 @@ def findings(answers: Sequence[Tuned]) -> list[Finding]:
 
 
 def _finding(found: Tuned) -> Finding:
-    told = statement(found)
+    text = statement(found)
     return Finding(
         study=found.study,
         question="tuned",
         response=found.metric,
         title=f"Search for {'high' if found.maximize else 'low'} {phrases.inside(found.metric)}",
-        statement=told,
-        statistics={**statistics(found), "summary": [told]},
+        statement=text,
+        statistics={**statistics(found), "summary": [text]},
         tables=[table for table in (_confirmed(found), _constraints(found), _tried(found)) if table is not None],
         caveats=_caveats(found),
         severity="info" if found.confirmed or found.stayed else "warning",
@@ -139,15 +139,15 @@ def _effort(found: Tuned) -> str:
 def _sides(found: Tuned) -> list[str]:
     """The means of winner and default in the confirmation, and their ratio."""
     assert found.winner is not None and found.default is not None and found.row is not None
-    told = [
+    text = [
         f"In the confirmation, {phrases.inside(found.metric)} is {_mean(found, found.winner)} at the winner, "
         f"{label(found.winner.point)}.",
         f"The default, {label(found.default.point)}, gives {_mean(found, found.default)}.",
     ]
     if isinstance(found.row.ratio, Ratio):
         bounds = None if found.exact else found.row.ratio.interval
-        told.append(f"The ratio is {phrases.ratio(found.row.ratio.ratio, bounds)}.")
-    return told
+        text.append(f"The ratio is {phrases.ratio(found.row.ratio.ratio, bounds)}.")
+    return text
 
 
 def _mean(found: Tuned, side: Side) -> str:

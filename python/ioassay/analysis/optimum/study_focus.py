@@ -48,7 +48,7 @@ class Focus:
         return response == self.response and (factor in self.peaks or (factor == CASE and bool(self.choices)))
 
     def facts(self) -> list[dict[str, Any]]:
-        """The numbers of each paragraph, in the order of the paragraphs (`narrative/opening.py`)."""
+        """The numbers of each paragraph, in the order of the paragraphs (`narrative/conclude_text.py`)."""
         facts: list[dict[str, Any]] = []
         if self.choices:
             first, *others = self.choices
