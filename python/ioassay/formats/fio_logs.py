@@ -30,22 +30,15 @@ _Windows = dict[float, float]
 """Middle of a window in s -> value, for one direction of one job."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LogResults:
     """What the logs of one load say, in the units of the metrics."""
 
-    metrics: Mapping[str, float]
-    buckets: Sequence[Buckets]
-    series: Sequence[Series]
-    warnings: Sequence[Warning_]
-
-
-@dataclass
-class _Gathered:
     metrics: dict[str, float] = field(default_factory=dict)
     buckets: list[Buckets] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     warnings: dict[Warning_, None] = field(default_factory=dict)
+    """Each once, in their order."""
 
     def distribution(self, direction: str, kind: str, histogram: Histogram) -> None:
         """Keep a distribution, and the statistics of it that are metrics."""
@@ -85,15 +78,15 @@ class Logs:
         """Everything the logs say; InputError names file, line and fault."""
         from ioassay._core import CoreError
 
-        gathered = _Gathered()
+        results = LogResults()
         try:
             for kind, paths in self.kinds.items():
                 if kind != _HISTOGRAM:
-                    _read_values(kind, paths, gathered)
-            _read_histograms(self.kinds.get(_HISTOGRAM, ()), gathered)
+                    _read_values(kind, paths, results)
+            _read_histograms(self.kinds.get(_HISTOGRAM, ()), results)
         except (CoreError, OSError) as error:
             raise InputError(str(error)) from None
-        return LogResults(gathered.metrics, gathered.buckets, gathered.series, list(gathered.warnings))
+        return results
 
 
 def is_log(path: Path) -> bool:
@@ -115,27 +108,27 @@ def grouped(paths: Sequence[Path]) -> list[Logs]:
     ]
 
 
-def _read_values(kind: str, paths: Sequence[Path], gathered: _Gathered) -> None:
+def _read_values(kind: str, paths: Sequence[Path], results: LogResults) -> None:
     from ioassay._core import read_log
 
     summaries = [read_log(path, kind, window_ms=_WINDOW_MS) for path in paths]
-    gathered.warnings |= dict.fromkeys(_doubts(paths, summaries, kind))
+    results.warnings |= dict.fromkeys(_doubts(paths, summaries, kind))
     for direction, parts in _by_direction(summaries):
         single = all(_per_request(part) for part in parts)
         if kind in LATENCIES and single:
-            gathered.distribution(direction, kind, _merged([part.histogram for part in parts]))
+            results.distribution(direction, kind, _merged([part.histogram for part in parts]))
         elif single:
-            gathered.metrics |= _rates(direction, parts)
+            results.metrics |= _rates(direction, parts)
         else:
-            gathered.warnings[_averaged(kind)] = None
+            results.warnings[_averaged(kind)] = None
     for series in series_of(kind, paths, _WINDOW_MS):
         if kind in LATENCIES or not _is_single(series.metric, summaries):
-            gathered.series.append(series)
+            results.series.append(series)
             if series.job == -1 and series.value:
-                gathered.metrics.setdefault(series.metric, sum(series.value) / len(series.value))
+                results.metrics.setdefault(series.metric, sum(series.value) / len(series.value))
 
 
-def _read_histograms(paths: Sequence[Path], gathered: _Gathered) -> None:
+def _read_histograms(paths: Sequence[Path], results: LogResults) -> None:
     """Histogram logs, where no log of single requests said more: fio leaves out their last, unfinished window."""
     from ioassay._core import read_histogram_log
 
@@ -144,9 +137,9 @@ def _read_histograms(paths: Sequence[Path], gathered: _Gathered) -> None:
         parts = [summary.directions[direction] for summary in summaries if direction in summary.directions]
         if any(part.looks_cumulative for part in parts):
             text = f"the {direction} lines of the histogram log look like running totals, as fio up to 2.14 wrote them"
-            gathered.warnings[Warning_("histogram-log-cumulative", text, "make the log anew with fio 3")] = None
-        if not gathered.has(direction, "clat"):
-            gathered.distribution(direction, "clat", _merged([part.histogram for part in parts]))
+            results.warnings[Warning_("histogram-log-cumulative", text, "make the log anew with fio 3")] = None
+        if not results.has(direction, "clat"):
+            results.distribution(direction, "clat", _merged([part.histogram for part in parts]))
 
 
 def _by_direction(summaries: Sequence[LogSummary]) -> Iterator[tuple[str, list[DirectionSummary]]]:

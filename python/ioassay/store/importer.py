@@ -153,7 +153,7 @@ def _read_logs(logs: fio_logs.Logs) -> Entry:
         metrics=found.metrics,
         buckets=found.buckets,
         series=found.series,
-        warnings=found.warnings,
+        warnings=list(found.warnings),
         problem="" if found.metrics else "the logs hold no request",
         started_unix_s=min(path.stat().st_mtime for path in logs.paths),
     )
