@@ -243,7 +243,7 @@ def test_files_and_public_functions_are_named_by_nouns_or_verbs() -> None:
     advice = "name the thing in the field's words, or the action"
     problems = [
         f"{at(path, 1)}: '{word}' in the file's name; {advice}"
-        for path in PYTHON_FILES
+        for path in [*PYTHON_FILES, *ours(".py", below=ROOT / "tests")]
         for word in path.stem.split("_")
         if word in NO_NOUNS
     ]

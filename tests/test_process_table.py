@@ -1,4 +1,4 @@
-"""living.py while what it looks at comes and goes."""
+"""The process table while what it shows comes and goes."""
 
 import os
 import subprocess
