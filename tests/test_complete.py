@@ -22,8 +22,6 @@ from typing import Any
 import pytest
 
 from ioassay import metrics, roles
-from ioassay.analysis import ANALYSES, OVERALL
-from ioassay.narrative import NARRATORS
 from ioassay.records import record
 from ioassay.report.figures.spec import read_spec
 from ioassay.study import catalog, plan
@@ -194,10 +192,6 @@ def test_a_parser_of_claims_has_real_outputs_or_samples_to_read(name: str) -> No
     assert kept, (
         f"capture outputs of {name} in tests/golden/{name}/<version>/, or write samples in tests/formats/golden/"
     )
-
-
-def test_every_question_has_its_narrator() -> None:
-    assert {*NARRATORS} == {*ANALYSES} | {*OVERALL}
 
 
 def test_a_driver_and_a_target_of_each_list_do_nothing() -> None:
