@@ -196,7 +196,7 @@ def test_a_group_is_gone_after_an_interruption_and_so_are_those_in_it(tmp_path: 
     ("wanted", "message"),
     [
         ("scheduler='fifo:99'", "run.scheduler = fifo:99: the kernel refused (Operation not permitted); run as root"),
-        ("nice=-5", "run.nice = -5: the kernel refused (Permission denied); run as root"),
+        ("nice=-20", "run.nice = -20: the kernel refused (Permission denied); run as root"),
         ("cpu_limit=0.5", "run.cpu_limit: no group with the controller 'cpu' can be made"),
         ("memory_limit=2**26", "run.memory_limit: no group with the controller 'memory' can be made"),
     ],
