@@ -144,9 +144,9 @@ def _in_tree(golden: bytes, dice: random.Random, tree: str) -> bytes:
     place = dice.randrange(len(lines))
     try:
         document = json.loads(lines[place], object_pairs_hook=lambda pairs: _Object(pairs))
-    except (ValueError, RecursionError):
+        lines[place] = _written(_damaged(document, dice)).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):  # Python 3.13 reads deeper nests than it can walk
         return golden
-    lines[place] = _written(_damaged(document, dice)).encode("utf-8", "surrogatepass")
     return b"\n".join(lines)
 
 
