@@ -9,7 +9,7 @@ import numpy as np
 
 from ioassay.analysis.measurements.cells import Cells
 from ioassay.analysis.stability import drift
-from ioassay.analysis.stability.drift import PASS, Drift, RunDrift
+from ioassay.analysis.stability.drift import PASS, RunDrift
 from ioassay.analysis.stability.naive_anova import LONG_ENOUGH, Among, LogSampleComparison
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV, Stability, Variation
 from ioassay.analysis.stability.stability import Answer
@@ -160,6 +160,7 @@ def _drift(answer: RunDrift) -> Finding:
     measured, cells, outcome = answer.drift, answer.cells, answer.outcome
     caveats = [FEW_FOR_DRIFT] if max(cell.values.size for cell in cells.cells) < 5 else []
     test = f"{answer.test.value} test"
+    bounds = (measured.interval.low, measured.interval.high, measured.interval.confidence)
     return _about(
         cells,
         "drift over the run",
@@ -167,25 +168,14 @@ def _drift(answer: RunDrift) -> Finding:
         statement=DRIFT[outcome].format(
             name=phrases.subject(cells.response),
             inside=phrases.noun(cells.response),
-            way=drift_size(measured),
-            change=f"{phrases.points(measured.change, sign=True)} % ({_interval(measured)})",
+            way=phrases.change(measured.change, *bounds),
+            change=f"{phrases.points(measured.change, sign=True)} % ({phrases.signed_bounds(*bounds)})",
             p=phrases.p(answer.p),
             test=f"{test} over {measured.units} passes" if measured.unit == PASS else test,
         ),
         statistics={**plain(measured), "drifts": outcome == drift.Outcome.DRIFT},
         caveats=[DRIFT_WIDENS] if outcome == drift.Outcome.DRIFT else caveats,
     )
-
-
-def drift_size(measured: Drift) -> str:
-    """A claimed drift without its test: `rises by 40 % (95 % interval +18 to +66 %)`."""
-    way = "rises" if measured.change > 0 else "falls"
-    return f"{way} by {phrases.points(abs(measured.change))} % ({_interval(measured)})"
-
-
-def _interval(measured: Drift) -> str:
-    low, high = (phrases.points(end, sign=True) for end in (measured.interval.low, measured.interval.high))
-    return f"{phrases.level(measured.interval.confidence)} interval {low} to {high} %"
 
 
 # Steady state

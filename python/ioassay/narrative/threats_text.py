@@ -102,10 +102,8 @@ def _drift(threat: Threat) -> str:
 
 
 def _change(response: str, change: float, interval: Mapping[str, float]) -> str:
-    low, high = (phrases.points(interval[end], sign=True) for end in ("low", "high"))
-    bounds = f"{phrases.level(interval['confidence'])} interval {low} to {high} %"
-    way = "rises" if change > 0 else "falls"
-    return f"{phrases.noun(response)} {way} by {phrases.percent(abs(change))} ({bounds})"
+    size = phrases.change(change, interval["low"], interval["high"], interval["confidence"])
+    return f"{phrases.noun(response)} {size}"
 
 
 def _unsteady(threat: Threat) -> str:
