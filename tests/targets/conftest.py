@@ -69,7 +69,7 @@ def parted(loop_device: Callable[..., Path]) -> Iterator[Callable[..., tuple[Pat
         command("partx", "--update", device)
         made.append(device)
         nodes = [Path(f"{device}p{number}") for number in range(1, count + 1)]
-        give_up = time.monotonic() + 5
+        give_up = time.monotonic() + 60
         while not all(node.is_block_device() for node in nodes) and time.monotonic() < give_up:
             time.sleep(0.01)
         return device, nodes
