@@ -31,7 +31,7 @@ class Script(Null):
     """Runs the Python of the parameter `text`; its output becomes the metrics."""
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
-        return Command([sys.executable, "-c", trial.params["text"]], timeout_s=20)
+        return Command([sys.executable, "-c", trial.params["text"]], timeout_s=120)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         assert outcome is not None
@@ -87,7 +87,8 @@ def test_a_scheduler_is_a_factor_like_any_other(tmp_path: Path) -> None:
 def test_what_the_host_refuses_is_said_before_and_skipped_with_the_reason(tmp_path: Path) -> None:
     made = study(factors={"run.affinity": [ALLOWED[0], 8000]}, params={"text": SEEN})
     tally, warned = execute(tmp_path / "run", made)
-    assert (tally.ok, tally.skipped, tally.failed) == (1, 1, 0)
+    reasons = frames.load(RunStore.open(tmp_path / "run")).trials["reason"].to_list()
+    assert (tally.ok, tally.skipped, tally.failed) == (1, 1, 0), reasons
     (text,) = warned
     assert text.startswith("condition-unavailable: s: run.affinity = 8000: this host has no processor 8000; it has ")
     assert text.endswith("; trials that ask for it will be skipped")
