@@ -19,8 +19,17 @@ from ioassay.store.dataset import Dataset
 from ioassay.store.frames import drivers_of
 from ioassay.study import plan
 from ioassay.study.model import Study, make_study
+from ioassay.verify.statement import Code
+from ioassay.verify.verdict import Verdict
 
 Point = Mapping[str, Any]
+
+
+def codes(verdict: Verdict) -> set[Code]:
+    """What its explanation and its notes say."""
+    return {statement.code for statement in (*verdict.explanation, *verdict.notes)}
+
+
 SCHEMAS = {
     "hist": {
         "study": pl.String,

@@ -168,7 +168,7 @@ def test_published_paths_stand_in_the_table_with_their_source(lab: Any) -> None:
         "586 k IOPS, completion latency 1.44 µs",
         "1.06 M IOPS, completion latency 3.4 µs",
     ]
-    assert "a course project of 2025" in found.statement and "nothing checked that" in found.statement
+    assert "a course project of 2025" in found.statement and "Nothing verified that" in found.statement
     assert found.statistics["studies"][0]["average"]["best"] == "nbd"
     json.dumps(found.as_dict(), allow_nan=False)
 

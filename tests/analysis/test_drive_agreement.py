@@ -89,7 +89,7 @@ def test_without_a_drive_that_counts_engines_past_the_kernel_are_unsubstantiated
     nothing = Observation("bpf", "block", ("counters", "block", "uring"), held_ns=1, ended_ns=4 * 10**9)
     [found] = judge([claim("/opt/spdk/build/fio/spdk_bdev")], nothing)
     assert (found.category, found.reason) == ("UNSUBSTANTIATED", "PAST-THE-KERNEL")
-    assert "spdk_bdev" in found.explanation
+    assert found.explanation[0]["engine"] == "spdk_bdev"
 
 
 @pytest.mark.parametrize("engine", ["nbd", "/opt/spdk/build/fio/spdk_bdev"])

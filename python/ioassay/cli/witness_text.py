@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ioassay.records.observation import Observation, Requests
     from ioassay.records.record import Claim
     from ioassay.roles import Outcome
+    from ioassay.verify.statement import Statement
     from ioassay.verify.verdict import Verdict
 
 _MOST_CALLS = 8
@@ -25,6 +26,7 @@ _MOST_CLAIMS = 12
 
 def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict]) -> dict[str, Any]:
     """The result as --json prints it; of several runs, what was seen is that of the last one."""
+    from ioassay.narrative import explanation_text
     from ioassay.verify.evidence import classes
     from ioassay.verify.judge import overall
 
@@ -58,9 +60,9 @@ def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict
         "claim": asdict(whole.claim) if whole.claim else None,
         "verdict": whole.category,
         "reason": whole.reason,
-        "explanation": whole.explanation,
+        "explanation": explanation_text.text(whole.explanation),
         "claims": [asdict(claim) for claim in run.claims],
-        "verdicts": [verdict.as_dict() for verdict in judged],
+        "verdicts": [explanation_text.as_dict(verdict) for verdict in judged],
         "runs": len(runs),
     }
 
@@ -84,9 +86,7 @@ def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
         _say_verdict(verdict, [note for note in verdict.notes if note not in shared])
     if shared:
         console.line("Of all of them:")
-        for note in shared:
-            console.paragraph(note, "    ")
-        console.line()
+        _say_notes(shared)
     if (more := len(judged) - _MOST_CLAIMS) > 0:
         console.line(f"and {console.count(more, 'more claim')}: --json has them all\n")
     _say_seen(run.seen, result)
@@ -108,20 +108,28 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _shared_notes(judged: Sequence[Verdict]) -> list[str]:
+def _shared_notes(judged: Sequence[Verdict]) -> list[Statement]:
     """What is said of each of several claims, to be said once."""
     if len(judged) < 2:
         return []
     return [note for note in judged[0].notes if all(note in verdict.notes for verdict in judged)]
 
 
-def _say_verdict(verdict: Verdict, notes: Sequence[str]) -> None:
+def _say_verdict(verdict: Verdict, notes: Sequence[Statement]) -> None:
+    from ioassay.narrative import explanation_text
+
     claim = verdict.claim
     of = f"{claim.source}'s {_name(claim)}" if claim else "no claim"
     console.line(f"{verdict.category}{f' ({verdict.reason})' if verdict.reason else ''}: {of}")
-    console.paragraph(verdict.explanation, "    ")
+    console.paragraph(explanation_text.text(verdict.explanation), "    ")
+    _say_notes(notes)
+
+
+def _say_notes(notes: Sequence[Statement]) -> None:
+    from ioassay.narrative import explanation_text
+
     for note in notes:
-        console.paragraph(note, "    ")
+        console.paragraph(explanation_text.sentence(note), "    ")
     console.line()
 
 

@@ -38,8 +38,8 @@ PASSES_DIFFER = (
 DRIFT = {
     drift.Outcome.DRIFT: "{name} {way} from the first trial to the last ({p}, {test}).",
     drift.Outcome.RANKS_ONLY: (
-        "The {test} finds a drift of {inside} ({p}), but the interval of its size includes zero: "
-        "{change} from the first trial to the last."
+        "The {test} finds a drift of {inside} ({p}). Its interval from the first trial to the last includes zero: "
+        "{change}."
     ),
     drift.Outcome.NO_DRIFT: (
         "{name} shows no significant drift over the run ({p}). The trend from the first trial to the last is {change}."

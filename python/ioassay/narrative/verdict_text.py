@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims.claim_verdicts import ClaimVerdicts, ConditionVerdicts, Outcome, counted
-from ioassay.narrative import phrases
+from ioassay.narrative import explanation_text, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import plain
 from ioassay.units import format_count, format_rate, format_size
-from ioassay.verify.judge import overall, saw
+from ioassay.verify.judge import overall, traffic
 from ioassay.verify.session_times import claimed_seconds
 from ioassay.verify.verdict import (
     BY_DEVICE,
@@ -40,12 +40,9 @@ def _without_claims(one: ClaimVerdicts) -> Finding:
         return _finding(one, "The trials were not witnessed, so the tool's claims are not verified.", statistics)
     text = "The tool claims no I/O, so there is nothing to confirm or contradict."
     trials = f"{phrases.count(one.witnessed, 'trial')} {'was' if one.witnessed == 1 else 'were'} witnessed."
-    last = [f"In the last of them: {_small(saw(one.unclaimed))}"] if one.unclaimed is not None else []
-    return _finding(one, " ".join([text, trials, *last]), {**statistics, "claims": 0})
-
-
-def _small(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
+    last = explanation_text.text(traffic(one.unclaimed)) if one.unclaimed is not None else ""
+    shown = [f"In the last of them: {last[:1].lower()}{last[1:]}"] if last else []
+    return _finding(one, " ".join([text, trials, *shown]), {**statistics, "claims": 0})
 
 
 def _finding(one: ClaimVerdicts, text: str, statistics: Mapping[str, Any], **more: Any) -> Finding:
@@ -63,8 +60,9 @@ def _finding(one: ClaimVerdicts, text: str, statistics: Mapping[str, Any], **mor
 def _of_claims(one: ClaimVerdicts) -> Finding:
     counts, rows = counted(one.judged), one.by_condition()
     worst = overall([judged.verdict for judged in one.judged])
+    why = explanation_text.text(worst.explanation)
     ordered = dict(reversed(counts.items()))
-    tables = [Table(_COUNTED, [[name, number, CATEGORIES[name]] for name, number in ordered.items()])]
+    tables = [Table(_COUNTED, [[name, number, explanation_text.MEANINGS[name]] for name, number in ordered.items()])]
     if warned := [row for row in rows if row.worst.severity == "warning"]:
         tables.append(Table(_WORST, [_explained(row) for row in _worst_first(warned)[:_MOST_EXPLAINED]]))
     listed = rows if len(rows) <= _MOST_ROWS else _worst_first(rows)[:_MOST_ROWS]
@@ -75,7 +73,7 @@ def _of_claims(one: ClaimVerdicts) -> Finding:
         "witnessed_trials": one.witnessed,
         "claims": len(one.judged),
         "categories": ordered,
-        "worst": {"category": worst.category, "reason": worst.reason, "explanation": worst.explanation},
+        "worst": {"category": worst.category, "reason": worst.reason, "explanation": why},
         "rows": [_numbers(row) for row in rows],
     }
     text = f"{_statement(one)}{left}"
@@ -98,11 +96,11 @@ def _statement(one: ClaimVerdicts) -> str:
         text.append(f"The drive's own counts confirm {one.by_drive}, whose path the kernel does not see.")
     if others:
         text.append(f"{others} more {'is' if others == 1 else 'are'} not about I/O ({UNSUPPORTED}).")
-    if worst.category == next(iter(CATEGORIES)):
+    if worst.category == CATEGORIES[0]:
         return " ".join(text)
     first = next(claim for claim in judged if claim.verdict is worst)
-    why = worst.explanation if worst.explanation.endswith((".", "!", "?")) else f"{worst.explanation}."
-    return " ".join([*text, f"{worst.category}, {first.condition}, {first.claim}: {why}"])
+    text.append(f"The worst is {worst.category} ({first.condition}, {first.claim}).")
+    return " ".join([*text, explanation_text.text(worst.explanation)])
 
 
 def _numbers(row: ConditionVerdicts) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def _explained(row: ConditionVerdicts) -> list[Any]:
     worst = row.worst
     same = sum(one.category == worst.category for one in row.members)
     of = f"{same} of {len(row.members)}"
-    return [worst.category, worst.reason, row.condition, row.claim, of, worst.explanation]
+    return [worst.category, worst.reason, row.condition, row.claim, of, explanation_text.text(worst.explanation)]
 
 
 def _sides(verdict: Verdict) -> tuple[str | None, str | None, float | None]:

@@ -2,7 +2,7 @@
 
 `judge.judge` is the entry point. `verdict` defines verdicts and their rank; `tolerances` has every number that decides.
 The other files are steps in this order: `claim_groups` (whose claim), `evidence` (what was observed of it),
-`operation_counts`, `amounts`, `device_traffic`, `session_times` and `latency_bounds`, `observer_effect` (did observing
-change the result), `explanations` (why they differ). Nothing is read, started or stored here; docs/verdicts.md has the
-rules for readers.
+`operation_counts`, `device_traffic`, `session_times` and `latency_bounds`, `observer_effect` (did observing change the
+result), `explanations` (why they differ). They return codes and numbers (`statement`), and the narrative has the words.
+Nothing is read, started or stored here; docs/verdicts.md has the rules for readers.
 """

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from ioassay.formats import conventions
 from ioassay.records.observation import Observation, Session
-from ioassay.units import format_size
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import TRIM, Group, calls_of
 from ioassay.verify.evidence import Device
 from ioassay.verify.operation_counts import Fault
+from ioassay.verify.statement import Code, state
 from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs", "devtmpfs"})
@@ -109,22 +109,14 @@ def judge_device(pool: Pool, observation: Observation) -> list[Fault]:
     if not pool.bytes or pool.kind == TRIM or not pool.storage or pool.filesystems & ELSEWHERE:
         return []
     if memory := sorted(pool.filesystems & IN_MEMORY):
-        text = f"The file lies in memory ({', '.join(memory)}), so no device was used: the rate is that of memory."
-        return [Fault(CACHED, "NO-DEVICE-IO", text)]
+        return [Fault(CACHED, "NO-DEVICE-IO", (state(Code.FILE_IN_MEMORY, filesystems=tuple(memory)),))]
     if not pool.device.known:
-        return _unwatched(pool)
+        return [Fault(INCOMPLETE, "DEVICE-NOT-OBSERVED", (state(Code.DEVICE_UNWATCHED),))] if pool.direct else []
     if pool.direct:
         return _direct(pool)
     if pool.kind == "write":
         return _written(pool)
     return _read(pool)
-
-
-def _unwatched(pool: Pool) -> list[Fault]:
-    if not pool.direct:
-        return []
-    text = "The calls were made as claimed, but they are said to pass the cache, and the device was not watched."
-    return [Fault(INCOMPLETE, "DEVICE-NOT-OBSERVED", text)]
 
 
 def _share(pool: Pool) -> float:
@@ -133,49 +125,34 @@ def _share(pool: Pool) -> float:
 
 def _direct(pool: Pool) -> list[Fault]:
     if _share(pool) < tolerances.of("cached_share"):
-        verb = "read" if pool.kind == "read" else "moved"
-        text = (
-            f"The calls {verb} {format_size(pool.bytes)} past the cache, and the device did "
-            f"{format_size(pool.reached_bytes)} of it: "
-            + (
-                "the file has holes or extents that were never written, which the filesystem answers with zeros."
-                if pool.kind == "read"
-                else "no request was made for the rest."
-            )
-        )
-        return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", text)]
+        code = Code.HOLES if pool.kind == "read" else Code.NO_REQUESTS
+        without = state(code, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes)
+        return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (without,))]
     return _amplified(pool) if pool.kind == "write" else []
 
 
 def _read(pool: Pool) -> list[Fault]:
     share = _share(pool)
     if share < tolerances.of("cached_share"):
-        text = (
-            f"The calls read {format_size(pool.bytes)}, and the device {format_size(pool.reached_bytes)} of it "
-            f"({share * 100:.3g} %): {_answered(pool)}."
-        )
-        return [Fault(CACHED, "PAGE-CACHE" if not _made_of_nothing(pool) else "NO-DEVICE-IO", text)]
+        read = state(Code.READ_SHARE, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes, share=share)
+        if _made_of_nothing(pool):
+            return [Fault(CACHED, "NO-DEVICE-IO", (read, state(Code.PAGES_WITHOUT_DEVICE)))]
+        return [Fault(CACHED, "PAGE-CACHE", (read, state(Code.PAGE_CACHE)))]
     extra = tolerances.of("device_bytes")
     if pool.page_cache_bytes is None:
         extra = tolerances.of("loader_device_bytes")
     if pool.reached_bytes <= pool.bytes * (1 + tolerances.of("amplified")) + extra:
         return []
-    small = pool.record_bytes < _PAGE_BYTES
-    cause = "whole pages are read for smaller records" if small else "read-ahead fetched what was not asked for"
-    text = f"The calls read {format_size(pool.bytes)}, and the device {format_size(pool.reached_bytes)}: {cause}."
-    return [Fault(AMPLIFIED, "PAGE-SIZE" if small else "READ-AHEAD", text)]
+    more = state(Code.READ_MORE, calls_bytes=pool.bytes, device_bytes=pool.reached_bytes)
+    if pool.record_bytes < _PAGE_BYTES:
+        return [Fault(AMPLIFIED, "PAGE-SIZE", (more, state(Code.WHOLE_PAGES)))]
+    return [Fault(AMPLIFIED, "READ-AHEAD", (more, state(Code.READ_AHEAD_EXTRA)))]
 
 
 def _made_of_nothing(pool: Pool) -> bool:
     """Pages came into the cache without the device: holes."""
     added = pool.page_cache_bytes
     return added is not None and added >= pool.bytes / 2 and pool.device.own_bytes <= tolerances.of("device_bytes")
-
-
-def _answered(pool: Pool) -> str:
-    if _made_of_nothing(pool):
-        return "its pages were made without the device, as those of holes are"
-    return "the page cache answered the rest, and the rate is mostly that of memory"
 
 
 def _written(pool: Pool) -> list[Fault]:
@@ -186,47 +163,36 @@ def _written(pool: Pool) -> list[Fault]:
     if pool.synced is False or (own < enough and not pool.synced):
         return [_deferred(pool, own, by_anyone)]
     if pool.watched and max(own, by_anyone) < pool.bytes * tolerances.of("cached_share"):
-        text = (
-            f"The calls wrote {format_size(pool.bytes)}, of which {format_size(max(own, by_anyone))} reached the "
-            "device: the same pages were written several times before they were synchronised."
-        )
-        return [Fault(CACHED, "ABSORBED", text)]
+        absorbed = state(Code.ABSORBED, calls_bytes=pool.bytes, device_bytes=max(own, by_anyone))
+        return [Fault(CACHED, "ABSORBED", (absorbed,))]
     return _amplified(pool)
 
 
 def _deferred(pool: Pool, own: int, by_anyone: int) -> Fault:
-    told = f"The calls wrote {format_size(pool.bytes)}{'' if pool.log else ' into the page cache'}"
+    statements = [state(Code.WRITTEN if pool.log else Code.WRITTEN_TO_CACHE, calls_bytes=pool.bytes)]
     if pool.watched:
-        told += f"; the device got {format_size(own)} of it from the command itself"
-        if by_anyone > own:
-            told += f" and at most {format_size(by_anyone - own)} by write-back"
-    reason = "NO-SYNC" if pool.synced is None or not pool.syncs else "SYNC-OUTSIDE"
-    reason = "LOG-NOT-SYNCED" if pool.log else reason
-    why = {
-        "LOG-NOT-SYNCED": "its log is not synchronised, and what was deleted before the kernel wrote it is nowhere",
-        "NO-SYNC": "no synchronisation is in the claimed interval, so the rate is that of memory",
-        "SYNC-OUTSIDE": "it was synchronised after the claimed interval, so the rate is that of memory",
-    }
-    return Fault(DEFERRED, reason, f"{told}; {why[reason]}.")
+        code = Code.DEVICE_RECEIVED_WITH_OTHERS if by_anyone > own else Code.DEVICE_RECEIVED
+        statements.append(state(code, own_bytes=own, others_bytes=by_anyone - own))
+    if pool.log:
+        why = Code.LOG_NOT_SYNCED
+    else:
+        why = Code.NO_SYNC if pool.synced is None or not pool.syncs else Code.SYNC_OUTSIDE
+    return Fault(DEFERRED, why.upper().replace("_", "-"), (*statements, state(why)))
 
 
 def _amplified(pool: Pool) -> list[Fault]:
     own = pool.device.own_bytes
     if not pool.watched or own <= pool.bytes * (1 + tolerances.of("amplified")) + tolerances.of("device_bytes"):
         return []
-    told = f"The calls wrote {format_size(pool.bytes)}, and the device {format_size(own)}"
+    more = state(Code.WROTE_MORE, calls_bytes=pool.bytes, device_bytes=own)
     if pool.record_bytes < _PAGE_BYTES:
         read = pool.device.read_bytes if not pool.reads_claimed else 0
-        first = f" and read {format_size(read)} first" if read else ""
-        text = f"{told}{first}: whole pages are read, changed and written for smaller records (read-modify-write)."
-        return [Fault(AMPLIFIED, "READ-MODIFY-WRITE", text)]
+        first = [state(Code.READ_FIRST, read_bytes=read)] if read else []
+        return [Fault(AMPLIFIED, "READ-MODIFY-WRITE", (more, *first, state(Code.READ_MODIFY_WRITE)))]
     if pool.syncs and (own - pool.bytes) / pool.syncs <= _JOURNAL_BYTES:
-        each = format_size((own - pool.bytes) / pool.syncs)
-        syncs = f"each of {pool.syncs} synchronisations" if pool.syncs > 1 else "its synchronisation"
-        text = f"{told}: the journal and metadata took {each} for {syncs}."
-        return [Fault(AMPLIFIED, "JOURNAL", text)]
-    text = f"{told}: pages that were dirty before it began, metadata or a journal were written with them."
-    return [Fault(AMPLIFIED, "METADATA", text)]
+        journal = state(Code.JOURNAL, each_bytes=(own - pool.bytes) / pool.syncs, syncs=pool.syncs)
+        return [Fault(AMPLIFIED, "JOURNAL", (more, journal))]
+    return [Fault(AMPLIFIED, "METADATA", (more, state(Code.METADATA)))]
 
 
 def pool_of(

@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import Any
 
 from ioassay.records.record import Claim
-from ioassay.units import format_count, format_size
 from ioassay.verify import tolerances
+from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import (
     AMPLIFIED,
     BY_DRIVE,
@@ -121,36 +121,35 @@ def _is_unseen(verdict: Verdict) -> bool:
 
 
 def _agreed(verdict: Verdict, claimed: int, count: Count) -> Verdict:
-    told = f"The drive itself counted {_amount(count)}"
+    counted = state(Code.DRIVE_COUNTED, counted=_amount(count))
     if not _is_unseen(verdict):
-        return replace(verdict, notes=(*verdict.notes, f"{told}."))
-    text = f"{format_size(claimed)} were claimed. The kernel cannot see them on this path. {told}."
-    return _judged(verdict, CONFIRMED, BY_DRIVE, text)
+        return replace(verdict, notes=(*verdict.notes, counted))
+    return _judged(verdict, CONFIRMED, BY_DRIVE, state(Code.PATH_UNSEEN, claimed_bytes=claimed), counted)
 
 
 def _fewer(verdict: Verdict, claim: Claim, claimed: int, count: Count) -> Verdict:
     """Less than was claimed: behind a cache that says nothing, past it the claim is wrong."""
-    told = f"The drive itself counted {_amount(count)}, where {format_size(claimed)} were claimed."
+    other = state(Code.DRIVE_COUNTED_OTHER, counted=_amount(count), claimed_bytes=claimed)
     past = PurePath(claim.engine).name in PAST_THE_KERNEL
     if count.bytes and (past or (claim.direct and verdict.category in TRUE_CLAIMS)):
-        return _judged(verdict, CONTRADICTED, "DRIVE-FEWER", told)
-    return replace(verdict, notes=(*verdict.notes, told))
+        return _judged(verdict, CONTRADICTED, "DRIVE-FEWER", other)
+    return replace(verdict, notes=(*verdict.notes, other))
 
 
 def _more(verdict: Verdict, claimed: int, count: Count) -> Verdict:
-    told = f"The drive itself counted {_amount(count)}, where {format_size(claimed)} were claimed."
+    other = state(Code.DRIVE_COUNTED_OTHER, counted=_amount(count), claimed_bytes=claimed)
     if verdict.category in TRUE_CLAIMS or _is_unseen(verdict):
-        return _judged(verdict, AMPLIFIED, "DRIVE-MORE", told)
-    return replace(verdict, notes=(*verdict.notes, told))
+        return _judged(verdict, AMPLIFIED, "DRIVE-MORE", other)
+    return replace(verdict, notes=(*verdict.notes, other))
 
 
-def _judged(verdict: Verdict, category: str, reason: str, text: str) -> Verdict:
-    notes = (*verdict.notes, *([f"Of the kernel alone: {verdict.explanation}"] if verdict.explanation else ()))
+def _judged(verdict: Verdict, category: str, reason: str, *why: Statement) -> Verdict:
+    before = [state(Code.KERNEL_ALONE, explanation=tuple(verdict.explanation))] if verdict.explanation else []
+    notes = (*verdict.notes, *before)
     return replace(
-        verdict, category=category, reason=reason, explanation=text, notes=notes, severity=severity_of(category)
+        verdict, category=category, reason=reason, explanation=why, notes=notes, severity=severity_of(category)
     )
 
 
-def _amount(count: Count) -> str:
-    requests = "request" if count.operations == 1 else "requests"
-    return f"{format_count(count.operations)} {requests} of {format_size(count.bytes)}"
+def _amount(count: Count) -> Amount:
+    return Amount(count.operations, count.bytes)

@@ -12,6 +12,7 @@ from ioassay.records.observation import DISCARD, READ, SYNC, SYSCALLS, WRITE, Ca
 from ioassay.records.record import Claim
 from ioassay.verify import tolerances
 from ioassay.verify.claim_groups import KEYS, MIXED, TRIM, Group, calls_of, groups
+from ioassay.verify.statement import Amount, Code, Statement, state
 
 FILES, CALLS, PROCESS, NOTHING = "files", "calls", "process", "nothing"
 
@@ -37,6 +38,11 @@ class Evidence:
     timed: bool = False
     syncs: int | None = None
     """None when they were not watched."""
+
+    @property
+    def amount(self) -> Amount:
+        """What was seen, and where."""
+        return Amount(self.operations, self.bytes, self.source)
 
 
 @dataclass(frozen=True)
@@ -167,16 +173,16 @@ def _sum(parts: Iterable[Calls]) -> Calls:
     return total
 
 
-def unwatched(engine: str, layers: Sequence[str]) -> str:
-    """Why calls of this engine could not be seen with these layers; '' when they could."""
+def unwatched(engine: str, layers: Sequence[str]) -> Statement | None:
+    """Why calls of this engine could not be seen with these layers; None when they could."""
     if engine == MAPPED:
-        return "mapped files are read and written without a call"
+        return state(Code.MAPPED_FILES)
     if engine == SPLICE and SYSCALLS not in layers:
-        return "what splice(2) moves is in no total of the process"
+        return state(Code.SPLICED)
     layer = _LAYER_OF.get(engine)
     if layer and layer not in layers:
-        return f"what is submitted through {engine} was not watched (layers: {', '.join(layers) or 'none'})"
-    return ""
+        return state(Code.ENGINE_UNWATCHED, engine=engine, layers=tuple(layers))
+    return None
 
 
 def device_seen(group: Group, observation: Observation) -> Device:

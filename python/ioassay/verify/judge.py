@@ -13,13 +13,13 @@ from typing import Any
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
-from ioassay.units import format_count, format_rate, format_size
-from ioassay.verify import amounts, explanations, latency_bounds, operation_counts, session_times, tolerances
+from ioassay.verify import explanations, latency_bounds, operation_counts, session_times, tolerances
 from ioassay.verify.claim_groups import KEYS, TRIM, Group, groups
 from ioassay.verify.device_traffic import Pool, is_direct, judge_device, pool_of
 from ioassay.verify.evidence import Evidence, calls_seen, device_seen
 from ioassay.verify.observer_effect import Effect, Twins, effect
 from ioassay.verify.operation_counts import Expected, Fault
+from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import (
     BY_DEVICE,
     CONFIRMED,
@@ -35,7 +35,6 @@ from ioassay.verify.verdict import (
 
 _ITSELF = frozenset({"AT-ODDS-WITH-ITSELF", "LONGER-THAN-IT-RAN", "IMPOSSIBLE-LATENCY"})
 """What is wrong with a claim whatever was seen."""
-_LOSSES = ("lost", "dropped")
 
 
 def judge(
@@ -65,29 +64,31 @@ def overall(verdicts: Sequence[Verdict], observation: Observation | None = None)
     """The worst of them, the first of equals; UNSUPPORTED, with what the kernel saw, where there is none."""
     if verdicts:
         return max(verdicts, key=rank)
-    seen = f" {saw(observation)}" if observation is not None else ""
-    return Verdict(UNSUPPORTED, "NO-CLAIM", f"Nothing was claimed, so there is nothing to judge.{seen}")
+    seen = traffic(observation) if observation is not None else ()
+    return Verdict(UNSUPPORTED, "NO-CLAIM", (state(Code.NO_CLAIM), *seen))
 
 
-def saw(observation: Observation) -> str:
-    """What the kernel saw, in one sentence, whatever was claimed."""
-    parts = []
+def traffic(observation: Observation) -> list[Statement]:
+    """What the kernel saw, whatever was claimed: kind, number (None where it is not known) and bytes of each."""
+    parts: list[tuple[str, int | None, float]] = []
     for kind in ("read", "write"):
         calls = [part.calls for part in observation.operations if part.kind == kind]
         volume, number = sum(c.bytes for c in calls), sum(c.calls for c in calls)
         if calls:
-            parts.append(f"{format_count(number)} {kind} calls of {format_size(volume)}")
+            parts.append((kind, number, volume))
         elif observation.counters.get(name := {"read": "rchar", "write": "wchar"}[kind]):
-            parts.append(f"{kind} calls of {format_size(observation.counters[name])}")
+            parts.append((kind, None, observation.counters[name]))
+    requests = []
     own = [part for part in observation.block if part.own and part.kind in ("read", "write")]
     for kind in ("read", "write"):
         volume = sum(part.calls.bytes for part in own if part.kind == kind)
         number = sum(part.calls.calls for part in own if part.kind == kind)
         if number:
-            parts.append(f"{format_count(number)} requests that {kind} {format_size(volume)}")
-    if not parts:
-        return "The kernel saw no I/O of the command."
-    return f"The kernel saw {', '.join(parts)}."
+            requests.append((kind, number, volume))
+    return [
+        *([state(Code.CALLS_OF_COMMAND, parts=tuple(parts))] if parts else ()),
+        *([state(Code.REQUESTS_OF_COMMAND, parts=tuple(requests))] if requests else ()),
+    ] or [state(Code.NO_IO_OF_COMMAND)]
 
 
 def _not_io(claim: Claim) -> bool:
@@ -101,10 +102,10 @@ def _of_keys(claim: Claim, observation: Observation, *, alone: bool) -> Verdict:
     """
     faults = [*session_times.impossible(claim, observation)]
     if faults:
-        return _verdict(faults[0], claim, faults[0].text, {}, [saw(observation)])
-    text = "Operations of a database are not I/O, so the kernel cannot confirm their number"
-    text += f". {saw(observation)}" if alone else "; what it says that it read and wrote for them is judged beside."
-    return Verdict(UNSUPPORTED, NOT_IO, text, {"claimed_operations": claim.operations}, claim)
+        return _verdict(faults[0], claim, faults[0].statements, {}, traffic(observation))
+    others = traffic(observation) if alone else [state(Code.DATABASE_IO_SEPARATE)]
+    statements = (state(Code.DATABASE_OPERATIONS), *others)
+    return Verdict(UNSUPPORTED, NOT_IO, statements, {"claimed_operations": claim.operations}, claim)
 
 
 def _pools(grouped: Sequence[Group], observation: Observation) -> dict[tuple[str, bool | None], Pool]:
@@ -154,56 +155,56 @@ def _moved(group: Group, seen: Evidence) -> tuple[int, int]:
 
 def _judge(group: Group, pool: Pool, observation: Observation, probed: Effect | None, *, exit_ok: bool) -> Verdict:
     want, seen = operation_counts.expected(group), calls_seen(group, observation)
-    notes: list[str] = []
     if unsupported := _unsupported(group, want, observation):
-        return _verdict(unsupported, group.claims[0], unsupported.text, {}, [])
+        return _verdict(unsupported, group.claims[0], unsupported.statements, {}, [])
     timed, timing_notes, times = session_times.judge_times(group, seen, observation)
     late, latency_notes, latencies = latency_bounds.judge_latency(group, seen)
     itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
     counted = operation_counts.judge_counts(group, want, seen, pool.device, observation) or _empty(want, seen, times)
     faults = itself or _losses(observation) or counted or [*timed, *late] or judge_device(pool, observation)
     fault = max(faults, key=_severity) if faults else None
-    notes += explanations.notes(group, want, seen, pool, observation)
-    notes += [*timing_notes, *latency_notes, *(_ended(exit_ok))]
-    notes += _effect_notes(probed, observation)
+    notes = [*explanations.notes(group, want, seen, pool, observation), *timing_notes, *latency_notes]
+    notes += [*_ended(exit_ok), *_effect_notes(probed, observation)]
     if probed is not None and probed.perturbed() and (fault is None or fault.category in TRUE_CLAIMS):
-        fault = Fault(PERTURBED, "PROBE-EFFECT", f"Watching changed the result. {probed.sentence()}")
+        fault = Fault(PERTURBED, "PROBE-EFFECT", (state(Code.PERTURBED), probed.statement()))
     numbers = {**_counted(want, seen, pool), **times, **latencies, **_effect_numbers(probed)}
     if fault is None:
-        fault = Fault(CONFIRMED, _limit(want, seen), "")
-    text = _explained(fault, group, want, seen, pool, times)
-    return _verdict(fault, group.claims[0], text, numbers, notes)
+        fault = Fault(CONFIRMED, _limit(want, seen))
+    explanation = _explained(fault, group, want, seen, pool, times)
+    return _verdict(fault, group.claims[0], explanation, numbers, notes)
 
 
 def _severity(fault: Fault) -> int:
-    return rank(Verdict(fault.category, "", ""))
+    return rank(Verdict(fault.category, ""))
 
 
-def _verdict(fault: Fault, claim: Claim, text: str, numbers: Mapping[str, Any], notes: Sequence[str]) -> Verdict:
+def _verdict(
+    fault: Fault,
+    claim: Claim,
+    explanation: Sequence[Statement],
+    numbers: Mapping[str, Any],
+    notes: Sequence[Statement],
+) -> Verdict:
     if fault.reason == BY_DEVICE:  # how far others' calls are from the claim means nothing
         numbers = {name: value for name, value in numbers.items() if not name.endswith("_difference_percent")}
     severity = severity_of(fault.category)
-    if severity == "info" and any(note.startswith("Warning: ") for note in notes):
+    if severity == "info" and any(note.warns for note in notes):
         severity = "warning"
-    return Verdict(fault.category, fault.reason, text, numbers, claim, tuple(dict.fromkeys(notes)), severity)
+    notes = tuple(dict.fromkeys(notes))
+    return Verdict(fault.category, fault.reason, tuple(explanation), numbers, claim, notes, severity)
 
 
 def _unsupported(group: Group, want: Expected, observation: Observation) -> Fault | None:
     claim = group.claims[0]
     if claim.kind == TRIM and not {"block", "record"} & set(observation.layers):
-        return Fault(UNSUPPORTED, "DISCARDS", "Discards are only seen where the block layer is watched.")
+        return Fault(UNSUPPORTED, "DISCARDS", (state(Code.DISCARDS_UNWATCHED),))
     if claim.kind not in ("read", "write", "mixed", TRIM):
-        return Fault(UNSUPPORTED, "UNKNOWN-KIND", f"No rule knows claims of the kind '{claim.kind}'.")
+        return Fault(UNSUPPORTED, "UNKNOWN-KIND", (state(Code.UNKNOWN_KIND, kind=claim.kind),))
     stonewalled = any("stonewalled" in one.unreported for one in group.claims)
     if want.operations is None and want.bytes is None and stonewalled:
-        text = (
-            "The rates of several processes were added, though the first to end stopped the others: no interval "
-            f"belongs to their sum. {saw(observation)}"
-        )
-        return Fault(INCOMPLETE, "STONEWALLED", text)
+        return Fault(INCOMPLETE, "STONEWALLED", (state(Code.STONEWALLED), *traffic(observation)))
     if want.operations is None and want.bytes is None and not any(map(session_times.claimed_seconds, group.claims)):
-        text = f"Neither operations nor bytes nor a time were claimed: state one of them too. {saw(observation)}"
-        return Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", text)
+        return Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", (state(Code.NO_AMOUNT), *traffic(observation)))
     return None
 
 
@@ -211,24 +212,18 @@ def _empty(want: Expected, seen: Evidence, times: Mapping[str, float]) -> list[F
     """A time alone, and nothing that was timed to hold it against."""
     if want.operations is not None or want.bytes is not None or times:
         return []
-    text = (
-        f"Only a time was claimed, and no calls were timed that it could be held against ({amounts.seen_amount(seen)})."
-    )
-    return [Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", text)]
+    return [Fault(UNSUPPORTED, "NOTHING-TO-JUDGE", (state(Code.TIME_ALONE, seen=seen.amount),))]
 
 
 def _losses(observation: Observation) -> list[Fault]:
-    lost = {name: observation.health.get(name, 0) for name in _LOSSES}
-    lost = {name: number for name, number in lost.items() if number > tolerances.of("lost")}
-    if not lost:
+    lost, dropped = (observation.health.get(name, 0) for name in ("lost", "dropped"))
+    if max(lost, dropped) <= tolerances.of("lost"):
         return []
-    shown = ", ".join(f"{number} {name}" for name, number in lost.items())
-    text = f"The witness itself lost events ({shown}), so what it counted is a lower bound and the claim is not judged."
-    return [Fault(INCOMPLETE, "EVENTS-LOST", text)]
+    return [Fault(INCOMPLETE, "EVENTS-LOST", (state(Code.EVENTS_LOST, lost=lost, dropped=dropped),))]
 
 
-def _ended(exit_ok: bool) -> list[str]:
-    return [] if exit_ok else ["The command failed or was ended, so its claim may be of a part."]
+def _ended(exit_ok: bool) -> list[Statement]:
+    return [] if exit_ok else [state(Code.COMMAND_FAILED)]
 
 
 def _limit(want: Expected, seen: Evidence) -> str:
@@ -240,12 +235,10 @@ def _limit(want: Expected, seen: Evidence) -> str:
     return "" if seen.timed else "TIMING-NOT-OBSERVED"
 
 
-def _effect_notes(probed: Effect | None, observation: Observation) -> list[str]:
+def _effect_notes(probed: Effect | None, observation: Observation) -> list[Statement]:
     if probed is not None:
-        return [probed.sentence()]
-    if {"syscalls", "record"} & set(observation.layers):
-        return ["Whether watching changed the result was not judged: there are no twins without the witness."]
-    return []
+        return [probed.statement()]
+    return [state(Code.NO_TWINS)] if {"syscalls", "record"} & set(observation.layers) else []
 
 
 def _effect_numbers(probed: Effect | None) -> dict[str, Any]:
@@ -287,35 +280,34 @@ def _counted(want: Expected, seen: Evidence, pool: Pool) -> dict[str, Any]:
 
 def _explained(
     fault: Fault, group: Group, want: Expected, seen: Evidence, pool: Pool, times: Mapping[str, float]
-) -> str:
+) -> Sequence[Statement]:
     if fault.reason == "DEVICE-NOT-OBSERVED":
-        return f"The kernel saw {amounts.seen_amount(seen)}. {fault.text}"
+        return [state(Code.SEEN, seen=seen.amount), *fault.statements]
     if fault.category not in TRUE_CLAIMS:
-        return fault.text
-    if seen.source == "nothing" or (want.bytes and seen.bytes < want.bytes):
-        told = f"{amounts.amount(want)} were claimed; calls were not seen, and {_moved_words(pool)} for it."
+        return fault.statements
+    by_device = seen.source == "nothing" or bool(want.bytes and seen.bytes < want.bytes)
+    if by_device:
+        known = [state(Code.CLAIMED, claimed=want.amount), state(Code.CALLS_UNWATCHED), _moved_by_device(pool)]
     elif want.operations is None and want.bytes is None:
-        told = f"The kernel saw {amounts.seen_amount(seen)}."
+        known = [state(Code.SEEN, seen=seen.amount)]
     else:
-        told = f"{amounts.amount(want)} were claimed, and the kernel saw {amounts.seen_amount(seen)}."
-    if fault.text:
-        return f"{told} {fault.text}"
+        known = [state(Code.CLAIMED_AND_SEEN, claimed=want.amount, seen=seen.amount)]
+    if fault.statements:
+        return [*known, *fault.statements]
     difference = times.get("rate_difference_percent")
     if group.one_pass and difference is not None and pool.bytes:
         rate = seen.bytes / times["seen_seconds"]
-        told += f" From first to last call that is {format_rate(rate)}, {abs(difference):.2g} % from the claim."
-    elif pool.device.known and pool.storage and pool.bytes and " for it." not in told:
-        told += f" {_moved_words(pool, capital=True)}."
-    return told
+        known.append(state(Code.RATE_OF_CALLS, bytes_per_s=rate, difference_percent=abs(difference)))
+    elif pool.device.known and pool.storage and pool.bytes and not by_device:
+        known.append(_moved_by_device(pool))
+    return known
 
 
-def _moved_words(pool: Pool, *, capital: bool = False) -> str:
+def _moved_by_device(pool: Pool) -> Statement:
     """What reached the device, or what the process's own account says, where requests were not watched."""
     own = pool.device.own_bytes
     if not pool.watched and pool.kind == "write":
-        text = f"the command made {format_size(own)} dirty, or wrote it past the cache"
-    elif pool.kind == "write" and own < pool.bytes:
-        text = f"the device wrote {format_size(own)} for it and {format_size(pool.device.any_bytes - own)} for others"
-    else:
-        text = f"the device moved {format_size(own)}"
-    return text[:1].upper() + text[1:] if capital else text
+        return state(Code.PAGES_DIRTIED, own_bytes=own)
+    if pool.kind == "write" and own < pool.bytes:
+        return state(Code.DEVICE_WROTE, own_bytes=own, others_bytes=pool.device.any_bytes - own)
+    return state(Code.DEVICE_MOVED, own_bytes=own)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ioassay.stats import distributions
 from ioassay.verify import tolerances
+from ioassay.verify.statement import Code, Statement, state
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,10 @@ class Effect:
             return False
         return (self.high < 1 or self.low > 1) and abs(self.ratio - 1) > tolerances.of("probe_effect")
 
-    def sentence(self) -> str:
+    def statement(self) -> Statement:
         """For the notes of a verdict."""
-        if self.low is None or self.high is None:
-            return (
-                f"Probe effect: {self.metric} with the witness was {self.ratio:.3g} times that without it; "
-                f"{self.runs} run{'s' if self.runs != 1 else ''} of each are too few for an interval."
-            )
-        return (
-            f"Probe effect: {self.metric} with the witness was {self.ratio:.3g} times that without it "
-            f"(95 % interval {self.low:.3g} to {self.high:.3g}, {self.runs} runs of each)."
-        )
+        code = Code.OBSERVER_EFFECT_UNKNOWN if self.low is None else Code.OBSERVER_EFFECT
+        return state(code, metric=self.metric, ratio=self.ratio, low=self.low, high=self.high, runs=self.runs)
 
 
 def effect(twins: Twins) -> Effect | None:

@@ -9,25 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.units import format_size
 from ioassay.verify import tolerances
-from ioassay.verify.amounts import amount, apart, how_to_tell, percent, seen_amount
 from ioassay.verify.claim_groups import Group
 from ioassay.verify.drive_counters import PAST_THE_KERNEL
-from ioassay.verify.evidence import MAPPED, NOTHING, Device, Evidence, unwatched
+from ioassay.verify.evidence import FILES, MAPPED, NOTHING, Device, Evidence, unwatched
+from ioassay.verify.statement import Amount, Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, INCOMPLETE, UNSUBSTANTIATED
 
-# Extra traffic that a tool says it leaves out of its numbers.
-_LEFT_OUT = {
-    "ramp": "the ramp before its clock started is not in its numbers",
-    "layout": "laying out the file is not in its numbers",
-    "own-files": "the database's own files beside its tables, and headers in its log, are not in its numbers",
-    "pre-read": "reading the file before its clock started is not in its numbers",
-}
+_LEFT_OUT = frozenset({"ramp", "layout", "own-files", "pre-read"})
+"""Extra traffic that a tool says it leaves out of its numbers."""
 _WITHOUT_DATA = frozenset({"null", "filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"})
 """Engines of fio that move no data: they do nothing, or only create, look at and delete files."""
 _PAGE_BYTES = 4096
@@ -37,11 +31,11 @@ _FAULT_BYTES = 16 * _PAGE_BYTES
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a claim is not simply confirmed: a category of `outcome`, a reason, a sentence."""
+    """Why a claim is not simply confirmed: a category of `verdict`, a reason, what it rests on."""
 
     category: str
     reason: str
-    text: str
+    statements: Sequence[Statement] = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,12 @@ class Expected:
     bytes: int | None
     rounded_bytes: float = 0.0
     """Printed in steps of so much."""
-    notes: Sequence[str] = ()
+    notes: Sequence[Statement] = ()
+
+    @property
+    def amount(self) -> Amount:
+        """What was claimed."""
+        return Amount(self.operations, self.bytes)
 
 
 def expected(group: Group) -> Expected:
@@ -72,7 +71,7 @@ def expected(group: Group) -> Expected:
         if any(bytes_beside for _, bytes_beside in extra):
             operations = None if operations is None else operations + sum(one for one, _ in extra)
             volume = None if volume is None else volume + sum(one for _, one in extra)
-            notes.append("Priming reads and passes that are not reported are counted in, as the tool makes them.")
+            notes.append(state(Code.SILENT_PASSES_COUNTED))
     return Expected(operations, volume, rounded if rounded > len(group.claims) else 0.0, notes)
 
 
@@ -97,38 +96,20 @@ def judge_counts(group: Group, want: Expected, seen: Evidence, device: Device, o
         return []
     engine = group.claims[0].engine
     if engine in _WITHOUT_DATA:
-        return [_null(want, engine)]
-    if PurePath(engine).name in PAST_THE_KERNEL:
-        return [_past(want, PurePath(engine).name)]
+        code = Code.NULL_ENGINE if engine == "null" else Code.ENGINE_WITHOUT_DATA
+        return [Fault(UNSUBSTANTIATED, "NULL-ENGINE", (state(code, claimed=want.amount, engine=engine),))]
+    if (name := PurePath(engine).name) in PAST_THE_KERNEL:
+        past = state(Code.PAST_THE_KERNEL, claimed=want.amount, engine=name)
+        return [Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", (past,))]
     hidden = unwatched(engine, observation.layers)
     if hidden or seen.source == NOTHING:
-        return _by_device(group, want, device, hidden or "no calls were watched", mapped=engine == MAPPED)
+        return _by_device(group, want, device, hidden or state(Code.CALLS_UNWATCHED), mapped=engine == MAPPED)
     if _is_nothing(want, seen) and (nothing := _nothing(group, want, seen, device, observation)):
         return [nothing]
     if fewer := _fewer(group, want, seen, device, observation):
         return [fewer]
     more = _more(group, want, seen) or _resolution(group, want, seen, device)
     return more or _fewer_syncs(group, seen, observation)
-
-
-def _null(want: Expected, engine: str) -> Fault:
-    if engine != "null":
-        text = f"{amount(want)} were claimed by an engine that moves no data ({engine}): its bytes are none of a file."
-        return Fault(UNSUBSTANTIATED, "NULL-ENGINE", text)
-    return Fault(
-        UNSUBSTANTIATED,
-        "NULL-ENGINE",
-        f"{amount(want)} were claimed by an engine that does no I/O (null), and the kernel saw none: "
-        "the rate is that of the tool alone.",
-    )
-
-
-def _past(want: Expected, engine: str) -> Fault:
-    text = (
-        f"{amount(want)} were claimed by an engine that speaks to the drive by itself ({engine}): the kernel sees at "
-        "most its sockets, so only the drive could tell."
-    )
-    return Fault(UNSUBSTANTIATED, "PAST-THE-KERNEL", text)
 
 
 def _is_nothing(want: Expected, seen: Evidence) -> bool:
@@ -144,27 +125,34 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
         return None
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
     if not elsewhere and not group.claims[0].engine and _covers(device.own_bytes, want):
-        return None if _device_only(want) else _hidden("the calls behind them were not seen")
+        return None if want.bytes is not None else _hidden(Code.CALLS_BEHIND_DEVICE)
     if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
-        return _hidden("calls of another kind, or mapped files, may be behind it")
-    missing = f" It names {', '.join(group.missing[:3])}, which nobody opened." if group.missing else ""
-    errors = f" {seen.calls.errors} calls failed." if seen.calls.errors else ""
+        return _hidden(Code.OTHER_CALLS_BEHIND_DEVICE)
     if observation.health.get("outlived", 0) and (unsure := _unsure(group, observation)):
-        return Fault(INCOMPLETE, *unsure(apart(want, seen)))
-    return Fault(
-        UNSUBSTANTIATED,
-        "NOTHING-SEEN",
-        f"{amount(want)} were claimed, and the kernel saw no such I/O of the process tree "
-        f"({seen_amount(seen)}).{missing}{errors}",
-    )
+        reason, why = unsure
+        return Fault(INCOMPLETE, reason, (*apart(want, seen), why))
+    nothing = state(Code.NOTHING_SEEN, claimed=want.amount, seen=seen.amount)
+    missing = [state(Code.FILES_NOT_OPENED, files=tuple(group.missing[:3]))] if group.missing else []
+    errors = [state(Code.CALLS_FAILED, errors=seen.calls.errors)] if seen.calls.errors else []
+    return Fault(UNSUBSTANTIATED, "NOTHING-SEEN", (nothing, *missing, *errors))
 
 
-def _device_only(want: Expected) -> bool:
-    return want.bytes is not None
+def apart(want: Expected, seen: Evidence) -> list[Statement]:
+    """Claimed and seen, with all digits of bytes that look the same when they are rounded."""
+    both = [state(Code.CLAIMED_AND_SEEN, claimed=want.amount, seen=seen.amount)]
+    if want.bytes is not None and want.bytes != seen.bytes and format_size(want.bytes) == format_size(seen.bytes):
+        both.append(state(Code.BYTES_APART, claimed=want.bytes, seen=seen.bytes))
+    return both
 
 
-def _hidden(text: str) -> Fault:
-    return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"The device was used, but {text}: the claim was not judged.")
+def _lack(want: Expected, seen: Evidence) -> float:
+    """The share of the claim that was not seen, of bytes or operations, whichever is more."""
+    pairs = ((want.bytes, seen.bytes), (want.operations, seen.operations))
+    return max((1 - present / claimed for claimed, present in pairs if claimed), default=0.0)
+
+
+def _hidden(code: Code) -> Fault:
+    return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(code),))
 
 
 def _may_be_hidden(want: Expected, seen: Evidence, device: Device, observation: Observation) -> bool:
@@ -189,33 +177,28 @@ def _fewer(group: Group, want: Expected, seen: Evidence, device: Device, observa
     lacks_operations = want.operations is not None and seen.operations < want.operations
     if not lacks_bytes and not lacks_operations:
         return None
-    told = apart(want, seen)
-    claim = group.claims[0]
+    both = apart(want, seen)
     if unsure := _unsure(group, observation):
-        return Fault(INCOMPLETE, *unsure(told))
-    if not claim.engine and _may_be_hidden(want, seen, device, observation):
-        return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", f"{told}, and the device did more than these calls.")
-    return Fault(CONTRADICTED, "FEWER-SEEN", f"{told}, which is {percent(want, seen)} less.")
+        reason, why = unsure
+        return Fault(INCOMPLETE, reason, (*both, why))
+    if not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
+        return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (*both, state(Code.DEVICE_DID_MORE)))
+    return Fault(CONTRADICTED, "FEWER-SEEN", (*both, state(Code.FEWER_SEEN, lack=_lack(want, seen))))
 
 
-def _unsure(group: Group, observation: Observation) -> Any:
-    """Why fewer may have been seen than were made."""
-    claim = group.claims[0]
-    if outlived := observation.health.get("outlived", 0):
-        processes = "1 process of it was" if outlived == 1 else f"{outlived} processes of it were"
-        text = f"{processes} still running when the command ended, and no longer watched"
-        return lambda told: ("CALLS-UNFINISHED", f"{told}; {text}.")
-    at_end = {name: observation.health.get(name, 0) for name in ("in_flight", "unmatched")}
-    if any(at_end.values()):
-        text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in at_end.items() if count)
-        return lambda told: ("CALLS-UNFINISHED", f"{told}; the results of some calls were not seen ({text}).")
+def _unsure(group: Group, observation: Observation) -> tuple[str, Statement] | None:
+    """Why fewer may have been seen than were made: a reason, and what it rests on."""
+    claim, health = group.claims[0], observation.health
+    if outlived := health.get("outlived", 0):
+        return "CALLS-UNFINISHED", state(Code.PROCESSES_OUTLIVED, processes=outlived)
+    in_flight, unmatched = health.get("in_flight", 0), health.get("unmatched", 0)
+    if in_flight or unmatched:
+        return "CALLS-UNFINISHED", state(Code.RESULTS_UNSEEN, in_flight=in_flight, unmatched=unmatched)
     if group.one_pass and "among-others" in claim.doubts:
-        return lambda told: ("SIDES-UNKNOWN", f"{told}; other programs ran beside the tool, perhaps on the same file.")
+        return "SIDES-UNKNOWN", state(Code.OTHER_PROGRAMS)
     if "sides-unknown" in claim.doubts:
-        return lambda told: ("SIDES-UNKNOWN", f"{told}; which files the tool copied is not known.")
-    if "sparse" in claim.doubts:
-        return lambda told: ("SPARSE", f"{told}; blocks of zeros are skipped, as it was told to.")
-    return None
+        return "SIDES-UNKNOWN", state(Code.FILES_UNKNOWN)
+    return ("SPARSE", state(Code.ZEROS_SKIPPED)) if "sparse" in claim.doubts else None
 
 
 def _fewer_syncs(group: Group, seen: Evidence, observation: Observation) -> list[Fault]:
@@ -223,12 +206,11 @@ def _fewer_syncs(group: Group, seen: Evidence, observation: Observation) -> list
     claimed = sum(claim.syncs or 0 for claim in group.claims)
     if seen.source != "files" or group.one_pass or seen.syncs is None or claimed <= seen.syncs:
         return []
-    told = (
-        f"{claimed} synchronisation{'' if claimed == 1 else 's'} of its files were claimed; the kernel saw {seen.syncs}"
-    )
+    fewer = state(Code.SYNCS_FEWER, claimed=claimed, seen=seen.syncs)
     if unsure := _unsure(group, observation):
-        return [Fault(INCOMPLETE, *unsure(told))]
-    return [Fault(CONTRADICTED, "FEWER-SEEN", f"{told}.")]
+        reason, why = unsure
+        return [Fault(INCOMPLETE, reason, (fewer, why))]
+    return [Fault(CONTRADICTED, "FEWER-SEEN", (fewer,))]
 
 
 def surplus(want: Expected, seen: Evidence) -> tuple[int, int]:
@@ -246,19 +228,20 @@ def _more(group: Group, want: Expected, seen: Evidence) -> list[Fault]:
         return []
     if leaves_out(group):
         return []
-    told = apart(want, seen)
+    both = apart(want, seen)
     # Only of files that are named is it known that nothing else was done to them on purpose.
     others = any("among-others" in claim.doubts for claim in group.claims) or group.claims[0].source == "user"
     if seen.source == "files" and (group.named or group.one_pass) and not others:
-        return [Fault(CONTRADICTED, "MORE-SEEN", f"{told}: more than claimed, and nothing explains it.")]
-    return [
-        Fault(
-            INCOMPLETE,
-            "MORE-SEEN",
-            f"{told}: as much as claimed and more, and whether the rest belongs to it cannot be told."
-            f"{how_to_tell(group, seen)}",
-        )
-    ]
+        return [Fault(CONTRADICTED, "MORE-SEEN", (*both, state(Code.MORE_SEEN)))]
+    return [Fault(INCOMPLETE, "MORE-SEEN", (*both, state(Code.REST_UNKNOWN), *_remedy(group, seen)))]
+
+
+def _remedy(group: Group, seen: Evidence) -> list[Statement]:
+    """What would identify the rest, where anything is left to be done."""
+    unnamed = not any(claim.paths for claim in group.claims)
+    if seen.source != FILES:
+        return [state(Code.NAME_FILES_AND_USE_SYSCALLS if unnamed else Code.USE_SYSCALLS)]
+    return [state(Code.NAME_FILES)] if unnamed else []
 
 
 def leaves_out(group: Group) -> bool:
@@ -281,39 +264,33 @@ def _resolution(group: Group, want: Expected, seen: Evidence, device: Device) ->
     most = want.bytes * (1 + tolerances.of("amplified")) + tolerances.of("device_bytes")
     if group.claims[0].direct and device.known and _covers(device.own_bytes, want) and device.own_bytes <= most:
         return []
-    return [
-        Fault(
-            INCOMPLETE,
-            "BELOW-RESOLUTION",
-            f"{amount(want)} were claimed; the kernel saw {seen_amount(seen)}, but loaders and printed results are "
-            f"among that, up to {format_size(seen.others_bytes)}. Use the level syscalls, which tells files apart.",
-        )
-    ]
+    both = state(Code.CLAIMED_AND_SEEN, claimed=want.amount, seen=seen.amount)
+    below = state(Code.BELOW_RESOLUTION, others_bytes=seen.others_bytes)
+    return [Fault(INCOMPLETE, "BELOW-RESOLUTION", (both, below))]
 
 
-def _by_device(group: Group, want: Expected, device: Device, why: str, *, mapped: bool) -> list[Fault]:
+def _by_device(group: Group, want: Expected, device: Device, why: Statement, *, mapped: bool) -> list[Fault]:
     """Calls cannot be known: what the device did may be enough."""
     reason = "MAPPED" if mapped else "CALLS-NOT-OBSERVED"
-    told = f"{amount(want)} were claimed, and {why}"
+    known = (state(Code.CLAIMED, claimed=want.amount), why)
     reached = max(device.own_bytes, device.process_bytes or 0)
     if device.known and _covers(reached, want):
         most = (want.bytes or 0) * (1 + tolerances.of("amplified")) + tolerances.of("loader_device_bytes")
         if reached <= most or leaves_out(group):
             return []
-        text = f"{told}; devices moved {format_size(reached)}, and whether the rest belongs to it cannot be told."
-        return [Fault(INCOMPLETE, "MORE-SEEN", text)]
+        all_moved = state(Code.DEVICES_MOVED, moved_bytes=reached)
+        return [Fault(INCOMPLETE, "MORE-SEEN", (*known, all_moved, state(Code.REST_UNKNOWN)))]
     if device.known and group.claims[0].direct and want.bytes and not device.stacked:
         if reached <= tolerances.of("device_bytes"):
-            text = f"{told}; the device did none of it, though direct I/O was claimed."
-            return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", text)]
+            return [Fault(UNSUBSTANTIATED, "NO-DEVICE-IO", (*known, state(Code.DIRECT_WITHOUT_DEVICE)))]
         if device.any_bytes < want.bytes * (1 - tolerances.of("device_share")):
-            text = f"{told}; all devices together moved {format_size(device.any_bytes)}, though direct I/O was claimed."
-            return [Fault(CONTRADICTED, "FEWER-SEEN", text)]
-    seen = f"; devices moved {format_size(reached)} for it, which does not show the rest" if device.known else ""
-    return [Fault(INCOMPLETE, reason, f"{told}{seen}.")]
+            less = state(Code.DIRECT_WITH_LESS, moved_bytes=device.any_bytes)
+            return [Fault(CONTRADICTED, "FEWER-SEEN", (*known, less))]
+    moved = [state(Code.DEVICES_MOVED_PART, moved_bytes=reached)] if device.known else []
+    return [Fault(INCOMPLETE, reason, (*known, *moved))]
 
 
-def left_out(claims: Sequence[Claim]) -> list[str]:
-    """Sentences on what the tool says it leaves out."""
+def left_out(claims: Sequence[Claim]) -> list[Statement]:
+    """What the tool says it leaves out."""
     names = dict.fromkeys(name for claim in claims for name in claim.unreported)
-    return [f"More was seen than claimed: {_LEFT_OUT[name]}." for name in names if name in _LEFT_OUT]
+    return [state(Code.LEFT_OUT, part=name) for name in names if name in _LEFT_OUT]

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from ioassay.formats import conventions
 from ioassay.records.observation import Observation, Session
 from ioassay.records.record import Claim
-from ioassay.units import format_rate
 from ioassay.verify import tolerances
-from ioassay.verify.amounts import duration, too_high
 from ioassay.verify.claim_groups import Group, calls_of
 from ioassay.verify.evidence import Evidence, without_first
 from ioassay.verify.operation_counts import Fault
+from ioassay.verify.statement import Code, Statement, state
 from ioassay.verify.verdict import CONTRADICTED, HELD_UP, INCOMPLETE
 
 _NS = 1e-9
@@ -94,14 +93,14 @@ def record_work_s(claim: Claim) -> float:
 
 def judge_times(
     group: Group, seen: Evidence, observation: Observation
-) -> tuple[list[Fault], list[str], dict[str, float]]:
+) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """Faults, notes and numbers of the interval; of a group of several claims only what each says of itself."""
     faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
     claim = group.claims[0]
     seconds = claimed_seconds(claim)
     if seconds is None or len(group.claims) > 1 or not seen.timed or not seen.calls.completed or claim.bytes == 0:
-        why = _untimed(group, seen, observation) if any(claimed_seconds(one) for one in group.claims) else ""
-        return faults, [why] if why else [], {}
+        timed = any(claimed_seconds(one) for one in group.claims)
+        return faults, _untimed(group, seen, observation) if timed else [], {}
     accounted = of_group(group)
     if accounted is not None and conventions(claim.source).passes:
         return _strict(faults, claim, seconds, accounted, seen)
@@ -113,16 +112,14 @@ def impossible(claim: Claim, observation: Observation) -> list[Fault]:
     return [*_life(claim, observation), *_itself(claim)]
 
 
-def _untimed(group: Group, seen: Evidence, observation: Observation) -> str:
+def _untimed(group: Group, seen: Evidence, observation: Observation) -> list[Statement]:
     if observation.backend == "strace":
-        return "Its times were not judged: strace slows every call down."
+        return [state(Code.STRACE_TIMES)]
     if len(group.claims) > 1:
-        return "Times and rates were not judged: the calls of single claims were not told apart."
+        return [state(Code.TIMES_SHARED)]
     if not seen.calls.bytes and group.claims[0].bytes == 0:
-        return "Times and rates were not judged: nothing was moved."
-    if not seen.timed:
-        return "Times and rates were not judged: single calls were not watched; the level syscalls does."
-    return ""
+        return [state(Code.NOTHING_TIMED)]
+    return [] if seen.timed else [state(Code.TIMES_UNWATCHED)]
 
 
 def _life(claim: Claim, observation: Observation) -> list[Fault]:
@@ -133,9 +130,8 @@ def _life(claim: Claim, observation: Observation) -> list[Fault]:
     longest_s = max(claim.seconds or 0.0, claim.latency_ns.get("mean", 0.0) * _NS)
     if longest_s <= life_s + allowed_s(claim, longest_s) + 0.01 * life_s:
         return []
-    of = "" if claim.seconds == longest_s else " for an operation"
-    text = f"{duration(longest_s)} were claimed{of}, and the command ran for {duration(life_s)} in all."
-    return [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", text)]
+    code = Code.LONGER_THAN_COMMAND if claim.seconds == longest_s else Code.OPERATION_LONGER_THAN_COMMAND
+    return [Fault(CONTRADICTED, "LONGER-THAN-IT-RAN", (state(code, claimed_s=longest_s, command_s=life_s),))]
 
 
 def _itself(claim: Claim) -> list[Fault]:
@@ -145,11 +141,13 @@ def _itself(claim: Claim) -> list[Fault]:
     implied_s = claim.bytes / claim.rate_bytes_per_s
     if abs(implied_s - claim.seconds) <= allowed_s(claim, claim.seconds) + 0.01 * claim.seconds:
         return []
-    text = (
-        f"The claim is at odds with itself: its bytes in its {duration(claim.seconds)} are "
-        f"{format_rate(claim.bytes / claim.seconds)}, and it says {format_rate(claim.rate_bytes_per_s)}."
+    why = state(
+        Code.SELF_CONTRADICTION,
+        claimed_s=claim.seconds,
+        implied_bytes_per_s=claim.bytes / claim.seconds,
+        claimed_bytes_per_s=claim.rate_bytes_per_s,
     )
-    return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", text)]
+    return [Fault(CONTRADICTED, "AT-ODDS-WITH-ITSELF", (why,))]
 
 
 def _numbers(claimed_s: float, seen_s: float, allowed: float) -> dict[str, float]:
@@ -167,7 +165,7 @@ def _late_s(seen_s: float) -> float:
 
 def _strict(
     faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Evidence
-) -> tuple[list[Fault], list[str], dict[str, float]]:
+) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """The tool's clock is known to run from the first to the last call."""
     seen_s = accounted.first_to_last_s
     numbers = _numbers(seconds, seen_s, allowed_s(claim, seconds))
@@ -175,21 +173,20 @@ def _strict(
     if abs(seconds - seen_s) <= numbers["allowed_seconds"]:
         return faults, [], numbers
     if 0 < seconds - seen_s <= _late_s(seen_s) and "clock-clamp" not in claim.doubts:
-        late = f"The tool read its clock {(seconds - seen_s) * 1e6:.3g} µs after its last call: it was held up."
-        return faults, [late], numbers
+        return faults, [state(Code.CLOCK_LATE, late_s=seconds - seen_s)], numbers
     if 0 < seen_s - seconds <= _held_back_s(claim, seen) + numbers["allowed_seconds"]:
-        return faults, ["The C library wrote the last record after the tool's clock had stopped."], numbers
-    clamp = "clock-clamp" in claim.doubts
-    shown = [format_rate(accounted.bytes / s) if s else "no rate" for s in (seconds, seen_s)]
-    text = (
-        f"{duration(seconds)} ({shown[0]}) were claimed; from its first to its last call it took "
-        f"{duration(seen_s)} ({shown[1]})."
+        return faults, [state(Code.LAST_RECORD_LATE)], numbers
+    rates = [accounted.bytes / s if s else None for s in (seconds, seen_s)]
+    other = state(
+        Code.OTHER_INTERVAL, claimed_s=seconds, claimed_bytes_per_s=rates[0], seen_s=seen_s, seen_bytes_per_s=rates[1]
     )
-    if not clamp and _perhaps_held_up(seconds, seen_s):
-        text += " Either the tool was held up between its last call and its clock, or its clock is wrong."
-        return [*faults, Fault(INCOMPLETE, HELD_UP, text)], [], numbers
-    text += " The tool's clock is too coarse for this interval and was clamped." if clamp else ""
-    return [*faults, Fault(CONTRADICTED, "CLOCK-CLAMP" if clamp else "OTHER-TIME", text)], [], numbers
+    if "clock-clamp" in claim.doubts:
+        fault = Fault(CONTRADICTED, "CLOCK-CLAMP", (other, state(Code.CLOCK_CLAMPED)))
+    elif _perhaps_held_up(seconds, seen_s):
+        fault = Fault(INCOMPLETE, HELD_UP, (other, state(Code.DELAYED_OR_WRONG)))
+    else:
+        fault = Fault(CONTRADICTED, "OTHER-TIME", (other,))
+    return [*faults, fault], [], numbers
 
 
 def _perhaps_held_up(seconds: float, seen_s: float) -> bool:
@@ -210,36 +207,24 @@ def _held_back_s(claim: Claim, seen: Evidence) -> float:
 
 def _loose(
     faults: list[Fault], claim: Claim, seconds: float, group: Group, seen: Evidence
-) -> tuple[list[Fault], list[str], dict[str, float]]:
+) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """The tool's clock runs around its calls: no session may last longer, and it may be longer for good reasons."""
-    notes = []
+    notes: list[Statement] = []
     skipped = {"ramp", "layout", "stonewalled", "pre-read"} & set(claim.unreported)
     spans = _spans(group.sessions, claim.kind) if group.told_apart else [_span(seen)]
     longest_s = max(spans, default=0.0)
     numbers = _numbers(seconds, longest_s, allowed_s(claim, seconds) + _in_flight_s(claim, seconds, seen))
     if skipped:
-        notes.append(f"Its interval was not judged: what was seen includes {' and '.join(sorted(skipped))}.")
+        notes.append(state(Code.INTERVAL_WITH_MORE, parts=tuple(sorted(skipped))))
     elif seconds < longest_s / 2 and longest_s <= seconds + numbers["allowed_seconds"]:
-        notes.append(
-            f"Its rate was not judged: {duration(seconds)} are less than clocks around calls may be off by "
-            f"({duration(numbers['allowed_seconds'])})."
-        )
+        notes.append(state(Code.INTERVAL_TOO_SHORT, claimed_s=seconds, allowed_s=numbers["allowed_seconds"]))
     elif _jobs_apart(claim, seconds, longest_s, numbers["allowed_seconds"]):
-        notes.append(
-            f"Warning: its jobs did not begin together. The longest took {duration(seconds)}, and all of them "
-            f"{duration(longest_s)} from the first call to the last, so {_rate_told(longest_s, seconds)} for that time."
-        )
+        notes += [state(Code.JOBS_APART, warns=True, claimed_s=seconds, seen_s=longest_s), _rate(longest_s, seconds)]
     elif longest_s > seconds + numbers["allowed_seconds"] and group.told_apart | (seen.source == "calls"):
-        text = (
-            f"{duration(seconds)} were claimed; its calls took {duration(longest_s)} from the first to "
-            f"the last, so {_rate_told(longest_s, seconds)}."
-        )
-        faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", text)]
+        longer = state(Code.CALLS_LONGER, claimed_s=seconds, seen_s=longest_s)
+        faults = [*faults, Fault(CONTRADICTED, "OTHER-TIME", (longer, _rate(longest_s, seconds)))]
     elif seconds > _span(seen) + numbers["allowed_seconds"] + 0.05 * seconds:
-        notes.append(
-            f"It claims {duration(seconds)}; its calls lasted {duration(_span(seen))} from the first to "
-            "the last: its clock also ran while it did no I/O (start, pauses, synchronisation)."
-        )
+        notes.append(state(Code.CLOCK_WIDER, claimed_s=seconds, seen_s=_span(seen)))
     return faults, notes, numbers
 
 
@@ -256,8 +241,8 @@ def _in_flight_s(claim: Claim, seconds: float, seen: Evidence) -> float:
     return min(seen.calls.max_ns * _NS, tolerances.of("in_flight_share") * seconds)
 
 
-def _rate_told(seen_s: float, claimed_s: float) -> str:
-    return f"its rate is {too_high(seen_s / claimed_s)}" if claimed_s else "it has no rate"
+def _rate(seen_s: float, claimed_s: float) -> Statement:
+    return state(Code.RATE_TOO_HIGH, ratio=seen_s / claimed_s) if claimed_s else state(Code.NO_RATE)
 
 
 def _span(seen: Evidence) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ioassay.records.record import Claim
+from ioassay.verify.statement import Statement
 
 CONFIRMED = "CONFIRMED"
 CACHED = "CONFIRMED-CACHED"
@@ -18,18 +19,18 @@ PERTURBED = "PERTURBED"
 UNSUBSTANTIATED = "UNSUBSTANTIATED"
 CONTRADICTED = "CONTRADICTED"
 
-CATEGORIES: dict[str, str] = {
-    CONFIRMED: "the kernel, or the drive where the kernel does not see the path, counted what is claimed",
-    CACHED: "the calls were made, and memory answered most of them: a statement about the page cache, not the device",
-    DEFERRED: "the writes were accepted, and the device did not have them all by the end",
-    AMPLIFIED: "the calls were made, and the device had to do more than was claimed",
-    UNSUPPORTED: "not a claim about I/O that the kernel could confirm",
-    INCOMPLETE: "the evidence does not reach: too little was watched, or some of it was lost",
-    PERTURBED: "watching changed the result, so what was seen is not the run that is reported",
-    UNSUBSTANTIATED: "nothing of what is claimed was seen where it must have been",
-    CONTRADICTED: "the kernel saw something else",
-}
-"""Category -> what it means; from the best to the worst, which is the order of `judge.overall`."""
+CATEGORIES = (
+    CONFIRMED,
+    CACHED,
+    DEFERRED,
+    AMPLIFIED,
+    UNSUPPORTED,
+    INCOMPLETE,
+    PERTURBED,
+    UNSUBSTANTIATED,
+    CONTRADICTED,
+)
+"""From the best to the worst, which is the order of `judge.overall`."""
 
 BY_DEVICE = "BY-DEVICE"
 """The reason of a verdict that rests on requests to devices, since the calls were not seen."""
@@ -55,24 +56,18 @@ class Verdict:
     """One claim, judged. `claim` is None where there was none to judge."""
 
     category: str
-    """A key of CATEGORIES."""
+    """Of CATEGORIES."""
     reason: str
     """A stable word for the cause ('NO-DEVICE-IO', 'FEWER-SEEN'); '' where there is nothing to add."""
-    explanation: str
-    """One to three sentences: what was claimed, what the kernel saw, why they differ."""
+    explanation: Sequence[Statement] = ()
+    """What was claimed, what the kernel saw, why they differ."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """JSON-able: what was claimed and seen, differences in percent, tolerances; units in the names."""
     claim: Claim | None = None
-    notes: Sequence[str] = ()
-    """Further sentences: merges, read-ahead, journal, priming reads, what was not judged."""
+    notes: Sequence[Statement] = ()
+    """Further statements: merges, read-ahead, journal, priming reads, what was not judged."""
     severity: str = "info"
     """'info' or 'warning'."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON-able form."""
-        import dataclasses
-
-        return dataclasses.asdict(self)
 
 
 def severity_of(category: str) -> str:
