@@ -12,11 +12,12 @@ import pytest
 
 from ioassay import host
 from ioassay.errors import ToolError
-from ioassay.host import drive_health, system, tools
+from ioassay.host import disks, system
 from ioassay.host.machine import Machine, choices, known, selected
 from ioassay.process import landlock
 from ioassay.process.landlock import Support
 from ioassay.process.supervisor import Captured
+from ioassay.roles import Tool
 
 FakeRoot = Callable[..., Path]
 Tree = Mapping[str, str | bytes | Path | None]
@@ -399,13 +400,14 @@ def test_a_virtual_disk_is_not_asked_for_its_health() -> None:
         name = "vda"
         folder = Path("/nowhere")
 
-    assert drive_health.facts(Machine(capture=captured({"smartctl": json.dumps(SMARTCTL)})), Vda()) == {}  # type: ignore[arg-type]
+    assert disks.health(Machine(capture=captured({"smartctl": json.dumps(SMARTCTL)})), Vda()) == {}  # type: ignore[arg-type]
 
 
 def test_versions_of_tools_are_those_that_are_there(fake_root: FakeRoot) -> None:
     root = fake_root({})
-    assert facts(root, capture=captured({"fio": "fio-3.33\nmore"}))["tools"] == {"fio": "fio-3.33"}
-    assert "tools" not in facts(root, capture=captured({}))
+    wanted = [Tool("fio", ["fio", "--version"], (3,), "fio"), Tool("iozone", ["iozone", "-v"], (3,), "iozone3")]
+    assert facts(root, tools=wanted, capture=captured({"fio": "\nfio-3.33\nmore"}))["tools"] == {"fio": "fio-3.33"}
+    assert "tools" not in facts(root, capture=captured({"fio": "fio-3.33"}))
 
 
 def test_the_commit_is_that_of_our_checkout_only(tmp_path: Path) -> None:
@@ -413,8 +415,8 @@ def test_the_commit_is_that_of_our_checkout_only(tmp_path: Path) -> None:
     (tmp_path / "checkout/.git").mkdir(parents=True)
     (tmp_path / ".git").mkdir()
     machine = Machine(tmp_path, captured({"git": "0123456789ab-dirty\n"}))
-    assert tools.ioassay_facts(machine, ours)["commit"] == "0123456789ab-dirty"
-    assert "commit" not in tools.ioassay_facts(machine, theirs)
+    assert system.ioassay_itself(machine, ours)["commit"] == "0123456789ab-dirty"
+    assert "commit" not in system.ioassay_itself(machine, theirs)
 
 
 def test_whether_trials_can_be_confined_is_a_fact_of_this_machine_and_of_no_other(

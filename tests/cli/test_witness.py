@@ -196,7 +196,7 @@ def test_twins_say_what_watching_did(folder: Path) -> None:
     assert found["runs"] == 3
     [verdict] = found["verdicts"]
     assert verdict["numbers"]["probe_effect_runs"] == 3
-    assert any(note.startswith("Probe effect") for note in verdict["notes"]) or found["verdict"] == "PERTURBED"
+    assert any(note.startswith("With the witness") for note in verdict["notes"]) or found["verdict"] == "PERTURBED"
 
 
 @pytest.mark.root

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ioassay.drivers.stress_ng import cleanup
+from ioassay.drivers.stress_ng import stressor_outcome
 
 
 def test_only_forgotten_objects_of_the_trial_are_removed(tmp_path: Path) -> None:
@@ -20,12 +20,12 @@ def test_only_forgotten_objects_of_the_trial_are_removed(tmp_path: Path) -> None
     (folder / "stress-ng-22-0-0").mkdir()
     (folder / "stress-ng-23-0-0").symlink_to(forgotten)
     since_unix_s = forgotten.stat().st_ctime
-    assert cleanup.remove_shared_memory(since_unix_s + 1, folder, proc) == []
-    (warning,) = cleanup.remove_shared_memory(since_unix_s, folder, proc)
+    assert stressor_outcome.remove_shared_memory(since_unix_s + 1, folder, proc) == []
+    (warning,) = stressor_outcome.remove_shared_memory(since_unix_s, folder, proc)
     assert warning.text == f"stress-ng left 1 object of shared memory (4 KiB) in {folder}; removed"
     kept = {"stress-ng-22-0-0", "stress-ng-23-0-0", *(path.name for path in others)}
     assert set(os.listdir(folder)) == kept
 
 
 def test_a_host_without_shared_memory_has_none_left(tmp_path: Path) -> None:
-    assert cleanup.remove_shared_memory(0.0, tmp_path / "none") == []
+    assert stressor_outcome.remove_shared_memory(0.0, tmp_path / "none") == []

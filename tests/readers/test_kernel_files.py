@@ -14,7 +14,7 @@ import pytest
 
 from ioassay import host, validation
 from ioassay.errors import IoassayError, ToolError
-from ioassay.host import block_devices, drive_health, mounts
+from ioassay.host import block_devices, disks, mounts
 from ioassay.host.machine import Machine
 from ioassay.monitors import MONITORS, monitor
 from ioassay.process.supervisor import Captured
@@ -168,6 +168,6 @@ def test_answers_of_tools(root: Path, tool: str, answer: object) -> None:
         from ioassay.host import cpus
 
         machine = Machine(root, capture)
-        json.dumps([cpus.facts(machine), drive_health.facts(machine, device)])
+        json.dumps([cpus.facts(machine), disks.health(machine, device)])
 
     withstands(read, [json.dumps(answer).encode()], f"answers of {tool}", tree="json", refuses=False, count=COPIES // 2)

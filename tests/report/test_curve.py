@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioassay._core import Histogram
-from ioassay.report.figures import cdf_points
+from ioassay.report.figures import cdf
 
 MARKS = (10, 25, 50, 75, 90, 99)
 BUCKETS = st.dictionaries(st.integers(1, 10**10), st.integers(1, 10**6), min_size=1, max_size=900)
@@ -22,16 +22,16 @@ def histogram(buckets: dict[int, int]) -> Histogram:
 @given(BUCKETS)
 def test_every_mark_is_a_point_of_the_curve_at_the_percentile_of_the_histogram(buckets: dict[int, int]) -> None:
     merged = histogram(buckets)
-    points = cdf_points.curve(merged, MARKS)
-    for time_ns, share in cdf_points.marks(merged, MARKS):
+    points = cdf.curve_points(merged, MARKS)
+    for time_ns, share in cdf.percentile_points(merged, MARKS):
         assert (time_ns, share) in points
         assert time_ns == merged.quantile(share / 100)
 
 
 @given(BUCKETS)
 def test_the_curve_only_rises_from_0_to_100_percent_in_few_points(buckets: dict[int, int]) -> None:
-    points = cdf_points.curve(histogram(buckets), MARKS)
-    assert len(points) <= cdf_points.MAX_POINTS
+    points = cdf.curve_points(histogram(buckets), MARKS)
+    assert len(points) <= cdf.MAX_POINTS
     assert points[0][1] == 0
     assert points[-1][1] == 100
     assert all(left[0] <= right[0] and left[1] <= right[1] for left, right in itertools.pairwise(points))
@@ -39,25 +39,25 @@ def test_the_curve_only_rises_from_0_to_100_percent_in_few_points(buckets: dict[
 
 def test_thinning_does_not_move_the_marks() -> None:
     merged = histogram({1000 + 37 * number: 1 + number % 7 for number in range(5000)})
-    assert cdf_points.marks(merged, MARKS) == [
-        point for point in cdf_points.curve(merged, MARKS, 60) if point[1] in MARKS
+    assert cdf.percentile_points(merged, MARKS) == [
+        point for point in cdf.curve_points(merged, MARKS, 60) if point[1] in MARKS
     ]
-    assert len(cdf_points.curve(merged, MARKS, 60)) <= 60
+    assert len(cdf.curve_points(merged, MARKS, 60)) <= 60
 
 
 def test_a_bucket_with_many_requests_is_drawn_as_a_step() -> None:
-    points = cdf_points.curve(histogram({1000: 500, 2000: 501}), ())
+    points = cdf.curve_points(histogram({1000: 500, 2000: 501}), ())
     assert [x for x, _ in points] == [1000, 1000, 2000, 2000]
     assert [y for _, y in points] == pytest.approx([0, 49.9, 50, 100])
 
 
 def test_a_single_request_makes_a_step_from_0_to_100_percent() -> None:
-    assert cdf_points.curve(histogram({4096: 1}), (50,)) == [(4096, 0), (4096, 50), (4096, 100)]
+    assert cdf.curve_points(histogram({4096: 1}), (50,)) == [(4096, 0), (4096, 50), (4096, 100)]
 
 
 def test_thinned_points_spread_along_the_drawn_line() -> None:
     flat_tail = [(float(10**6 + number), 100 * number / 9999) for number in range(10000)] + [(1e9, 100.0)]
-    kept = cdf_points.thinned(flat_tail, 50)
+    kept = cdf.thinned(flat_tail, 50)
     assert kept[0] == flat_tail[0]
     assert kept[-1] == flat_tail[-1]
     assert len(kept) <= 50

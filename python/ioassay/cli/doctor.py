@@ -28,7 +28,7 @@ def doctor(
     json: options.Json = False,
 ) -> None:
     """Check if this host is fit to measure, and say how to fix it."""
-    from ioassay import host
+    from ioassay import drivers, host
     from ioassay.host import doctor as examination
     from ioassay.host import settings
     from ioassay.runner import conditions
@@ -40,7 +40,7 @@ def doctor(
         return
     if not path.exists():
         raise UsageError(f"{path}: no such path; wanted one on the disk that is to be measured")
-    facts = host.facts(path)
+    facts = host.facts(path, tools=list(drivers.tools().values()))
     found = examination.diagnose(facts)
     unable = _unable()
     if json:
@@ -55,10 +55,11 @@ def doctor(
 
 
 def _unable() -> list[Warning_]:
-    """What cannot be asked of this host: each once, for the suite whose studies ask for most."""
+    """What cannot be asked of this host: each once, for all drivers, and for the suite whose studies ask for most."""
     from ioassay.runner import preflight
 
-    return list(dict.fromkeys([*preflight.refused_conditions(), *preflight.skipped_trials(_DEMANDING)]))
+    unable = [*preflight.missing_tools(), *preflight.refused_conditions(), *preflight.skipped_trials(_DEMANDING)]
+    return list(dict.fromkeys(unable))
 
 
 def _say_unable(unable: Sequence[Warning_]) -> None:
@@ -71,7 +72,8 @@ def _say_unable(unable: Sequence[Warning_]) -> None:
             "that wait there (sched_rt_runtime_us)"
         )
     for warning in unable:
-        console.line(f"cannot be done here: {warning.text}")
+        remedy = f" ({warning.remedy})" if warning.remedy else ""
+        console.line(f"cannot be done here: {warning.text}{remedy}")
 
 
 def _say_restored(restored: list[str]) -> None:

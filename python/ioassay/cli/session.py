@@ -62,9 +62,8 @@ def facts(benches: Sequence[Bench]) -> dict[str, Any]:
     from ioassay import host
     from ioassay.store.run_folder import FOLDER
 
-    known = host.facts(_measured_path(benches))
     tools = {tool.executable: bench.version.partition("\n")[0] for bench in benches if (tool := bench.driver.tool())}
-    return {**known, "tools": {**known.get("tools", {}), **tools}, FOLDER: str(Path().absolute())}
+    return {**host.facts(_measured_path(benches)), "tools": tools, FOLDER: str(Path().absolute())}
 
 
 def resume(root: Path, consent: Consent) -> tuple[RunStore, list[Bench], list[Warning_]]:

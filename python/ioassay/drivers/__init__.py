@@ -12,9 +12,9 @@ import difflib
 from importlib import import_module
 
 from ioassay.errors import StudyError
-from ioassay.roles import Driver
+from ioassay.roles import Driver, Tool
 
-__all__ = ["DRIVERS", "driver"]
+__all__ = ["DRIVERS", "driver", "tools"]
 
 DRIVERS: dict[str, str] = {
     "db_bench": "ioassay.drivers.db_bench:DbBench",
@@ -38,3 +38,9 @@ def driver(name: str) -> Driver:
     module, _, attribute = DRIVERS[name].partition(":")
     made: Driver = getattr(import_module(module), attribute)()
     return made
+
+
+def tools() -> dict[str, Tool]:
+    """The program that each driver needs, by the driver's name; drivers that need none are left out."""
+    needed = {name: driver(name).tool() for name in DRIVERS}
+    return {name: tool for name, tool in needed.items() if tool is not None}

@@ -25,15 +25,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ioassay import validation
 from ioassay.errors import InputError, one_line
-from ioassay.host import background_load, cgroup, cpus, disks, settings, system, tools
+from ioassay.host import background_load, cgroup, cpus, disks, settings, system
 from ioassay.host.machine import Capture, Machine
 from ioassay.process import supervisor
+from ioassay.roles import Tool
 
 __all__ = ["devices", "facts"]
 
@@ -44,13 +45,14 @@ def facts(
     path: Path | None,
     root: Path = Path("/"),
     *,
+    tools: Sequence[Tool] = (),
     capture: Capture | None = None,
     observe_s: float = background_load.OBSERVE_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """All facts, ready for JSON; with those of the disk under `path`, which need not exist yet.
+    """All facts, ready for JSON, with those of the disk under `path`, which need not exist, and versions of `tools`.
 
-    Takes `observe_s` seconds to see what else the machine is doing. Commands (lscpu, smartctl, fio, git, …) run on
+    Takes `observe_s` seconds to see what else the machine is doing. Commands (lscpu, smartctl, git, …) run on
     the real machine only: below another root `capture` stands in for them.
     """
     if capture is None and root == Path("/"):
@@ -70,8 +72,8 @@ def facts(
         "clock": lambda: system.clock(machine),
         "power": lambda: system.power(machine),
         "activity": lambda: background_load.facts(machine, names, observe_s, sleep),
-        "tools": lambda: tools.versions(machine),
-        "ioassay": lambda: tools.ioassay_facts(machine),
+        "tools": lambda: system.tools(machine, tools),
+        "ioassay": lambda: system.ioassay_itself(machine),
         "witness": lambda: system.witness(machine),
         "confinement": lambda: system.confinement(machine),
     }

@@ -1,18 +1,24 @@
-"""The machine as a whole: kernel, distribution, memory, virtualisation, limits of its control group, clock, power."""
+"""The machine as a whole: kernel, distribution, memory, virtualisation, limits of its control group, clock, power,
+versions of tools.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import ioassay
 from ioassay.host.machine import Machine, known, selected, whole_number
 from ioassay.process import landlock
+from ioassay.roles import Tool
 
 _NO_LIMIT_BYTES = 1 << 60
 """Control groups of version 1 say "no limit" with a number near 2^63, rounded down to a page."""
+_PACKAGE = Path(__file__).parent.parent
 
 
 def kernel(machine: Machine) -> dict[str, Any]:
@@ -192,3 +198,22 @@ def power(machine: Machine) -> dict[str, Any]:
 def _is_ours(machine: Machine, supply: Path) -> bool:
     """Not the battery of a mouse or a headset (sysfs-class-power: scope)."""
     return machine.text(supply / "scope") != "Device"
+
+
+def tools(machine: Machine, wanted: Sequence[Tool]) -> dict[str, str]:
+    """Section `tools`: the first line of what each says of its version, for those that are there."""
+    said = {tool.executable: machine.output(*tool.version_argv) for tool in wanted}
+    return {name: text.strip().splitlines()[0] for name, text in said.items() if text and text.strip()}
+
+
+def ioassay_itself(machine: Machine, package: Path = _PACKAGE) -> dict[str, Any]:
+    """Section `ioassay`; `commit` ends with -dirty when files were changed."""
+    checkout = package.parent.parent
+    # Only our own checkout: an installed package may lie inside another one.
+    is_checkout = (checkout / ".git").exists() and package.parent.name == "python"
+    argv = ("git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--match=")
+    return known(
+        version=ioassay.__version__,
+        commit=machine.output(*argv) if is_checkout else None,
+        python=platform.python_version(),
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ioassay import debug_log, metrics
+from ioassay import debug_log, drivers, metrics
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
@@ -160,6 +160,15 @@ def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
         debug_log.info("tools", f"{bench.study.name}: {tool.executable}: {bench.version}")
         bench.driver.configure(bench.version, answers[tool.executable])
     return versions
+
+
+def missing_tools() -> list[Warning_]:
+    """The drivers whose tool is not here."""
+    return [
+        Warning_("tool-missing", f"{name}: {tool.executable} is not installed", f"apt-get install {tool.package}")
+        for name, tool in drivers.tools().items()
+        if shutil.which(tool.executable) is None
+    ]
 
 
 def tool_version(tool: Tool) -> str:
@@ -511,12 +520,12 @@ def refused_conditions() -> list[Warning_]:
 
 
 def skipped_trials(suite_name: str) -> list[Warning_]:
-    """Why trials of a suite will be skipped here, by study; that a tool is missing is one of the reasons."""
+    """Why trials of a suite will be skipped here, by study; none where its tool is missing (see `missing_tools`)."""
     benches = assemble(catalog.load(suite_name), Consent())
     try:
         ready_tools(benches)
-    except ToolError as error:
-        return [Warning_("tool-missing", f"{suite_name}: {error}")]
+    except ToolError:
+        return []
     found = []
     for bench in benches:
         for warning in examine([bench]):

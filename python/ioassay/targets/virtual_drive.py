@@ -29,7 +29,7 @@ from ioassay.roles import NOTHING, Consent, Counted, Footprint, Load, Trial
 from ioassay.simulator.simulation_options import NAMES
 from ioassay.targets import block_stack, filesystem, fill, virtual_drive_process
 from ioassay.targets.target_table import PositiveSize, Settings, read_settings
-from ioassay.virtual_drive import control, drive_metrics
+from ioassay.virtual_drive import control
 from ioassay.virtual_drive import drive_options as described
 
 _START_S = 120.0
@@ -244,9 +244,7 @@ def _counted(server: PipedChild, told: Mapping[str, Any], *, past_cache: bool) -
         found = control.ask(Path(told["stats"]), "stats", buckets=True)["stats"]
     except InputError as error:
         raise ToolError(f"the virtual drive ended during the trial{_how(server) or f': {error}'}") from None
-    return Counted(
-        {"drive": dict(told), "counted": found}, drive_metrics.metrics(found, told.get("page_bytes")), past_cache
-    )
+    return Counted({"drive": dict(told), "counted": found}, control.metrics(found, told.get("page_bytes")), past_cache)
 
 
 def _how(server: PipedChild) -> str:

@@ -14,8 +14,7 @@ from typing import Any
 
 from ioassay.errors import InputError, UsageError
 from ioassay.traces import trace_file
-from ioassay.traces.csv_columns import csv
-from ioassay.traces.preparation import preparation
+from ioassay.traces.preparation import csv, preparation
 from ioassay.traces.recipes import recipe
 
 __all__ = ["check_output", "convert", "csv", "formats", "info", "make", "preparation", "recipe", "shipped", "source"]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ioassay.drivers.stress_ng import (
-    cleanup,
     resource_demand,
     stressor_outcome,
     stressor_parameters,
@@ -179,7 +178,7 @@ def _read(wanted: Settings, outcome: Outcome, raw: Path) -> Parsed:
     log = "\n".join((_text(outcome.stderr), _text(outcome.stdout)))
     measured = stress_ng_yaml.parse(_text(raw / RESULTS), wanted.stressor)
     status, reason = stressor_outcome.judge(wanted, measured, outcome, log)
-    behind = [*_left_behind(raw), *cleanup.remove_shared_memory(outcome.started_unix_s)]
+    behind = [*_left_behind(raw), *stressor_outcome.remove_shared_memory(outcome.started_unix_s)]
     if status != OK or measured is None:
         return Parsed(status, reason, warnings=behind)
     workers = stressor_outcome.workers_started(log)

@@ -17,7 +17,6 @@ __all__ = ["CHECKS", "diagnose"]
 
 CHECKS: dict[str, Callable[[Facts], Said]] = {
     "leftover-restore-file": system_checks.leftover_restore_file,
-    "missing-tool": system_checks.missing_tool,
     "memory-filesystem": storage_checks.memory_filesystem,
     "overlay-filesystem": storage_checks.overlay_filesystem,
     "network-filesystem": storage_checks.network_filesystem,

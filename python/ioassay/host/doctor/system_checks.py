@@ -1,4 +1,4 @@
-"""Checks of the machine as a whole: processors, other users of it, its limits, missing tools."""
+"""Checks of the machine as a whole: processors, other users of it, its limits."""
 
 from __future__ import annotations
 
@@ -188,13 +188,6 @@ def old_kernel(facts: Facts) -> Said:
         return None
     wanted = ".".join(map(str, OLDEST_KERNEL))
     return f"the kernel is {release}; wanted {wanted} or newer (io_uring, flush counters)", "boot a newer kernel"
-
-
-def missing_tool(facts: Facts) -> Said:
-    """fio makes the load of most studies."""
-    if "kernel" not in facts or fact(facts, "tools", "fio") is not None:
-        return None
-    return "fio is not installed, and makes the load of most studies", "sudo apt-get install fio"
 
 
 def not_root(facts: Facts) -> Said:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import cdf_points, chart_marks, scales, selection, titles
+from ioassay.report.figures import chart_marks, scales, selection, titles
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -18,6 +18,13 @@ from ioassay.units import format_count, format_ns
 if TYPE_CHECKING:
     import polars as pl
 
+    from ioassay._core import Histogram
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
     from ioassay._core import Histogram
 
 Percentage = Annotated[float, Field(gt=0, lt=100)]
@@ -109,8 +116,8 @@ def _layers(
     import altair as alt
 
     lines, marks = (
-        _point_rows(spec, factor, merged, cdf_points.curve),
-        _point_rows(spec, factor, merged, cdf_points.marks),
+        _point_rows(spec, factor, merged, curve_points),
+        _point_rows(spec, factor, merged, percentile_points),
     )
     marks = [{**row, "text": format_ns(row["x"])} for row in marks]
     x, y = _time_axis(lines, name, merged), _percent_axis(spec)
@@ -132,7 +139,7 @@ def _point_rows(
     spec: Spec,
     factor: str | None,
     merged: Mapping[Scalar | None, Histogram],
-    points_of: Callable[[Histogram, Sequence[float]], Sequence[cdf_points.Point]],
+    points_of: Callable[[Histogram, Sequence[float]], Sequence[Point]],
 ) -> list[VegaLite]:
     """Rows of curves or of marks: x (ns), y (percent), ascending."""
     rows = []
@@ -179,6 +186,63 @@ def _description(title: str, spec: Spec, factor: str | None, merged: Mapping[Sca
     for level, histogram in merged.items():
         name = "" if factor is None or level is None else f"{level_label(factor, level)}: "
         told.append(
-            name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in cdf_points.marks(histogram, spec.marks))
+            name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in percentile_points(histogram, spec.marks))
         )
     return f"{title}. {'; '.join(told)}."
+
+
+# The curve: each bucket of `_core.Histogram` gives the point (its value, share of the requests up to it), and straight
+# lines join them. The percentiles of the histogram are vertices too, so thinning the curve cannot part mark and curve.
+# A bucket that holds a visible share of all requests is drawn as the vertical step that it is.
+
+MAX_POINTS = 240
+"""A curve of 640 pixels does not show more."""
+_VISIBLE_STEP = 2.0
+"""Percent: about seven pixels."""
+Point = tuple[float, float]
+"""Latency in ns and share of the requests in percent."""
+
+
+def percentile_points(histogram: Histogram, percentages: Sequence[float]) -> list[Point]:
+    """The percentiles asked for, in ascending order."""
+    ordered = sorted(set(percentages))
+    return list(zip(histogram.quantiles([share / 100 for share in ordered]), ordered, strict=True))
+
+
+def curve_points(histogram: Histogram, percentages: Sequence[float], most: int = MAX_POINTS) -> list[Point]:
+    """At most `most` vertices, ascending, the marks among them."""
+    kept = percentile_points(histogram, percentages)
+    steps = thinned(vertices(histogram), most - len(kept))
+    return sorted({*steps, *kept}, key=lambda point: (point[1], point[0]))
+
+
+def vertices(histogram: Histogram) -> list[Point]:
+    """From 0 to 100 %, ascending in both; the value of rank r (from 0) of n lies at r / (n - 1), as type 7 has it."""
+    last_rank = max(histogram.count - 1, 1)
+    found: list[Point] = []
+    rank = 0
+    for value, count in zip(*histogram.buckets(), strict=True):
+        low, high = 100 * rank / last_rank, 100 * (rank + count - 1) / last_rank
+        if not found or high - low > _VISIBLE_STEP:
+            found.append((float(value), low))
+        found.append((float(value), high))
+        rank += count
+    return found if histogram.count > 1 else [found[0], (found[0][0], 100.0)]
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """At most `most` of the points, spread evenly along the drawn line; the first and the last are kept.
+
+    Lengths are those on paper: logarithmic time, percent, and both axes of about one length.
+    """
+    if len(points) <= most:
+        return list(points)
+    lengths = [0.0]
+    span = math.log(max(points[-1][0], 1) / max(points[0][0], 1)) or 1.0
+    for (x, y), (next_x, next_y) in itertools.pairwise(points):
+        lengths.append(lengths[-1] + math.log(max(next_x, 1) / max(x, 1)) / span + (next_y - y) / 100)
+    kept: list[Point] = []
+    for point, length in zip(points, lengths, strict=True):
+        if length >= lengths[-1] * len(kept) / (most - 1):
+            kept.append(point)
+    return [*kept[: most - 1], points[-1]]

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ioassay.report.figures import chart_marks, condition_rows, panels, share_panels, titles
+from ioassay.factors import level_phrase
+from ioassay.report.figures import axes, chart_marks, condition_rows, panels, selection, stack, titles
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -74,7 +75,7 @@ def _chosen(records: Dataset, spec: Spec) -> Sequence[Study]:
 
 
 def _shown(records: Dataset, study: Study, spec: Spec) -> _Shown:
-    draw = panels.draw if spec.show == "response" else share_panels.draw
+    draw = panels.draw if spec.show == "response" else _share_panel
     title = study.title or study.name
     try:
         panel = draw(records, study, panels.Ask(spec.width, spec.height, spec.where, spec.y))
@@ -128,3 +129,22 @@ def _notes(spec: Spec, chosen: Sequence[Study], shown: Sequence[_Shown]) -> list
             "each panel has its own unit",
         ]
     return [f"{len(shown)} studies" + (f", {missing} without a curve" if missing else ""), *told]
+
+
+def _share_panel(records: Dataset, study: Study, ask: panels.Ask) -> panels.Panel:
+    """The panel; NoData where nothing went well, nothing is swept or nothing watched."""
+    import altair as alt
+
+    trials = selection.select(records, study, ask.where)
+    points = selection.points_of(study, trials)
+    factor, _ = panels.swept(study, points)
+    means, counts = stack.level_means(records, study, trials, factor)
+    levels = study.design.in_order(factor, list(counts))
+    axis = axes.category_axis(factor, levels)
+    y = alt.Y("y:Q", title=None, scale=alt.Scale(domain=[0, 100], nice=False), axis=alt.Axis(values=[0, 50, 100]))
+    chart = alt.layer(*stack.bars(means, axis, axis.encoding(ask.width), y, every=True))
+    busiest = max(levels, key=lambda level: 100 - means[level].get("idle", 0.0))
+    share = 100 - means[busiest].get("idle", 0.0)
+    told = f"busiest: {share:.0f} % at {level_phrase(factor, busiest)}"
+    notes = [told, selection.pooled(points, factor)]
+    return panels.Panel(chart.properties(width=ask.width, height=ask.height), notes)
