@@ -32,11 +32,11 @@ ASKED = {
 
 
 def test_a_run_is_done_again_with_its_study() -> None:
-    assert rerun_command.command(Records(None)) == "ioassay run study.toml"  # type: ignore[arg-type]
+    assert rerun_command(Records(None)) == "ioassay run study.toml"  # type: ignore[arg-type]
 
 
 def test_a_search_is_done_again_with_all_that_it_was_asked() -> None:
-    assert rerun_command.command(Records(ASKED)) == (  # type: ignore[arg-type]
+    assert rerun_command(Records(ASKED)) == (  # type: ignore[arg-type]
         "ioassay tune study.toml --maximize read.iops --subject-to 'read.lat.p99 < 5ms' --listed --default iodepth=1 "
         "--default direct=true --trials 20 --confirm 5 --seed 7 --margin 0.05"
     )
@@ -52,4 +52,4 @@ def test_a_search_is_done_again_with_all_that_it_was_asked() -> None:
     ],
 )
 def test_what_is_not_usual_is_said(changes: dict[str, Any], words: str) -> None:
-    assert words in rerun_command.command(Records({**ASKED, **changes}))  # type: ignore[arg-type]
+    assert words in rerun_command(Records({**ASKED, **changes}))  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ ANALYSES: dict[str, str] = {
 OVERALL: dict[str, str] = {
     "peaks": "ioassay.analysis.optimum.optimum_overview",
     "choices": "ioassay.analysis.optimum.alternatives_overview",
-    "unclaimed": "ioassay.analysis.claims.studies_without_claims",
+    "unclaimed": "ioassay.analysis.claims.claim_verdicts",
 }
 """Questions to all studies of a run together: name -> module, whose `together(records)` returns the answers. Their
 findings belong to no study (`study` is '') and stand at the top of the page."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ioassay.cli.syntax import Command, Parameter
 
 _WIDEST, _NARROWEST = 80, 50
+_REST = "Options"
+"""The heading of options without a panel."""
 _LONGEST_TERM = 30
 """A longer one has its description on the next line."""
 HELP_ROW = ("-h, --help", "Show this message and exit.")
@@ -46,10 +48,10 @@ def command(shown: Command, path: str) -> None:
         panels.setdefault("Arguments", []).append((each.shown, _described(each)))
     for each in shown.options:
         if not each.info.hidden:  # type: ignore[union-attr]
-            panels.setdefault(each.info.panel or "Options", []).append((_term(each), _described(each)))  # type: ignore[union-attr]
-    rest = [*panels.pop("Options", []), HELP_ROW]
+            panels.setdefault(each.info.panel or _REST, []).append((_term(each), _described(each)))  # type: ignore[union-attr]
+    rest = [*panels.pop(_REST, []), HELP_ROW]
     lines = [*usage, "", *_prose(shown.about, width)]
-    for heading, rows in [*panels.items(), ("Options", rest)]:
+    for heading, rows in [*panels.items(), (_REST, rest)]:
         lines += ["", f"{heading}:", *_list(rows, width)]
     console.line("\n".join(lines))
 

@@ -18,8 +18,6 @@ from typing import Any, Union, get_args, get_origin
 from ioassay.errors import UsageError
 
 HELP = ("-h", "--help")
-REST = "Options"
-"""The heading of options without a panel."""
 
 
 class Option:

@@ -28,3 +28,19 @@ NARRATORS: dict[str, str] = {
     "unclaimed": "ioassay.narrative.unclaimed_text",
 }
 """In the order of `ANALYSES` and `OVERALL`."""
+
+HEADINGS: dict[str, str] = {
+    "tuned": "What did the search find? Winner, default and confirmation",
+    "choice": "Which case is best, when, and is that real?",
+    "verdict": "Is it true? Claims and what the kernel saw",
+    "describe": "Every condition described",
+    "stability": "Is it stable? Repetitions, drift, steady state",
+    "effect": "Do the factors matter? Analyses of variance",
+    "peak": "Where is the peak? Best levels, plateaus, scaling",
+    "regression": "Does it follow a line? Regressions",
+    "latency": "How long do requests take? Latency distributions",
+    "drive": "What did the drive itself count?",
+    "database": "What do the loads come to, and what of them reached the drive?",
+    "accountings": "Which timing definition matches the claims?",
+}
+"""Of the groups of findings on the page; other questions have their names."""

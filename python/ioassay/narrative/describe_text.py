@@ -7,6 +7,7 @@ from typing import Any
 
 from ioassay import metrics
 from ioassay.analysis.effects.descriptive import Description, Summary
+from ioassay.analysis.headline import ConditionMean
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval, Undefined, plain
@@ -24,6 +25,7 @@ FEW_REPETITIONS = (
     "With {count} repetitions the bootstrap interval is often too narrow. The t interval is the one to quote."
 )
 FEW_FOR_BOOTSTRAP = 10
+_RATES = (".bw", ".iops", "_rate")
 
 
 def findings(answers: Sequence[Description]) -> list[Finding]:
@@ -129,3 +131,19 @@ def _caveats(description: Description) -> list[str]:
     elif fewest < FEW_FOR_BOOTSTRAP:
         caveats.append(FEW_REPETITIONS.format(count=fewest))
     return caveats
+
+
+def means_in_brief(rows: Sequence[ConditionMean], most: int) -> list[str]:
+    """A sentence for each of the first conditions: its rates, or its first metric where it has none."""
+    sentences = []
+    for condition in list(dict.fromkeys(row.workload for row in rows))[:most]:
+        own = [row for row in rows if row.workload == condition]
+        rates = [row for row in own if row.metric.endswith(_RATES)] or own[:1]
+        sentences.append(f"{phrases.capital(condition)}: {', '.join(map(_mean, rates))}.")
+    return sentences
+
+
+def _mean(row: ConditionMean) -> str:
+    span = row.ci95 and f"95 % interval {phrases.span(row.metric, *row.ci95, metrics.format_metric)}"
+    mean = metrics.format_metric(row.metric, row.mean)
+    return f"{phrases.inside(row.metric)} {mean} ({span or 'one repetition, no interval'})"

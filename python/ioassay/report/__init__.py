@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.host import privacy
 from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
+from ioassay.store.schema import Search
 
 if TYPE_CHECKING:
     from ioassay.report.figures import Drawn
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 PAGE = "index.html"
 FINDINGS = "findings.json"
 FIGURES = "figures"
+_STUDY = "study.toml"
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,11 @@ def _view(
     from ioassay import __version__
     from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
-    from ioassay.report import host_facts, raw_files, rerun_command, study_sections, trial_list, warnings
+    from ioassay.report import host_facts, raw_files, study_sections, trial_list, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
-    names = ("study.toml", "tune.json", "plan.jsonl", "found.json", "host.json")
+    names = (_STUDY, "tune.json", "plan.jsonl", "found.json", "host.json")
     files = {name: records.root / name for name in names}
     known = {study.name for study in records.studies}
     return {
@@ -152,12 +155,35 @@ def _view(
         "trials": trial_list.trials(records, out),
         "host": host_facts.sections(records.host),
         "machine": host_facts.summary(records.host),
-        "study_toml": _text(files["study.toml"]),
+        "study_toml": _text(files[_STUDY]),
         "seeds": {study.name: study.seed for study in records.studies},
         "files": {name: raw_files.link(path, out) for name, path in files.items() if path.is_file()},
-        "again": rerun_command.command(records),
+        "again": rerun_command(records),
         "root": raw_files.run_folder(records.root),
     }
+
+
+def rerun_command(records: Dataset) -> str:
+    """`ioassay run study.toml`, or the search with all that it was asked."""
+    return shlex.join(["ioassay", "run", _STUDY] if records.tuning is None else list(_search_arguments(records.tuning)))
+
+
+def _search_arguments(tuning: Search) -> Iterator[str]:
+    """The study has every level of the axes, so that the listed ones are the space."""
+    yield from ("ioassay", "tune", _STUDY, "--maximize" if tuning["maximize"] else "--minimize", str(tuning["metric"]))
+    for constraint in tuning["constraints"]:
+        yield from ("--subject-to", constraint["text"])
+    yield "--listed"
+    for name, level in tuning["default"].items():
+        yield from ("--default", f"{name}={str(level).lower() if isinstance(level, bool) else level}")
+    for option in ("trials", "confirm", "seed", "margin"):
+        yield from (f"--{option}", str(tuning[option]))
+    if tuning["batch"] > 1:
+        yield from ("--workers", str(tuning["batch"]))
+    if tuning["budget_s"] is not None:
+        yield from ("--budget", f"{tuning['budget_s']:g}s")
+    if not tuning["pruning"]:
+        yield "--no-pruning"
 
 
 def _text(path: Path) -> str:

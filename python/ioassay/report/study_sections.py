@@ -12,6 +12,7 @@ from typing import Any
 
 from ioassay.analysis.headline import ConditionMean
 from ioassay.metrics import format_metric
+from ioassay.narrative import HEADINGS, describe_text, phrases
 from ioassay.narrative.finding import Finding
 from ioassay.report import tables
 from ioassay.report.tables import NOTHING, Cell, Shown
@@ -19,25 +20,10 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
-_QUESTIONS = {
-    "tuned": "What did the search find? Winner, default and confirmation",
-    "choice": "Which case is best, when, and is that real?",
-    VERDICT: "Is it true? Claims and what the kernel saw",
-    "describe": "Every condition described",
-    "stability": "Is it stable? Repetitions, drift, steady state",
-    "effect": "Do the factors matter? Analyses of variance",
-    "peak": "Where is the peak? Best levels, plateaus, scaling",
-    "regression": "Does it follow a line? Regressions",
-    "latency": "How long do requests take? Latency distributions",
-    "drive": "What did the drive itself count?",
-    "database": "What do the loads come to, and what of them reached the drive?",
-    "accountings": "Which timing definition matches the claims?",
-}
 _FEW_CONDITIONS = 12
 """Up to so many are shown whole in the summary; beyond, its lowest and highest."""
 _HEADLINE_METRICS = 2
 _MOST_COLUMNS = 6
-_RATES = (".bw", ".iops", "_rate")
 
 
 @dataclass(frozen=True)
@@ -111,7 +97,11 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
 
 
 def _answers(concluded: Mapping[str, Any], own: Sequence[Finding], measured: Sequence[ConditionMean]) -> Sequence[str]:
-    return list(concluded.get("summary") or ()) or _told_in_brief(own) or _first_means(measured)
+    return (
+        list(concluded.get("summary") or ())
+        or _told_in_brief(own)
+        or describe_text.means_in_brief(measured, _FEW_CONDITIONS)
+    )
 
 
 def _verdicts(own: Sequence[Finding]) -> list[str]:
@@ -137,7 +127,7 @@ def _groups(findings: Sequence[Finding]) -> list[Group]:
     grouped = []
     for question in questions:
         members = [shown_finding(finding) for finding in findings if finding.question == question]
-        title = _QUESTIONS.get(question, question.replace("_", " ").capitalize())
+        title = HEADINGS.get(question, question.replace("_", " ").capitalize())
         grouped.append(Group(title, members, any(one.warns for one in members)))
     return grouped
 
@@ -154,8 +144,6 @@ def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None
     """
     if not rows:
         return None
-    from ioassay.narrative import phrases
-
     metrics = list(dict.fromkeys(row.metric for row in rows))
     by_condition: dict[str, dict[str, ConditionMean]] = {}
     for row in rows:
@@ -174,8 +162,6 @@ def means(rows: Sequence[ConditionMean], *, exact: bool = False) -> Shown | None
 
 def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
     """One mean below the other: for many metrics, or such that occur in few conditions."""
-    from ioassay.narrative import phrases
-
     names = ("Condition", "Metric", "n", "Value", "Median of the repetitions")
     body = []
     for row in rows:
@@ -189,20 +175,6 @@ def _long(rows: Sequence[ConditionMean], exact: bool) -> Shown:
     return Shown([Cell(name, place > 1) for place, name in enumerate(names)], body)
 
 
-def _first_means(rows: Sequence[ConditionMean]) -> list[str]:
-    """A sentence for each of the first conditions: its rates, or its first metric where it has none."""
-    from ioassay.narrative import phrases
-
-    conditions = list(dict.fromkeys(row.workload for row in rows))[:_FEW_CONDITIONS]
-    told = []
-    for condition in conditions:
-        own = [row for row in rows if row.workload == condition]
-        rates = [row for row in own if row.metric.endswith(_RATES)] or own[:1]
-        parts = [f"{phrases.inside(row.metric)} {format_metric(row.metric, row.mean)} ({_known(row)})" for row in rates]
-        told.append(f"{phrases.capital(condition)}: {', '.join(parts)}.")
-    return told
-
-
 def _mean(row: ConditionMean | None, exact: bool) -> Cell:
     if row is None:
         return Cell(tables.NOTHING, True)
@@ -211,15 +183,9 @@ def _mean(row: ConditionMean | None, exact: bool) -> Cell:
     return Cell(format_metric(row.metric, row.mean), True, _interval(row))
 
 
-def _known(row: ConditionMean) -> str:
-    return f"95 % interval {_interval(row)}" if row.ci95 else "one repetition, no interval"
-
-
 def _interval(row: ConditionMean) -> str:
     if row.ci95 is None:
         return "no interval"
-    from ioassay.narrative import phrases
-
     return phrases.span(row.metric, *row.ci95, format_metric)
 
 
@@ -227,8 +193,6 @@ def headline(records: Dataset, rows: Sequence[ConditionMean]) -> Shown | None:
     """The summary's table: every mean where conditions are few, else the lowest and highest of each study."""
     if len({(row.study, row.workload) for row in rows}) <= _FEW_CONDITIONS and len(records.studies) == 1:
         return means(rows)
-    from ioassay.narrative import phrases
-
     body = []
     for study in records.studies:
         own = [row for row in rows if row.study == study.name]
@@ -268,8 +232,6 @@ def table(findings: Sequence[Finding]) -> Shown | None:
 
 
 def _name(response: str) -> Cell:
-    from ioassay.narrative import phrases
-
     return Cell(phrases.name(response), False)
 
 
@@ -296,8 +258,6 @@ def _between(found: Mapping[str, Any] | None) -> list[Cell]:
 
 def _test(one: Mapping[str, Any], better: Mapping[str, Any] | None = None) -> Cell:
     """`p < 0.0001` with its F below; Welch's analysis where there is one."""
-    from ioassay.narrative import phrases
-
     used = better if better and "f" in better else one
     if "f" not in used:
         return Cell("not tested", False, str(used.get("reason", "")))

@@ -87,24 +87,12 @@ def spread(
     those that were made for it here, and that it did not take for its own, are gone in the end.
     """
     with ExitStack() as stack:
-        yield _net(stack, load, list(touches), raw, needs, programs, kernel)
+        net = _net(stack, load, list(touches), raw, needs, programs, kernel)
+        debug_log.debug("confinement", f"{len(net.rules)} rules of Landlock" if net.ruleset else f"none: {net.why}")
+        yield net
 
 
 def _net(
-    stack: ExitStack,
-    load: Load,
-    touches: Sequence[Touch],
-    raw: Path,
-    needs: Confinement,
-    programs: Iterable[str],
-    kernel: Kernel | None,
-) -> Net:
-    net = _made(stack, load, touches, raw, needs, programs, kernel)
-    debug_log.debug("confinement", f"{len(net.rules)} rules of Landlock" if net.ruleset else f"none: {net.why}")
-    return net
-
-
-def _made(
     stack: ExitStack,
     load: Load,
     touches: Sequence[Touch],

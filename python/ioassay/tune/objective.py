@@ -16,7 +16,6 @@ from ioassay import metrics, units
 from ioassay.errors import UsageError
 from ioassay.validation import shown, suggestion
 
-SENSES = ("<=", ">=", "<", ">")
 _CONSTRAINT = re.compile(r"^\s*(?P<metric>[^<>=\s]+)\s*(?P<sense><=|>=|<|>)\s*(?P<bound>[^<>=]+?)\s*$")
 _NUMBER = re.compile(r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
 _COUNT = re.compile(r"^(?P<number>[\d.]+(?:[eE][+-]?\d+)?)\s*(?P<prefix>[kKMG]?)$")

@@ -22,7 +22,6 @@ from ioassay.tune.space import Axis, axes, points
 from ioassay.validation import suggestion
 
 SCHEMA = 1
-FEWEST_TRIALS = 2
 REPETITIONS, MOST_REPETITIONS = 5, 10
 """Of winner and default in the confirmation: so many, or as many as the study itself has up to the second number."""
 QUESTIONS = ("tuned", "verdict", "describe", "stability", "caveats")

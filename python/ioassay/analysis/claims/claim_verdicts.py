@@ -129,6 +129,12 @@ def analyse(records: Dataset, study: Study) -> list[ClaimVerdicts]:
     return [ClaimVerdicts(study.name, study.driver, len(witnessed), judged, unclaimed)]
 
 
+def together(records: Dataset) -> list[ClaimVerdicts]:
+    """Those of the studies that were witnessed and whose tool claims no I/O."""
+    found = [one for study in records.studies for one in analyse(records, study)]
+    return [one for one in found if one.outcome == Outcome.UNCLAIMED]
+
+
 def judged_claims(records: Dataset, study: Study) -> list[Judged]:
     """Every claim of the study's witnessed trials, judged by the kernel's counts and the drive's own."""
     frames = _frames(records, study)

@@ -192,11 +192,6 @@ def hidden_values(cmdline: str) -> Iterator[str]:
         yield word.partition("=")[2].strip('"') or word.strip('"')
 
 
-def without_hashes(text: str) -> str:
-    """A stored command line of which only what can be compared between keys is left."""
-    return re.sub(rf"#[0-9a-f]{{{HASH_DIGITS}}}\b", "#", text)
-
-
 def _shown(word: str, pseudonym: Callable[[str], str]) -> str:
     if is_shown(word) or _HIDDEN.fullmatch(word):
         return word

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 from ioassay.errors import StudyError
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite, read_spec
@@ -91,7 +92,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
     """One figure, of no study where it shows several; a placeholder with the reason where its data is missing."""
     from altair.utils import schemapi
 
-    from ioassay.report.figures import chart_marks, placeholder
+    from ioassay.report.figures import chart_marks
 
     source = study.name if study else ""
     spec = read(figure, source)
@@ -102,7 +103,7 @@ def draw(records: Dataset, study: Study | None, figure: Figure) -> Drawn:
             chart = importlib.import_module(FIGURES[spec.kind]).draw(*_subject(records, study, spec), spec)
         except NoData as missing:
             problem = str(missing)
-            chart = placeholder.draw(spec, problem)
+            chart = _placeholder(spec, problem)
         declared: VegaLite = chart_marks.with_rows(chart.to_dict(validate=False))
     declared.pop("config", None)  # the theme's, not altair's, decides how charts look
     title = declared["title"]["text"]
@@ -138,3 +139,22 @@ def _without_passes(records: Dataset, study: Study) -> str:
 
     selection.select(records, study, {})  # says why where nothing went well
     return f"no trial of the study '{study.name}' timed passes of its own"
+
+
+def _placeholder(spec: FigureSpec, reason: str) -> Any:
+    """A chart that shows `reason`, in the place of a figure that cannot be drawn."""
+    import altair as alt
+
+    from ioassay.report.figures import chart_marks, titles
+
+    lines = ["Nothing to draw:", *titles.broken(reason, spec.width - 120, 6.4)]
+    text = alt.Chart(chart_marks.data([{"text": lines}])).mark_text(
+        style="whisper", align="center", lineHeight=18, dy=-9 * len(lines) + 9
+    )
+    frame = alt.Chart(chart_marks.data([{}])).mark_rect(style="frame")
+    return alt.layer(frame, text.encode(text="text:N")).properties(
+        width=spec.width,
+        height=min(spec.height, 160),
+        title={"text": spec.title or spec.name, "subtitle": f"figure '{spec.name}' of kind {spec.kind}"},
+        description=f"{spec.title or spec.name}: nothing to draw: {reason}",
+    )

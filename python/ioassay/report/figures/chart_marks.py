@@ -157,13 +157,6 @@ def offset_px(width_px: int, conditions: Sequence[Condition], share: float) -> f
     return round(width_px / max(levels * groups, 1) * share, 1)
 
 
-def highlight() -> Any:
-    """Clicking a legend entry brings its level to the front."""
-    import altair as alt
-
-    return alt.selection_point(fields=["group"], bind="legend", name="highlighted")
-
-
 def zoom() -> Any:
     """Shift and wheel zooms, shift and drag moves, so that the page still scrolls."""
     import altair as alt
