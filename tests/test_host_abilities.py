@@ -55,7 +55,7 @@ def test_the_tool_of_each_driver_is_looked_for(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(tmp_path))
     assert preflight.skipped_trials("subsystem-pipe") == []
     missing = {warning.text: warning.remedy for warning in preflight.missing_tools()}
-    assert missing["stress_ng: stress-ng is not installed"] == "apt-get install stress-ng"
+    assert missing["driver stress_ng: no stress-ng here"] == "apt-get install stress-ng"
     assert len(missing) == len(drivers.tools())
     for tool in drivers.tools().values():
         (tmp_path / tool.executable).touch(0o755)

@@ -385,6 +385,18 @@ def test_logic_holds_no_sentences() -> None:
     none_of(problems)
 
 
+def test_reports_hold_no_sentences() -> None:
+    """What stands at a mark is a label, and what arranges a page has headings: sentences are the narrative's."""
+    problems = []
+    for path in (path for path in PYTHON_FILES if room_of(name_of(path)) == "report"):
+        bare = {id(node.value) for node in ast.walk(parsed(path)) if isinstance(node, ast.Expr)}
+        for node in ast.walk(parsed(path)):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in bare else None
+            if isinstance(text, str) and re.search(r"(\w+\W+){3}\w*[a-z)]\.( |$)", text):
+                problems.append(f"{at(path, node.lineno)}: {text!r}: sentences belong to ioassay.narrative")
+    none_of(problems)
+
+
 def test_imports_are_absolute() -> None:
     none_of(
         [

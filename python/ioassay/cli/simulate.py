@@ -58,17 +58,13 @@ simulate.__signature__ = simulate_options.signature()  # type: ignore[attr-defin
 def _trace(given: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
     """The trace and its description, read and prepared as the options say."""
     from ioassay import simulator, traces
-    from ioassay.cli.trace import reading
-    from ioassay.cli.trace_options import CSV
+    from ioassay.cli.trace import preparing, reading
 
     if given["trace"] is None:
         raise UsageError("no trace is given (see: ioassay simulate --help)")
-    page = given["page"] or simulator.NAMES["page"].default
-    prepare = traces.preparation(page=page, **{name: given[name] for name in simulate_options.PREPARING})
-    told = reading(*(given[name] for name in ("out_of_order", "zero_length", "bad_lines", "event")))
-    csv = traces.csv(**{name: given[name] for name in CSV})
+    prepare = preparing({**given, "page": given["page"] or simulator.NAMES["page"].default})
     trace = given["trace"]
-    return trace, traces.source(trace, format=given["format"], read={**told, **csv}, prepare=prepare)
+    return trace, traces.source(trace, format=given["format"], read=reading(given), prepare=prepare)
 
 
 def _runs(options: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from ioassay.cli import options, syntax, trace, trace_options
+from ioassay.cli import options, syntax, trace
+from ioassay.cli.trace_options import PREPARING, READING
 from ioassay.simulator.simulation_options import COUNT, FEEDING, FLAG, NUMBER, OPTIONS, SHARE, SIZE, WINDOW, Option
 
 PANELS = {
@@ -21,12 +22,6 @@ PANELS = {
     "feed": "Feeding",
     "precondition": "Before the measurement",
 }
-READING = ("out_of_order", "zero_length", "bad_lines", *trace_options.CSV, "event")
-PREPARING = (
-    *("devices", "keep", "drop_empty", "shrink", "shrink_from", "offsets", "sizes"),
-    *("limit", "beyond", "skip", "first", "rebase", "time_scale"),
-)
-
 _METAVARS = {COUNT: "N", NUMBER: "X", SHARE: "SHARE", SIZE: "SIZE", WINDOW: "N|none", FEEDING: "HOW"}
 _OUTPUT = "What comes out"
 

@@ -38,12 +38,12 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Say what traces are like, and what makes them implausible."""
+    given = dict(locals())
     from ioassay import traces
     from ioassay.cli import trace_text
 
     console.use_json(json)
-    csv = traces.csv(columns, skip_header, time_unit, offset_unit, length_unit, kinds)
-    read = {**reading(out_of_order or "keep", zero_length, bad_lines, event), **csv}
+    read = reading({**given, "out_of_order": out_of_order or "keep"})
     found = []
     for path in files:
         seen = {"path": str(path), **traces.info(path, page=page, format=format, read=read)}
@@ -89,28 +89,12 @@ def convert(
     json: options.Json = False,
 ) -> None:
     """Write a trace in another format, prepared as the options say, in the order of this list."""
+    given = dict(locals())
     from ioassay import traces
 
     console.use_json(json)
     _check_streams(output, json)
-    prepare = traces.preparation(
-        devices=devices,
-        keep=keep,
-        drop_empty=drop_empty,
-        shrink=shrink,
-        shrink_from=shrink_from,
-        page=page,
-        offsets=offsets,
-        sizes=sizes,
-        limit=limit,
-        beyond=beyond,
-        skip=skip,
-        first=first,
-        rebase=rebase,
-        time_scale=time_scale,
-    )
-    csv = traces.csv(columns, skip_header, time_unit, offset_unit, length_unit, kinds)
-    read = {**reading(out_of_order, zero_length, bad_lines, event), **csv}
+    read, prepare = reading(given), preparing(given)
     done = traces.convert(trace, output, to=to, format=from_, read=read, prepare=prepare, lose=lose or (), force=force)
     _written(output, done, json)
 
@@ -155,16 +139,27 @@ def formats(json: options.Json = False) -> None:
         console.table(["format", "what", "columns"], [[each["name"], each["about"], each["columns"]] for each in known])
 
 
-def reading(out_of_order: str | None, zero_length: str | None, bad_lines: int, event: str | None) -> dict[str, Any]:
+def reading(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of reading, those that were given; of `ioassay simulate` as well."""
-    how: str | int | None = out_of_order
-    if out_of_order and out_of_order.startswith("sort:"):
-        places = out_of_order.removeprefix("sort:")
+    from ioassay import traces
+
+    how: str | int | None = given["out_of_order"]
+    if isinstance(how, str) and how.startswith("sort:"):
+        places = how.removeprefix("sort:")
         if not places.isdecimal():
-            raise UsageError(f"--out-of-order is '{out_of_order}', wanted refuse, keep or sort:PLACES")
+            raise UsageError(f"--out-of-order is '{how}', wanted refuse, keep or sort:PLACES")
         how = int(places)
-    given = {"out_of_order": how, "zero_length": zero_length, "bad_lines": bad_lines or None, "event": event}
-    return {name: value for name, value in given.items() if value is not None}
+    read = {"out_of_order": how, "zero_length": given["zero_length"], "event": given["event"]}
+    read["bad_lines"] = given["bad_lines"] or None
+    csv = traces.csv(**{name: given[name] for name in wanted.CSV})
+    return {**{name: value for name, value in read.items() if value is not None}, **csv}
+
+
+def preparing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of preparation, those that were given; of `ioassay simulate` as well."""
+    from ioassay import traces
+
+    return traces.preparation(page=given["page"], **{name: given[name] for name in wanted.PREPARING})
 
 
 def _check_streams(output: Path, json: bool) -> None:

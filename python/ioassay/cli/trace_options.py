@@ -78,3 +78,8 @@ Event = Annotated[
 
 CSV = ("columns", "skip_header", "time_unit", "offset_unit", "length_unit", "kinds")
 """Names of the options that say how a CSV trace is read."""
+READING = ("out_of_order", "zero_length", "bad_lines", *CSV, "event")
+PREPARING = (
+    *("devices", "keep", "drop_empty", "shrink", "shrink_from", "offsets", "sizes"),
+    *("limit", "beyond", "skip", "first", "rebase", "time_scale"),
+)

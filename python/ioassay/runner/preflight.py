@@ -165,7 +165,7 @@ def ready_tools(benches: Sequence[Bench]) -> dict[str, str]:
 def missing_tools() -> list[Warning_]:
     """The drivers whose tool is not here."""
     return [
-        Warning_("tool-missing", f"{name}: {tool.executable} is not installed", f"apt-get install {tool.package}")
+        Warning_("tool-missing", f"driver {name}: no {tool.executable} here", f"apt-get install {tool.package}")
         for name, tool in drivers.tools().items()
         if shutil.which(tool.executable) is None
     ]

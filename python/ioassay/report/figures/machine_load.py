@@ -159,5 +159,5 @@ def _finished(chart: Any, title: str, notes: Sequence[str], study: Study, spec: 
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=f"{titles.text(spec, title)}. {'. '.join(note for note in notes if note)}.",
+        description=titles.noted(spec, title, notes),
     )

@@ -68,7 +68,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=f"{titles.text(spec, title)}. {'. '.join(note for note in notes if note)}.",
+        description=titles.noted(spec, title, notes),
     )
 
 

@@ -35,6 +35,11 @@ def text(spec: FigureSpec, title: str) -> str:
     return f"{title} ({', '.join(levels)})"
 
 
+def noted(spec: FigureSpec, title: str, notes: Sequence[str]) -> str:
+    """The description of a chart whose notes say what it shows."""
+    return f"{text(spec, title)}. {'. '.join(filter(None, notes))}."
+
+
 def broken(text: str, width_px: int, character_px: float = _CHARACTER_PX) -> list[str]:
     """Lines that fit over a plot of the given width."""
     unbroken = text.replace(" = ", "\u00a0=\u00a0")

@@ -70,7 +70,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     title = f"{selection.metric_label(look.metric)} over the trials of the search"
     return chart.properties(
         title=titles.head(spec, study, title, look.notes()),
-        description=f"{titles.text(spec, title)}. {'. '.join(filter(None, look.notes()))}.",
+        description=titles.noted(spec, title, look.notes()),
     )
 
 
