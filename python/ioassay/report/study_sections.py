@@ -1,6 +1,6 @@
 """What the page tells of each study: the findings in the order of a report, and its means in one table.
 
-Only arranges: every sentence is an analysis's, every number a finding's or the headline's.
+Only arranges: every sentence is the narrative's, every number a finding's or the headline's.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, SKIPPED
 from ioassay.report.figures import Drawn
 from ioassay.report.raw_files import run_folder
@@ -60,7 +61,7 @@ def _warnings(records: Dataset) -> list[Alert]:
     for row in records.warnings.iter_rows(named=True):
         counted.setdefault((row["code"], row["text"], row["remedy"] or ""), []).append(row["study"])
     return [
-        Alert(code, text, remedy, f"{_count(len(studies), 'trial')} of {', '.join(dict.fromkeys(studies))}")
+        Alert(code, text, remedy, f"{phrases.count(len(studies), 'trial')} of {', '.join(dict.fromkeys(studies))}")
         for (code, text, remedy), studies in counted.items()
     ]
 
@@ -85,7 +86,3 @@ def _figures(names: Sequence[str]) -> str:
 
 def _where(study: str) -> str:
     return f"study {study}" if study else "all studies"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
