@@ -4,10 +4,11 @@
 
 Draws N mutants (20) of the modules below PATH (by default the rooms that compute and start nothing), one change each: a
 comparison, an operator, a truth value or a number. Each is put into a copy of the package, and the tests nearest to its
-module run against that copy, at most --tests files (8) and without slow ones: first those that import the module, then
-those that import an importer of it. Tests that fail against an unchanged copy are left out. Every mutant is printed
-with its place: killed by a test, or alive. Some that live change nothing that matters: read them before you believe the
-rate. What tests start as a process of its own with `-I` uses the unchanged package, so commands are not covered here.
+module run against that copy, at most --tests files (8): first those that import the module, then those that import an
+importer of it; neither slow ones nor those that need the machine. Tests that fail against an unchanged copy are left
+out. Every mutant is printed with its place and the test that kills it, or as alive. Some that live change nothing that
+matters: read them before you believe the rate. What tests start as a process of its own with `-I` uses the unchanged
+package, so commands are not covered here.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import pytest
 from affected import PACKAGE, ROOT, imports_of, module_of
 
 PURE = ("stats", "analysis", "verify", "formats", "study", "units.py", "metrics.py", "factors.py", "validation.py")
+MARKERS = " and ".join(f"not {name}" for name in ("slow", "alone", "root", "bpf", "guest", "browser"))
 PATIENCE_S = 60
 """For a single test: a loop that does not end is noticed."""
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
@@ -150,11 +152,11 @@ def nearest_tests(path: Path, most: int) -> list[Path]:
 
 def run_tests(copy: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Pytest with the copied package in front of the installed one."""
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow and not alone"]
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", MARKERS]
     return subprocess.run(
         [*argv, f"--timeout={PATIENCE_S}", *map(str, words)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(copy)},
+        env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": ""},
         capture_output=True,
         text=True,
         check=False,
