@@ -1,0 +1,227 @@
+"""What devices did, held against the bytes of the calls: where each answer begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ioassay.records.observation import Calls, File, Observation, Operation, Session
+from ioassay.records.record import Claim
+from ioassay.verify.claim_groups import Group
+from ioassay.verify.device_traffic import Pool, is_direct, is_synced, judge_device, pool_of
+from ioassay.verify.evidence import Device
+from ioassay.verify.verdict import AMPLIFIED, CACHED, DEFERRED, INCOMPLETE, UNSUBSTANTIATED
+
+SIZE = 10_000_000
+ENOUGH = 9_990_000  # less 0.1 %
+AMPLE = 11_104_857  # and 10 %, and 0.1 MiB
+NOTHING = Observation("bpf", "syscalls", ("syscalls", "block"))
+
+
+def pool(own: int = SIZE, *, everything: int = 0, account: int | None = None, **fields: Any) -> Pool:
+    device = Device(fields.pop("known", True), own_bytes=own, any_bytes=max(own, everything), process_bytes=account,
+                    stacked=fields.pop("stacked", False))  # fmt: skip
+    base: dict[str, Any] = {
+        "kind": "read", "bytes": SIZE, "operations": 100, "device": device, "claims": 1, "syncs": 0,
+        "page_cache_bytes": None, "direct": None, "synced": None, "filesystems": frozenset({"ext4"}), "storage": True,
+        "watched": True,
+    }  # fmt: skip
+    return Pool(**{**base, **fields})
+
+
+def judged(of: Pool) -> tuple[str, str] | None:
+    found = judge_device(of, NOTHING)
+    assert len(found) <= 1
+    return (found[0].category, found[0].reason) if found else None
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"own": 0, "bytes": 0}, None),
+        ({"own": 0, "kind": "trim"}, None),
+        ({"own": 0, "storage": False}, None),
+        ({"own": 0, "filesystems": frozenset({"nfs4"})}, None),
+        ({"filesystems": frozenset({"ext4", "tmpfs"})}, (CACHED, "NO-DEVICE-IO")),
+        ({"own": 0, "known": False}, None),
+        ({"own": 0, "known": False, "direct": True}, (INCOMPLETE, "DEVICE-NOT-OBSERVED")),
+        ({"own": SIZE // 2, "direct": True}, None),
+        ({"own": SIZE // 2 - 1, "direct": True}, (UNSUBSTANTIATED, "NO-DEVICE-IO")),
+        ({"own": SIZE // 2 - 1, "account": SIZE // 2, "direct": True, "kind": "write"}, None),
+        ({"own": 20 * SIZE, "direct": True}, None),
+        ({"own": AMPLE, "direct": True, "kind": "write"}, None),
+        ({"own": AMPLE + 1, "direct": True, "kind": "write"}, (AMPLIFIED, "METADATA")),
+    ],
+)
+def test_direct_and_unusual_storage(fields: dict[str, Any], wanted: object) -> None:
+    assert judged(pool(**fields)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"own": SIZE // 2}, None),
+        ({"own": SIZE // 2 - 1}, (CACHED, "PAGE-CACHE")),
+        ({"own": SIZE // 2 - 1, "account": SIZE // 2}, None),
+        ({"own": 104_857, "page_cache_bytes": SIZE // 2}, (CACHED, "NO-DEVICE-IO")),  # holes
+        ({"own": 104_857, "page_cache_bytes": SIZE // 2 - 1}, (CACHED, "PAGE-CACHE")),
+        ({"own": 104_858, "page_cache_bytes": SIZE}, (CACHED, "PAGE-CACHE")),
+        ({"own": SIZE, "page_cache_bytes": SIZE // 2 - 1}, (CACHED, "PAGE-CACHE")),  # the rest is of programs
+        ({"own": 8 * 2**20, "page_cache_bytes": 0}, (CACHED, "PAGE-CACHE")),
+        ({"own": 8 * 2**20 + 1, "page_cache_bytes": 0}, None),  # of another inode than the file's
+        ({"own": 19_388_608}, None),  # and 10 %, and 8 MiB of programs
+        ({"own": 19_388_609}, (AMPLIFIED, "READ-AHEAD")),
+        ({"own": AMPLE, "page_cache_bytes": 2 * SIZE}, None),
+        ({"own": AMPLE + 1, "page_cache_bytes": 2 * SIZE}, (AMPLIFIED, "READ-AHEAD")),
+        ({"own": 2 * SIZE, "operations": SIZE // 4000}, (AMPLIFIED, "PAGE-SIZE")),
+        ({"own": 40_960_000 * 2, "bytes": 40_960_000, "operations": 10_000}, (AMPLIFIED, "READ-AHEAD")),
+    ],
+)
+def test_reads_through_the_cache(fields: dict[str, Any], wanted: object) -> None:
+    assert judged(pool(**fields)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"own": ENOUGH}, None),
+        ({"own": ENOUGH - 1}, (DEFERRED, "NO-SYNC")),
+        ({"own": ENOUGH - 1, "synced": True}, None),
+        ({"synced": False}, (DEFERRED, "NO-SYNC")),
+        ({"synced": False, "syncs": 1}, (DEFERRED, "SYNC-OUTSIDE")),
+        ({"own": 0, "syncs": 1}, (DEFERRED, "NO-SYNC")),
+        ({"synced": False, "syncs": 1, "log": True}, (DEFERRED, "LOG-NOT-SYNCED")),
+        ({"own": SIZE // 2 - 1, "synced": True}, (CACHED, "ABSORBED")),
+        ({"own": SIZE // 2, "synced": True}, None),
+        ({"own": 0, "everything": SIZE // 2, "synced": True}, None),
+        ({"own": 0, "everything": SIZE // 2 - 1, "synced": True}, (CACHED, "ABSORBED")),
+        ({"own": SIZE, "watched": False}, (DEFERRED, "NO-SYNC")),
+        ({"own": 0, "synced": True, "watched": False}, None),
+        ({"own": AMPLE, "synced": True}, None),
+        ({"own": AMPLE + 1, "synced": True}, (AMPLIFIED, "METADATA")),
+        ({"own": AMPLE + 1, "synced": True, "watched": False}, None),
+        ({"own": SIZE + 20 * 131_072, "synced": True, "syncs": 20}, (AMPLIFIED, "JOURNAL")),
+        ({"own": SIZE + 20 * 131_072 + 1, "synced": True, "syncs": 20}, (AMPLIFIED, "METADATA")),
+        ({"own": 2 * SIZE, "synced": True, "operations": SIZE // 4000, "syncs": 9}, (AMPLIFIED, "READ-MODIFY-WRITE")),
+    ],
+)
+def test_writes_through_the_cache(fields: dict[str, Any], wanted: object) -> None:
+    assert judged(pool(kind="write", **fields)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "reached"),
+    [
+        ({"own": 0, "account": 0}, 0),
+        ({"own": 5, "account": 7}, 7),
+        ({"own": 5, "account": 7, "kind": "write"}, 5),
+        ({"own": 5, "account": 7, "kind": "write", "direct": True}, 7),
+        ({"own": 50, "page_cache_bytes": 30}, 30),
+        ({"own": 50, "page_cache_bytes": 30, "direct": True}, 50),
+        ({"own": 5, "everything": 80}, 5),
+        ({"own": 5, "everything": 80, "stacked": True}, 80),
+        ({"own": 5, "everything": 80, "filesystems": frozenset({"btrfs"})}, 80),
+        ({"own": 5, "everything": 2 * SIZE, "stacked": True}, SIZE),
+        ({"own": SIZE + 1, "everything": 2 * SIZE, "stacked": True}, SIZE + 1),
+    ],
+)
+def test_what_the_device_surely_did(fields: dict[str, Any], reached: int) -> None:
+    assert pool(**fields).reached_bytes == reached
+
+
+def test_the_mean_size_of_a_call() -> None:
+    assert pool(operations=4).record_bytes == SIZE / 4
+    assert pool(operations=0).record_bytes == 0
+
+
+DONE, READ = Calls(4, 4, bytes=16384, first_ns=10, last_ns=20), Calls(3, 3, bytes=3000, first_ns=10, last_ns=20)
+
+
+def session(*flags: str, file: int = 0, sync_ns: int | None = None, write: Calls = DONE, read: Calls = READ) -> Session:
+    sync = Calls() if sync_ns is None else Calls(1, 1, first_ns=sync_ns, last_ns=sync_ns + 1)
+    return Session(file, 1, 99, flags, read=read, write=write, sync=sync)
+
+
+def group(*sessions: Session, source: str = "fio", told_apart: bool = True, layout: Any = (), **claim: Any) -> Group:
+    files = [File(0, "8:1", 5, "/data/big", "regular", "ext4", 4096)]
+    return Group([0], [Claim(source, **{"kind": "write", **claim})], told_apart, sessions, files, layout=layout)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "claimed", "direct"),
+    [
+        ([session("direct")], None, True),
+        ([session("read")], True, False),
+        ([session("direct"), session("read")], True, None),
+        ([session("direct"), session("read", write=Calls())], None, True),
+        ([], True, True),
+        ([session("direct", write=Calls())], False, False),
+    ],
+)
+def test_direct_is_what_was_opened_so_or_else_what_is_claimed(
+    sessions: Sequence[Session], claimed: bool | None, direct: bool | None
+) -> None:
+    assert is_direct(group(*sessions, direct=claimed)) is direct
+
+
+@pytest.mark.parametrize(
+    ("of", "synced"),
+    [
+        (group(session()), False),
+        (group(session(), includes=("fsync",)), True),
+        (group(session(), syncs=1), True),
+        (group(session("dsync"), session("sync")), True),
+        (group(session("dsync"), session()), False),
+        (group(session("dsync"), session(write=Calls())), True),
+        (group(session(sync_ns=500)), True),
+        (group(session(sync_ns=500), source="iozone"), False),
+        (group(session(sync_ns=15), source="iozone"), True),
+        (group(session(sync_ns=10), source="iozone"), False),
+        (group(session(sync_ns=20), source="iozone"), False),
+        (group(session(), told_apart=False), None),
+        (group(session(), told_apart=False, unreported=("end-fsync",)), True),
+    ],
+)
+def test_synchronisations_count_within_the_claimed_interval(of: Group, synced: bool | None) -> None:
+    assert is_synced(of) is synced
+
+
+def pooled(observation: Observation, *groups: Group, direct: bool | None = None) -> Pool:
+    return pool_of(groups, [(7, 700)] * len(groups), Device(True), observation, direct)
+
+
+def test_a_pool_holds_the_sessions_of_its_files() -> None:
+    first, second, other = session("direct", sync_ns=15), session(), session(file=9)
+    seen = Observation("bpf", "syscalls", ("syscalls", "block"), sessions=[first, second, other])
+    both = pooled(seen, group(first, second), group(first, second))
+    assert (both.operations, both.bytes, both.syncs, both.claims) == (8, 32768, 1, 2)
+    assert (both.filesystems, both.storage, both.watched) == (frozenset({"ext4"}), True, True)
+    assert pooled(seen, group(first, second), direct=True).bytes == 16384
+    assert pooled(seen, group(first, second), direct=False).syncs == 0
+    assert pooled(seen, group(first, layout=[second])).operations == 4
+    assert pooled(seen, group(first, second, kind="read")).bytes == 6000
+    assert pooled(seen, group(first), group(first, includes=("fsync",))).synced is True
+    assert pooled(seen, group(second), group(second, includes=("fsync",))).synced is False
+    assert not pooled(seen, group(first)).log and pooled(seen, group(first, doubts=("log-not-synced",))).log
+
+
+def test_a_pool_without_sessions_takes_what_is_claimed() -> None:
+    parts = [Operation("fsync", "sync", Calls(3, 3)), Operation("pread64", "read", READ)]
+    seen = Observation("bpf", "block", ("block",), sessions=[session()], operations=parts)
+    found = pooled(seen, group(told_apart=False), group(told_apart=False))
+    assert (found.operations, found.bytes, found.syncs, found.synced) == (14, 1400, 3, None)
+    assert (found.filesystems, found.storage) == (frozenset(), True)
+    assert pooled(Observation("bpf", "block", ("counters",)), group(told_apart=False)).syncs is None
+    assert not pooled(Observation("bpf", "block", ("counters",)), group(told_apart=False)).watched
+    unmoved = session(write=Calls(4, 4))
+    assert pooled(Observation("bpf", "syscalls", ("syscalls",), sessions=[unmoved]), group(unmoved)).bytes == 700
+
+
+def test_pages_of_the_cache_are_those_of_reads_alone() -> None:
+    only_read = session(write=Calls())
+    seen = Observation("bpf", "syscalls", ("syscalls",), sessions=[only_read])
+    assert pooled(seen, group(only_read, kind="read")).page_cache_bytes == 4096
+    written = Observation("bpf", "syscalls", ("syscalls",), sessions=[only_read, session()])
+    assert pooled(written, group(only_read, kind="read")).page_cache_bytes is None

@@ -1,0 +1,194 @@
+"""Claimed intervals against those of the calls: where each answer begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ioassay.records.observation import Calls, Observation, Session
+from ioassay.records.record import Claim
+from ioassay.verify import session_times
+from ioassay.verify.claim_groups import Group
+from ioassay.verify.evidence import CALLS, FILES, PROCESS, Evidence
+from ioassay.verify.session_times import accountings, claimed_seconds
+
+SECOND = 10**9
+SIZE, COUNT = 1_000_000, 1000
+WATCHED = Observation("bpf", "syscalls", ("syscalls",), held_ns=SECOND, ended_ns=101 * SECOND)
+
+
+def calls(seconds: float, begin_ns: int = 2 * SECOND, each_ns: int = 1000, number: int = COUNT) -> Calls:
+    last_ns = begin_ns + round(seconds * SECOND)
+    return Calls(number, number, 0, 0, SIZE, SIZE, begin_ns, last_ns, number * each_ns, each_ns, each_ns)
+
+
+def told(claim: Claim, took_s: float, *, source: str = FILES, apart: bool = True, one_pass: bool = True) -> str:
+    """The reason of the fault; without one 'note' where there is a note, else ''."""
+    done = calls(took_s)
+    session = Session(0, SECOND, 0, read=done, write=done, ended_ns=done.last_ns)
+    group = Group([0], [claim], apart, [session], one_pass=one_pass)
+    seen = Evidence(source, COUNT, SIZE, calls=done, timed=True)
+    faults, notes, _ = session_times.judge_times(group, seen, WATCHED)
+    return faults[0].reason if faults else "note" * bool(notes)
+
+
+def claim(seconds: float | None, source: str = "iozone", **fields: Any) -> Claim:
+    return Claim(source, **{"kind": "read", "operations": COUNT, "bytes": SIZE, "seconds": seconds, **fields})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fields", "wanted"),
+    [
+        (1.0019, {}, ""),  # 0.2 %, and 6 µs
+        (0.9981, {}, ""),
+        (0.9979, {}, "OTHER-TIME"),
+        (0.9979, {"clock_step_s": 1e-3}, ""),
+        (0.9979, {"rate_bytes_per_s": SIZE / 0.9979, "rate_unit_bytes": 1000.0}, ""),
+        (1.0199, {}, "note"),  # held up for less than 20 ms
+        (1.0201, {}, "OTHER-TIME"),
+        (1.0199, {"doubts": ("clock-clamp",)}, "CLOCK-CLAMP"),
+        (0.9979, {"doubts": ("clock-clamp",)}, "CLOCK-CLAMP"),
+        (0.9961, {"engine": "stdio", "kind": "write"}, "note"),  # two of 1000 records, and a call, came after it
+        (0.9959, {"engine": "stdio", "kind": "write"}, "OTHER-TIME"),
+        (0.9961, {"engine": "stdio"}, "OTHER-TIME"),
+        (0.9961, {"engine": "stdio", "kind": "write", "includes": ("fsync",)}, "OTHER-TIME"),
+    ],
+)
+def test_the_clock_of_a_pass_runs_from_its_first_call_to_its_last(
+    seconds: float, fields: dict[str, Any], wanted: str
+) -> None:
+    assert told(claim(seconds, **fields), 1.0) == wanted
+
+
+@pytest.mark.parametrize(
+    ("seconds", "took_s", "wanted"),
+    [
+        (0.0109, 0.0100, "note"),  # at least a millisecond
+        (0.0124, 0.0100, "note"),  # or a quarter
+        (0.0126, 0.0100, "HELD-UP"),
+        (0.0189, 0.0100, "HELD-UP"),
+        (0.0191, 0.0100, "OTHER-TIME"),  # it halves the rate
+        (0.0210, 0.0019, "HELD-UP"),  # unless it is shorter than a slice of the scheduler
+        (0.0250, 0.0019, "OTHER-TIME"),
+        (0.0415, 0.0210, "OTHER-TIME"),
+    ],
+)
+def test_a_tool_that_was_perhaps_held_up(seconds: float, took_s: float, wanted: str) -> None:
+    assert told(claim(seconds), took_s) == wanted
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fields", "took_s", "wanted"),
+    [
+        (1.0, {}, 1.004, ""),  # 0.2 %, 2 ms of clocks around calls, 6 µs
+        (1.0, {}, 1.0041, "OTHER-TIME"),
+        (1.0, {"unreported": ("ramp",)}, 1.5, "note"),
+        (1.0, {"unreported": ("end-fsync",)}, 1.5, "OTHER-TIME"),
+        (1e-3, {}, 3.0e-3, "note"),  # too short for such a clock
+        (1e-3, {}, 1.9e-3, ""),
+        (1.0, {"doubts": ("several-clocks",)}, 1.2499, "note"),
+        (1.0, {"doubts": ("several-clocks",)}, 1.2501, "OTHER-TIME"),
+        (0.1, {"doubts": ("several-clocks",)}, 0.1999, "note"),
+        (0.1, {"doubts": ("several-clocks",)}, 0.2001, "OTHER-TIME"),
+        (1.056, {}, 1.0, ""),  # 5 % and what is allowed
+        (1.058, {}, 1.0, "note"),
+    ],
+)
+def test_clocks_around_calls_may_be_longer_and_not_shorter(
+    seconds: float, fields: dict[str, Any], took_s: float, wanted: str
+) -> None:
+    assert told(claim(seconds, "fio", **fields), took_s) == wanted
+
+
+def test_requests_in_flight_may_end_after_the_clock() -> None:
+    def reason(engine: str, took_s: float, each_ns: int) -> str:
+        done = calls(took_s, each_ns=each_ns)
+        group = Group([0], [claim(1.0, "fio", engine=engine)], True, [Session(0, SECOND, 0, read=done)])
+        seen = Evidence(FILES, COUNT, SIZE, calls=done, timed=True)
+        faults, _, _ = session_times.judge_times(group, seen, WATCHED)
+        return faults[0].reason if faults else ""
+
+    for engine in ("libaio", "io_uring"):
+        assert reason(engine, 1.0139, 10_000_000) == ""
+        assert reason(engine, 1.0141, 10_000_000) == "OTHER-TIME"
+        assert reason(engine, 1.0539, 90_000_000) == ""  # 5 % at most
+        assert reason(engine, 1.0541, 90_000_000) == "OTHER-TIME"
+    assert reason("psync", 1.0139, 10_000_000) == "OTHER-TIME"
+
+
+def test_totals_of_calls_have_a_span_and_those_of_a_process_have_none() -> None:
+    assert told(claim(1.0, "fio"), 1.5, source=CALLS, apart=False) == "OTHER-TIME"
+    assert told(claim(1.0, "fio"), 1.5, source=PROCESS, apart=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"seconds": 101.2}, ""),  # 100 s, 1 %, 0.2 %
+        ({"seconds": 101.3}, "LONGER-THAN-IT-RAN"),
+        ({"seconds": 1.0, "latency_ns": {"mean": 101.3e9}}, "LONGER-THAN-IT-RAN"),
+        ({"seconds": 1.0, "latency_ns": {"p99": 999e9}}, ""),
+        ({"seconds": 1.0, "rate_bytes_per_s": SIZE / 1.011}, ""),
+        ({"seconds": 1.0, "rate_bytes_per_s": SIZE / 1.013}, "AT-ODDS-WITH-ITSELF"),
+        ({"seconds": 1.0, "rate_bytes_per_s": SIZE / 0.987}, "AT-ODDS-WITH-ITSELF"),
+        ({"seconds": 1.0, "rate_bytes_per_s": 2.0 * SIZE, "kind": "keys"}, ""),
+        ({"seconds": 1.0, "rate_bytes_per_s": 2.0 * SIZE, "bytes": None}, ""),
+        ({"seconds": 0.0, "rate_bytes_per_s": 2.0 * SIZE}, ""),
+    ],
+)
+def test_impossible_times(fields: dict[str, Any], reason: str) -> None:
+    faults = session_times.impossible(claim(**{"seconds": 1.0, **fields}), WATCHED)
+    assert [fault.reason for fault in faults] == ([reason] if reason else [])
+    life_unknown = Observation("bpf", "syscalls", (), held_ns=0, ended_ns=SECOND)
+    assert session_times.impossible(claim(1e9), life_unknown) == []
+
+
+def test_the_claimed_interval_is_stated_or_lies_behind_the_rate() -> None:
+    assert claimed_seconds(claim(2.0, rate_bytes_per_s=1.0)) == 2.0
+    assert claimed_seconds(claim(None, rate_bytes_per_s=SIZE / 4)) == 4.0
+    assert claimed_seconds(claim(None)) is None
+    assert claimed_seconds(claim(None, bytes=None, rate_bytes_per_s=5.0)) is None
+
+
+def test_the_work_on_a_record_is_allowed_to_passes() -> None:
+    assert session_times.record_work_s(claim(1.0, record_bytes=8192)) == pytest.approx(160e-9)
+    assert (
+        session_times.record_work_s(claim(1.0)) == session_times.record_work_s(claim(1.0, "fio", record_bytes=4)) == 0
+    )
+
+
+def test_which_groups_are_timed() -> None:
+    def judged(group: Group, seen: Evidence, backend: str = "bpf") -> tuple[int, bool]:
+        """How many notes there are, and whether there are numbers."""
+        watched = Observation(backend, "syscalls", (), held_ns=SECOND, ended_ns=101 * SECOND)
+        _, notes, numbers = session_times.judge_times(group, seen, watched)
+        return len(notes), bool(numbers)
+
+    done = calls(1.0)
+    timed = Evidence(FILES, COUNT, SIZE, calls=done, timed=True)
+    session = Session(0, SECOND, 0, read=done)
+    single = Group([0], [claim(1.0)], True, [session], one_pass=True)
+    assert judged(single, timed) == (0, True)
+    assert judged(Group([0, 1], [claim(1.0), claim(1.0)], True, [session]), timed) == (1, False)
+    assert judged(single, Evidence(FILES, COUNT, SIZE, calls=done), "strace") == (1, False)
+    assert judged(single, Evidence(FILES, COUNT, SIZE, calls=done)) == (1, False)
+    assert judged(Group([0], [claim(None)], True, [session]), timed) == (0, False)
+    assert judged(Group([0], [claim(1.0, bytes=0)], True, [session]), timed) == (0, False)
+    unmoved = Evidence(FILES, 4, 0, calls=Calls(4, 4), timed=True)
+    assert judged(Group([0], [claim(1.0, bytes=0)], True, [session]), unmoved) == (1, False)
+
+
+def test_accountings_of_a_session() -> None:
+    done = Calls(11, 11, 0, 0, 11_000, 11_000, 2 * SECOND, 4 * SECOND, 11 * 10**7, 10**7, 10**7)
+    first = Calls(1, 1, 0, 0, 1000, 1000, 2 * SECOND, 2 * SECOND + 10**7, 10**7, 10**7, 10**7)
+    sync = Calls(1, 1, first_ns=5 * SECOND, last_ns=6 * SECOND)
+    session = Session(0, SECOND, 9 * SECOND, read=done, sync=sync, first=first, second_ns=3 * SECOND,
+                      ended_ns=7 * SECOND)  # fmt: skip
+    plain = accountings(session, "read")
+    assert (plain.sum_of_calls_s, plain.first_to_last_s, plain.open_to_close_s, plain.bytes) == pytest.approx(
+        (0.11, 2.0, 8.0, 11_000)
+    )
+    primed = accountings(session, "read", primed=True)
+    assert (primed.sum_of_calls_s, primed.first_to_last_s, primed.bytes) == pytest.approx((0.10, 1.0, 10_000))
+    assert accountings(session, "write").first_to_last_s == 0
