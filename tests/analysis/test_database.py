@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from ioassay.analysis.measurements import loads
 from ioassay.analysis.storage import database
 from ioassay.analysis.storage.database import DRIVE, FLASH, Database, Outcome
 from ioassay.narrative import database_text
 from ioassay.narrative.finding import Finding
+from ioassay.stats.result import Interval
 from narrative import golden
 
 LOADS = "fillseq,fillrandom,readrandom[X2]"
@@ -82,6 +85,32 @@ def test_a_factor_changes_the_rates_that_differ_beyond_chance(lab: Any) -> None:
         ("readrandom", False),
     ]
     assert changes[0].ratio.ratio == pytest.approx(1.98, abs=0.01)
+
+
+def test_the_change_of_a_rate_is_the_paired_test_of_its_logarithms(lab: Any) -> None:
+    """With two levels and a block for each pass, least squares is Student's test of pairs; Holm takes all loads."""
+    drawn = np.random.default_rng(8).normal(0, 0.02, (2, 3, 4))  # level, load, pass
+    loads, means = ("fillseq", "fillrandom", "readrandom"), (0.10, 0.03, 0.0)
+
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        side = int(point["compression_type"] == "snappy")
+        noise = drawn[side, :, repetition] + side * np.array(means)
+        return {f"{load}.ops_rate": float(1e5 * np.exp(one)) for load, one in zip(loads, noise, strict=True)}
+
+    found = answer(lab, asked(lab), measure, repetitions=4).changes
+    tests = [stats.ttest_rel(drawn[1, at] + mean, drawn[0, at]) for at, mean in enumerate(means)]
+    least, middle, most = np.argsort([test.pvalue for test in tests])
+    adjusted = {int(least): 3 * tests[least].pvalue}
+    adjusted[int(middle)] = max(adjusted[int(least)], 2 * tests[middle].pvalue)
+    adjusted[int(most)] = max(adjusted[int(middle)], tests[most].pvalue)
+    for at, change in enumerate(found):
+        ends = tests[at].confidence_interval(asked(lab).analysis.confidence)
+        mean = float(np.mean(drawn[1, at] + means[at] - drawn[0, at]))
+        assert change.ratio.ratio == pytest.approx(np.exp(mean))
+        assert change.p == pytest.approx(min(adjusted[at], 1.0)) and change.ratio.p == pytest.approx(tests[at].pvalue)
+        assert isinstance(change.ratio.interval, Interval)
+        assert (change.ratio.interval.low, change.ratio.interval.high) == pytest.approx(tuple(np.exp(ends)))
+        assert change.is_real == (change.p < 1 - asked(lab).analysis.confidence)
 
 
 def test_a_pass_that_was_slow_as_a_whole_hides_no_difference(lab: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ioassay.analysis import run_comparison
 from ioassay.analysis.run_comparison import Difference, Unmatched, Verdict, compare
 from ioassay.narrative import comparison_text
 from ioassay.stats.result import Undefined
@@ -156,3 +157,11 @@ def test_runs_without_anything_in_common_have_no_rows(lab: Any) -> None:
     a, b = lab.study("a"), lab.study("b")
     found = compare(*(lab.records(lab.run(one, lambda *_: {"read.bw": 1.0}, 2)) for one in (a, b)))
     assert found.rows == () and found.worst is None
+
+
+def test_drives_without_an_identity_are_no_other_drives(lab: Any) -> None:
+    def host(*devices: Any) -> dict[str, Any]:
+        return {"identity": {"key": "k"}, "disk": {"devices": devices}}
+
+    hosts = [host({"identity": "a"}), host({"identity": "b"}), host({"name": "sda"}), host("sda", None)]
+    assert [run_comparison._drives(one) for one in hosts] == [{"a"}, {"b"}, set(), set()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ioassay.stats.result import Interval, Undefined
-from ioassay.stats.sample import bca_intervals, moments, outliers, t_interval
+from ioassay.stats.sample import SEED, bca_intervals, moments, outliers, t_interval
 
 SAMPLES = st.lists(st.floats(1.0, 1e9), min_size=3, max_size=20)
 
@@ -36,6 +38,20 @@ def test_bca_meets_the_published_interval_of_efron_and_tibshirani() -> None:
     found = interval(bca_intervals([values], 0.90, statistic=np.var, resamples=9999)[0])
     assert found.low == pytest.approx(115.8, abs=3)
     assert found.high == pytest.approx(259.6, abs=5)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("statistic", [np.mean, np.median, np.var])
+def test_bca_intervals_are_scipy_s_from_the_same_resamples(statistic: Any, confidence: float) -> None:
+    for size in (5, 12):
+        # Whole numbers, whose sums are exact: scipy compares means that differ by rounding.
+        values = np.sort(np.random.default_rng(size).lognormal(20, 0.5, size).round())
+        found = interval(bca_intervals([values], confidence, statistic=statistic, resamples=400)[0])
+        wanted = stats.bootstrap(
+            (values,), statistic, confidence_level=confidence, n_resamples=400, method="BCa",
+            rng=np.random.default_rng(SEED),
+        ).confidence_interval  # fmt: skip
+        assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-6)
 
 
 def test_a_batch_gives_what_each_sample_alone_gives() -> None:
@@ -117,6 +133,8 @@ def test_one_wild_repetition_is_flagged() -> None:
 def test_few_or_equal_values_flag_nothing() -> None:
     assert outliers([1.0, 1.0, 50.0]) == []
     assert outliers([3.0] * 10) == []
+    assert outliers([1.0, 1.01, 1.02, 90.0]) == []
+    assert [outlier.index for outlier in outliers([1.0, 1.01, 1.02, 1.03, 90.0])] == [4]
 
 
 def test_t_interval_covers_the_mean_as_often_as_it_says() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,10 +105,56 @@ def test_much_noise_before_the_claim_is_passed_over(name: str, noise: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("0,5", 0.5), ("0.5", 0.5), ("1.234,5", 1234.5), ("1,234.5", 1234.5), ("1 234,5", 1234.5), ("1,234,567", 1234567)],
+    [
+        ("0,5", 0.5),
+        (".5", 0.5),
+        ("5", 5),
+        ("0.5", 0.5),
+        ("1.234,5", 1234.5),
+        ("1,234.5", 1234.5),
+        ("1 234,5", 1234.5),
+        ("1,234,567", 1234567),
+    ],
 )
 def test_numbers_in_anyones_locale(text: str, number: float) -> None:
     assert number_parsing.decimal(text, "x") == number
+
+
+@pytest.mark.parametrize(("text", "step"), [("133", 1), ("2.2", 0.1), (".25", 0.01), ("1,234", 0.001), ("2.2k", 0.1)])
+def test_the_step_of_a_printed_number(text: str, step: float) -> None:
+    assert number_parsing.step_of(text) == pytest.approx(step)
+
+
+def test_numbers_up_to_what_counters_hold() -> None:
+    assert number_parsing.whole_number(str(2**63 - 1), "x") == number_parsing.whole_number(2**63 - 1, "x") == 2**63 - 1
+    assert number_parsing.whole_number("0", "x") == number_parsing.real(0, "x") == 0
+    assert number_parsing.whole_number(7.9, "x") == 7
+    for bad in (str(2**63), "0" * 20, "+1", "1.0", 2**64, True, None, [1]):
+        with pytest.raises(InputError, match="x is"):
+            number_parsing.whole_number(bad, "x")
+
+
+def test_lines_end_at_a_line_feed_or_a_carriage_return() -> None:
+    text = "key a\nno\rkey b\n\nlast key"
+    assert list(number_parsing.lines_with(text, "key")) == [(5, "key a"), (14, "key b"), (len(text), "last key")]
+    assert [line for _, line in number_parsing.lines_with(text, "key", 6)] == ["key b", "last key"]
+    assert [line for _, line in number_parsing.lines_with(text, re.compile("k.y [ab]"))] == ["key a", "key b"]
+    assert number_parsing.next_lines(text, 5, 2) == ["no", "key b"]
+    assert number_parsing.next_lines(text, 5, 9) == ["no", "key b", "last key"]
+    longest = "x" * 19_997 + "key"
+    assert [line for _, line in number_parsing.lines_with(f"{longest}\n{longest}y\n", "key")] == [longest]
+    assert [len(line) for line in number_parsing.next_lines(f"\n{longest}yz\nz", 0, 2)] == [20_000, 1]
+
+
+def test_what_is_around_pieces_of_a_text() -> None:
+    assert number_parsing.text_around("a[b]c[d]", [(1, 4), (5, 8)]) == "a\nc"
+    assert number_parsing.text_around("[b]  [d] e ", [(0, 3), (5, 8)]) == "e"
+    assert number_parsing.text_around("all", []) == "all"
+
+
+def test_a_chain_of_eight_wrappers_is_looked_through() -> None:
+    for wrappers, name in ((9, "fio"), (10, "nice")):
+        assert [command_line.program(one) for one in command_line.plain(["nice"] * wrappers + ["fio"])] == [name]
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf", "-1", "1e999", "", "x", "9" * 400])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,10 @@ def test_what_rocksdb_counted_of_its_files_is_a_claim_about_io() -> None:
     synced = told.replace("wal.synced COUNT : 0", "wal.synced COUNT : 7")
     (written,) = (claim for claim in db_bench_output.read(synced) if claim.kind == "write")
     assert (written.syncs, written.doubts) == (7, ())
+    flushed = told.replace("flush.write.bytes COUNT : 0", "flush.write.bytes COUNT : 4096")
+    for log in ("wal.bytes COUNT : 0", "another COUNT : 7"):  # without a log there is none to synchronise
+        written = db_bench_output.read(re.sub(r"wal.bytes COUNT : \d+", log, flushed))[-1]
+        assert (written.kind, written.bytes, written.syncs, written.doubts) == ("write", 4096, None, ())
 
 
 def test_what_it_says_against_itself_is_a_warning() -> None:

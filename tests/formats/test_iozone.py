@@ -8,7 +8,7 @@ import pytest
 
 from ioassay import formats
 from ioassay.errors import InputError
-from ioassay.formats import iozone_claims
+from ioassay.formats import iozone_claims, iozone_table
 from ioassay.formats.iozone_command import parse_invocation
 from ioassay.records.record import Claim
 
@@ -89,6 +89,82 @@ def test_a_row_that_was_cut_off_claims_what_is_whole_of_it() -> None:
     for place in range(text.index("1111111"), text.index("test complete")):
         found = kib_s(text[:place]) if "1111111" in text[:place] else []
         assert found == kib_s(text)[: len(found)]
+
+
+def test_each_pass_is_of_the_test_that_iozone_s_usage_names() -> None:
+    """`iozone -h`: -i # (0=write/rewrite, 1=read/re-read, 2=random-read/write, 3=Read-backwards, …)."""
+    tests: dict[int, list[str]] = {}
+    for name, made in iozone_table.PASSES.items():
+        tests.setdefault(made.test, []).append(name)
+    assert tests == {
+        0: ["write", "rewrite"],
+        1: ["read", "reread"],
+        2: ["random-read", "random-write"],
+        3: ["backward-read"],
+        4: ["record-rewrite"],
+        5: ["stride-read"],
+        6: ["fwrite", "frewrite"],
+        7: ["fread", "freread"],
+        9: ["pwrite", "repwrite"],
+        10: ["pread", "repread"],
+        11: ["pwritev", "repwritev"],
+        12: ["preadv", "repreadv"],
+    }
+    assert {name for name, made in iozone_table.PASSES.items() if made.kind == "read"} == {
+        "read", "reread", "random-read", "backward-read", "stride-read", "fread", "freread", "pread", "repread",
+        "preadv", "repreadv",
+    }  # fmt: skip
+    engines = {made.test: made.engine for made in iozone_table.PASSES.values()}
+    assert engines == {
+        **dict.fromkeys(range(6), "sync"), 6: "stdio", 7: "stdio", 9: "psync", 10: "psync", 11: "pvsync", 12: "pvsync",
+    }  # fmt: skip
+
+
+HEADER = "              kB  reclen    write  rewrite    read    reread"
+
+
+def table(row: str, options: str, header: str = HEADER) -> list[tuple[str, int, int, float]]:
+    text = f"\tCommand line used: iozone {options}\n{header}\n{row}\n\niozone test complete.\n"
+    return [
+        (c.test, (c.file_bytes or 0) // 1024, (c.record_bytes or 0) // 1024, (c.rate_bytes_per_s or 0) / 1024)
+        for c in iozone_claims.read(text)
+    ]
+
+
+def test_columns_have_the_widths_that_iozone_prints() -> None:
+    """16 and 8 for the sizes; then 9 for a number, 10 for the record rewrite and strides, 8 for the first of fread."""
+    row = f"{2**30:>16}{2**20:>8}{1:>9}{2:>9}"
+    assert table(row, "-i 0") == [("write", 2**30, 2**20, 1), ("rewrite", 2**30, 2**20, 2)]
+    numbers = "".join(f"{n:>{w}}" for n, w in zip(range(11, 22), (9, 9, 9, 9, 9, 9, 9, 10, 10, 9, 9), strict=True))
+    rates = [rate for *_, rate in table(f"{1024:>16}{4:>8}{numbers}{22:>8}{23:>9}", "-a")]
+    assert rates == list(range(11, 24))
+    wide = f"{1024:>16}{4:>8}{123456789}{1234567890}"
+    assert [rate for *_, rate in table(wide, "-i 0")] == [123456789, 1234567890]
+
+
+@pytest.mark.parametrize(
+    ("options", "blank", "numbers", "names"),
+    [
+        ("-i 0", 0, (9, 9), ["write", "rewrite"]),
+        ("-i 1", 18, (9, 9), ["read", "reread"]),
+        ("-i 2", 36, (9, 9), ["random-read", "random-write"]),
+        ("-i 3", 54, (9,), ["backward-read"]),
+        ("-i 4", 63, (10,), ["record-rewrite"]),
+        ("-i 5", 73, (10,), ["stride-read"]),
+        ("-i 6", 83, (9, 9), ["fwrite", "frewrite"]),
+        ("-i 7", 101, (8, 9), ["fread", "freread"]),
+        ("-i 9 -E", 118, (9, 9), ["pwrite", "repwrite"]),
+        ("-i 10 -E", 136, (8, 9), ["pread", "repread"]),
+        ("-i 11 -E", 153, (9, 9), ["pwritev", "repwritev"]),
+        ("-i 12 -E", 171, (8, 9), ["preadv", "repreadv"]),
+    ],
+)
+def test_tests_that_were_not_asked_for_are_blanks_of_their_width(
+    options: str, blank: int, numbers: tuple[int, ...], names: list[str]
+) -> None:
+    header = f"{HEADER} pwrite repwrite pread repread pwritev repwritev preadv repreadv"
+    row = f"{1024:>16}{4:>8}{' ' * blank}" + "".join(f"{10 + n:>{w}}" for n, w in enumerate(numbers))
+    assert table(row, options, header) == [(name, 1024, 4, 10 + n) for n, name in enumerate(names)]
 
 
 def test_a_row_that_does_not_fit_is_named() -> None:

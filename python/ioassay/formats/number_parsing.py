@@ -21,12 +21,14 @@ _LONGEST_LINE = 20_000
 
 def whole_number(value: object, what: str) -> int:
     """A count of 0 to `LARGEST` from text or a JSON number; InputError names `what`."""
+    number = value
     if isinstance(value, str):
-        if not re.fullmatch(r"[0-9]{1,19}", value) or int(value) > LARGEST:
-            _refuse(value, what)
-        return int(value)
-    number = real(value, what)
-    return int(value) if isinstance(value, int) else int(number)
+        number = int(value) if re.fullmatch(r"[0-9]{1,19}", value) else None
+    elif isinstance(value, float):
+        number = int(real(value, what))
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= LARGEST:
+        _refuse(value, what)
+    return number
 
 
 def real(value: object, what: str) -> float:
