@@ -137,6 +137,13 @@ def test_a_device_that_worked_leaves_a_claim_without_calls_open(
     assert faults(CLAIMED, NOT_SEEN, Device(True, own_bytes=own), watched=watched) == wanted
 
 
+def test_a_fault_maps_64_kib_at_most() -> None:
+    watched = observation(counters={"major_faults": 63})
+    for volume, wanted in ((63 * 65536, HIDDEN), (63 * 65536 + 1, NOTHING_SEEN)):
+        device = Device(True, own_bytes=LOADERS + 1)
+        assert faults(Expected(COUNT, volume), NOT_SEEN, device, watched=watched) == wanted
+
+
 def test_what_devices_did_for_others_does_not_stand_for_a_file_that_nobody_opened() -> None:
     lost = group(missing=["/data/other"])
     assert faults(CLAIMED, NOT_SEEN, Device(True, own_bytes=SIZE), of=lost) == NOTHING_SEEN

@@ -69,8 +69,9 @@ def test_the_clock_of_a_pass_runs_from_its_first_call_to_its_last(
         (0.0126, 0.0100, "HELD-UP"),
         (0.0189, 0.0100, "HELD-UP"),
         (0.0191, 0.0100, "OTHER-TIME"),  # it halves the rate
-        (0.0210, 0.0019, "HELD-UP"),  # unless it is shorter than a slice of the scheduler
-        (0.0250, 0.0019, "OTHER-TIME"),
+        (0.02198, 0.00199, "HELD-UP"),  # unless it is shorter than a slice of the scheduler
+        (0.02200, 0.00199, "OTHER-TIME"),
+        (0.02198, 0.00201, "OTHER-TIME"),
         (0.0415, 0.0210, "OTHER-TIME"),
     ],
 )
