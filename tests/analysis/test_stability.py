@@ -17,6 +17,7 @@ from ioassay.analysis.stability.repetition_variance import Stability, Variation
 from ioassay.analysis.stability.steadiness import Outcome, Steadiness, WithinTrial, within_trial
 from ioassay.stats.dependence import Dependence
 from ioassay.stats.factorial import Effect
+from ioassay.stats.result import Undefined
 from ioassay.stats.trend_tests import Kendall
 
 Kind = TypeVar("Kind")
@@ -50,6 +51,12 @@ def test_a_steady_response_is_stable(lab: Any) -> None:
     assert isinstance(variation, Variation) and variation.outcome == Stability.STABLE
     assert isinstance(run, RunDrift) and run.outcome == drift.Outcome.NO_DRIFT and not run.notable
     assert isinstance(steady, Steadiness) and steady.outcome == Outcome.STEADY
+
+
+def test_values_of_zero_have_a_variation_and_no_effect_of_passes(lab: Any) -> None:
+    variation = answer(Variation, lab, lambda p, repetition: {"read.bw": float(repetition)}, 3)
+    assert variation is not None and isinstance(variation.blocks, Undefined) and not variation.passes_differ
+    assert [one.moments.cv for one in variation.conditions] == [1.0, 1.0]
 
 
 def test_the_naive_analysis_is_corrected(lab: Any) -> None:

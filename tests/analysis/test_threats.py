@@ -70,7 +70,7 @@ def test_buffered_conditions_are_named(lab: Any) -> None:
     assert "buffered" not in raised(lab, params={}, driver="null")
 
 
-@pytest.mark.parametrize(("share", "raises"), [(0.3, True), (1.02, False)])
+@pytest.mark.parametrize(("share", "raises"), [(0.3, True), (0.899, True), (0.9, False), (1.02, False)])
 def test_bytes_that_never_reached_the_device_are_a_cache(lab: Any, share: float, raises: bool) -> None:
     claimed = 100e6
 
@@ -83,7 +83,35 @@ def test_bytes_that_never_reached_the_device_are_a_cache(lab: Any, share: float,
     assert ("cached-reads" in found) == raises
     if raises:
         assert found["cached-reads"].evidence["conditions"] == ["bs=4KiB"]
-        assert found["cached-reads"].evidence["least"] == pytest.approx(0.3)
+        assert found["cached-reads"].evidence["least"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("claimed", "raises"), [(1 << 20, False), ((1 << 20) + 1, True)])
+def test_a_megabyte_is_too_little_to_miss_at_the_device(lab: Any, claimed: int, raises: bool) -> None:
+    samples = [("disk", "vda.write_sectors", t, 7e6) for t in (0.0, 10.0)]
+    found = raised(lab, lambda p, r: {"read.bw": 1e8 + 1e5 * r, "write.bytes": claimed, "_samples": samples})
+    assert ("cached-writes" in found) == raises
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "stolen", "codes"),
+    [
+        (949.0, 0.99, set()),
+        (950.0, 0.99, {"device-busy"}),
+        (949.0, 1.0, {"steal"}),
+        (1000.0, 50.0, {"device-busy", "steal"}),
+    ],
+)
+def test_a_device_is_full_from_95_percent_and_time_stolen_from_one(
+    lab: Any, busy_ms: float, stolen: float, codes: set[str]
+) -> None:
+    def measure(point: Any, repetition: int) -> dict[str, Any]:
+        states = (("idle", 100 - stolen), ("steal", stolen))
+        samples = [("disk", "vda.io_ms", t, busy_ms * t) for t in (0.0, 5.0, 10.0)]
+        samples += [("cpu", f"all.{state}", t, share * t) for t in (0.0, 5.0, 10.0) for state, share in states]
+        return {"read.bw": 1e8 + 1e5 * repetition, "_samples": samples}
+
+    assert set(raised(lab, measure)) == codes
 
 
 def test_a_full_device_and_stolen_time_are_seen_in_the_samples(lab: Any) -> None:
@@ -173,6 +201,17 @@ def test_a_pause_in_the_run_is_named(lab: Any) -> None:
     found = {threat.code: threat for threat in threat_checks.analyse(lab.records(rows), study)}
     assert found["interrupted"].evidence["pauses"] == 1
     assert found["interrupted"].evidence["longest_s"] == pytest.approx(7210)
+
+
+@pytest.mark.parametrize(("pause_s", "raises"), [(300.0, False), (301.0, True)])
+def test_a_pause_of_five_minutes_is_none(lab: Any, pause_s: float, raises: bool) -> None:
+    study = lab.study(factors=FACTORS)
+    rows = lab.run(study, lambda p, r: {"read.bw": 1e8 + r}, 6)
+    for row in rows.trials:
+        row["duration_s"] = 10.0
+        row["started_unix_s"] = 1.7e9 + 10 * row["order"] + (pause_s if row["order"] > 5 else 0)
+    codes = {threat.code for threat in threat_checks.analyse(lab.records(rows), study)}
+    assert (Code.INTERRUPTED in codes) == raises
 
 
 def test_short_trials_and_adaptive_repetition_are_said(lab: Any) -> None:

@@ -88,6 +88,26 @@ def test_runs_of_an_alternating_and_of_a_clumped_sequence() -> None:
     assert alternating.z > 3 and clumped.z < -3
 
 
+def test_runs_are_counted_against_chance_about_the_median() -> None:
+    """Moments of Wald and Wolfowitz: 2 m n / N + 1 and (mu - 1)(mu - 2) / (N - 1); the median itself is left out."""
+    found = runs_test(np.array([1.0, 2.0, 5.0, 9.0, 8.0, 5.0, 7.0, 3.0, 6.0, 5.0, 4.0, 5.5]))
+    above, below = 5, 4
+    expected = 2 * above * below / 9 + 1
+    z = (6 - expected) / np.sqrt((expected - 1) * (expected - 2) / 8)
+    assert found == Runs(6, pytest.approx(expected), pytest.approx(z), pytest.approx(2 * stats.norm.sf(abs(z))))
+    assert isinstance(runs_test(np.array([1.0, 2.0, 3.0, 4.0])), Runs)
+    assert isinstance(runs_test(np.array([1.0, 2.0, 3.0])), Undefined)
+
+
+def test_three_values_are_the_fewest() -> None:
+    assert kendall([1.0, 2.0, 3.0]).s == 3 and kendall([1.0, 2.0, 3.0], [5.0, 4.0]).strata == 1
+    assert isinstance(spearman(np.arange(3.0), np.array([1.0, 3.0, 2.0])), Correlation)
+    assert isinstance(kendall_tau(np.arange(3.0), np.array([1.0, 3.0, 2.0])), Correlation)
+    for test in (spearman, kendall_tau):
+        assert isinstance(test(np.arange(2.0), np.arange(2.0)), Undefined)
+        assert isinstance(test(np.arange(3.0), np.ones(3)), Undefined)
+
+
 def test_constant_or_short_sequences_are_named() -> None:
     assert isinstance(mann_kendall([np.array([1.0, 1.0, 1.0])]), Undefined)
     assert isinstance(mann_kendall([np.array([1.0, 2.0])]), Undefined)

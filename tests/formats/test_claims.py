@@ -129,6 +129,9 @@ def test_numbers_up_to_what_counters_hold() -> None:
     assert number_parsing.whole_number(str(2**63 - 1), "x") == number_parsing.whole_number(2**63 - 1, "x") == 2**63 - 1
     assert number_parsing.whole_number("0", "x") == number_parsing.real(0, "x") == 0
     assert number_parsing.whole_number(7.9, "x") == 7
+    for bad in (True, None, [1], float(2**63)):
+        with pytest.raises(InputError, match="x is"):
+            number_parsing.real(bad, "x")
     for bad in (str(2**63), "0" * 20, "+1", "1.0", 2**64, True, None, [1]):
         with pytest.raises(InputError, match="x is"):
             number_parsing.whole_number(bad, "x")
