@@ -17,7 +17,7 @@ from ioassay.narrative.pipeline import analyse_study
 from ioassay.records.observation import Observation
 from ioassay.records.record import Claim
 from ioassay.store.dataset import Dataset
-from ioassay.verify.drive_counters import counts, set_against
+from ioassay.verify.drive_counters import Count, counts, set_against
 from ioassay.verify.judge import judge
 from ioassay.verify.verdict import Verdict
 from narrative import golden
@@ -110,6 +110,27 @@ def test_more_at_the_drive_is_amplified_unless_the_tool_leaves_it_out() -> None:
     unseen = ("UNSUBSTANTIATED", "NOTHING-SEEN")
     assert after(*unseen, claim(), 2 * SIZE) == ("AMPLIFIED", "DRIVE-MORE")
     assert after(*unseen, replace(claim(), unreported=("ramp",)), 2 * SIZE) == ("CONFIRMED", "BY-DRIVE")
+
+
+@pytest.mark.parametrize(
+    ("counted", "wanted"),
+    [
+        (SIZE - 171_967, ("CONTRADICTED", "DRIVE-FEWER")),  # 0.1 % and 0.1 MiB
+        (SIZE - 171_966, ("CONFIRMED", "BY-DRIVE")),
+        (73_991_716, ("CONFIRMED", "BY-DRIVE")),  # 10 % and the same
+        (73_991_717, ("AMPLIFIED", "DRIVE-MORE")),
+    ],
+)
+def test_the_drive_agrees_within_bounds(counted: int, wanted: tuple[str, str]) -> None:
+    assert after("UNSUBSTANTIATED", "NOTHING-SEEN", claim(), counted) == wanted
+
+
+def test_both_directions_of_a_drive_are_one_mixed_count() -> None:
+    both = counts({**drive(8192), **drive(4096, "write"), "drive.write.lat.mean": 40_000.0})
+    assert both == {"read": Count(2, 8192, 10e3), "write": Count(1, 4096, 40e3), "mixed": Count(3, 12288, 20e3)}
+    untimed = counts({**drive(8192), "drive.write.ios": 6, "drive.write.bytes": 1})
+    assert untimed["mixed"] == Count(8, 8193, 10e3) and untimed["write"] == Count(6, 1, None)
+    assert set(counts({**drive(8192), "drive.write.ios": 6})) == {"read"}
 
 
 def test_claims_of_one_kind_are_set_against_it_together() -> None:
