@@ -9,6 +9,7 @@ import pytest
 from ioassay import formats
 from ioassay.errors import InputError
 from ioassay.formats import dd
+from ioassay.records.record import Claim
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dd" / "9.1"
 BUSYBOX = Path(__file__).parents[1] / "golden" / "busybox" / "1.35.0"
@@ -87,13 +88,87 @@ def test_summaries_of_other_builds(line: str, rate: float | None) -> None:
     assert (write.bytes, write.rate_bytes_per_s) == (2**24, rate)
 
 
+@pytest.mark.parametrize(
+    ("line", "rate", "step", "clock_step_s"),
+    [
+        ("999 bytes (999.0B) copied, 0.010000 seconds, 97.6KB/s", 97.6 * 1024, 0.1 * 1024, 1e-6),  # busybox
+        ("999 bytes copied, 0.01 s, 99.9 kB/s", 99.9e3, 100.0, 1e-9),
+        ("999 bytes copied, 0,01 s, 99,9 kB/s", 99.9e3, 100.0, 1e-9),
+        ("999 bytes copied, 2 s, 499 B/s", 499.0, 1.0, 1e-9),
+        ("999 bytes copied, 0.01 s, 1.2 MB/s", 1.2e6, 1e5, 1e-9),
+        ("999 bytes transferred in 0.010 secs (99900 bytes/sec)", 99900.0, 1.0, 0.0),
+    ],
+)
+def test_rates_have_the_step_of_their_last_digit(line: str, rate: float, step: float, clock_step_s: float) -> None:
+    _, write = formats.read(COPY, "", f"1+1 records in\n1+1 records out\n{line}\n")
+    assert (write.rate_bytes_per_s, write.rate_unit_bytes) == pytest.approx((rate, step))
+    assert (write.bytes, write.operations, write.clock_step_s) == (999, 2, clock_step_s)
+
+
+SUMMARY = "3+1 records in\n2+0 records out\n{} bytes copied, 1 s, 1 kB/s\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "volume", "read_bytes", "written_bytes"),
+    [
+        ("ibs=512 obs=1k", 2048, 2048, 2048),
+        ("ibs=512 obs=1k conv=notrunc", 2048, 2048, 2048),
+        ("ibs=512 obs=1k conv=sync", 2048, None, 2048),  # partial blocks were filled up
+        ("bs=1k conv=block", 2048, None, 2048),
+    ],
+)
+def test_bytes_are_those_of_whole_blocks_or_of_the_summary(
+    arguments: str, volume: int, read_bytes: int | None, written_bytes: int
+) -> None:
+    read, write = dd.read(SUMMARY.format(volume), ["dd", "if=a", "of=b", *arguments.split()])
+    assert (read.bytes, write.bytes, read.operations, write.operations) == (read_bytes, written_bytes, 4, 2)
+    assert read.rate_bytes_per_s == write.rate_bytes_per_s == 1000
+    full = SUMMARY.replace("3+1", "3+0").format(2048)
+    read, _ = dd.read(full, ["dd", "if=a", "of=b", "ibs=512"])
+    assert (read.bytes, read.rate_bytes_per_s) == (3 * 512, None)
+
+
+def test_what_arguments_say_of_each_side() -> None:
+    def sides(*arguments: str) -> tuple[Claim, Claim]:
+        read, write = dd.read(SUMMARY.format(2048), ["dd", "if=a", "of=b", *arguments])
+        return read, write
+
+    read, write = sides("count=4", "iflag=direct,fullblock", "conv=sparse,fsync")
+    assert (read.unreported, read.direct, write.direct, read.syncs, write.syncs) == ((), True, False, None, 1)
+    assert (read.doubts, write.doubts, read.includes) == ((), ("sparse",), ("fsync", "close"))
+    read, write = sides("ibs=1k", "obs=2k")
+    assert (read.record_bytes, write.record_bytes, write.syncs, write.includes) == (1024, 2048, 0, ("close",))
+    read, write = sides("bs=4k", "ibs=1k")
+    assert (read.record_bytes, write.record_bytes, write.unreported) == (4096, 4096, ())
+    assert [claim.record_bytes for claim in sides()] == [512, 512]
+
+
 @pytest.mark.parametrize("bad", ["", "dd: failed to open 'x': No such file or directory\n", "1+0 records in\n"])
 def test_no_summary_where_there_should_be_one(bad: str) -> None:
     with pytest.raises(InputError, match="no summary"):
         formats.read(COPY, "", bad)
 
 
-@pytest.mark.parametrize(("size", "found"), [("4k", 4096), ("2x1kB", 2000), ("b", None), ("1b", 512), ("", 512)])
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        ("4k", 4096),
+        ("2x1kB", 2000),
+        ("b", None),
+        ("1b", 512),
+        ("", 512),
+        ("3c", 3),
+        ("7", 7),
+        ("2w", 4),
+        ("1M", 2**20),
+        ("1MiB", 2**20),
+        ("1MB", 10**6),
+        ("3GB", 3 * 10**9),
+        ("2x3x4b", 12288),
+        ("x", None),
+        ("1Q", None),
+    ],
+)
 def test_sizes_are_in_dds_own_units(size: str, found: int | None) -> None:
     assert dd._size(size) == found
 
