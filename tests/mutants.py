@@ -138,14 +138,17 @@ def users_of(module: str) -> frozenset[Path]:
 
 
 def nearest_tests(path: Path, most: int) -> list[Path]:
-    """Test files that reach the module by the fewest imports, of these the ones that import little else first."""
+    """Test files that reach the module by the fewest imports: that of its name first, then by how little they import."""
+    modules = {module_of(file) for file in PACKAGE.rglob("*.py")}
     tests: list[Path] = []
     reached, level = {path}, {path}
     while level and len(tests) < most:
         level = {user for file in level for user in users_of(module_of(file))} - reached
         reached |= level
         users = [user for user in level if user.is_relative_to(ROOT / "tests")]
-        tests += sorted(users, key=lambda test: (len(imports_of(test)), test))
+        tests += sorted(
+            users, key=lambda test: (test.stem != f"test_{path.stem}", len(imports_of(test) & modules), test)
+        )
         level.difference_update(users)
     return tests[:most]
 

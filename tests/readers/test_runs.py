@@ -18,11 +18,11 @@ from ioassay.store import frames, importer
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 
-from .mutation import EXPLORES, withstands
+from .mutation import COPIES, withstands
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RECORDS = Path(__file__).parent.parent / "records"
-ANALYSED = 600 if EXPLORES else 60
+ANALYSED = max(25, COPIES * 3 // 100)
 """Copies of a file whose run is analysed as a whole, which takes a hundred times as long as reading the file."""
 READS = Calls(calls=300, completed=300, bytes=1 << 20, first_ns=10, last_ns=10**9, sum_ns=9 * 10**6, min_ns=4, max_ns=5)
 SEEN = Observation(
