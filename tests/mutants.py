@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
+import io
+import multiprocessing
 import os
-import queue
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import cache_from_source
@@ -38,6 +39,8 @@ from affected import PACKAGE, ROOT, imports_of, module_of
 
 PURE = ("stats", "analysis", "verify", "formats", "study", "units.py", "metrics.py", "factors.py", "validation.py")
 NEEDS = ("slow", "alone", "root", "bpf", "guest", "browser", "landlock", "fio", "stress", "rocksdb")
+IMPORTED = ("numpy", "polars", "pydantic", "hypothesis.strategies", "scipy.optimize", "scipy.signal", "scipy.stats")
+"""What most tests import takes longer than most tests: every process of a mutant has it from the start."""
 PATIENCE_S = 60
 """For a single test: a loop that does not end is noticed."""
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
@@ -138,7 +141,7 @@ def users_of(module: str) -> frozenset[Path]:
 
 
 def nearest_tests(path: Path, most: int) -> list[Path]:
-    """Test files that reach the module by the fewest imports: that of its name first, then by how little they import."""
+    """Test files that reach the module by the fewest imports; that of its name first, then those that import little."""
     modules = {module_of(file) for file in PACKAGE.rglob("*.py")}
     tests: list[Path] = []
     reached, level = {path}, {path}
@@ -153,48 +156,34 @@ def nearest_tests(path: Path, most: int) -> list[Path]:
     return tests[:most]
 
 
-def run_tests(copy: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    """Pytest with the copied package in front of the installed one."""
-    argv = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        " and ".join(f"not {need}" for need in NEEDS),
-    ]
-    return subprocess.run(
-        [*argv, f"--timeout={PATIENCE_S}", *map(str, words)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run_tests(words: Sequence[object], mutant: Mutant | None = None) -> tuple[int, list[str]]:
+    """Pytest's exit code and the tests that fail, with a copy of the package that has the change.
+
+    For a process of its own, which imports the package for the first time. The copy is of symbolic links: compiled
+    files of what is not changed hold in it.
+    """
+    with tempfile.TemporaryDirectory(prefix="ioassay-mutant-") as folder, redirect_stdout(io.StringIO()) as output:
+        copy = Path(folder)
+        shutil.copytree(PACKAGE / "ioassay", copy / "ioassay", copy_function=os.symlink)
+        if mutant is not None:
+            place = copy / mutant.path.relative_to(PACKAGE)
+            place.unlink()
+            place.write_text(mutant.apply(mutant.path.read_text()))
+            Path(cache_from_source(str(place))).unlink(missing_ok=True)
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = folder
+        os.chdir(ROOT)
+        argv = ["-q", "-p", "no:cacheprovider", "-m", " and ".join(f"not {need}" for need in NEEDS)]
+        code = pytest.main([*argv, f"--timeout={PATIENCE_S}", *map(str, words)])
+    return int(code), re.findall(r"^(?:FAILED|ERROR) (\S+)", output.getvalue(), re.MULTILINE)
 
 
-def failing_tests(output: str) -> list[str]:
-    """What pytest's summary names as failed or as not importable."""
-    return re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-
-
-def killer(mutant: Mutant, copy: Path, words: Sequence[object]) -> str:
-    """The test that fails with the change in the copied package; empty if none does."""
-    place = copy / mutant.path.relative_to(PACKAGE)
-    compiled = Path(cache_from_source(str(place)))  # of the same second and size as the changed source, perhaps
-    source = mutant.path.read_text()
-    try:
-        place.write_text(mutant.apply(source))
-        compiled.unlink(missing_ok=True)
-        done = run_tests(copy, "-x", *words)
-        if done.returncode in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-            return ""
-        return " ".join(failing_tests(done.stdout)) or f"exit {done.returncode}"
-    finally:
-        place.write_text(source)
-        compiled.unlink(missing_ok=True)
+def killer(mutant: Mutant, words: Sequence[object]) -> str:
+    """The test that fails with the change; empty if none does."""
+    code, failing = run_tests(["-x", *words], mutant)
+    if code in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        return ""
+    return " ".join(failing) or f"exit {code}"
 
 
 def main() -> None:
@@ -212,34 +201,23 @@ def main() -> None:
     drawn = random.Random(wanted.seed).sample(every, min(wanted.sample, len(every)))
     nearest = {path: nearest_tests(path, wanted.tests) for path in {mutant.path for mutant in drawn}}
     print(f"{len(every)} mutants of {len(files)} files", flush=True)
-    copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
-    with tempfile.TemporaryDirectory(prefix="ioassay-mutants-") as folder, ThreadPoolExecutor(wanted.jobs) as pool:
-        for job in range(wanted.jobs):
-            copy = Path(folder, str(job))
-            shutil.copytree(PACKAGE / "ioassay", copy / "ioassay", ignore=shutil.ignore_patterns("__pycache__"))
-            copies.put(copy)
-        tests = sorted({test for near in nearest.values() for test in near})
-        failing = failing_tests(run_tests(copy, "-n", wanted.jobs, *tests).stdout)
-        for test in failing:
-            print(f"left out  {test}", flush=True)
-
-        def fate(mutant: Mutant) -> str:
-            if not nearest[mutant.path]:
-                return ""
-            copy = copies.get()
-            try:
-                deselected = [f"--deselect={test}" for test in failing]
-                return killer(mutant, copy, [*deselected, *nearest[mutant.path]])
-            finally:
-                copies.put(copy)
-
-        killed = 0
-        for mutant, test in zip(drawn, pool.map(fate, drawn), strict=True):
-            killed += bool(test)
+    for name in IMPORTED:
+        importlib.import_module(name)
+    killed = {}
+    with multiprocessing.get_context("fork").Pool(wanted.jobs, maxtasksperchild=1) as pool:
+        runs = [pool.apply_async(killer, (mutant, nearest[mutant.path])) for mutant in drawn if nearest[mutant.path]]
+        judged = [mutant for mutant in drawn if nearest[mutant.path]]
+        fates = dict(zip(judged, runs, strict=True))
+        for mutant in drawn:
+            killed[mutant] = test = fates[mutant].get() if mutant in fates else ""
             place = f"{mutant.path.relative_to(PACKAGE / 'ioassay')}:{mutant.line}"
             old = mutant.path.read_text()[mutant.begin : mutant.end]
             print(f"{'killed' if test else 'alive '}  {place}: '{old}' -> '{mutant.text}'  {test}", flush=True)
-    print(f"{killed} of {len(drawn)} killed")
+        tests = {test for test in killed.values() if "::" in test}
+        _, failing = pool.apply(run_tests, (sorted(tests),)) if tests else (0, [])
+    for test in failing:
+        print(f"fails without a change as well: {test}")
+    print(f"{sum(map(bool, killed.values()))} of {len(drawn)} killed")
 
 
 if __name__ == "__main__":
