@@ -52,3 +52,31 @@ def test_a_report_without_requests_counts_them_from_the_rate() -> None:
 def test_a_report_of_no_io_is_refused() -> None:
     with pytest.raises(InputError, match="it: has no line of results"):
         fio_text.parse("\n".join(line for line in TEXT.splitlines() if "IOPS=" not in line), "it")
+
+
+@pytest.mark.parametrize(
+    ("iops", "rate", "volume", "time", "latency", "wanted"),
+    [
+        ("250", "2B", "5B", "2000msec", "nsec", (500, 2, 1, 5, 1.0)),
+        ("1.5k", "2.5kB", "5KiB", "2sec", "usec", (3000, 2500, 100, 5120, 1e3)),
+        ("1.5M", "2.5MiB", "5MB", "3000000usec", "msec", (4_500_000, 2.5 * 2**20, 0.1 * 2**20, 5_000_000, 1e6)),
+        ("1G", "2GB", "5.5TiB", "1msec", "sec", (1_000_000, 2e9, 1e9, 11 * 2**39, 1e9)),
+    ],
+)
+def test_every_unit_of_a_report(
+    iops: str, rate: str, volume: str, time: str, latency: str, wanted: tuple[float, ...]
+) -> None:
+    report = (
+        "j: (groupid=3, jobs=2): err= 5: pid=1\n"
+        f"  read: IOPS={iops}, BW={rate}/s (1B/s)({volume}/{time})\n"
+        f"     lat ({latency}): min=1, max=2k, avg=1.5M, stdev=2.5G\n"
+    )
+    (job,) = fio_text.parse(report, "it")[0].jobs
+    done = job.directions["read"]
+    unit = wanted[-1]
+    assert (job.name, job.group, job.error, job.errors, job.runtime_s) == ("j", 3, 5, 1, done.runtime_s)
+    assert (done.ios, done.rate_bytes_per_s, done.rate_step_bytes_per_s, done.bytes) == pytest.approx(wanted[:-1])
+    whole = done.latencies["lat"]
+    assert (whole.min_ns, whole.max_ns, whole.mean_ns, whole.stddev_ns) == pytest.approx(
+        (unit, 2e3 * unit, 1.5e6 * unit, 2.5e9 * unit)
+    )

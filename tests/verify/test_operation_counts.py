@@ -61,6 +61,8 @@ def faults(
         (CLAIMED, COUNT + 2, SIZE, 1, MORE),
         (CLAIMED, COUNT + 1, SIZE + 1, 1, MORE),
         (Expected(10, 0), 1, 0, 0, FEWER),
+        (Expected(10, None), 10, 0, 0, EXACT),
+        (Expected(10, 0), 10, 0, 0, EXACT),
         (Expected(10, None), 0, 0, 0, NOTHING_SEEN),
         (CLAIMED, 1, 0, 0, NOTHING_SEEN),
         (Expected(0, 0), 0, 0, 0, EXACT),
