@@ -103,25 +103,6 @@ def test_normality_of_residuals_of_plant_growth() -> None:
     assert found.p == pytest.approx(0.4379, abs=5e-5)
 
 
-def test_a_condition_without_a_repetition_has_no_residual() -> None:
-    repeated = arrays(PLANT_GROWTH)
-    assert normal_residuals([*repeated, np.array([7.0])]) == normal_residuals(repeated)
-    assert isinstance(normal_residuals([np.array([1.0, 2.0]), np.array([7.0])]), Undefined)
-    assert isinstance(normal_residuals([np.array([1.0, 2.0, 4.0])]), Assumption)
-    assert isinstance(brown_forsythe([np.array([1.0, 2.0, 4.0]), np.array([7.0, 9.0])]), Undefined)
-    assert isinstance(brown_forsythe([np.array([1.0, 2.0, 4.0]), np.array([7.0, 9.0, 9.5])]), Assumption)
-
-
-def test_what_has_no_analysis_says_why() -> None:
-    one, two = np.array([1.0, 2.0]), np.array([3.0, 5.0])
-    assert isinstance(welch([one, two]), Welch) and isinstance(kruskal_wallis([one, two]), Ranks)
-    for groups in ([one], [one, np.array([3.0])], [one, np.array([3.0, 3.0])]):
-        assert isinstance(welch(groups), Undefined)
-    for groups in ([one], [np.array([1.0]), np.array([2.0])], [np.array([1.0, 1.0])] * 2):
-        assert isinstance(kruskal_wallis(groups), Undefined)
-    assert isinstance(kruskal_wallis([one, np.array([2.5])]), Ranks)
-
-
 GROUPS = st.lists(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=6), min_size=2, max_size=5)
 
 
