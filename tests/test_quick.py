@@ -37,6 +37,7 @@ def test_more_time_gives_more_evidence() -> None:
         (15, 1e9, 2**40, 1024, 0.5, 3),
         # 5.1 s of writing, 5 s of the report: of 30 trials 1.66 s, of which 0.5 is fio's start and end.
         (60, 200 * 2**20, 2**40, 1024, 1.2, 5),
+        (60, 2**30 / 2.494, 2**40, 1024, 1.3, 5),  # 52.506 s are left: 1.2502 s for each of 30 trials
         (40, 50 * 2**20, 2**40, 300, 0.7, 4),  # 6 s, 5 s, 29 s: of 24 trials 1.21 s, of 30 less than 0.7 and 0.5
         (105, 100 * 2**20, 2**32, 1024, 2.5, 5),  # 10.24 s, 5 s, 89.76 s: of 36 trials 2.49 s, less than 2 and 0.5
         (106, 100 * 2**20, 2**32, 1024, 2.0, 6),

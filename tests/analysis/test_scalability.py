@@ -1,0 +1,97 @@
+"""Laws of scalability: fits and intervals against scipy's least squares, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from ioassay.stats.result import Interval, Undefined
+from ioassay.stats.scalability import Law, amdahl, preferred, usl
+
+WORKERS = np.repeat([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 3)
+
+
+def law(x: np.ndarray, gamma: float, alpha: float, beta: float = 0.0) -> np.ndarray:
+    return gamma * x / (1 + alpha * (x - 1) + beta * x * (x - 1))
+
+
+def measured(alpha: float, beta: float, scatter: float = 0.02, workers: np.ndarray = WORKERS) -> np.ndarray:
+    return law(workers, 1e8, alpha, beta) * np.random.default_rng(4).lognormal(0, scatter, workers.size)
+
+
+def ends(interval: Interval | None) -> tuple[float, float]:
+    assert interval is not None
+    return interval.low, interval.high
+
+
+@pytest.mark.parametrize("free", [2, 3])
+def test_a_fit_is_the_least_squares_of_scipy(free: int) -> None:
+    y = measured(0.05, 1e-3 if free == 3 else 0.0)
+    found = (usl if free == 3 else amdahl)(WORKERS, y, 0.9)
+    assert isinstance(found, Law)
+    start = [1e8, 0.05, 1e-3][:free]
+    values, covariance = optimize.curve_fit(law, WORKERS, y, start, x_scale=start, method="trf", xtol=1e-14, ftol=1e-14)
+    half = stats.t.ppf(0.95, y.size - free) * np.sqrt(np.diag(covariance))
+    assert (found.gamma, found.alpha, found.beta)[:free] == pytest.approx(values, rel=1e-5)
+    assert ends(found.gamma_interval) == pytest.approx((values[0] - half[0], values[0] + half[0]), rel=1e-4)
+    assert ends(found.alpha_interval) == pytest.approx((values[1] - half[1], values[1] + half[1]), rel=1e-4)
+    residual = y - law(WORKERS, *values)
+    assert found.r2 == pytest.approx(1 - np.sum(residual**2) / np.sum((y - y.mean()) ** 2))
+    assert (found.n, found.df) == (18, 18 - free)
+    levels = np.unique(WORKERS)
+    means = np.array([y[level == WORKERS].mean() for level in levels])
+    assert found.worst == pytest.approx(np.max(np.abs(means / law(levels, *values) - 1)), rel=1e-4)
+    pure = sum(float(np.sum((y[level == WORKERS] - mean) ** 2)) for level, mean in zip(levels, means, strict=True))
+    f = (np.sum(residual**2) - pure) / (6 - free) / (pure / 12)
+    assert found.lack_p == pytest.approx(stats.f.sf(f, 6 - free, 12), rel=1e-4)
+    assert found.at(5) == pytest.approx(law(np.array([5.0]), *values)[0], rel=1e-6)
+    if free == 2:
+        assert (found.beta_interval, found.peak, found.peak_interval) == (None, None, None)
+        assert found.limit == pytest.approx(values[0] / values[1], rel=1e-5)
+        return
+    assert ends(found.beta_interval) == pytest.approx((values[2] - half[2], values[2] + half[2]), rel=1e-4)
+    assert found.limit is None and found.peak == pytest.approx(np.sqrt((1 - values[1]) / values[2]), rel=1e-5)
+    # The delta method on the logarithm of the peak, by differences.
+    steps = 1e-6 * values
+    slopes = [
+        (np.log((1 - up[1]) / up[2]) - np.log((1 - down[1]) / down[2])) / 2 / (2 * step)
+        for up, down, step in ((values + at, values - at, at.max()) for at in np.diag(steps))
+    ]
+    width = stats.t.ppf(0.95, 15) * np.sqrt(slopes @ covariance @ slopes)
+    assert ends(found.peak_interval) == pytest.approx(
+        (found.peak * np.exp(-width), found.peak * np.exp(width)), rel=1e-3
+    )
+
+
+def test_amdahl_s_limit_needs_a_contention_above_zero() -> None:
+    found = amdahl(WORKERS, measured(0.0, 0.0), 0.95)
+    assert isinstance(found, Law) and found.alpha_interval.low <= 0 and found.limit is None
+
+
+def test_the_universal_law_is_preferred_where_its_coherency_is_sure() -> None:
+    sure, straight = measured(0.05, 1e-3), measured(0.05, 0.0)
+    both = usl(WORKERS, sure, 0.95), amdahl(WORKERS, sure, 0.95)
+    assert preferred(*both) is both[0] and preferred(None, both[1]) is both[1]
+    assert preferred(Undefined("no"), Undefined("no")) is None and preferred(both[0], None) is both[0]
+    unsure = usl(WORKERS, straight, 0.95), amdahl(WORKERS, straight, 0.95)
+    assert preferred(*unsure) is unsure[1] and preferred(unsure[0], None) is None
+
+
+def test_what_the_law_cannot_say_is_refused() -> None:
+    def refused(workers: np.ndarray, y: np.ndarray) -> str:
+        found = usl(workers, y, 0.95)
+        return found.reason if isinstance(found, Undefined) else ""
+
+    few = np.array([1.0, 2.0, 4.0, 8.0])
+    assert refused(WORKERS, measured(0.05, 1e-3)) == ""
+    assert "above 0" in refused(WORKERS - 1, measured(0.05, 1e-3))
+    assert "above 0" in refused(WORKERS, np.where(WORKERS == 1, 0.0, 1e8))
+    assert refused(few[:3].repeat(3), measured(0.05, 1e-3, workers=few[:3].repeat(3))).startswith("3 levels")
+    assert refused(few, measured(0.05, 1e-2, workers=few)).startswith("4 values for 3 parameters")
+    five = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    assert refused(five, measured(0.05, 1e-2, 0.001, five)) == ""
+    assert "negative" in refused(WORKERS, law(WORKERS, 1e8, 0.05, -1e-4))
+    assert "grows faster" in refused(WORKERS, 1e8 * WORKERS**3)
+    noise = np.random.default_rng(1).lognormal(0, 1, WORKERS.size)
+    assert "unexplained" in refused(WORKERS, 1e8 * noise) or "negative" in refused(WORKERS, 1e8 * noise)
