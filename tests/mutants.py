@@ -175,7 +175,7 @@ def run_tests(words: Sequence[object], mutant: Mutant | None = None) -> tuple[in
         os.chdir(ROOT)
         argv = ["-q", "-p", "no:cacheprovider", "-m", " and ".join(f"not {need}" for need in NEEDS)]
         code = pytest.main([*argv, f"--timeout={PATIENCE_S}", *map(str, words)])
-    return int(code), re.findall(r"^(?:FAILED|ERROR) (\S+)", output.getvalue(), re.MULTILINE)
+    return int(code), re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output.getvalue(), re.MULTILINE)
 
 
 def killer(mutant: Mutant, words: Sequence[object]) -> str:

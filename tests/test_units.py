@@ -41,6 +41,50 @@ def test_durations_are_read_as_documented(text: str | float, seconds: float) -> 
     assert units.parse_duration_s(text) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    ("unit", "seconds"),
+    [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("", 1)],
+)
+def test_every_unit_of_a_duration(unit: str, seconds: float) -> None:
+    assert units.parse_duration_s(f"2{unit}") == pytest.approx(2 * seconds, rel=1e-12)
+
+
+def test_a_duration_is_shorter_than_a_century() -> None:
+    assert units.parse_duration_s(36499 * 86400) == 36499 * 86400
+    for beyond in (36500 * 86400, float("nan"), "36500d"):
+        with pytest.raises(ValueError, match="not a duration"):
+            units.parse_duration_s(beyond)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.5, "0.5 s"),
+        (59.94, "59.9 s"),
+        (60, "1 min 0 s"),
+        (75, "1 min 15 s"),
+        (3599, "59 min 59 s"),
+        (3660, "1 h 1 min"),
+    ],
+)
+def test_durations_are_shown_for_people(seconds: float, shown: str) -> None:
+    assert units.format_duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("processors", "text"),
+    [("0-2,5", "0-2,5"), ("5,0,1,2", "0-2,5"), ("3", "3"), ("1,3", "1,3"), (" 0 , 1", "0-1"), ("8191", "8191")],
+)
+def test_processors_are_lists_of_ranges(processors: str, text: str) -> None:
+    assert units.format_processors(units.parse_processors(processors)) == text
+
+
+@pytest.mark.parametrize("processors", ["", "2-1", "8192", "0-8192", "a", "1,,2"])
+def test_what_is_no_list_of_processors_is_refused(processors: str) -> None:
+    with pytest.raises(ValueError, match="wanted a list of processors"):
+        units.parse_processors(processors)
+
+
 @pytest.mark.parametrize("text", ["", "10x", "s", "-1s", -1])
 def test_what_is_no_duration_is_refused(text: str | float) -> None:
     with pytest.raises(ValueError, match="not a duration"):
@@ -57,6 +101,13 @@ def test_what_is_no_duration_is_refused(text: str | float) -> None:
         (1536, "1.5 KiB"),
         (2**40, "1 TiB"),
         (999, "999 B"),
+        (999.6, "1000 B"),
+        (1023, "1023 B"),
+        (1023.4, "1023 B"),
+        (1023.5, "1 KiB"),
+        (1024**6, "1 EiB"),
+        (5000 * 1024**6, "5000 EiB"),
+        (-2048, "-2 KiB"),
     ],
 )
 def test_sizes_are_shown_in_the_unit_that_fits(value: int, shown: str) -> None:

@@ -53,6 +53,13 @@ def test_what_has_no_answer_is_not_a_number() -> None:
     assert math.isnan(distributions.t_sf(1.0, 0))
     assert math.isnan(distributions.t_ppf(1.0, 3))
     assert math.isnan(distributions.f_ppf(0.5, 0, 3))
+    for quantile in (lambda p: distributions.t_ppf(p, 3), lambda p: distributions.f_ppf(p, 2, 3)):
+        assert all(math.isnan(quantile(p)) for p in (-0.1, 0, 1, 1.5)) and quantile(0.999) > quantile(0.001)
+    for df_one, df_two in ((0, 3), (2, 0), (2, -1)):
+        assert math.isnan(distributions.f_sf(1.0, df_one, df_two)) and math.isnan(
+            distributions.f_ppf(0.5, df_one, df_two)
+        )
+    assert math.isnan(distributions.f_sf(math.nan, 2, 3))
     assert math.isnan(distributions.normal_ppf(1.5))
     assert distributions.f_sf(math.inf, 2, 3) == 0
 

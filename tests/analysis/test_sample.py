@@ -92,6 +92,12 @@ def test_two_values_have_a_t_interval_but_no_bootstrap() -> None:
     assert isinstance(bca_intervals([np.array([1.0, 2.0])], 0.95)[0], Undefined)
 
 
+def test_two_of_three_equal_values_have_an_interval_with_width() -> None:
+    for values in ([1.0, 1.0, 2.0], [1.0, 2.0, 2.0]):
+        found = bca_intervals([np.array(values)], 0.5)[0]
+        assert not isinstance(found, Interval) or found.low < found.high
+
+
 def test_equal_values_have_an_interval_without_width() -> None:
     for found in (t_interval([0.1] * 3, 0.95), bca_intervals([np.array([0.1] * 3)], 0.95)[0]):
         assert (interval(found).low, interval(found).high) == (0.1, 0.1)

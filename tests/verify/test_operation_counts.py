@@ -94,6 +94,7 @@ def test_nothing_was_seen_where_the_claim_is_more_than_twice_what_others_do() ->
     seen = Evidence(CALLS, 16, PRINTED, 256, PRINTED)
     assert faults(Expected(None, 2 * PRINTED), seen) == FEWER
     assert faults(Expected(None, 2 * PRINTED + 1), seen) == NOTHING_SEEN
+    assert faults(Expected(None, PRINTED), Evidence(CALLS, 16, 0, 256, PRINTED)) == NOTHING_SEEN
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,18 @@ def test_the_clock_of_a_pass_runs_from_its_first_call_to_its_last(
 
 
 @pytest.mark.parametrize(
+    ("number", "seconds", "wanted"),
+    [(1, 0.01, "note"), (2, 0.01, "note"), (3, 0.34, "note"), (3, 0.32, "OTHER-TIME")],
+)
+def test_of_few_records_the_last_may_take_most_of_the_time(number: int, seconds: float, wanted: str) -> None:
+    made = claim(seconds, engine="stdio", kind="write", operations=number)
+    done = calls(1.0, number=number)
+    group = Group([0], [made], True, [Session(0, SECOND, 0, write=done, ended_ns=done.last_ns)], one_pass=True)
+    faults, notes, _ = session_times.judge_times(group, Evidence(FILES, number, SIZE, calls=done, timed=True), WATCHED)
+    assert (faults[0].reason if faults else "note" * bool(notes)) == wanted
+
+
+@pytest.mark.parametrize(
     ("seconds", "took_s", "wanted"),
     [
         (0.0109, 0.0100, "note"),  # at least a millisecond

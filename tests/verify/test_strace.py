@@ -111,6 +111,14 @@ def test_copies_of_a_number_lead_to_one_session_and_exec_closes_those_marked_for
     assert (second.read.calls, second.flags) == (0, ["read"])
 
 
+def test_a_range_of_numbers_is_closed_from_its_first_to_its_last() -> None:
+    opened = [f'1 openat(AT_FDCWD</>, "/{number}", O_RDONLY) = {number}</{number}>' for number in (3, 4, 5, 6)]
+    seen = parsed(*opened, "1 close_range(4, 5, 0) = 0", "1 close_range(6, 6, 0) = -1 EINVAL (Invalid argument)")
+    closed_ns = [sessions(seen, f"/{number}")[0].closed_ns for number in (3, 4, 5, 6)]
+    assert closed_ns == [0, 5.5 * SECOND, 5.5 * SECOND, 0]
+    assert (seen.health["untracked_files"], seen.health["untracked_sessions"]) == (0, 0)
+
+
 def test_interrupted_calls_are_no_calls_and_killed_ones_are_in_flight() -> None:
     seen = parsed(
         "1 read(0<pipe:[5]>, 0x7f, 10) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)",
@@ -147,6 +155,8 @@ def test_asynchronous_calls_are_matched_by_data_and_size() -> None:
 def test_rings_are_named_as_what_cannot_be_seen() -> None:
     seen = parsed("1 io_uring_setup(8, {flags=0}) = 4<anon_inode:[io_uring]>")
     assert "io_uring was used" in seen.why and "uring" not in seen.layers
+    assert parsed("1 io_uring_setup(8, {flags=0}) = 0<anon_inode:[io_uring]>").why == seen.why
+    assert "io_uring" not in parsed("1 io_uring_setup(8, {flags=0}) = -1 ENOSYS (Function not implemented)").why
 
 
 def test_garbage_is_counted_as_lost() -> None:

@@ -235,7 +235,7 @@ class Tree:
             self._get_events(task, call)
         elif name.startswith("io_uring_"):
             self._count(call)
-            self.rings += name == "io_uring_setup" and (call.returned or -1) >= 0
+            self.rings += name == "io_uring_setup" and call.returned is not None and call.returned >= 0
         elif name in _CLONES:
             self._clone(task, call)
         elif name.startswith("execve") and call.returned == 0:
