@@ -28,30 +28,30 @@ def ends(interval: Interval | None) -> tuple[float, float]:
 @pytest.mark.parametrize("free", [2, 3])
 def test_a_fit_is_the_least_squares_of_scipy(free: int) -> None:
     y = measured(0.05, 1e-3 if free == 3 else 0.0)
-    found = (usl if free == 3 else amdahl)(WORKERS, y, 0.9)
-    assert isinstance(found, Law)
+    fit = (usl if free == 3 else amdahl)(WORKERS, y, 0.9)
+    assert isinstance(fit, Law)
     start = [1e8, 0.05, 1e-3][:free]
     values, covariance = optimize.curve_fit(law, WORKERS, y, start, x_scale=start, method="trf", xtol=1e-14, ftol=1e-14)
     half = stats.t.ppf(0.95, y.size - free) * np.sqrt(np.diag(covariance))
-    assert (found.gamma, found.alpha, found.beta)[:free] == pytest.approx(values, rel=1e-5)
-    assert ends(found.gamma_interval) == pytest.approx((values[0] - half[0], values[0] + half[0]), rel=1e-4)
-    assert ends(found.alpha_interval) == pytest.approx((values[1] - half[1], values[1] + half[1]), rel=1e-4)
+    assert (fit.gamma, fit.alpha, fit.beta)[:free] == pytest.approx(values, rel=1e-5)
+    assert ends(fit.gamma_interval) == pytest.approx((values[0] - half[0], values[0] + half[0]), rel=1e-4)
+    assert ends(fit.alpha_interval) == pytest.approx((values[1] - half[1], values[1] + half[1]), rel=1e-4)
     residual = y - law(WORKERS, *values)
-    assert found.r2 == pytest.approx(1 - np.sum(residual**2) / np.sum((y - y.mean()) ** 2))
-    assert (found.n, found.df) == (18, 18 - free)
+    assert fit.r2 == pytest.approx(1 - np.sum(residual**2) / np.sum((y - y.mean()) ** 2))
+    assert (fit.n, fit.df) == (18, 18 - free)
     levels = np.unique(WORKERS)
     means = np.array([y[level == WORKERS].mean() for level in levels])
-    assert found.worst == pytest.approx(np.max(np.abs(means / law(levels, *values) - 1)), rel=1e-4)
+    assert fit.worst == pytest.approx(np.max(np.abs(means / law(levels, *values) - 1)), rel=1e-4)
     pure = sum(float(np.sum((y[level == WORKERS] - mean) ** 2)) for level, mean in zip(levels, means, strict=True))
     f = (np.sum(residual**2) - pure) / (6 - free) / (pure / 12)
-    assert found.lack_p == pytest.approx(stats.f.sf(f, 6 - free, 12), rel=1e-4)
-    assert found.at(5) == pytest.approx(law(np.array([5.0]), *values)[0], rel=1e-6)
+    assert fit.lack_p == pytest.approx(stats.f.sf(f, 6 - free, 12), rel=1e-4)
+    assert fit.at(5) == pytest.approx(law(np.array([5.0]), *values)[0], rel=1e-6)
     if free == 2:
-        assert (found.beta_interval, found.peak, found.peak_interval) == (None, None, None)
-        assert found.limit == pytest.approx(values[0] / values[1], rel=1e-5)
+        assert (fit.beta_interval, fit.peak, fit.peak_interval) == (None, None, None)
+        assert fit.limit == pytest.approx(values[0] / values[1], rel=1e-5)
         return
-    assert ends(found.beta_interval) == pytest.approx((values[2] - half[2], values[2] + half[2]), rel=1e-4)
-    assert found.limit is None and found.peak == pytest.approx(np.sqrt((1 - values[1]) / values[2]), rel=1e-5)
+    assert ends(fit.beta_interval) == pytest.approx((values[2] - half[2], values[2] + half[2]), rel=1e-4)
+    assert fit.limit is None and fit.peak == pytest.approx(np.sqrt((1 - values[1]) / values[2]), rel=1e-5)
     # The delta method on the logarithm of the peak, by differences.
     steps = 1e-6 * values
     slopes = [
@@ -59,14 +59,12 @@ def test_a_fit_is_the_least_squares_of_scipy(free: int) -> None:
         for up, down, step in ((values + at, values - at, at.max()) for at in np.diag(steps))
     ]
     width = stats.t.ppf(0.95, 15) * np.sqrt(slopes @ covariance @ slopes)
-    assert ends(found.peak_interval) == pytest.approx(
-        (found.peak * np.exp(-width), found.peak * np.exp(width)), rel=1e-3
-    )
+    assert ends(fit.peak_interval) == pytest.approx((fit.peak * np.exp(-width), fit.peak * np.exp(width)), rel=1e-3)
 
 
 def test_amdahl_s_limit_needs_a_contention_above_zero() -> None:
-    found = amdahl(WORKERS, measured(0.0, 0.0), 0.95)
-    assert isinstance(found, Law) and found.alpha_interval.low <= 0 and found.limit is None
+    fit = amdahl(WORKERS, measured(0.0, 0.0), 0.95)
+    assert isinstance(fit, Law) and fit.alpha_interval.low <= 0 and fit.limit is None
 
 
 def test_the_universal_law_is_preferred_where_its_coherency_is_sure() -> None:
@@ -80,8 +78,8 @@ def test_the_universal_law_is_preferred_where_its_coherency_is_sure() -> None:
 
 def test_what_the_law_cannot_say_is_refused() -> None:
     def refused(workers: np.ndarray, y: np.ndarray) -> str:
-        found = usl(workers, y, 0.95)
-        return found.reason if isinstance(found, Undefined) else ""
+        fit = usl(workers, y, 0.95)
+        return fit.reason if isinstance(fit, Undefined) else ""
 
     few = np.array([1.0, 2.0, 4.0, 8.0])
     assert refused(WORKERS, measured(0.05, 1e-3)) == ""

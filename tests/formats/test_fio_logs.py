@@ -19,10 +19,10 @@ def write(folder: Path, name: str, *lines: tuple[int, int, int, int]) -> Path:
 def test_logs_of_a_prefix_are_one_load_with_its_jobs_in_order() -> None:
     names = ["a_bw.10.log", "a_bw.2.log", "b_bw.log", "a_b_clat.1.log", "a_clat_hist.1.log", "a.txt", "a_bw.log.gz"]
     paths = [Path("/x", name) for name in names]
-    found = {
+    results = {
         logs.prefix: {kind: [path.name for path in own] for kind, own in logs.kinds.items()} for logs in grouped(paths)
     }
-    assert found == {
+    assert results == {
         "a": {"bw": ["a_bw.2.log", "a_bw.10.log"], "clat_hist": ["a_clat_hist.1.log"]},
         "b": {"bw": ["b_bw.log"]},
         "a_b": {"clat": ["a_b_clat.1.log"]},
@@ -36,23 +36,23 @@ def test_requests_give_volumes_rates_and_distributions(tmp_path: Path) -> None:
     write(tmp_path, "l_bw.2.log", (500, 1, 0, 4096))
     write(tmp_path, "l_clat.1.log", (100, 1000, 0, 4096), (250, 3000, 0, 8192))
     (logs,) = grouped(sorted(tmp_path.iterdir()))
-    found = logs.read()
-    assert found.metrics["read.bytes"] == 16384 and found.metrics["read.ios"] == 3
-    assert (found.metrics["read.bw"], found.metrics["read.iops"]) == pytest.approx((16384 / 0.5, 3 / 0.5))
-    assert (found.metrics["write.bytes"], found.metrics["write.bw"]) == pytest.approx((512, 512 / 0.4))
-    assert (found.metrics["read.clat.mean"], found.metrics["read.clat.min"]) == pytest.approx((2000, 1000))
-    assert [(part.direction, part.kind, sum(part.counts)) for part in found.buckets] == [("read", "clat", 2)]
-    assert found.has("read", "clat") and not found.has("write", "clat") and not found.warnings
-    assert {series.metric for series in found.series} == {"read.clat.mean"}
+    results = logs.read()
+    assert results.metrics["read.bytes"] == 16384 and results.metrics["read.ios"] == 3
+    assert (results.metrics["read.bw"], results.metrics["read.iops"]) == pytest.approx((16384 / 0.5, 3 / 0.5))
+    assert (results.metrics["write.bytes"], results.metrics["write.bw"]) == pytest.approx((512, 512 / 0.4))
+    assert (results.metrics["read.clat.mean"], results.metrics["read.clat.min"]) == pytest.approx((2000, 1000))
+    assert [(part.direction, part.kind, sum(part.counts)) for part in results.buckets] == [("read", "clat", 2)]
+    assert results.has("read", "clat") and not results.has("write", "clat") and not results.warnings
+    assert {series.metric for series in results.series} == {"read.clat.mean"}
 
 
 def test_averages_over_windows_give_a_series_and_a_warning(tmp_path: Path) -> None:
     write(tmp_path, "l_lat.1.log", (100, 1000, 0, 0), (200, 3000, 0, 0))
     (logs,) = grouped(list(tmp_path.iterdir()))
-    found = logs.read()
-    assert [warning.code for warning in found.warnings] == ["log-averaged"]
-    assert found.buckets == [] and found.metrics == {"read.lat.mean": 2000}
-    ((series),) = found.series
+    results = logs.read()
+    assert [warning.code for warning in results.warnings] == ["log-averaged"]
+    assert results.buckets == [] and results.metrics == {"read.lat.mean": 2000}
+    ((series),) = results.series
     assert (series.metric, series.job, list(series.value)) == ("read.lat.mean", -1, [1000, 3000])
 
 

@@ -32,8 +32,8 @@ def begun(group: Group) -> list[int]:
 
 def used(claim: Claim, *files: File, kind: str = "read") -> list[str]:
     """The files of a claim, where each was used once."""
-    (found,) = groups([claim], observation(files, [session(one.id, 1, kind) for one in files]))
-    return [one.path for one in found.files]
+    (result,) = groups([claim], observation(files, [session(each.id, 1, kind) for each in files]))
+    return [each.path for each in result.files]
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def used(claim: Claim, *files: File, kind: str = "read") -> list[str]:
     ],
 )
 def test_a_file_is_named_by_its_path_or_its_folder(named: str, opened: str, same: bool) -> None:
-    (found,) = groups([Claim("user", "read", paths=(named,))], observation([file(0, opened)], [session(0, 1, "read")]))
-    assert (found.named, [one.path for one in found.files]) == (same, [opened] if same else [])
-    assert found.missing == ([] if same else [named])
+    (result,) = groups([Claim("user", "read", paths=(named,))], observation([file(0, opened)], [session(0, 1, "read")]))
+    assert (result.named, [each.path for each in result.files]) == (same, [opened] if same else [])
+    assert result.missing == ([] if same else [named])
 
 
 def test_a_tool_that_names_no_file_means_those_that_are_no_program_s_own() -> None:
@@ -96,9 +96,9 @@ def test_claims_of_one_kind_that_share_a_file_are_summed() -> None:
         claim("read", "one"), claim("read", "two"), claim("write", "one"), claim("read", "three"),
         claim("read", "two", "one"), claim("read", "three"),
     ]  # fmt: skip
-    found = groups(claims, observation(FILES, SESSIONS))
-    assert [group.places for group in found] == [[0, 1, 4], [2], [3, 5]]
-    assert [begun(group) for group in found] == [[5, 10, 20], [5, 10], [30]]
+    result = groups(claims, observation(FILES, SESSIONS))
+    assert [group.places for group in result] == [[0, 1, 4], [2], [3, 5]]
+    assert [begun(group) for group in result] == [[5, 10, 20], [5, 10], [30]]
     later = groups([*claims, claim("read", "two", "three")], observation(FILES, SESSIONS))
     assert [group.places for group in later] == [[0, 1, 3, 4, 5, 6], [2]]
     last = groups(
@@ -119,10 +119,10 @@ def test_claims_of_one_kind_that_share_a_file_are_summed() -> None:
 )
 def test_kinds_are_judged_as_a_whole_where_files_are_not_told_apart(fields: Any, told_apart: bool) -> None:
     claims = [Claim("iozone", "read"), Claim("iozone", "write"), Claim("iozone", "read")]
-    found = groups(claims, observation(FILES, SESSIONS, **fields))
-    assert [group.told_apart for group in found] == [told_apart] * (3 if told_apart else 2)
+    result = groups(claims, observation(FILES, SESSIONS, **fields))
+    assert [group.told_apart for group in result] == [told_apart] * (3 if told_apart else 2)
     if not told_apart:
-        assert [group.places for group in found] == [[0, 2], [1]] and len(found[0].files) == 3
+        assert [group.places for group in result] == [[0, 2], [1]] and len(result[0].files) == 3
 
 
 def passes(*claims: Claim, sessions: Sequence[Session] = SESSIONS) -> list[list[int]]:
@@ -148,15 +148,15 @@ def test_a_pass_takes_the_next_session_of_its_kind_that_moved_something() -> Non
 
 
 def test_the_file_of_a_pass_is_that_of_its_session() -> None:
-    (found,) = groups([Claim("iozone", "write")], observation(FILES, SESSIONS))
-    assert (found.one_pass, [one.id for one in found.files], found.named) == (True, [1], False)
+    (result,) = groups([Claim("iozone", "write")], observation(FILES, SESSIONS))
+    assert (result.one_pass, [each.id for each in result.files], result.named) == (True, [1], False)
 
 
 def test_a_layout_is_what_was_only_written_before_files_were_opened_for_both() -> None:
     written, both = session(0, 1, "write", flags=("write",)), session(0, 2, "write")
     claim = Claim("fio", "write", paths=("/data/one",))
-    (found,) = groups([claim], observation(FILES, [written, both]))
-    assert (begun(found), [one.opened_ns for one in found.layout]) == ([2], [1])
+    (result,) = groups([claim], observation(FILES, [written, both]))
+    assert (begun(result), [each.opened_ns for each in result.layout]) == ([2], [1])
     (only,) = groups([claim], observation(FILES, [written]))
     assert (begun(only), list(only.layout)) == ([1], [])
     (other,) = groups([Claim("dd", "write", paths=("/data/one",))], observation(FILES, [written, both]))
@@ -165,5 +165,5 @@ def test_a_layout_is_what_was_only_written_before_files_were_opened_for_both() -
 
 def test_a_session_without_an_open_begins_with_its_first_call() -> None:
     early = Session(0, 0, 9, read=Calls(1, 1, first_ns=15, last_ns=16), write=Calls(1, 1, first_ns=7, last_ns=8))
-    (found,) = groups([Claim("fio", "read", paths=("/data/one",))], observation(FILES, [*SESSIONS, early]))
-    assert begun(found) == [5, 0, 10]
+    (result,) = groups([Claim("fio", "read", paths=("/data/one",))], observation(FILES, [*SESSIONS, early]))
+    assert begun(result) == [5, 0, 10]

@@ -32,9 +32,9 @@ def pool(own: int = SIZE, *, everything: int = 0, account: int | None = None, **
 
 
 def judged(of: Pool) -> tuple[str, str] | None:
-    found = judge_device(of, NOTHING)
-    assert len(found) <= 1
-    return (found[0].category, found[0].reason) if found else None
+    result = judge_device(of, NOTHING)
+    assert len(result) <= 1
+    return (result[0].category, result[0].reason) if result else None
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_pool_holds_the_sessions_of_its_files() -> None:
 def test_a_pool_without_sessions_takes_what_is_claimed() -> None:
     parts = [Operation("fsync", "sync", Calls(3, 3)), Operation("pread64", "read", READ)]
     seen = Observation("bpf", "block", ("block",), sessions=[session()], operations=parts)
-    found = pooled(seen, group(told_apart=False), group(told_apart=False))
-    assert (found.operations, found.bytes, found.syncs, found.synced) == (14, 1400, 3, None)
-    assert (found.filesystems, found.storage) == (frozenset(), True)
+    result = pooled(seen, group(told_apart=False), group(told_apart=False))
+    assert (result.operations, result.bytes, result.syncs, result.synced) == (14, 1400, 3, None)
+    assert (result.filesystems, result.storage) == (frozenset(), True)
     assert pooled(Observation("bpf", "block", ("counters",)), group(told_apart=False)).syncs is None
     assert not pooled(Observation("bpf", "block", ("counters",)), group(told_apart=False)).watched
     unmoved = session(write=Calls(4, 4))

@@ -42,8 +42,8 @@ def claim(path: str, kind: str = "read", **fields: Any) -> Claim:
 def test_the_numbers_of_a_verdict() -> None:
     block = [Requests("8:0", "sda", True, "read", calls(80, 3_000_000), merges=6),
              Requests("8:0", "sda", False, "read", calls(9, 500_000))]  # fmt: skip
-    (found,) = judge([claim("/a", operations=800, bytes=4_000_000)], observation("/a", block=block))
-    assert found.numbers == {
+    (verdict,) = judge([claim("/a", operations=800, bytes=4_000_000)], observation("/a", block=block))
+    assert verdict.numbers == {
         "claimed_operations": 800,
         "claimed_bytes": 4_000_000,
         "seen_operations": 1000,
@@ -64,7 +64,7 @@ def test_the_numbers_of_a_verdict() -> None:
 
 
 def shares(claims: Sequence[Claim], seen: Observation) -> list[float | None]:
-    return [found.numbers.get("device_share") for found in judge(claims, seen)]
+    return [verdict.numbers.get("device_share") for verdict in judge(claims, seen)]
 
 
 def test_what_the_device_did_is_shared_by_the_claims_of_a_kind() -> None:
@@ -91,11 +91,11 @@ def test_laying_out_a_file_is_none_of_its_writes() -> None:
     block = [Requests("8:0", "sda", True, "write", calls(80, 6_000_000))]
     seen = observation("/a", sides=("write",), block=block)
     layout = Session(0, 1, 2, ["write"], write=calls(10, 1_904_000))
-    (found,) = judge([claim("/a", "write")], replace(seen, sessions=[layout, *seen.sessions]))
-    assert found.numbers["device_bytes"] == 4_096_000
+    (verdict,) = judge([claim("/a", "write")], replace(seen, sessions=[layout, *seen.sessions]))
+    assert verdict.numbers["device_bytes"] == 4_096_000
     larger = replace(layout, write=calls(10, 4_000_000))  # of which not all has reached the device
-    (found,) = judge([claim("/a", "write")], replace(seen, sessions=[larger, *seen.sessions]))
-    assert found.numbers["device_bytes"] == 4_096_000
+    (verdict,) = judge([claim("/a", "write")], replace(seen, sessions=[larger, *seen.sessions]))
+    assert verdict.numbers["device_bytes"] == 4_096_000
 
 
 @pytest.mark.parametrize(
@@ -113,16 +113,16 @@ def test_what_no_rule_can_judge(fields: dict[str, Any], reason: str) -> None:
     layers = fields.pop("layers", ("block", "syscalls", "aio", "uring"))
     block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     made = claim("/a", fields.pop("kind", "read"), **fields)
-    (found,) = judge([made], replace(observation("/a", block=block), layers=layers))
-    assert found.reason == reason
+    (verdict,) = judge([made], replace(observation("/a", block=block), layers=layers))
+    assert verdict.reason == reason
 
 
 def test_keys_are_judged_beside_io() -> None:
     keys = Claim("db_bench", "keys", operations=5, seconds=1.0)
     block = [Requests("8:0", "sda", True, "read", calls(80, 4_096_000))]
     operations = [Operation("read", "read", calls(1000, 4_096_000))]
-    found = judge([keys, claim("/a"), keys], observation("/a", block=block, operations=operations))
-    assert [(one.category, one.claim and one.claim.kind) for one in found] == [
+    verdict = judge([keys, claim("/a"), keys], observation("/a", block=block, operations=operations))
+    assert [(each.category, each.claim and each.claim.kind) for each in verdict] == [
         (UNSUPPORTED, "keys"), ("CONFIRMED", "read"), (UNSUPPORTED, "keys"),
     ]  # fmt: skip
 

@@ -24,13 +24,13 @@ def variance_of_median(values: Sequence[float]) -> float:
 
 
 def test_the_ratio_of_the_medians_has_the_interval_of_price_and_bonett() -> None:
-    found = effect(Twins("x", TRACED, UNTRACED))
+    probed = effect(Twins("x", TRACED, UNTRACED))
     positive = TRACED[1:]
     ratio = math.sqrt(6.0 * 7.0) / math.sqrt(10.5 * 11.0)
     half = stats.t.ppf(0.975, 8) * math.sqrt(variance_of_median(positive) + variance_of_median(UNTRACED))
-    assert found is not None and found.low is not None and found.high is not None
-    assert (found.ratio, found.runs) == (pytest.approx(ratio), 4)
-    assert (found.low, found.high) == pytest.approx((ratio * math.exp(-half), ratio * math.exp(half)))
+    assert probed is not None and probed.low is not None and probed.high is not None
+    assert (probed.ratio, probed.runs) == (pytest.approx(ratio), 4)
+    assert (probed.low, probed.high) == pytest.approx((ratio * math.exp(-half), ratio * math.exp(half)))
     many = np.exp(np.linspace(0, 1, 25))
     wide = effect(Twins("x", list(many), [1.0, 1.0, 1.0]))
     assert wide is not None and wide.high is not None

@@ -113,8 +113,8 @@ def test_totals_resolve_a_claim_that_is_large_against_others_or_was_direct(
     others: int, direct: bool, own: int, wanted: object
 ) -> None:
     seen = Evidence(CALLS, COUNT, SIZE + 1, 256, others)
-    found = faults(CLAIMED, seen, Device(True, own_bytes=own), of=group(direct=direct))
-    assert found == ([("INCOMPLETE", wanted)] if wanted else EXACT)
+    result = faults(CLAIMED, seen, Device(True, own_bytes=own), of=group(direct=direct))
+    assert result == ([("INCOMPLETE", wanted)] if wanted else EXACT)
 
 
 NOT_SEEN = Evidence(FILES, 0, 0)
@@ -233,8 +233,8 @@ def test_priming_and_silent_passes_are_expected_beside_the_claim() -> None:
 
 def test_claims_of_a_group_are_summed_where_all_state_them() -> None:
     def of(*claims: dict[str, Any]) -> tuple[int | None, int | None, float]:
-        found = expected(Group([], [Claim("fio", "read", **claim) for claim in claims], True))
-        return found.operations, found.bytes, found.rounded_bytes
+        result = expected(Group([], [Claim("fio", "read", **claim) for claim in claims], True))
+        return result.operations, result.bytes, result.rounded_bytes
 
     assert of({"operations": 2, "bytes": 8}, {"operations": 3, "bytes": 9}) == (5, 17, 0.0)
     assert of({"operations": 2, "bytes": 8}, {"bytes": 9}) == (None, 17, 0.0)

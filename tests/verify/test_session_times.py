@@ -23,7 +23,7 @@ def calls(seconds: float, begin_ns: int = 2 * SECOND, each_ns: int = 1000, numbe
     return Calls(number, number, 0, 0, SIZE, SIZE, begin_ns, last_ns, number * each_ns, each_ns, each_ns)
 
 
-def told(claim: Claim, took_s: float, *, source: str = FILES, apart: bool = True, one_pass: bool = True) -> str:
+def reason_of(claim: Claim, took_s: float, *, source: str = FILES, apart: bool = True, one_pass: bool = True) -> str:
     """The reason of the fault; without one 'note' where there is a note, else ''."""
     done = calls(took_s)
     session = Session(0, SECOND, 0, read=done, write=done, ended_ns=done.last_ns)
@@ -58,7 +58,7 @@ def claim(seconds: float | None, source: str = "iozone", **fields: Any) -> Claim
 def test_the_clock_of_a_pass_runs_from_its_first_call_to_its_last(
     seconds: float, fields: dict[str, Any], wanted: str
 ) -> None:
-    assert told(claim(seconds, **fields), 1.0) == wanted
+    assert reason_of(claim(seconds, **fields), 1.0) == wanted
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_of_few_records_the_last_may_take_most_of_the_time(number: int, seconds:
     ],
 )
 def test_a_tool_that_was_perhaps_held_up(seconds: float, took_s: float, wanted: str) -> None:
-    assert told(claim(seconds), took_s) == wanted
+    assert reason_of(claim(seconds), took_s) == wanted
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_tool_that_was_perhaps_held_up(seconds: float, took_s: float, wanted: 
 def test_clocks_around_calls_may_be_longer_and_not_shorter(
     seconds: float, fields: dict[str, Any], took_s: float, wanted: str
 ) -> None:
-    assert told(claim(seconds, "fio", **fields), took_s) == wanted
+    assert reason_of(claim(seconds, "fio", **fields), took_s) == wanted
 
 
 def test_requests_in_flight_may_end_after_the_clock() -> None:
@@ -131,8 +131,8 @@ def test_requests_in_flight_may_end_after_the_clock() -> None:
 
 
 def test_totals_of_calls_have_a_span_and_those_of_a_process_have_none() -> None:
-    assert told(claim(1.0, "fio"), 1.5, source=CALLS, apart=False) == "OTHER-TIME"
-    assert told(claim(1.0, "fio"), 1.5, source=PROCESS, apart=False) == ""
+    assert reason_of(claim(1.0, "fio"), 1.5, source=CALLS, apart=False) == "OTHER-TIME"
+    assert reason_of(claim(1.0, "fio"), 1.5, source=PROCESS, apart=False) == ""
 
 
 @pytest.mark.parametrize(
