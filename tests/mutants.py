@@ -214,9 +214,9 @@ def main() -> None:
             old = mutant.path.read_text()[mutant.begin : mutant.end]
             print(f"{'killed' if test else 'alive '}  {place}: '{old}' -> '{mutant.text}'  {test}", flush=True)
         tests = {test for test in killed.values() if "::" in test}
-        _, failing = pool.apply(run_tests, (sorted(tests),)) if tests else (0, [])
-    for test in failing:
-        print(f"fails without a change as well: {test}")
+        code, failing = pool.apply(run_tests, (sorted(tests),)) if tests else (0, [])
+    if code:
+        print(f"without a change the tests that kill end with {code} as well: {', '.join(failing)}")
     print(f"{sum(map(bool, killed.values()))} of {len(drawn)} killed")
 
 

@@ -17,6 +17,7 @@ from ioassay.validation import Whole
         (b"a = 1\nb = '\xff'\n", "line 2 is no UTF-8"),
         (b"a = 1\n\nc = " + b"9" * 5000, "line 3 has a number that is too long"),
         (b"a = " + b"9" * 5000 + b"\nb = 1\n", "line 1 has a number that is too long"),
+        (b"\n\nc = " + b"9" * 5000, "line 3 has a number that is too long"),
         (b"a = " + b"[" * 5000, "too deep"),
         (b"a = 1\nb = \n", "line 2"),
     ],

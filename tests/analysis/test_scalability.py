@@ -76,6 +76,13 @@ def test_the_universal_law_is_preferred_where_its_coherency_is_sure() -> None:
     assert preferred(*unsure) is unsure[1] and preferred(unsure[0], None) is None
 
 
+def test_a_coherency_that_may_be_zero_gives_no_peak() -> None:
+    fit = usl(WORKERS, measured(0.05, 1e-4, 0.03), 0.95)
+    assert isinstance(fit, Law) and fit.beta > 0
+    assert fit.beta_interval is not None and fit.beta_interval.low <= 0
+    assert (fit.peak, fit.peak_interval) == (None, None)
+
+
 def test_what_the_law_cannot_say_is_refused() -> None:
     def refused(workers: np.ndarray, y: np.ndarray) -> str:
         fit = usl(workers, y, 0.95)
