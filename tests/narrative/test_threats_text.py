@@ -38,8 +38,6 @@ CASES: list[tuple[Code, dict[str, Any]]] = [
     (Code.FEWER_PROCESSORS, {"conditions": ["run.scheduler=fifo:99"], "others": ["run.scheduler=other"]}),
     (Code.DIFFERENT_WORK, {"factors": ["cpu-method"]}),
     (Code.DEVICE_BUSY, {"limit_percent": 95.0, "trials": 12, "devices": ["vda"], "conditions": ["bs=4KiB"]}),
-    (Code.STEAL, {"limit_percent": 1.0, "trials": 2, "of": 12, "largest_percent": 5.0}),
-    (Code.CONTENDED, {"limit_percent": 10.0, "trials": 2, "of": 12, "typical_percent": 25.0, "largest_percent": 30.0}),
     (Code.VIRTUAL, {"vm": "kvm", "container": "docker", "target": True}),
     (Code.VIRTUAL, {"vm": "kvm", "target": False}),
     (Code.GOVERNOR, {"governors": ["powersave"]}),

@@ -11,6 +11,7 @@ ANALYSES: dict[str, str] = {
     "reductions": "ioassay.analysis.storage.write_buffer",
     "conclude": "ioassay.analysis.conclusion",
     "choice": "ioassay.analysis.optimum.alternatives",
+    "conditions": "ioassay.analysis.machine_conditions",
     "verdict": "ioassay.analysis.claims.claim_verdicts",
     "drive": "ioassay.analysis.storage.drive_agreement",
     "accountings": "ioassay.analysis.storage.timing_definitions",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ioassay.cli import syntax
+from ioassay.errors import UsageError
 
 Json = Annotated[bool, syntax.Option("--json", help="Print the result as one JSON object.")]
 Scale = Annotated[
@@ -34,3 +35,19 @@ Workers = Annotated[
     ),
 ]
 Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]
+WaitQuiet = Annotated[
+    str,
+    syntax.Option(
+        metavar="TIME", help="Wait up to TIME for a quiet machine before each trial, and repeat disturbed ones."
+    ),
+]
+
+
+def seconds(option: str, text: str) -> float:
+    """The time that an option gives, as in 90s or 5m; '' is 0. UsageError for anything else."""
+    from ioassay import units
+
+    try:
+        return units.parse_duration_s(text) if text else 0.0
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

@@ -26,6 +26,7 @@ def quick(
     path: Annotated[Path, syntax.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
     budget: Annotated[str, syntax.Option(metavar="TIME", help="Total time, including the report.")] = "60s",
     output: options.Output = None,
+    wait_quiet: options.WaitQuiet = "",
     json: options.Json = False,
 ) -> None:
     """Measure the disk under PATH in about a minute, with a report.
@@ -36,10 +37,11 @@ def quick(
 
     console.use_json(json)
     began_s = time.monotonic()
-    suite = _suite(path, _budget_s(budget))
+    wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
+    suite = _suite(path, options.seconds("--budget", budget))
     store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
     warnings += _left_behind(path.resolve())
-    tally = session.execute(store, benches)
+    tally = session.execute(store, benches, wait_quiet_s=wait_quiet_s)
     published = session.publish(store, benches)
     rows = _rows(published)
     if json:
@@ -55,15 +57,6 @@ def quick(
         _say(rows, path)
         session.say_how_it_went(store, tally, published, warnings)
     session.end(tally, published)
-
-
-def _budget_s(text: str) -> float:
-    from ioassay import units
-
-    try:
-        return units.parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(f"--budget: {error}") from None
 
 
 def _suite(path: Path, budget_s: float) -> Suite:

@@ -38,6 +38,7 @@ def run(
             min=1, metavar="N", help="Compute N trials at once if they measure nothing; by default one per processor."
         ),
     ] = None,
+    wait_quiet: options.WaitQuiet = "",
     json: options.Json = False,
 ) -> None:
     """Run a study and write its report.
@@ -45,13 +46,14 @@ def run(
     Examples: ioassay run block-io --scale quick; ioassay run my.fio --factor bs=4k,16k --repetitions 5
     """
     console.use_json(json)
+    wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
     consent = Consent(tuple(destroy_data or ()), allow_exec)
     if resume is not None:
         _refuse_changes(study, output, setting, factor, repetitions, scale)
         store, benches, warnings = session.resume(resume, consent)
     else:
         store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
-    tally = session.execute(store, benches, workers)
+    tally = session.execute(store, benches, workers, wait_quiet_s=wait_quiet_s)
     published = session.publish(store, benches)
     if json:
         console.emit(session.result(store, tally, published, warnings))

@@ -19,6 +19,7 @@ from ioassay.runner import worker_pool
 from ioassay.store.dataset import Dataset
 
 if TYPE_CHECKING:
+    from ioassay.narrative.conditions_text import Trust
     from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
     from ioassay.report import ReportPaths
@@ -43,6 +44,7 @@ class Published:
     records: Dataset
     findings: Sequence[Finding]
     report: ReportPaths
+    trust: Trust | None = None
     kept: Sequence[Mapping[str, Any]] = ()
     """Files that the run made beside its folder and that stay: path, bytes, and the command that removes them."""
 
@@ -137,6 +139,7 @@ def execute(
     workers: int | None = None,
     source: Callable[[progress.Silent], Source] | None = None,
     most: int | None = None,
+    wait_quiet_s: float = 0.0,
 ) -> Tally:
     """Run what is left of a run, see run.execute; an interruption says how to go on.
 
@@ -152,7 +155,7 @@ def execute(
         forecast_s *= most / max(sum(one.trials for one in forecasts), 1)
     try:
         with progress.shown(total, forecast_s) as shown:
-            return run.execute(store, benches, shown, workers, source(shown) if source else None)
+            return run.execute(store, benches, shown, workers, source(shown) if source else None, wait_quiet_s)
     except BaseException as error:
         with suppress(OSError, IoassayError):
             _say_kept(kept_files(benches), console.note)
@@ -197,6 +200,7 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
         with drawing_process() as executor:
             return publish(store, benches, executor)
     from ioassay import report
+    from ioassay.narrative import conditions_text
     from ioassay.narrative.pipeline import analyse_all
     from ioassay.store import frames
 
@@ -215,12 +219,14 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
         ) from error
     except OSError as error:
         raise RunError(f"{out}: {error.strerror}; all records are kept. Fix that, then run: {again}") from error
-    return Published(records, findings, paths, kept_files(benches))
+    return Published(records, findings, paths, conditions_text.trust(records), kept_files(benches))
 
 
 def result(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> dict[str, Any]:
     """The result as --json prints it."""
+    trust = published.trust
     return {
+        "trust": asdict(trust) | {"grade": trust.grade.name.lower()} if trust is not None else None,
         "run": str(store.root),
         "report": str(published.report.page),
         "trials": asdict(tally),
@@ -302,12 +308,20 @@ def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: 
 
 def say_findings(published: Published) -> None:
     """What the terminal tells of the findings; that a tool claims nothing is said once, not in each verdict."""
+    say_trust(published)
     for finding in published.findings:
         if finding.question in _TOLD and finding.statistics.get("claims") != 0:
             console.line(finding.title)
             console.paragraph(finding.statement, "  ")
             _say_tables(finding if finding.question in _SHOWN else None)
             console.line()
+
+
+def say_trust(published: Published) -> None:
+    """Whether the numbers can be relied on, before any of them."""
+    if (trust := published.trust) is not None:
+        console.line("\n".join(filter(None, (trust.conditions, trust.claims))))
+        console.line()
 
 
 def say_where(store: RunStore, tally: Tally, published: Published) -> None:

@@ -11,6 +11,7 @@ NARRATORS: dict[str, str] = {
     "reductions": "ioassay.narrative.reductions_text",
     "conclude": "ioassay.narrative.conclude_text",
     "choice": "ioassay.narrative.choice_text",
+    "conditions": "ioassay.narrative.conditions_text",
     "verdict": "ioassay.narrative.verdict_text",
     "drive": "ioassay.narrative.drive_text",
     "accountings": "ioassay.narrative.timing_definitions_text",

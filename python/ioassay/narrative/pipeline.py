@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ioassay import debug_log
-from ioassay.analysis import ANALYSES, OVERALL
+from ioassay.analysis import ANALYSES, OVERALL, machine_conditions
+from ioassay.analysis.machine_conditions import Conditions, Grade
 from ioassay.errors import StudyError
-from ioassay.narrative import NARRATORS
+from ioassay.narrative import NARRATORS, conditions_text
 from ioassay.narrative.finding import Finding
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-ALWAYS = "verdict"
+ALWAYS = ("conditions", "verdict")
+CONCLUSIONS = ("tuned", "conclude", "choice", "effect", "peak", "regression")
+"""Questions whose answers are withheld where the machine was not fit to measure; their numbers stay."""
+
+_SENTENCES = {"summary", "observation", "statistics", "comparisons", "conclusion"}
 
 
 def analyse_all(records: Dataset) -> list[Finding]:
@@ -38,11 +44,32 @@ def analyse_all(records: Dataset) -> list[Finding]:
 def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     """Findings of one study."""
     findings: list[Finding] = []
+    unfit = next((one for one in machine_conditions.analyse(records, study) if one.grade == Grade.UNFIT), None)
     for question in questions(study):
         answers = importlib.import_module(ANALYSES[question]).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
-        findings += _narrated(question, answers)
+        narrated = _narrated(question, answers)
+        findings += narrated if unfit is None or question not in CONCLUSIONS else _withheld(narrated, unfit)
     return findings
+
+
+def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:
+    """The findings with their numbers, and without what would be concluded from these."""
+    sentence = conditions_text.withheld(unfit)
+    return [
+        replace(
+            finding,
+            statement=sentence,
+            statistics={
+                **finding.statistics,
+                **{key: [] for key in _SENTENCES & finding.statistics.keys()},
+                **({"summary": [sentence]} if "summary" in finding.statistics else {}),
+                "withheld": True,
+            },
+            severity="warning",
+        )
+        for finding in findings
+    ]
 
 
 def _narrated(question: str, answers: Sequence[Any]) -> list[Finding]:
@@ -52,7 +79,7 @@ def _narrated(question: str, answers: Sequence[Any]) -> list[Finding]:
 def questions(study: Study) -> Sequence[str]:
     """The questions of a study in report order; all where it names none.
 
-    The verdict on the claims is always asked: all other answers rest on it.
+    The conditions and the verdict on the claims are always asked: all other answers rest on them.
     """
     listed = study.analysis.questions or list(ANALYSES)
     for question in listed:
@@ -62,4 +89,4 @@ def questions(study: Study) -> Sequence[str]:
                 source=study.name,
                 key="analysis.questions",
             )
-    return [question for question in ANALYSES if question in listed or question == ALWAYS]
+    return [question for question in ANALYSES if question in listed or question in ALWAYS]

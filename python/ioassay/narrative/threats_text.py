@@ -211,18 +211,6 @@ TABLE = {
         "parallel may still take more.",
         "compare with a deeper queue: if throughput grows, the device was not saturated",
     ),
-    Code.STEAL: Words(
-        "The hypervisor took CPU time",
-        "In {trials} of {of:number of trial}, the hypervisor gave {limit_percent:g} % or more of CPU time to other "
-        "guests (most: {largest_percent:.2g} %). Latencies include that time.",
-        "measure on a dedicated host, or repeat at a quieter time",
-    ),
-    Code.CONTENDED: Words(
-        "Other processes used the CPUs",
-        "In {trials} of {of:number of trial}, other processes took {limit_percent:g} % or more of CPU time (typically "
-        "{typical_percent:.2g} %, at most {largest_percent:.2g} %).",
-        "end other programs (ioassay doctor names them), and repeat",
-    ),
     Code.VIRTUAL: Words("Virtualised host", _virtual),
     Code.GOVERNOR: Words(
         "CPU frequency was not fixed",

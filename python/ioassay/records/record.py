@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA = 2
+from ioassay.records.environment import Environment
+
+SCHEMA = 3
 
 Scalar = str | int | float | bool
 
@@ -134,6 +136,8 @@ class Record:
     exit_code: int | None = None
     monitor_cost: Mapping[str, float] = field(default_factory=dict)
     """cpu_s: processor time the monitors used; samples: readings taken; interval_s: asked interval."""
+    environment: Environment | None = None
+    """What else used the machine; None where nothing was measured."""
     raw: Sequence[str] = ()
     """Names of the files in the trial's raw folder."""
     schema: int = SCHEMA

@@ -129,6 +129,7 @@ def _view(
     from ioassay import __version__
     from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
+    from ioassay.narrative import conditions_text
     from ioassay.report import host_facts, raw_files, study_sections, trial_list, warnings
 
     rows = headline(records, list(records.studies))
@@ -141,6 +142,7 @@ def _view(
         "description": description,
         "version": __version__,
         "measured_with": records.host.get("ioassay", {}).get("version", __version__),
+        "trust": conditions_text.trust(records),
         "studies": study_sections.studies(records, findings, rows),
         "together": [study_sections.shown_finding(finding) for finding in together],
         "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),

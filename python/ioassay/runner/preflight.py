@@ -20,6 +20,7 @@ from ioassay import debug_log, drivers, metrics
 from ioassay.analysis import ANALYSES
 from ioassay.drivers import driver as make_driver
 from ioassay.errors import ConditionError, IoassayError, SafetyRefusal, StudyError, ToolError
+from ioassay.host import interference
 from ioassay.monitors import MONITORS
 from ioassay.process import supervisor
 from ioassay.records.observation import STRACE
@@ -66,6 +67,7 @@ class Bench:
     """Readings of parameters that the tool itself has confirmed."""
     cannot: dict[str, str] = field(default_factory=dict)
     """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
+    meter: interference.Meter = field(default_factory=interference.Meter)
 
     def target(self, trial: Trial) -> Target:
         """The target of a trial; the same settings give the same object."""

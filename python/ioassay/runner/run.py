@@ -9,6 +9,7 @@ A failed trial is a record, not an exception; what ends a run is safety, a full 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
@@ -19,6 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ioassay import debug_log
+from ioassay.analysis import machine_conditions
+from ioassay.analysis.machine_conditions import Grade
 from ioassay.errors import RunError
 from ioassay.host.settings import KEEP, HostSettings
 from ioassay.process import supervisor
@@ -29,9 +32,14 @@ from ioassay.runner import trial as one
 from ioassay.runner.preflight import Bench, rehearse
 from ioassay.store.run_folder import RunStore
 from ioassay.targets.job_guard import Guard, Reserve, guarded
+from ioassay.units import format_duration
 
 if TYPE_CHECKING:
     from ioassay.study.model import Until
+
+
+_MOST_REPEATED = 2
+"""Times that a disturbed trial is measured again where a quiet machine is waited for."""
 
 
 class Progress(Protocol):
@@ -132,6 +140,7 @@ def execute(
     progress: Progress,
     workers: int | None = None,
     source: Source | None = None,
+    wait_quiet_s: float = 0.0,
 ) -> Tally:
     """Run what has no record yet; the tally counts every planned trial, earlier records included.
 
@@ -139,6 +148,9 @@ def execute(
 
     `workers` trials of pure drivers run at once, by default as many as there are processors for this process; with 1
     they run in this process. Fewer are used where the memory has no room, and a warning of their trials says so.
+
+    With `wait_quiet_s`, each trial that measures waits so long at most for a quiet machine, and is repeated up to twice
+    when the machine did not stay fit for it.
     """
     guards: dict[str, Guard] = {}
     with ExitStack() as stack:
@@ -156,7 +168,7 @@ def execute(
         by_name = {bench.study.name: bench for bench in benches}
         given = source or Planned(store)
         of_host = [*settings.warnings, *of_groups]
-        return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool).run()
+        return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool, wait_quiet_s).run()
 
 
 def _abandon(benches: Sequence[Bench]) -> Callable[[], None]:
@@ -273,6 +285,7 @@ class _Round:
     flight: _Flight
     of_host: Sequence[Warning_]
     of_pool: Sequence[Warning_]
+    wait_quiet_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
     patience: dict[str, _Patience] = field(default_factory=dict)
     reserve: Reserve = field(default_factory=Reserve)
@@ -318,10 +331,31 @@ class _Round:
         self.progress.started(trial)
         debug_log.debug("run", f"{trial.id}: measured: {trial.study}, {trial.point}, repetition {trial.repetition}")
         try:
-            record = one.measure(self.store, self.benches[trial.study], trial, warnings, must_end)
+            record = self._measure_quietly(trial, warnings, must_end)
         except OSError as error:
             raise self.store.stopped(self.store.folder(trial.id), error) from error
         self._count(trial, record, record.status)
+
+    def _measure_quietly(self, trial: Trial, warnings: Sequence[Warning_], must_end: Callable[[], str]) -> Record:
+        """One measurement; where a quiet machine is waited for, the first that had one, of a few."""
+        bench = self.benches[trial.study]
+        repeated = 0
+        while True:
+            noted = [*warnings, *([_repeated(repeated)] if repeated else [])]
+            if self.wait_quiet_s and not self._await_quiet(bench):
+                noted.append(_never_quiet(self.wait_quiet_s))
+            record = one.measure(self.store, bench, trial, noted, must_end)
+            grade = machine_conditions.grade(record.environment) if record.environment is not None else Grade.FIT
+            if not self.wait_quiet_s or grade < Grade.UNFIT or repeated == _MOST_REPEATED:
+                return record
+            repeated += 1
+
+    def _await_quiet(self, bench: Bench) -> bool:
+        """Wait until other programs leave the machine alone; False if they did not in time."""
+        give_up_s = time.monotonic() + self.wait_quiet_s
+        while (now := machine_conditions.grade(seen := bench.meter.observe())) and time.monotonic() < give_up_s:
+            self.progress.preparing(f"waiting for a quiet machine: others use {seen.others_share:.0%}", 0.0)
+        return now == Grade.FIT
 
     def _watch_room(self, bench: Bench) -> Callable[[], str]:
         """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""
@@ -367,6 +401,16 @@ class _Round:
         self.patience[trial.study].note(record)
         self.source.told(trial, record)
         self.tally.add(record.status)
+
+
+def _never_quiet(waited_s: float) -> Warning_:
+    text = f"the machine did not become quiet in {format_duration(waited_s)}, and was measured nevertheless"
+    return Warning_("never-quiet", text, "stop what else runs: ioassay doctor names it")
+
+
+def _repeated(attempts: int) -> Warning_:
+    times = "once" if attempts == 1 else "twice"
+    return Warning_("repeated", f"measured again {times}, because other programs disturbed it")
 
 
 def _computed(future: Future[worker.Computed]) -> worker.Computed:

@@ -19,9 +19,11 @@ from typing import Any
 
 from ioassay import host
 from ioassay.errors import ConditionError, ToolError
+from ioassay.host import interference
 from ioassay.host.settings import drop_caches
 from ioassay.monitors.sampler import Sampler
 from ioassay.process import supervisor
+from ioassay.records.environment import Environment
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, SKIPPED, Record, Samples, Warning_
 from ioassay.roles import Command, Counted, Load, Monitor, Outcome, Parsed, Trial
@@ -51,6 +53,7 @@ class _Run:
     samples: Sequence[Samples] = ()
     monitor_cost: Mapping[str, float] = field(default_factory=dict)
     seen: Observation | None = None
+    environment: Environment | None = None
     warnings: Sequence[Warning_] = ()
 
 
@@ -89,6 +92,7 @@ def measure(
         samples=watched.samples,
         monitor_cost=watched.cost,
         seen=watched.seen,
+        environment=watched.environment,
         warnings=[*warnings, *parsed.warnings, *watched.warnings],
     )
     return _record(store, trial, run)
@@ -121,6 +125,7 @@ def _record(store: RunStore, trial: Trial, run: _Run) -> Record:
         command=list(run.command),
         exit_code=run.exit_code,
         monitor_cost=run.monitor_cost,
+        environment=run.environment,
         raw=sorted(path.name for path in (store.folder(trial.id) / "raw").iterdir()),
     )
     store.write(record, parsed.buckets, parsed.series, run.samples, run.seen)
@@ -169,6 +174,7 @@ class _Watched:
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
     seen: Observation | None = None
+    environment: Environment | None = None
     warnings: Sequence[Warning_] = ()
     over_memory: str = ""
     """That the kernel ended processes for the memory limit."""
@@ -198,6 +204,7 @@ class _Watched:
 
         def held(pid: int) -> None:
             hold.apply(pid)
+            self.bench.meter.begin()
             watching.held(pid)
             sampler.start()
 
@@ -220,10 +227,14 @@ class _Watched:
                     confine=net.ruleset,
                     must_end=self.must_end,
                 )
+                environment = self.bench.meter.end(_cpu_s(outcome))
                 net.refused(outcome.unconfined)
                 (raw / confinement.CONFINEMENT).write_text(json.dumps(net.document, indent=1))
                 self.confined, self.warnings = net.ruleset is not None, [*self.warnings, *net.warnings]
-                self.seen = watching.observation(outcome)
+                self.seen = seen = watching.observation(outcome)
+                if environment is not None:
+                    devices = interference.device_shares(seen) if seen is not None else {}
+                    self.environment = dataclasses.replace(environment, devices=devices)
                 return _with_tasks(outcome, self.seen)
         finally:
             self.samples, self.cost = sampler.stop()
@@ -241,6 +252,11 @@ class _Watched:
             return witness.counting(devices, raw)
         except ToolError as error:
             raise ConditionError(str(error)) from None
+
+
+def _cpu_s(outcome: Outcome) -> float:
+    """Processor time of all processes of a tool."""
+    return outcome.usage.ru_utime + outcome.usage.ru_stime if outcome.usage is not None else 0.0
 
 
 def _with_tasks(outcome: Outcome, seen: Observation | None) -> Outcome:

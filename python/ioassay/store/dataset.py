@@ -19,6 +19,7 @@ from ioassay.study.model import Figure, Study
 if TYPE_CHECKING:
     import polars as pl
 
+    from ioassay.records.environment import Environment
     from ioassay.records.observation import Observation
 
 _USUAL_RESPONSES = tuple(f"{way}.{quantity}" for quantity in ("bw", "iops", "lat.p99") for way in DIRECTIONS)
@@ -64,6 +65,8 @@ class Dataset:
     that it did not watch. None where no study has twins."""
     observations: Mapping[str, Observation] = field(default_factory=dict)
     """Trial -> what the witness saw, read when it is asked for; trials that were not watched are missing."""
+    environments: Mapping[str, Environment] = field(default_factory=dict)
+    """Trial -> what else used the machine; computed trials, and those of older versions, are missing."""
     claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
     """Trial -> what its tool claimed; trials whose tool claims nothing are missing."""
     calls: pl.DataFrame = field(default_factory=_no_calls)

@@ -381,7 +381,12 @@ def _with_claims(table: Mapping[str, Any]) -> dict[str, Any]:
     return {**table, "trial": {"twin": False, **trial} if isinstance(trial, dict) else trial, "claims": []}
 
 
-MIGRATIONS: dict[int, Any] = {1: _with_claims}
+def _with_environment(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Schema 3 knows what else used the machine."""
+    return {**table, "environment": None}
+
+
+MIGRATIONS: dict[int, Any] = {1: _with_claims, 2: _with_environment}
 """schema n -> function that turns a table of schema n into one of n + 1."""
 
 

@@ -1,4 +1,7 @@
-"""Threats from the machine: caches between the load and the device, other users of it, clocks, interruptions."""
+"""Threats from the machine: caches between the load and the device, a full device, clocks, interruptions.
+
+What other programs did meanwhile is judged by `analysis.machine_conditions`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,7 @@ REACHED = 0.9
 """Share of the claimed bytes that must have reached the device; journals and other programs only add to it."""
 SMALL_BYTES = 1 << 20
 """Volumes below this are not judged: metadata alone is as large."""
-BUSY_PERCENT, STEAL_PERCENT, OTHERS_PERCENT = 95.0, 1.0, 10.0
-MANY = 0.1
-"""Share of the trials from which on a disturbance is a warning."""
+BUSY_PERCENT = 95.0
 PRECISE_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "xen")
 GAP_S = 300.0
 
@@ -75,55 +76,6 @@ def busy_device(context: Context) -> Iterator[Threat]:
         trials=full["trial"].n_unique(),
         devices=sorted(full["device"].unique().to_list()),
         conditions=_places(context, full["trial"].to_list()),
-    )
-
-
-def stolen(context: Context) -> Iterator[Threat]:
-    """CPU time that the hypervisor gave to others."""
-    found = monitor_rates.during_load(monitor_rates.cpu(context.records, context.study, core="all"))
-    steal = found.filter(pl.col("state") == "steal")
-    if steal.is_empty():
-        return
-    by_trial = steal.group_by("trial").agg(pl.col("percent").mean())
-    over = by_trial.filter(pl.col("percent") >= STEAL_PERCENT)
-    if over.is_empty():
-        return
-    largest = _number(over["percent"].max())
-    yield context.threat(
-        Code.STEAL,
-        "warning" if over.height >= MANY * by_trial.height else "info",
-        limit_percent=STEAL_PERCENT,
-        trials=over.height,
-        of=by_trial.height,
-        largest_percent=largest,
-    )
-
-
-def contended(context: Context) -> Iterator[Threat]:
-    """CPU time that others on this machine took, where the tool says how much it used itself."""
-    cpus = context.records.host.get("cpu", {}).get("cpus")
-    own = ("usr_time", "sys_time", "real_time")
-    if not isinstance(cpus, int) or not set(own) <= set(context.good.columns):
-        return
-    found = monitor_rates.during_load(monitor_rates.cpu(context.records, context.study, core="all"))
-    idle = (
-        found.filter(pl.col("state").is_in(["idle", "iowait"])).group_by("trial", "time_s").agg(pl.col("percent").sum())
-    )
-    free = idle.group_by("trial").agg(free=pl.col("percent").mean())
-    rows = context.good.filter(pl.col("real_time") > 0).select("trial", *own).join(free, on="trial")
-    used = 100 * (pl.col("usr_time") + pl.col("sys_time")) / pl.col("real_time") / cpus
-    over = (rows := rows.with_columns(others=100 - pl.col("free") - used)).filter(pl.col("others") >= OTHERS_PERCENT)
-    if over.is_empty():
-        return
-    typical, largest = (_number(value) for value in (over["others"].median(), over["others"].max()))
-    yield context.threat(
-        Code.CONTENDED,
-        "warning" if over.height >= MANY * rows.height else "info",
-        limit_percent=OTHERS_PERCENT,
-        trials=over.height,
-        of=rows.height,
-        typical_percent=typical,
-        largest_percent=largest,
     )
 
 

@@ -37,8 +37,6 @@ class Code(StrEnum):
     FEWER_PROCESSORS = "fewer-processors"
     DIFFERENT_WORK = "different-work"
     DEVICE_BUSY = "device-busy"
-    STEAL = "steal"
-    CONTENDED = "contended"
     VIRTUAL = "virtual"
     GOVERNOR = "governor"
     CLOCK = "clock"

@@ -27,8 +27,6 @@ CHECKS = (
     run_condition_threats.narrowed,
     run_condition_threats.other_work,
     machine_threats.busy_device,
-    machine_threats.stolen,
-    machine_threats.contended,
     machine_threats.virtual,
     machine_threats.governor,
     machine_threats.clock,

@@ -1,0 +1,163 @@
+"""Was the machine quiet enough for a study's numbers? Grades every trial by what else used the machine meanwhile.
+
+The limits were set by measurement: benches/conditions.py loads a machine in six strengths beside three tools, and says
+how far the results of each grade are from those of the quiet machine. The trial's own load is not held against it: it
+may fill all processors and the whole device.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+
+from ioassay.analysis.measurements.memo import memoized
+from ioassay.records.environment import Environment
+from ioassay.records.record import OK
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+
+class Grade(IntEnum):
+    """How far a trial's, or a study's, numbers can be relied on; ordered."""
+
+    FIT = 0
+    DOUBTFUL = 1
+    UNFIT = 2
+
+
+class Disturbance(StrEnum):
+    """What disturbs measurements; in the order in which a reason is chosen among equal grades."""
+
+    PROGRAMS = "other-programs"
+    STEAL = "steal"
+    DEVICE = "shared-device"
+    MEMORY = "memory-pressure"
+    THROTTLED = "throttled"
+    CLOCK = "slow-clock"
+
+
+LIMITS: dict[Disturbance, tuple[float, float]] = {
+    Disturbance.PROGRAMS: (0.05, 0.15),
+    Disturbance.STEAL: (0.02, 0.10),
+    Disturbance.DEVICE: (0.10, 0.33),
+    Disturbance.MEMORY: (0.05, 0.25),
+    Disturbance.THROTTLED: (1.0, float("inf")),
+}
+"""From which value on a trial is doubtful, and from which on unfit."""
+CLOCK_RATIOS = (0.8, 0.5)
+"""Below which share of the highest frequency a trial is doubtful, and unfit."""
+MOST_PROGRAMS = 2
+FEW = 0.05
+"""A study whose unfit trials are fewer than this share is doubtful only: its means hardly move."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One disturbance of one trial: a share, except of THROTTLED, a count, and CLOCK, a ratio of frequencies."""
+
+    grade: Grade
+    disturbance: Disturbance
+    value: float
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a study, or a run, ran under. `disturbance` is what most of the worst trials suffered from, and `value` its
+    median there.
+    """
+
+    study: str
+    grade: Grade
+    trials: int
+    doubtful: int
+    unfit: int
+    others_share: float
+    """Median share of the processors' time that other programs used."""
+    disturbance: Disturbance | None = None
+    value: float = 0.0
+    programs: Sequence[str] = ()
+    """Names of the busiest other programs, busiest first."""
+    devices: Sequence[str] = ()
+    """Devices that others used as well."""
+
+
+def reasons(environment: Environment) -> list[Reason]:
+    """Everything that disturbed a trial, worst first."""
+    values = {
+        Disturbance.PROGRAMS: environment.others_share,
+        Disturbance.STEAL: environment.steal_share,
+        Disturbance.DEVICE: max(environment.devices.values(), default=0.0),
+        Disturbance.MEMORY: environment.pressure.get("memory", 0.0),
+        Disturbance.THROTTLED: float(environment.throttled),
+    }
+    found = [Reason(_grade(value, *LIMITS[name]), name, value) for name, value in values.items()]
+    if (ratio := environment.clock_ratio) is not None:
+        found.append(Reason(_grade(-ratio, *(-limit for limit in CLOCK_RATIOS)), Disturbance.CLOCK, ratio))
+    order = list(Disturbance)
+    return sorted(
+        (reason for reason in found if reason.grade), key=lambda one: (-one.grade, order.index(one.disturbance))
+    )
+
+
+def grade(environment: Environment) -> Grade:
+    """Whether a trial's numbers can be relied on."""
+    return max((reason.grade for reason in reasons(environment)), default=Grade.FIT)
+
+
+@memoized
+def analyse(records: Dataset, study: Study) -> list[Conditions]:
+    """What the study ran under; none where nothing was measured: computed trials, or records of older versions."""
+    environments = _environments(records, study)
+    return [_summary(study.name, environments)] if environments else []
+
+
+def together(records: Dataset) -> Conditions | None:
+    """What all studies of a run ran under."""
+    environments = [environment for study in records.studies for environment in _environments(records, study)]
+    return _summary("", environments) if environments else None
+
+
+def _environments(records: Dataset, study: Study) -> list[Environment]:
+    trials = records.trials_of(study).select("trial", "status").iter_rows()
+    return [records.environments[trial] for trial, status in trials if status == OK and trial in records.environments]
+
+
+def _summary(study: str, environments: Sequence[Environment]) -> Conditions:
+    found = [reasons(environment) for environment in environments]
+    grades = [one[0].grade if one else Grade.FIT for one in found]
+    unfit, doubtful = grades.count(Grade.UNFIT), grades.count(Grade.DOUBTFUL)
+    overall = Grade.UNFIT if unfit >= FEW * len(grades) and unfit else Grade.DOUBTFUL if unfit + doubtful else Grade.FIT
+    conditions = Conditions(
+        study, overall, len(grades), doubtful, unfit, statistics.median(one.others_share for one in environments)
+    )
+    if overall == Grade.FIT:
+        return conditions
+    worst = [one[0] for one in found if one and one[0].grade == max(grades)]
+    named = [reason.disturbance for reason in worst]
+    cause = max(Disturbance, key=named.count)
+    return replace(
+        conditions,
+        disturbance=cause,
+        value=statistics.median(reason.value for reason in worst if reason.disturbance == cause),
+        programs=_busiest(environments),
+        devices=_shared(environments),
+    )
+
+
+def _busiest(environments: Sequence[Environment]) -> list[str]:
+    shares: dict[str, float] = {}
+    for environment in environments:
+        for program in environment.programs:
+            shares[program.name] = shares.get(program.name, 0.0) + program.share
+    return sorted(shares, key=lambda name: -shares[name])[:MOST_PROGRAMS]
+
+
+def _shared(environments: Sequence[Environment]) -> list[str]:
+    limit = LIMITS[Disturbance.DEVICE][0]
+    return sorted({name for one in environments for name, share in one.devices.items() if share >= limit})
+
+
+def _grade(value: float, doubtful: float, unfit: float) -> Grade:
+    return Grade.UNFIT if value >= unfit else Grade.DOUBTFUL if value >= doubtful else Grade.FIT
