@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from ioassay.records.environment import Environment
 from ioassay.store.dataset import Dataset
 from ioassay.store.frames import drivers_of
 from ioassay.study import plan
@@ -76,6 +77,7 @@ class Rows:
 
     study: Study
     trials: list[dict[str, Any]]
+    environments: dict[str, Environment] = field(default_factory=dict)
     extra: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
 
 
@@ -125,7 +127,7 @@ class Lab:
 
         Keys of the metrics that start with '_' go to other frames: `_series` {metric: values} (one every 0.1 s),
         `_hist` [(direction, kind, values_ns, counts)], `_samples` [(monitor, name, time_s, value)],
-        `_warnings` [(code, text)].
+        `_warnings` [(code, text)]; `_environment` is an Environment.
         """
         rows, order = Rows(study, []), itertools.count(first_order)
         for repetition in range(repetitions):
@@ -166,6 +168,8 @@ class Lab:
             rows.extra["samples"].append(
                 {**key, "monitor": monitor, "name": name, "time_s": float(time_s), "value": float(value)}
             )
+        if (environment := given.get("_environment")) is not None:
+            rows.environments[trial] = environment
         for code, text in given.get("_warnings", ()):
             rows.extra["warnings"].append({**key, "code": code, "text": text, "remedy": ""})
 
@@ -190,6 +194,7 @@ class Lab:
             host=dict(host or {}),
             trials=trials,
             planned={part.study.name: len(part.trials) for part in parts},
+            environments={trial: one for part in parts for trial, one in part.environments.items()},
             drivers=drivers_of([part.study for part in parts]),
             **frames,
         )

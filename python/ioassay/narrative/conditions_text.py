@@ -67,7 +67,7 @@ def line(one: Conditions) -> str:
         others = phrases.percent(one.others_share)
         return f"Conditions: fit. Other programs used {others} of the processors' time."
     number = one.unfit if one.grade == Grade.UNFIT else one.unfit + one.doubtful
-    places = f"{GRADES[one.grade]} in {number} of {phrases.count(one.trials, 'trial')}"
+    places = GRADES[one.grade] + (f" in {number} of {one.trials} trials" if one.trials > 1 else "")
     programs = f" ({phrases.listed(list(one.programs), most=9)})" if one.programs else ""
     cause = CAUSES[one.disturbance].format(
         programs=programs, percent=phrases.percent(one.value), devices=phrases.listed(list(one.devices), most=3)
