@@ -271,6 +271,7 @@ def test_a_record_holds_only_what_was_seen() -> None:
         "command",
         "exit_code",
         "monitor_cost",
+        "environment",
         "raw",
         "schema",
     ]
