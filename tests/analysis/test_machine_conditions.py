@@ -89,13 +89,13 @@ def test_a_study_is_what_its_trials_are(lab: Any, environments: list[Environment
     assert found.unfit == environments.count(LOADED) and found.doubtful == environments.count(SLOWED)
     assert (found.disturbance == Disturbance.PROGRAMS) == (expected > Grade.FIT)
     assert list(found.programs) == (["make", "rustc"] if LOADED in environments else [])
-    assert machine_conditions.together(records) == replace(found, study="")
+    assert machine_conditions.of_run(records) == replace(found, study="")
 
 
 def test_records_of_older_versions_are_not_judged(lab: Any) -> None:
     records = measured(lab, [None] * 4)
     assert machine_conditions.analyse(records, records.studies[0]) == []
-    assert machine_conditions.together(records) is None
+    assert machine_conditions.of_run(records) is None
 
 
 def test_an_unfit_study_keeps_its_numbers_and_draws_no_conclusion(lab: Any) -> None:

@@ -113,7 +113,7 @@ def analyse(records: Dataset, study: Study) -> list[Conditions]:
     return [_summary(study.name, environments)] if environments else []
 
 
-def together(records: Dataset) -> Conditions | None:
+def of_run(records: Dataset) -> Conditions | None:
     """What all studies of a run ran under."""
     environments = [environment for study in records.studies for environment in _environments(records, study)]
     return _summary("", environments) if environments else None

@@ -5,7 +5,7 @@
     …
     meter.end(own_cpu_s)     # -> Environment
 
-Processor time comes from /proc/stat, of which the trial's own (getrusage(2), exact), the lab's with the servers that
+CPU time comes from /proc/stat, of which the trial's own (getrusage(2), exact), the lab's with the servers that
 it started, and the kernel's threads are subtracted: what is left was used by other programs, those included that began
 and ended in between. Waiting for a processor, memory or I/O comes from /proc/pressure (PSI), which counts every task
 of the machine, the trial's own as well. Two readings of a machine with 200 processes take some 10 ms together; they are

@@ -16,8 +16,8 @@ from ioassay.store.dataset import Dataset
 from ioassay.verify.verdict import CONTRADICTED
 
 CAUSES = {
-    Disturbance.PROGRAMS: "Other programs{programs} used {percent} of the processors' time.",
-    Disturbance.STEAL: "The hypervisor took {percent} of the processors' time.",
+    Disturbance.PROGRAMS: "Other programs{programs} used {percent} of the CPU time.",
+    Disturbance.STEAL: "The hypervisor took {percent} of the CPU time.",
     Disturbance.DEVICE: "Other programs moved {percent} of the bytes of {devices}.",
     Disturbance.MEMORY: "Tasks waited for memory in {percent} of the time.",
     Disturbance.THROTTLED: "Processors were slowed down because they were too hot.",
@@ -65,7 +65,7 @@ def line(one: Conditions) -> str:
     """`Conditions: unfit in 24 of 30 trials. Other programs (rustc) used 62 % …. Stop them, or …`."""
     if one.disturbance is None:
         others = phrases.percent(one.others_share)
-        return f"Conditions: fit. Other programs used {others} of the processors' time."
+        return f"Conditions: fit. Other programs used {others} of the CPU time."
     number = one.unfit if one.grade == Grade.UNFIT else one.unfit + one.doubtful
     places = GRADES[one.grade] + (f" in {number} of {one.trials} trials" if one.trials > 1 else "")
     programs = f" ({phrases.listed(list(one.programs), most=9)})" if one.programs else ""
@@ -85,7 +85,7 @@ def trust(records: Dataset) -> Trust | None:
     measured = [study for study in records.studies if records.is_measured(study)]
     if not measured:
         return None
-    conditions = machine_conditions.together(records)
+    conditions = machine_conditions.of_run(records)
     verdicts = [one for study in measured for one in claim_verdicts.analyse(records, study)]
     return Trust(
         conditions.grade if conditions else Grade.FIT,
