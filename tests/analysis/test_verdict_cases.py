@@ -143,6 +143,17 @@ def test_a_pass_that_was_perhaps_held_up_is_not_called_a_lie() -> None:
     assert (verdict.category, verdict.reason) == ("INCOMPLETE", "HELD-UP")
 
 
+@pytest.mark.parametrize(("factor", "category"), [(3.0, "INCOMPLETE"), (0.5, "CONTRADICTED")])
+def test_on_a_contended_machine_only_a_claim_faster_than_the_truth_is_contradicted(
+    factor: float, category: str
+) -> None:
+    claims, seen = iozone()
+    other = (claims[1].seconds or 0) * factor
+    claims[1] = replace(claims[1], rate_bytes_per_s=SIZE / other, seconds=other)
+    assert judge(claims, seen, contended=True)[1].category == category
+    assert judge(claims, seen)[1].category == "CONTRADICTED"
+
+
 @pytest.mark.parametrize("place", range(len(PASSES)))
 @pytest.mark.parametrize("factor", [0.5, 1.01, 2.0])
 def test_a_wrong_rate_of_one_pass_is_found_and_no_other_is_blamed(place: int, factor: float) -> None:

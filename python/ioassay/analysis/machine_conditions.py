@@ -106,17 +106,24 @@ def grade(environment: Environment) -> Grade:
     return max((reason.grade for reason in reasons(environment)), default=Grade.FIT)
 
 
+def contended(environment: Environment | None) -> bool:
+    """Return True if the trial's processes had to share the processors with others, or with other guests."""
+    return environment is not None and any(
+        reason.disturbance in (Disturbance.PROGRAMS, Disturbance.STEAL) for reason in reasons(environment)
+    )
+
+
 @memoized
 def analyse(records: Dataset, study: Study) -> list[Conditions]:
     """What the study ran under; none where nothing was measured: computed trials, or records of older versions."""
     environments = _environments(records, study)
-    return [_summary(study.name, environments)] if environments else []
+    return [summary(study.name, environments)] if environments else []
 
 
 def of_run(records: Dataset) -> Conditions | None:
     """What all studies of a run ran under."""
     environments = [environment for study in records.studies for environment in _environments(records, study)]
-    return _summary("", environments) if environments else None
+    return summary("", environments) if environments else None
 
 
 def _environments(records: Dataset, study: Study) -> list[Environment]:
@@ -124,7 +131,8 @@ def _environments(records: Dataset, study: Study) -> list[Environment]:
     return [records.environments[trial] for trial, status in trials if status == OK and trial in records.environments]
 
 
-def _summary(study: str, environments: Sequence[Environment]) -> Conditions:
+def summary(study: str, environments: Sequence[Environment]) -> Conditions:
+    """What several trials, at least one, ran under."""
     found = [reasons(environment) for environment in environments]
     grades = [one[0].grade if one else Grade.FIT for one in found]
     unfit, doubtful = grades.count(Grade.UNFIT), grades.count(Grade.DOUBTFUL)

@@ -81,7 +81,7 @@ def witness(
     if json:
         console.emit(result)
     else:
-        witness_text.say(runs[-1], judged, result)
+        witness_text.say(runs, judged, result)
     _end(runs, judged)
 
 
@@ -180,12 +180,22 @@ def _text(path: Path) -> str:
 
 def _judged(runs: Sequence[Run], untraced: Sequence[Run]) -> list[Verdict]:
     """The verdicts of the run that is judged worst."""
+    from ioassay.analysis import machine_conditions
     from ioassay.verify.judge import judge, overall
     from ioassay.verify.observer_effect import Twins
     from ioassay.verify.verdict import rank
 
     twins = Twins("runs a second", list(map(_rate, runs)), list(map(_rate, untraced))) if untraced else None
-    judged = [judge(run.claims, run.seen, twins=twins, exit_ok=run.watched.outcome.exit_code == 0) for run in runs]
+    judged = [
+        judge(
+            run.claims,
+            run.seen,
+            twins=twins,
+            exit_ok=run.watched.outcome.exit_code == 0,
+            contended=machine_conditions.contended(run.watched.environment),
+        )
+        for run in runs
+    ]
     return max(judged, key=lambda verdicts: rank(overall(verdicts)))
 
 

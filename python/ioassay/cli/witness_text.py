@@ -12,6 +12,7 @@ from ioassay.formats import conventions
 from ioassay.units import format_ns, format_size
 
 if TYPE_CHECKING:
+    from ioassay.analysis.machine_conditions import Conditions
     from ioassay.cli.witness import Run
     from ioassay.records.observation import Observation, Requests
     from ioassay.records.record import Claim
@@ -26,7 +27,7 @@ _MOST_CLAIMS = 12
 
 def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict]) -> dict[str, Any]:
     """The result as --json prints it; of several runs, what was seen is that of the last one."""
-    from ioassay.narrative import explanation_text
+    from ioassay.narrative import conditions_text, explanation_text
     from ioassay.verify.evidence import classes
     from ioassay.verify.judge import overall
 
@@ -34,6 +35,7 @@ def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict
     seen, whole = run.seen, overall(judged, run.seen)
     moved = classes(run.claims, seen)
     return {
+        "conditions": None if (conditions := _conditions(runs)) is None else conditions_text.as_dict(conditions),
         "command": list(command),
         "exit_code": run.watched.outcome.exit_code,
         "signal": run.watched.outcome.signal,
@@ -67,14 +69,26 @@ def result(command: Sequence[str], runs: Sequence[Run], judged: Sequence[Verdict
     }
 
 
+def _conditions(runs: Sequence[Run]) -> Conditions | None:
+    from ioassay.analysis import machine_conditions
+
+    environments = [run.watched.environment for run in runs if run.watched.environment is not None]
+    return machine_conditions.summary("", environments) if environments else None
+
+
 def _operation(item: Mapping[str, Any]) -> dict[str, Any]:
     """One class without its histogram, which --output keeps."""
     return {key: value for key, value in item.items() if key != "latency"}
 
 
-def say(run: Run, judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
-    """The verdicts, then what they rest on."""
+def say(runs: Sequence[Run], judged: Sequence[Verdict], result: Mapping[str, Any]) -> None:
+    """The verdicts of the last run, then what they rest on."""
+    from ioassay.narrative import conditions_text
+
+    run = runs[-1]
     console.line()
+    if (conditions := _conditions(runs)) is not None:
+        console.line(conditions_text.line(conditions))
     if ended := how_it_failed(run.watched.outcome):
         console.line(f"{ended}\n")
     if not judged:

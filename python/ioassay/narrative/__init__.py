@@ -33,6 +33,7 @@ NARRATORS: dict[str, str] = {
 HEADINGS: dict[str, str] = {
     "tuned": "What did the search find? Winner, default and confirmation",
     "choice": "Which case is best, when, and is that real?",
+    "conditions": "Was the machine quiet enough?",
     "verdict": "Is it true? Claims and what the kernel saw",
     "describe": "Every condition described",
     "stability": "Is it stable? Repetitions, drift, steady state",

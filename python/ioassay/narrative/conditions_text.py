@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.claims import claim_verdicts
@@ -54,11 +55,16 @@ def findings(answers: Sequence[Conditions]) -> list[Finding]:
             response="",
             title="Conditions of the measurements",
             statement=line(one),
-            statistics=plain({**asdict(one), "grade": GRADES[one.grade]}),
+            statistics=as_dict(one),
             severity="info" if one.grade == Grade.FIT else "warning",
         )
         for one in answers
     ]
+
+
+def as_dict(one: Conditions) -> dict[str, Any]:
+    """Plain JSON-able form."""
+    return dict(plain({**asdict(one), "grade": GRADES[one.grade]}))
 
 
 def line(one: Conditions) -> str:

@@ -63,7 +63,7 @@ def load(store: RunStore) -> Dataset:
         figures=suite.figures,
         traced=trials_frame(traced) if traced else None,
         observations=seen,
-        environments={record.trial["id"]: record.environment for record in counted if record.environment},
+        environments={record.trial["id"]: record.environment for record in records if record.environment},
         claims={record.trial["id"]: record.claims for record in records if record.claims},
         tuning=store.tuning(),
         calls=calls_frame(records, [*counting, *(record for record in plain if record.trial["study"] in whole)], seen),

@@ -38,12 +38,18 @@ _ITSELF = frozenset({"AT-ODDS-WITH-ITSELF", "LONGER-THAN-IT-RAN", "IMPOSSIBLE-LA
 
 
 def judge(
-    claims: Sequence[Claim], observation: Observation, *, twins: Twins | None = None, exit_ok: bool = True
+    claims: Sequence[Claim],
+    observation: Observation,
+    *,
+    twins: Twins | None = None,
+    exit_ok: bool = True,
+    contended: bool = False,
 ) -> list[Verdict]:
     """One verdict a claim, in their order.
 
     `twins` are repetitions with and without the witness, of which the observed run is one. `exit_ok`: the command
-    ended as it should.
+    ended as it should. `contended`: other programs used the processors, so that the tool may have waited for one at any
+    moment: a claim that is slower than the truth is then never contradicted.
     """
     found: list[Verdict | None] = [None] * len(claims)
     probed = effect(twins) if twins is not None else None
@@ -54,7 +60,7 @@ def judge(
     grouped = groups([claims[place] for place in rest], observation)
     pools = _pools(grouped, observation)
     for group in grouped:
-        verdict = _judge(group, pools[_pool_key(group)], observation, probed, exit_ok=exit_ok)
+        verdict = _judge(group, pools[_pool_key(group)], observation, probed, exit_ok=exit_ok, contended=contended)
         for place in group.places:
             found[rest[place]] = replace(verdict, claim=claims[rest[place]])
     return [verdict for verdict in found if verdict is not None]
@@ -153,11 +159,13 @@ def _moved(group: Group, seen: Evidence) -> tuple[int, int]:
     return operations, volume or want.bytes or 0
 
 
-def _judge(group: Group, pool: Pool, observation: Observation, probed: Effect | None, *, exit_ok: bool) -> Verdict:
+def _judge(
+    group: Group, pool: Pool, observation: Observation, probed: Effect | None, *, exit_ok: bool, contended: bool
+) -> Verdict:
     want, seen = operation_counts.expected(group), calls_seen(group, observation)
     if unsupported := _unsupported(group, want, observation):
         return _verdict(unsupported, group.claims[0], unsupported.statements, {}, [])
-    timed, timing_notes, times = session_times.judge_times(group, seen, observation)
+    timed, timing_notes, times = session_times.judge_times(group, seen, observation, contended=contended)
     late, latency_notes, latencies = latency_bounds.judge_latency(group, seen)
     itself = [fault for fault in (*timed, *late) if fault.reason in _ITSELF]
     counted = operation_counts.judge_counts(group, want, seen, pool.device, observation) or _empty(want, seen, times)

@@ -92,7 +92,7 @@ def record_work_s(claim: Claim) -> float:
 
 
 def judge_times(
-    group: Group, seen: Evidence, observation: Observation
+    group: Group, seen: Evidence, observation: Observation, *, contended: bool = False
 ) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """Faults, notes and numbers of the interval; of a group of several claims only what each says of itself."""
     faults = [fault for claim in group.claims for fault in impossible(claim, observation)]
@@ -103,7 +103,7 @@ def judge_times(
         return faults, _untimed(group, seen, observation) if timed else [], {}
     accounted = of_group(group)
     if accounted is not None and conventions(claim.source).passes:
-        return _strict(faults, claim, seconds, accounted, seen)
+        return _strict(faults, claim, seconds, accounted, seen, contended=contended)
     return _loose(faults, claim, seconds, group, seen)
 
 
@@ -164,7 +164,7 @@ def _late_s(seen_s: float) -> float:
 
 
 def _strict(
-    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Evidence
+    faults: list[Fault], claim: Claim, seconds: float, accounted: Accountings, seen: Evidence, *, contended: bool
 ) -> tuple[list[Fault], list[Statement], dict[str, float]]:
     """The tool's clock is known to run from the first to the last call."""
     seen_s = accounted.first_to_last_s
@@ -182,7 +182,7 @@ def _strict(
     )
     if "clock-clamp" in claim.doubts:
         fault = Fault(CONTRADICTED, "CLOCK-CLAMP", (other, state(Code.CLOCK_CLAMPED)))
-    elif _perhaps_held_up(seconds, seen_s):
+    elif _perhaps_held_up(seconds, seen_s) or (contended and seconds > seen_s):
         fault = Fault(INCOMPLETE, HELD_UP, (other, state(Code.DELAYED_OR_WRONG)))
     else:
         fault = Fault(CONTRADICTED, "OTHER-TIME", (other,))

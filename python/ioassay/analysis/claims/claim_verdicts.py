@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
+from ioassay.analysis.machine_conditions import contended
 from ioassay.analysis.measurements.cells import label
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.formats import conventions
@@ -179,7 +180,13 @@ def _judged(
         if not claims:
             unclaimed = observation
         condition = label(_point(row, factors))
-        verdicts = judge(claims, observation, twins=twins.get(design.key(row)), exit_ok=row["status"] == OK)
+        verdicts = judge(
+            claims,
+            observation,
+            twins=twins.get(design.key(row)),
+            exit_ok=row["status"] == OK,
+            contended=contended(records.environments.get(row["trial"])),
+        )
         verdicts = drive_counters.set_against(verdicts, drive_counters.counts(row))
         found += [
             Judged(row["trial"], condition, _name(claim), verdict)

@@ -10,7 +10,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ioassay.host.interference import Meter
 from ioassay.process import process_table, supervisor
+from ioassay.records.environment import Environment
 from ioassay.records.observation import Observation
 from ioassay.roles import Outcome
 from ioassay.verify.witness.capability import AUTO
@@ -24,6 +26,8 @@ class Observed:
     outcome: Outcome
     seen: Observation | None
     """None for level OFF."""
+    environment: Environment | None
+    """What else used the machine."""
 
 
 def watch(
@@ -41,23 +45,29 @@ def watch(
     `level`, `devices`, `backend` and `layers` are those of `watching`. ToolError when it cannot be started, or when a
     backend that was asked for by name cannot run.
     """
-    before = process_table.children()
+    before, meter = process_table.children(), Meter()
     tag = f"witness of {os.getpid()} in {folder}"
+
+    def held(pid: int) -> None:
+        meter.begin()
+        watched.held(pid)
+
     with watching(level, devices, folder, backend=backend, layers=layers) as watched:
         outcome = supervisor.run(
             watched.command(argv),
             stdout=folder / "stdout",
             stderr=folder / "stderr",
             timeout_s=math.inf,
-            on_held=watched.held,
+            on_held=held,
             on_ended=watched.ended,
             env={supervisor.TRIAL_VARIABLE: tag},
             stdin=stdin,
             spare_daemons=True,
         )
-        return Observed(
-            outcome, _with_outlived(watched.observation(outcome), set(process_table.children()) - set(before))
-        )
+        usage = outcome.usage
+        environment = meter.end(usage.ru_utime + usage.ru_stime if usage is not None else 0.0)
+        adopted = set(process_table.children()) - set(before)
+        return Observed(outcome, _with_outlived(watched.observation(outcome), adopted), environment)
 
 
 def _with_outlived(seen: Observation | None, processes: AbstractSet[int]) -> Observation | None:
