@@ -69,8 +69,13 @@ def note(text: str) -> None:
 
 def paragraph(text: str, indent: str = "") -> None:
     """Prose of the result, wrapped for a terminal; where stdout is none, each paragraph is one line."""
-    for part in text.splitlines():
-        line(_wrapped(part, indent, sys.stdout))
+    for part in wrapped(text, indent):
+        line(part)
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """The lines of `paragraph`."""
+    return [line for part in text.splitlines() for line in _wrapped(part, indent, sys.stdout).splitlines()]
 
 
 def _wrapped(text: str, indent: str, stream: TextIO) -> str:
@@ -149,15 +154,23 @@ def _warn(fields: Mapping[str, Any]) -> None:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns aligned: words to the left, numbers to the right."""
+    for row in aligned(columns, rows):
+        line(row)
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of `table`."""
     cells = [list(columns), *[list(row) for row in rows]]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
     words = [not all(map(_is_number, column)) for column in zip(*rows, strict=True)] or [True] * len(columns)
+    lines = []
     for row in cells:
         shown = [
             cell.ljust(width) if left else cell.rjust(width)
             for cell, width, left in zip(row, widths, words, strict=True)
         ]
-        line("  ".join(shown).rstrip())
+        lines.append("  ".join(shown).rstrip())
+    return lines
 
 
 def _is_number(cell: str) -> bool:

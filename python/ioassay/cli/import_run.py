@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ioassay.cli import console, options, session, syntax
+from ioassay.cli import closing, console, options, session, syntax
 
 
 def register(app: syntax.Group) -> None:
@@ -33,5 +33,5 @@ def import_(
     if json:
         console.emit(session.result(store, tally, published, ()))
     else:
-        session.say_how_it_went(store, tally, published, ())
+        closing.say(store, tally, published, ())
     session.end(tally, published)

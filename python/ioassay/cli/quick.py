@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ioassay.cli import console, options, session, syntax
+from ioassay.cli import closing, console, options, session, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -54,8 +55,7 @@ def quick(
             }
         )
     else:
-        _say(rows, path)
-        session.say_how_it_went(store, tally, published, warnings)
+        closing.say(store, tally, published, warnings, _table(rows))
     session.end(tally, published)
 
 
@@ -99,40 +99,29 @@ def _target(path: Path, published: session.Published) -> dict[str, Any]:
     return {"path": str(path.resolve()), **study.target.model_dump(), "disk": published.records.host.get("disk", {})}
 
 
-def _say(rows: list[ConditionMean], path: Path) -> None:
-    from ioassay import metrics
+_RATE, _VOLUME, _LATENCIES = "iops", "bw", ("lat.p50", "lat.p99")
 
-    console.line(f"The disk under {path.resolve()}:\n")
+
+def _table(rows: Sequence[ConditionMean]) -> list[str]:
+    """A row a workload. IOPS and bandwidth differ by the block size alone, so they share one interval."""
+    workloads: dict[str, dict[str, ConditionMean]] = {}
+    for row in rows:
+        workloads.setdefault(row.workload, {})[row.metric.partition(".")[2]] = row
+    quantities = (_RATE, _VOLUME, *_LATENCIES)
     shown = [
-        [
-            row.workload,
-            metrics.metric(row.metric).label,
-            _format(row, row.mean),
-            _interval(row),
-            str(row.repetitions),
-        ]
-        for row in rows
-        if _tells(row)
+        [name, *(_format(found[one]) if one in found else "" for one in quantities), _half_width(found.get(_RATE))]
+        for name, found in workloads.items()
     ]
-    console.table(["workload", "metric", "value", "95 % interval", "n"], shown)
-    console.line()
+    return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "IOPS, 95 %"], shown)
 
 
-def _tells(row: ConditionMean) -> bool:
-    """Small random requests are told by rate and latency, large sequential ones by bandwidth; JSON has all."""
-    quantity = row.metric.partition(".")[2]
-    return bool((quantity == "bw") == row.workload.startswith("sequential"))
-
-
-def _interval(row: ConditionMean) -> str:
-    """The interval of the value; with few repetitions it can reach below zero, where none of these can be."""
-    if row.ci95 is None:
+def _half_width(row: ConditionMean | None) -> str:
+    if row is None or row.ci95 is None or not row.mean:
         return ""
-    low, high = row.ci95
-    return f"{_format(row, max(low, 0.0))} … {_format(row, high)}"
+    return f"± {100 * (row.ci95[1] - row.mean) / row.mean:.2g} %"
 
 
-def _format(row: ConditionMean, value: float) -> str:
+def _format(row: ConditionMean) -> str:
     from ioassay import metrics
 
-    return metrics.format_metric(row.metric, value)
+    return metrics.format_metric(row.metric, row.mean)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, session, study_choice, syntax
+from ioassay.cli import closing, console, options, session, study_choice, syntax
 from ioassay.errors import UsageError
 from ioassay.roles import Consent
 
@@ -58,7 +58,7 @@ def run(
     if json:
         console.emit(session.result(store, tally, published, warnings))
     else:
-        session.say_how_it_went(store, tally, published, warnings)
+        closing.say(store, tally, published, warnings)
     session.end(tally, published)
 
 

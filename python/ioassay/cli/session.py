@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from ioassay.study.model import Suite
 
 
-_TOLD = ("tuned", "peaks", "choices", "unclaimed", "conclude", "database", "verdict", "accountings")
-"""Questions whose answers are told on the terminal; the page has all."""
-_SHOWN = ("accountings", "choices")
-"""Those that are answered by a table."""
-_MOST_ROWS = 40
-_MOST_KEPT = 20
-
-
 @dataclass(frozen=True)
 class Published:
     """What a run came to: its records, what they mean, where the page is."""
@@ -158,7 +150,8 @@ def execute(
             return run.execute(store, benches, shown, workers, source(shown) if source else None, wait_quiet_s)
     except BaseException as error:
         with suppress(OSError, IoassayError):
-            _say_kept(kept_files(benches), console.note)
+            for line in kept_lines(kept_files(benches)):
+                console.note(line)
         if not isinstance(error, KeyboardInterrupt | Interrupted):
             raise
         raise Interrupted(f"interrupted; what was recorded is kept. Go on with: {store.resume_command}") from None
@@ -178,6 +171,16 @@ def kept_files(benches: Sequence[Bench]) -> list[dict[str, Any]]:
         for path, parts in files.items()
         if parts
     ]
+
+
+def kept_lines(kept: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Files that stay are large, and lie where nobody looks for what a run left."""
+    if not kept:
+        return
+    size = units.format_size(sum(file["bytes"] for file in kept))
+    first, others = kept[0], f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    yield f"kept    {first['path']}{others} ({size}), which the next run uses again"
+    yield f"        to remove it: {first['remove']}" + ("; --json lists the others" if others else "")
 
 
 @contextmanager
@@ -297,84 +300,6 @@ def tally_of(records: Dataset) -> Tally:
         tally.add(row["status"])
     tally.planned = sum(records.planned.values())
     return tally
-
-
-def say_how_it_went(store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_]) -> None:
-    """The result for people."""
-    console.warnings(all_warnings(published.records, found))
-    say_findings(published)
-    say_where(store, tally, published)
-
-
-def say_findings(published: Published) -> None:
-    """What the terminal tells of the findings; that a tool claims nothing is said once, not in each verdict."""
-    say_trust(published)
-    for finding in published.findings:
-        if finding.question in _TOLD and finding.statistics.get("claims") != 0:
-            console.line(finding.title)
-            console.paragraph(finding.statement, "  ")
-            _say_tables(finding if finding.question in _SHOWN else None)
-            console.line()
-
-
-def say_trust(published: Published) -> None:
-    """Whether the numbers can be relied on, before any of them."""
-    if (trust := published.trust) is not None:
-        console.line("\n".join(filter(None, (trust.conditions, trust.claims))))
-        console.line()
-
-
-def say_where(store: RunStore, tally: Tally, published: Published) -> None:
-    """How the trials went, and where everything is."""
-    console.line(_counted(tally, store))
-    _say_reasons("skipped", skips(published.records))
-    _say_reasons("failed", failures(published.records))
-    console.line(f"run     {store.root}\nreport  {published.report.page}")
-    _say_kept(published.kept, console.line)
-
-
-def _say_kept(kept: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> None:
-    """Files that stay are large, and lie where nobody looks for what a run left."""
-    from ioassay import units
-
-    for file in kept[:_MOST_KEPT]:
-        say(f"kept    {file['path']} ({units.format_size(file['bytes'])}), which the next run uses again")
-        say(f"        to remove it: {file['remove']}")
-    if len(kept) > _MOST_KEPT:
-        rest = sum(file["bytes"] for file in kept[_MOST_KEPT:])
-        say(f"kept    {len(kept) - _MOST_KEPT} more files ({units.format_size(rest)}), which --json lists")
-
-
-def _say_tables(finding: Finding | None) -> None:
-    from ioassay.report import tables
-
-    for table in finding.tables if finding is not None else ():
-        if len(table.rows) <= _MOST_ROWS:
-            shown = tables.shown(table)
-            console.line()
-            console.table([cell.text for cell in shown.columns], [[cell.text for cell in row] for row in shown.rows])
-
-
-def _counted(tally: Tally, store: RunStore) -> str:
-    ended = [(number, name) for name, number in asdict(tally).items() if number and name != "planned"]
-    missing = tally.planned - sum(number for number, _ in ended)
-    parts = [f"{number} {name}" for number, name in ended] + ([f"{missing} without a record"] if missing else [])
-    return f"{console.count(tally.planned, 'trial')}: {', '.join(parts)}" + (
-        f"\nto run what is left: {store.resume_command}" if missing else ""
-    )
-
-
-def _say_reasons(ended: str, found: Sequence[Mapping[str, Any]], most: int = 5) -> None:
-    from ioassay.study import plan
-
-    for reason in found[:most]:
-        first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]
-        others = reason["trials"] - 1
-        more = f" and {console.count(others, 'other')}" if others else ""
-        left = f"\n    what it left: {reason['raw']}" if ended == "failed" else ""
-        console.note(f"{ended}: {first}{more}: {reason['reason']}{left}")
-    if len(found) > most:
-        console.note(f"{ended}: {len(found) - most} more reasons are in the report")
 
 
 def end(tally: Tally, published: Published) -> None:

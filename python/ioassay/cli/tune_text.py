@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ioassay.cli import console, session
+from ioassay.cli import closing, session
 from ioassay.factors import CASE
 
 if TYPE_CHECKING:
@@ -91,11 +91,9 @@ def say(
     warnings: Sequence[Warning_],
 ) -> None:
     """The result for people."""
-    console.warnings(session.all_warnings(published.records, warnings))
-    session.say_findings(published)
+    use = []
     if found["confirmed"]:
-        for name in (axis.name for axis in request.axes):
-            console.line(f"  {name}={_word(found['best']['point'][name])}")
+        use.append(" ".join(f"{axis.name}={_word(found['best']['point'][axis.name])}" for axis in request.axes))
         others = " (which runs the other cases too)" if any(axis.name == CASE for axis in request.axes) else ""
-        console.line(f"to use it: {_use(request, found)}{others}\n")
-    session.say_where(store, tally, published)
+        use.append(f"to use it: {_use(request, found)}{others}")
+    closing.say(store, tally, published, warnings, use)

@@ -1,0 +1,135 @@
+"""How a measuring command ends on a terminal: the trust line, the answer, what went wrong, where the rest is.
+
+At most MOST_LINES lines, whatever was measured: every sentence, table and warning stands on the page and in --json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ioassay.cli import console, session
+
+if TYPE_CHECKING:
+    from ioassay.cli.session import Published
+    from ioassay.narrative.finding import Finding
+    from ioassay.records.record import Warning_
+    from ioassay.runner.run import Tally
+    from ioassay.store.run_folder import RunStore
+
+MOST_LINES = 15
+ANSWERS = ("tuned", "reductions", "conclude", "choice", "database", "accountings", "unclaimed")
+"""Questions that can answer for a study, the most telling first."""
+OVERVIEWS = ("peaks", "choices")
+"""Those that answer for all studies of a run, better than one after the other."""
+NOTHING = "No conclusion is drawn from these trials; their numbers are in the report."
+_MOST_REASONS = 2
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'])")
+
+
+def say(
+    store: RunStore, tally: Tally, published: Published, found: Sequence[Warning_], results: Sequence[str] = ()
+) -> None:
+    """The end of a command; `results` are lines of its own that stand before the answer's sentences."""
+    trust = _trust(published)
+    notes = [*_warnings(session.all_warnings(published.records, found)), *_reasons(published)]
+    where = [*_counted(tally, store), *session.kept_lines(published.kept), f"run     {store.root}"]
+    where.append(f"report  {published.report.page}")
+    room = MOST_LINES - len(trust) - len(results) - len(notes) - len(where) - 1
+    for line in (*trust, *results, *_answers(published, room), ""):
+        console.line(line)
+    for note in notes:
+        console.note(note)
+    for line in where:
+        console.line(line)
+
+
+def _trust(published: Published) -> list[str]:
+    """Whether the numbers can be relied on, before any of them."""
+    trust = published.trust
+    return console.wrapped(trust.conditions) + console.wrapped(trust.claims) if trust is not None else []
+
+
+def _answers(published: Published, room: int) -> list[str]:
+    """The first sentences of each study's answer, as evenly as there is room for; at least one."""
+    topics = list(_topics(published.findings))
+    indent = "  " if len(topics) > 1 else ""
+    shown = []
+    for title, sentences in topics:
+        opening = [f"{title}: {sentences[0]}", *sentences[1:]] if len(topics) > 1 else sentences
+        shown.append([console.wrapped(sentence, indent) for sentence in opening])
+    while _height(shown) > room and any(len(topic) > 1 for topic in shown):
+        max(shown, key=lambda topic: sum(map(len, topic))).pop()
+    while _height(shown) + (len(shown) < len(topics)) > room and len(shown) > 1:
+        shown.pop()
+    lines = [line for topic in shown for sentence in topic for line in sentence]
+    if left_out := len(topics) - len(shown):
+        lines.append(f"{indent}… and {left_out} more {'study' if left_out == 1 else 'studies'}: see the report")
+    return lines
+
+
+def _height(topics: Sequence[Sequence[Sequence[str]]]) -> int:
+    return sum(len(sentence) for topic in topics for sentence in topic)
+
+
+def _topics(findings: Sequence[Finding]) -> Iterator[tuple[str, list[str]]]:
+    """Title and sentences of what answers for the run, or for each of its studies."""
+    if overall := [finding for finding in findings if finding.question in OVERVIEWS]:
+        yield from ((finding.title, _sentences(finding)) for finding in overall)
+        return
+    first = []
+    for study in dict.fromkeys(finding.study for finding in findings):
+        of_study = {finding.question: finding for finding in reversed(findings) if finding.study == study}
+        first += [found for question in ANSWERS if (found := of_study.get(question)) is not None][:1]
+    if first and all("withheld" in finding.statistics for finding in first):
+        yield "", [NOTHING]
+        return
+    yield from ((finding.title, _sentences(finding)) for finding in first)
+
+
+def _sentences(finding: Finding) -> list[str]:
+    return _SENTENCE_END.split(finding.statement.strip())
+
+
+def _counted(tally: Tally, store: RunStore) -> Iterator[str]:
+    ended = [(number, name) for name, number in asdict(tally).items() if number and name != "planned"]
+    missing = tally.planned - sum(number for number, _ in ended)
+    parts = [f"{number} {name}" for number, name in ended] + ([f"{missing} without a record"] if missing else [])
+    yield f"{console.count(tally.planned, 'trial')}: {', '.join(parts)}"
+    if missing:
+        yield f"to run what is left: {store.resume_command}"
+
+
+def _reasons(published: Published) -> Iterator[str]:
+    """Why trials failed or were skipped, each reason once."""
+    yield from _reasons_of("failed", session.failures(published.records))
+    yield from _reasons_of("skipped", session.skips(published.records))
+
+
+def _reasons_of(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    from ioassay.study import plan
+
+    for number, reason in enumerate(found[:_MOST_REASONS]):
+        first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]
+        others = reason["trials"] - 1
+        more = f" and {console.count(others, 'other')}" if others else ""
+        yield f"{ended}: {first}{more}: {reason['reason']}"
+        if ended == "failed" and not number:
+            yield f"    what it left: {reason['raw']}"
+    if len(found) > _MOST_REASONS:
+        yield f"{ended}: {len(found) - _MOST_REASONS} more reasons are in the report"
+
+
+def _warnings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The first warning with its remedy; the others by their codes."""
+    kinds = list({warning["code"]: warning for warning in reversed(found)}.values())[::-1]
+    if not kinds:
+        return
+    yield f"warning: {kinds[0]['text']} [{kinds[0]['code']}]"
+    if kinds[0]["remedy"]:
+        yield f"    remedy: {kinds[0]['remedy']}"
+    if len(kinds) > 1:
+        codes = ", ".join(warning["code"] for warning in kinds[1:])
+        yield f"{console.count(len(kinds) - 1, 'more warning')}, with remedies in the report: {codes}"
