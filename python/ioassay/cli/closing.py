@@ -119,7 +119,7 @@ def _reasons_of(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]
         if ended == "failed" and not number:
             yield f"    what it left: {reason['raw']}"
     if len(found) > _MOST_REASONS:
-        yield f"{ended}: {len(found) - _MOST_REASONS} more reasons are in the report"
+        yield f"{ended}: {console.count(len(found) - _MOST_REASONS, 'more reason')} in the report"
 
 
 def _warnings(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:

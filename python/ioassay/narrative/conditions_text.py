@@ -33,7 +33,7 @@ REMEDIES = {
     Disturbance.CLOCK: "Set the governor to performance (run.governor).",
 }
 GRADES = {Grade.FIT: "fit", Grade.DOUBTFUL: "doubtful", Grade.UNFIT: "unfit"}
-UNKNOWN = "Conditions: not recorded, since the run was made by an older version."
+UNKNOWN = "Conditions: not recorded."
 WITHHELD = "No conclusion is drawn: the machine was not quiet enough in {trials}."
 
 

@@ -1,0 +1,108 @@
+"""How a measuring command ends: the trust line first, at most 15 lines, whatever there is to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioassay.analysis.machine_conditions import Grade
+from ioassay.cli import closing, session
+from ioassay.cli.session import Published
+from ioassay.narrative.conditions_text import Trust
+from ioassay.narrative.finding import Finding
+from ioassay.records.record import Warning_
+from ioassay.report import ReportPaths
+from ioassay.runner.run import Tally
+
+SENTENCE = "Read bandwidth rises with block size, from 5 MB/s at 1 KiB to 520 MB/s at 1024 KiB."
+FIT = Trust(Grade.FIT, "Conditions: fit.", "Claims: the kernel confirms 30 of 30.")
+
+
+class Store:
+    root = Path("run")
+    resume_command = "ioassay run --resume run"
+
+
+def concluded(study: str, sentences: int, **statistics: Any) -> Finding:
+    return Finding(study, "conclude", "", f"Title of {study}", " ".join([SENTENCE] * sentences), statistics=statistics)
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What `closing.say` prints of findings, warnings and failures: lines of stdout, lines of stderr."""
+
+    def say(
+        findings: list[Finding], codes: int = 0, failures: int = 0, kept: int = 0, trust: Trust | None = FIT
+    ) -> tuple[list[str], list[str]]:
+        reason = {"study": "s", "point": {"bs": "4k"}, "trials": 2, "raw": "run/trials/x/raw"}
+        failed = [{**reason, "reason": f"reason {number}"} for number in range(failures)]
+        warned = [{"code": f"code-{n}", "text": "odd", "remedy": "mend it", "trials": 1} for n in range(codes)]
+        monkeypatch.setattr(session, "failures", lambda _: failed)
+        monkeypatch.setattr(session, "skips", lambda _: failed)
+        monkeypatch.setattr(session, "all_warnings", lambda *_: warned)
+        files = [{"path": f"data-{n}", "bytes": 1 << 20, "remove": f"rm -- data-{n}"} for n in range(kept)]
+        report = ReportPaths(Path("run/report/index.html"), Path("run/report/findings.json"), ())
+        published: Any = Published(None, findings, report, trust, files)  # type: ignore[arg-type]
+        store: Any = Store()
+        tally = Tally(planned=40, ok=30, failed=6)
+        found: list[Warning_] = []
+        closing.say(store, tally, published, found)
+        out, err = capsys.readouterr()
+        return out.splitlines(), err.splitlines()
+
+    return say
+
+
+@pytest.mark.parametrize("studies", [0, 1, 2, 4, 9, 40])
+@pytest.mark.parametrize("sentences", [1, 3, 30])
+@pytest.mark.parametrize("trouble", [0, 1, 5])
+def test_there_are_at_most_15_lines(ended: Any, studies: int, sentences: int, trouble: int) -> None:
+    findings = [concluded(f"s{number}", sentences) for number in range(studies)]
+    out, err = ended(findings, codes=trouble, kept=trouble)
+    assert len(out) + len(err) <= closing.MOST_LINES, "\n".join(out + err)
+    assert out[0] == FIT.conditions and out[-1].endswith("report/index.html")
+    assert any("Title of s0" in line or SENTENCE in line for line in out) == bool(studies)
+    if 0 < studies <= 4 and sentences == 1 and not trouble:
+        assert sum(SENTENCE in line for line in out) == studies
+
+
+def test_of_many_studies_those_that_are_left_out_are_counted(ended: Any) -> None:
+    out, _ = ended([concluded(f"s{number}", 1) for number in range(40)])
+    shown = sum(SENTENCE in line for line in out)
+    assert f"  … and {40 - shown} more studies: see the report" in out
+    assert len(out) == closing.MOST_LINES
+
+
+def test_one_study_is_told_sentence_by_sentence(ended: Any) -> None:
+    out, _ = ended([concluded("s", 3)])
+    assert out[2:5] == [SENTENCE] * 3
+
+
+def test_what_failed_is_named_with_where_to_look(ended: Any) -> None:
+    out, err = ended([concluded("s", 1)], failures=3)
+    assert "failed: s at bs=4k and 1 other: reason 0" in err and "    what it left: run/trials/x/raw" in err
+    assert "failed: 1 more reason in the report" in err
+    assert "to run what is left: ioassay run --resume run" in out
+
+
+def test_warnings_are_one_with_its_remedy_and_the_codes_of_the_others(ended: Any) -> None:
+    _, err = ended([concluded("s", 1)], codes=3)
+    assert err == [
+        "warning: odd [code-0]",
+        "    remedy: mend it",
+        "2 more warnings, with remedies in the report: code-1, code-2",
+    ]
+
+
+def test_where_everything_is_withheld_that_is_said_once(ended: Any) -> None:
+    unfit = Trust(Grade.UNFIT, "Conditions: unfit in 6 of 6 trials.", "")
+    out, _ = ended([concluded(name, 1, withheld=True) for name in "abc"], trust=unfit)
+    assert out[:2] == [unfit.conditions, closing.NOTHING]
+
+
+def test_an_overview_answers_for_all_studies(ended: Any) -> None:
+    overview = Finding("", "peaks", "", "Best levels", "All of them peak at 4.")
+    out, _ = ended([overview, concluded("a", 2), concluded("b", 2)])
+    assert "All of them peak at 4." in out and not any(SENTENCE in line for line in out)
