@@ -96,8 +96,8 @@ def test_exact_results_differ_exactly_or_not_at_all() -> None:
 
 def test_an_interval_over_more_than_a_factor_of_ten_is_vague() -> None:
     wide = family([np.array([1.0, 9.0, 2.0]), np.array([1.0, 2.0, 12.0])])
-    assert wide.pair(1, 0).vague
-    assert not family([np.array([1.0, 1.1, 1.2]), np.array([2.0, 2.1, 2.2])]).pair(1, 0).vague
+    assert wide.pair(1, 0).interval.vague
+    assert not family([np.array([1.0, 1.1, 1.2]), np.array([2.0, 2.1, 2.2])]).pair(1, 0).interval.vague
 
 
 def test_families_that_share_the_risk_have_wider_intervals() -> None:

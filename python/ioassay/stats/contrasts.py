@@ -32,8 +32,6 @@ MARGIN = 0.05
 """Differences below this share count as none, where the user wants no other."""
 LINES_SHARE = 0.2
 """Part of the risk that the lines over a numeric factor have; the pairs have the rest."""
-WIDEST = 10.0
-"""Intervals whose ends differ by more than this factor bound nothing."""
 _TIE = 1e-12
 """Differences below this are rounding's, and none."""
 _LARGEST_DF = 1000.0
@@ -43,17 +41,13 @@ _LARGEST_DF = 1000.0
 class Pair:
     """One condition against another: a ratio of means, or on the raw scale their difference, with its interval.
 
-    `interval` holds for all pairs at once; `p` tests that there is no difference, adjusted for all pairs.
+    `interval` holds together with all others of the family and of those that share its risk; `p` tests that there is no
+    difference, adjusted for them.
     """
 
     estimate: float
     interval: Interval
     p: float
-
-    @property
-    def vague(self) -> bool:
-        """True if the interval of a ratio says nothing: its ends differ by more than WIDEST."""
-        return self.interval.low > 0 and self.interval.high / self.interval.low > WIDEST
 
 
 @dataclass(frozen=True)
@@ -112,7 +106,7 @@ class Contrasts:
     def reach(self) -> Floats:
         """Half the widths of the simultaneous intervals of the differences."""
         k, level = self.means.estimates.size, 1 - self.pair_risk
-        return self.errors * _each(self.df, lambda df: _range_quantile(level, max(k, 2), df))
+        return self.errors * _each(self.df, lambda df: range_quantile(level, max(k, 2), df))
 
     @cached_property
     def tolerance(self) -> Floats:
@@ -140,6 +134,10 @@ class Contrasts:
         """True if some condition is certainly above another."""
         return bool(self.above.any())
 
+    def equal(self, first: int, second: int) -> bool:
+        """Both are certainly within the margin of each other."""
+        return bool(self.near[first, second] and self.near[second, first])
+
     def pair(self, high: int, low: int) -> Pair:
         """Condition `high` against condition `low`."""
         difference, reach = float(self.differences[high, low]), float(self.reach[high, low])
@@ -148,7 +146,7 @@ class Contrasts:
             shown, ends = math.exp(difference), (_exp(ends[0]), _exp(ends[1]))
         else:
             shown = difference
-        interval = Interval(*ends, 1 - self.pair_risk, f"{self.means.scale}, all pairs")
+        interval = Interval(*ends, self.confidence, "simultaneous")
         return Pair(shown, interval, self.p(high, low))
 
     def p(self, first: int, second: int) -> float:
@@ -219,9 +217,8 @@ def slope(family: Contrasts, x: Sequence[float] | Floats) -> Slope:
     risk, error = family.risk * LINES_SHARE / lines, math.sqrt(whole)
     half = distributions.t_ppf(1 - risk / 2, df) * error
     p = 2 * distributions.t_sf(abs(estimate) / error, df) * lines / LINES_SHARE * family.share
-    return Slope(
-        estimate, error, df, Interval(estimate - half, estimate + half, 1 - risk, "contrast of means"), min(1.0, p)
-    )
+    interval = Interval(estimate - half, estimate + half, family.confidence, "simultaneous")
+    return Slope(estimate, error, df, interval, min(1.0, p))
 
 
 def _each(df: Floats, critical: Callable[[float], float]) -> Floats:
@@ -240,7 +237,8 @@ def _grid(df: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _range_quantile(level: float, means: int, df: float) -> float:
+def range_quantile(level: float, means: int, df: float) -> float:
+    """What t is for one difference: the quantile of the studentized range over the square root of 2."""
     return float(studentized_range.quantile(level, means, np.array([df]))[0]) / math.sqrt(2)
 
 

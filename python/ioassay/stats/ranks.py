@@ -99,15 +99,3 @@ def spearman(x: Floats, y: Floats) -> tuple[float, float]:
     if abs(r) >= 1:
         return r, 0.0
     return r, 2 * distributions.t_sf(abs(r) * math.sqrt(df / ((1 + r) * (1 - r))), df)
-
-
-def kruskal(groups: list[Floats]) -> tuple[float, float]:
-    """The statistic H, corrected for ties, and its p by the chi-squared distribution."""
-    everything = np.concatenate(groups)
-    n, placed, begin, total = everything.size, ranks(everything), 0, 0.0
-    for group in groups:
-        total += float(placed[begin : begin + group.size].sum()) ** 2 / group.size
-        begin += group.size
-    ties = tie_sizes(everything)
-    h = (12 / (n * (n + 1)) * total - 3 * (n + 1)) / (1 - float(np.sum(ties**3 - ties)) / (n**3 - n))
-    return h, distributions.chi2_sf(h, len(groups) - 1)
