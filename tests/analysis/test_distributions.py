@@ -71,8 +71,6 @@ def test_rank_tests_with_and_without_ties(sizes: tuple[int, int], tied: bool) ->
         one, two = (random.standard_normal(size) + 0.4 * number for number, size in enumerate(sizes))
         if tied:
             one, two = one.round(1), two.round(1)
-        wanted = stats.mannwhitneyu(one, two, alternative="two-sided")
-        assert ranks.mann_whitney(one, two) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-10)
         x, y = np.concatenate([one, two]), np.concatenate([two, one])
         wanted = stats.kendalltau(x, y)
         assert ranks.kendall(x, y) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-9)

@@ -74,14 +74,10 @@ def _say(result: Comparison) -> None:
     for row in result.rows:
         shown = metrics.metric(row.response)
         ratio = f"{row.ratio.ratio:.3f}" if isinstance(row.ratio, Ratio) else "-"
-        interval = (
-            f"{row.ratio.interval.low:.3f} … {row.ratio.interval.high:.3f}" if isinstance(row.ratio, Ratio) else ""
-        )
+        interval = f"{row.interval.low:.3f} … {row.interval.high:.3f}" if row.interval else ""
         means = [shown.format(row.mean_a), shown.format(row.mean_b)]
         rows.append([f"{row.study}: {row.label}", row.response, *means, ratio, interval, row.verdict])
-    console.table(
-        ["condition", "metric", "A", "B", "B/A", f"{result.confidence * 100:.4g} % interval", "verdict"], rows
-    )
+    console.table(["condition", "metric", "A", "B", "B/A", "interval", "verdict"], rows)
     for side, missing in (("A", result.only_a), ("B", result.only_b)):
         for one in missing:
             console.note(f"only in {side}: {comparison_text.unmatched(one)}")
