@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ioassay.stats import studentized_range
-from ioassay.stats.posthoc import benjamini_hochberg, holm
+from ioassay.stats.posthoc import holm
 
 
 @pytest.mark.parametrize("means", [2, 3, 11, 40])
@@ -33,12 +33,5 @@ def test_holm_s_example() -> None:
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
-def test_benjamini_hochberg_is_scipy_s(p_values: list[float]) -> None:
-    assert benjamini_hochberg(p_values) == pytest.approx(list(stats.false_discovery_control(p_values)), abs=1e-12)
-
-
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
-def test_adjusting_never_lowers_a_p_value_and_holm_is_the_stricter(p_values: list[float]) -> None:
-    strict, loose = holm(p_values), benjamini_hochberg(p_values)
-    for raw, first, second in zip(p_values, strict, loose, strict=True):
-        assert raw <= second + 1e-12 and second <= first + 1e-12 and first <= 1
+def test_adjusting_never_lowers_a_p_value(p_values: list[float]) -> None:
+    assert all(raw <= adjusted <= 1 for raw, adjusted in zip(p_values, holm(p_values), strict=True))

@@ -2,8 +2,8 @@
 
 A is the baseline, B is judged. Conditions are matched by study, point and response. All conditions of a response have
 one model (`stats/condition_means.py`); each pair has two claims from it: a difference (the interval of the ratio of
-means excludes 1) and equivalence (two one-sided tests against the margin). Chance over all pairs is accounted for by
-Benjamini and Hochberg's method, and the intervals fit it. The cause of a difference is not examined.
+means excludes 1) and equivalence (two one-sided tests against the margin). All claims of a comparison hold at once. The
+cause of a difference is not examined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ioassay.factors import level_key, setting_key
 from ioassay.records.record import Scalar
 from ioassay.stats.condition_means import ConditionMeans, fit
 from ioassay.stats.contrasts import MARGIN, Contrasts
-from ioassay.stats.posthoc import benjamini_hochberg
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.ratio_of_means import Equivalence, Ratio, equivalence, ratio_interval
 from ioassay.stats.result import Interval, Undefined, mean_of
@@ -59,7 +58,8 @@ class Row:
     mean_a: float
     mean_b: float
     ratio: Ratio | Undefined
-    equivalence: Equivalence | Undefined
+    margin: float = MARGIN
+    equivalence: Equivalence | None = None
     needed: int | None = None
     p_adjusted: float | None = None
     verdict: Verdict = Verdict.UNDECIDED
@@ -67,7 +67,7 @@ class Row:
     @property
     def interval(self) -> Interval | None:
         """The one that the verdict is read from: of 'same' that of the two one-sided tests."""
-        if self.verdict == Verdict.SAME and isinstance(self.equivalence, Equivalence):
+        if self.verdict == Verdict.SAME and self.equivalence is not None:
             return self.equivalence.interval
         return self.ratio.interval if isinstance(self.ratio, Ratio) else None
 
@@ -136,8 +136,7 @@ class Comparison:
 def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 0.95) -> Comparison:
     """Judge run `b` against the baseline `a`.
 
-    `margin` is the share up to which a difference counts as none; `confidence` that of every interval, and one minus
-    it the rate of false differences among those found.
+    `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right.
     """
     studies_a = {study.name: study for study in a.studies}
     rows: list[Row] = []
@@ -154,7 +153,7 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
             found_a, found_b = _by_key(a, study_a, response), _by_key(b, study_b, response)
             pairs = [(found_a[key], found_b[key]) for key in found_b if key in found_a]
             exact = not (a.is_measured(study_a) or b.is_measured(study_b))
-            rows += _rows(study_b, response, pairs, margin, confidence, exact=exact)
+            rows += _rows(study_b.name, response, pairs, margin, confidence, exact=exact)
             missing_b += _unmatched(study_b, response, found_a, found_b)
             missing_a += _unmatched(study_b, response, found_b, found_a)
     missing_b += [Unmatched(name) for name in studies_a]
@@ -163,7 +162,7 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
         b=str(b.root),
         margin=margin,
         confidence=confidence,
-        rows=tuple(_judged(rows, margin, 1 - confidence)),
+        rows=tuple(_judged(rows, 1 - confidence)),
         only_a=tuple(missing_b),
         only_b=tuple(missing_a),
         differences=(*differences, *_host_differences(a, b)),
@@ -172,7 +171,14 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
 
 def against(study: Study, response: str, a: Cell, b: Cell, margin: float = MARGIN, confidence: float = 0.95) -> Row:
     """One condition `b` judged against another one, `a`, of the same run; the row bears the point of `b`."""
-    return _judged(_rows(study, response, [(a, b)], margin, confidence), margin, 1 - confidence)[0]
+    return judged_pairs(study.name, response, [(a, b)], margin, confidence)[0]
+
+
+def judged_pairs(
+    study: str, response: str, pairs: Sequence[tuple[Cell, Cell]], margin: float = MARGIN, confidence: float = 0.95
+) -> list[Row]:
+    """Each second condition judged against the first, all of one response, as rows of one comparison."""
+    return _judged(_rows(study, response, pairs, margin, confidence), 1 - confidence)
 
 
 def _unmatched(study: Study, response: str, own: Mapping[Key, Cell], other: Mapping[Key, Cell]) -> list[Unmatched]:
@@ -190,7 +196,7 @@ def _by_key(records: Dataset, study: Study, response: str) -> dict[Key, Cell]:
 
 
 def _rows(
-    study: Study,
+    study: str,
     response: str,
     pairs: Sequence[tuple[Cell, Cell]],
     margin: float,
@@ -210,7 +216,7 @@ def _rows(
             ratio, needed = _ratio(contrasts), None if model.exact else repetitions_needed(contrasts)
         rows.append(
             Row(
-                study=study.name,
+                study=study,
                 point=dict(b.point),
                 label=b.label,
                 response=response,
@@ -219,7 +225,7 @@ def _rows(
                 mean_a=mean_of(a.values),
                 mean_b=mean_of(b.values),
                 ratio=ratio,
-                equivalence=equivalence(ratio, margin, 1 - confidence) if isinstance(ratio, Ratio) else ratio,
+                margin=margin,
                 needed=needed,
             )
         )
@@ -238,38 +244,25 @@ def _ratio(contrasts: Contrasts) -> Ratio:
     return Ratio(pair.estimate, pair.interval, float(contrasts.errors[1, 0]), float(contrasts.df[1, 0]), pair.p)
 
 
-def _judged(rows: Sequence[Row], margin: float, risk: float) -> list[Row]:
-    """The verdicts, with intervals that exclude 1, or lie inside the margin, exactly where the adjusted tests say so.
+def _judged(rows: Sequence[Row], risk: float) -> list[Row]:
+    """The verdicts, read from intervals that hold for all rows at once.
 
-    Those of differences are of false coverage rate `risk`: Benjamini and Yekutieli, "False discovery rate-adjusted
-    multiple confidence intervals for selected parameters" (JASA 100, 2005).
+    Each claim has one part of the risk (Bonferroni's inequality), which bounds the chance of even one false verdict: of
+    a row either a difference or equality can be false.
     """
-    known = [row for row in rows if isinstance(row.ratio, Ratio) and isinstance(row.equivalence, Equivalence)]
-    if not known:
-        return list(rows)
-    adjusted = benjamini_hochberg([row.ratio.p for row in known if isinstance(row.ratio, Ratio)])
-    equal = benjamini_hochberg([row.equivalence.p for row in known if isinstance(row.equivalence, Equivalence)])
-    apart, within = (risk * max(sum(p < risk for p in ps), 1) / len(known) for ps in (adjusted, equal))
-    by_row = {id(row): number for number, row in enumerate(known)}
-    return [
-        _verdict(row, adjusted[by_row[id(row)]], equal[by_row[id(row)]] < risk, (apart, within), margin, risk)
-        if id(row) in by_row
-        else row
-        for row in rows
-    ]
+    part = risk / max(sum(isinstance(row.ratio, Ratio) for row in rows), 1)
+    return [_verdict(row, row.ratio, risk, part) if isinstance(row.ratio, Ratio) else row for row in rows]
 
 
-def _verdict(row: Row, p: float, same: bool, shares: tuple[float, float], margin: float, risk: float) -> Row:
-    ratio = row.ratio
-    assert isinstance(ratio, Ratio)
-    apart, within = shares
+def _verdict(row: Row, ratio: Ratio, risk: float, part: float) -> Row:
     if ratio.se > 0:
-        bounds = ratio_interval(math.log(ratio.ratio), ratio.se, ratio.df, 1 - apart)
+        bounds = ratio_interval(math.log(ratio.ratio), ratio.se, ratio.df, 1 - part)
         ratio = replace(ratio, interval=replace(bounds, confidence=1 - risk))
-    tested = replace(equivalence(ratio, margin, within), equivalent=same)
-    tested = replace(tested, interval=replace(tested.interval, confidence=1 - 2 * risk))
-    verdict = Verdict.SAME if same else _direction(row.response, ratio.ratio) if p < risk else Verdict.UNDECIDED
-    return replace(row, ratio=ratio, equivalence=tested, p_adjusted=p, verdict=verdict)
+    same = equivalence(ratio, row.margin, part)
+    same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
+    apart = not ratio.interval.low <= 1 <= ratio.interval.high
+    verdict = Verdict.SAME if same.equivalent else _direction(row.response, ratio.ratio) if apart else row.verdict
+    return replace(row, ratio=ratio, equivalence=same, p_adjusted=min(1.0, ratio.p * risk / part), verdict=verdict)
 
 
 def _direction(response: str, ratio: float) -> Verdict:

@@ -10,8 +10,8 @@ from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, Undefined, plain
 
 METHOD = (
-    "ratio of means on the log scale; variances of a response moderated by all its conditions; p values adjusted over "
-    "all rows (Benjamini-Hochberg), intervals to match; 'same' by two one-sided tests against the margin"
+    "ratio of means on the log scale; variances of a response moderated by all its conditions; intervals and "
+    "p values hold for all rows at once (Bonferroni); 'same' by two one-sided tests against the margin"
 )
 _REASONS = {
     Verdict.SAME: "{change}, which is proved to be within {margin}.",

@@ -20,19 +20,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (count - rank) * p_values[index]))
         adjusted[index] = largest
     return [float(value) for value in adjusted]
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p values that bound the expected share of false positives among the positives.
-
-    Benjamini and Hochberg, JRSS B 57 (1995); holds too where the tests are positively dependent (Benjamini and
-    Yekutieli, Annals of Statistics 29, 2001), as bandwidth and IOPS of one trial are.
-    """
-    order = np.argsort(np.asarray(p_values, dtype=np.float64), kind="stable")[::-1]
-    count = len(p_values)
-    adjusted = np.empty(count)
-    smallest = 1.0
-    for place, index in enumerate(order):
-        smallest = min(smallest, p_values[index] * count / (count - place))
-        adjusted[index] = smallest
-    return [float(value) for value in adjusted]
