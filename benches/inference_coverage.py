@@ -1,6 +1,7 @@
 """How often the claims about a sweep are wrong: studies are made up, the truth is known.
 
     .venv/bin/python benches/inference_coverage.py [--studies N] [--noise SHARES] [--repetitions NUMBERS] [--shapes]
+    .venv/bin/python benches/inference_coverage.py --contradictions N
 
 Twelve shapes over eight levels, normal noise as a share of the mean. A claim is wrong where the true means contradict
 it (`CLAIMS`); a study counts once for each kind, however many claims of the kind it makes. 5 % is what each kind
@@ -10,9 +11,11 @@ promises. A kind that makes no claim has not decided; the last columns say how o
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -147,8 +150,13 @@ def main() -> None:
     options.add_argument("--noise", default="0.03,0.1,0.2")
     options.add_argument("--repetitions", default="3,5,10")
     options.add_argument("--shapes", action="store_true", help="a row for each shape")
+    options.add_argument("--contradictions", type=int, metavar="N", help="read the findings of N whole studies instead")
     given = options.parse_args()
     began = time.perf_counter()
+    if given.contradictions:
+        _print_contradictions(given.contradictions)
+        print(f"{time.perf_counter() - began:.0f} s")
+        return
     print(f"wrong, of {given.studies} studies a shape: all shapes (worst shape); then made, of all studies")
     print(f"{'':22}{'noise':>6}{'n':>4}" + "".join(f"{kind:>14}" for kind in CLAIMS))
     for noise in map(float, given.noise.split(",")):
@@ -156,6 +164,19 @@ def main() -> None:
             found = {shape: counted(shape, noise, n, given.studies) for shape in SHAPES}
             _print(found, noise, n, given.studies, each=given.shapes)
     print(f"{time.perf_counter() - began:.0f} s")
+
+
+def _print_contradictions(studies: int) -> None:
+    """Findings that contradict each other, in the studies that the tests simulate (`tests/contradictions.py`)."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    from contradictions import contradictions, simulated
+    from lab import Lab
+
+    lab = Lab()
+    found = [(number, text) for number in range(studies) for text in contradictions(*simulated(lab, number))]
+    for number, text in found:
+        print(f"study {number}: {text}")
+    print(f"{len(found)} contradictions in the findings of {studies} studies")
 
 
 def _print(
