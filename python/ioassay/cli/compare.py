@@ -37,7 +37,7 @@ def compare(
 
     console.use_json(json)
     before, after = (frames.load(RunStore.open(root)) for root in (a, b))
-    result = run_comparison.compare(before, after, margin=share(margin), confidence=confidence)
+    result = run_comparison.compare(before, after, margin=options.share("--margin", margin), confidence=confidence)
     if junit is not None:
         from ioassay.report.junit import junit_xml
 
@@ -50,17 +50,6 @@ def compare(
     console.emit(comparison_text.as_dict(result)) if json else _say(result)
     if result.regression:
         raise console.Exit(1)
-
-
-def share(text: str) -> float:
-    """The share behind `--margin`."""
-    try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < 1:
-        raise UsageError(f"--margin {text}: wanted a share such as 5% or 0.05")
-    return number
 
 
 def _say(result: Comparison) -> None:

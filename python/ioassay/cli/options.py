@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ioassay.cli import syntax
+from ioassay.errors import UsageError
 
 Json = Annotated[bool, syntax.Option("--json", help="Print the result as one JSON object.")]
 Scale = Annotated[
@@ -34,3 +35,14 @@ Workers = Annotated[
     ),
 ]
 Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]
+
+
+def share(option: str, text: str) -> float:
+    """The share behind an option: `5%` or `0.05`."""
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 1:
+        raise UsageError(f"{option} {text}: wanted a share such as 5% or 0.05")
+    return number

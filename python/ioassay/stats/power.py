@@ -22,10 +22,19 @@ def repetitions_needed(family: Contrasts) -> int:
 
 
 def repetitions_for(
-    variation: float, conditions: int, confidence: float, *, margin: float = MARGIN, lines: bool = False
+    variation: float,
+    conditions: int,
+    confidence: float,
+    *,
+    margin: float = MARGIN,
+    lines: bool = False,
+    share: int = 1,
 ) -> int:
-    """The same of conditions that all scatter by `variation`, a share of the mean; `lines`: levels are numbers."""
-    risk = (1 - confidence) * (1 - LINES_SHARE if lines else 1)
+    """The same of conditions that all scatter by `variation`, a share of the mean.
+
+    `lines`: their levels are numbers; `share`: how many such families share the risk.
+    """
+    risk = (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
     return _fewest(variation / math.log1p(margin), conditions, risk)
 
 
