@@ -32,7 +32,6 @@ CEILINGS: dict[str, int] = {
     "whole latency": 1,
     "doubt": 7,
     "doubts": 62,
-    "speaks against": 4,
     "told apart": 24,
     "tell apart": 5,
     "can be told": 4,

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from ioassay.cli.progress import Silent
 from ioassay.errors import RunError, StudyError, ToolError
-from ioassay.records.record import FAILED, SKIPPED, Record
+from ioassay.records.record import FAILED, OK, SKIPPED, Buckets, Record
 from ioassay.roles import (
     WRITE,
     Command,
@@ -26,9 +27,10 @@ from ioassay.roles import (
 )
 from ioassay.runner import preflight, run
 from ioassay.runner.run import Tally
-from ioassay.store import frames
+from ioassay.store import frames, parquet
 from ioassay.store.run_folder import RunStore
-from ioassay.study.model import Suite, make_study
+from ioassay.study import plan
+from ioassay.study.model import Suite, Until, make_study
 
 
 class Told(Silent):
@@ -278,3 +280,20 @@ def test_a_tool_that_fills_a_file_system_is_ended_before_it_is_full(
     assert space.f_bavail * space.f_frsize > 4 << 20
     (small_disk / "growing").unlink()
     assert store.has(record.trial["id"])
+
+
+def test_repetition_of_a_percentile_waits_for_the_interval_of_all_requests(tmp_path: Path) -> None:
+    """Each repetition's own percentile may agree by luck while one of them has nearly all slow requests."""
+    until = Until(metric="read.lat.p99", ci=0.05, min=3, max=30)
+    steady, mixed = run._Patience(until), run._Patience(until)
+    trials = list(plan.trials(suite(repetitions=4)))
+    for trial, slow in zip(trials[:3], (5, 200, 5), strict=True):
+        for patience, buckets in ((steady, 10), (mixed, slow)):
+            folder = tmp_path / f"{trial.id}-{buckets}"
+            folder.mkdir()
+            latencies = Buckets("read", "lat", (1000, 9000), (10_000, buckets))
+            parquet.write(folder, {"study": trial.study, "trial": trial.id}, [latencies], [], [])
+            record = Record(trial=asdict(trial), status=OK, metrics={"read.lat.p99": 1000.0})
+            patience.note(record, folder)
+    assert steady.enough(trials[3])
+    assert not mixed.enough(trials[3])

@@ -8,13 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ioassay.stats.anova import (
-    Assumption,
     OneWay,
-    Ranks,
     Welch,
-    brown_forsythe,
-    kruskal_wallis,
-    normal_residuals,
     one_way,
     welch,
 )
@@ -71,38 +66,6 @@ def test_welch_s_analysis_of_two_groups_is_welch_s_t_test() -> None:
     assert found.p == pytest.approx(0.07939, abs=5e-6)
 
 
-def test_ranks_of_the_mucociliary_example() -> None:
-    """R: example(kruskal.test): chi-squared = 0.77143, df = 2, p = 0.68."""
-    found = kruskal_wallis(arrays(MUCOCILIARY))
-    assert isinstance(found, Ranks)
-    assert (found.h, found.df) == (pytest.approx(0.77143, abs=5e-6), 2)
-    assert found.p == pytest.approx(0.68, abs=5e-4)
-
-
-def test_ranks_of_insect_sprays_with_ties(insect_sprays: list[list[float]]) -> None:
-    """R: kruskal.test(count ~ spray, InsectSprays): chi-squared = 54.691, df = 5, p = 1.511e-10."""
-    found = kruskal_wallis(arrays(insect_sprays))
-    assert isinstance(found, Ranks)
-    assert found.h == pytest.approx(54.691, abs=5e-4)
-    assert found.p == pytest.approx(1.511e-10, rel=1e-3)
-
-
-def test_equality_of_variances_of_insect_sprays(insect_sprays: list[list[float]]) -> None:
-    """R: car::leveneTest(count ~ spray, InsectSprays): F = 3.8214 on 5 and 66, p = 0.004223."""
-    found = brown_forsythe(arrays(insect_sprays))
-    assert isinstance(found, Assumption)
-    assert found.statistic == pytest.approx(3.8214, abs=5e-5)
-    assert found.p == pytest.approx(0.004223, abs=5e-7)
-
-
-def test_normality_of_residuals_of_plant_growth() -> None:
-    """R: shapiro.test(residuals(lm(weight ~ group, PlantGrowth))): W = 0.96607, p = 0.4379."""
-    found = normal_residuals(arrays(PLANT_GROWTH))
-    assert isinstance(found, Assumption)
-    assert found.statistic == pytest.approx(0.96607, abs=5e-6)
-    assert found.p == pytest.approx(0.4379, abs=5e-5)
-
-
 GROUPS = st.lists(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=6), min_size=2, max_size=5)
 
 
@@ -125,15 +88,12 @@ def test_identical_repetitions_are_named_instead_of_an_infinite_f() -> None:
     assert isinstance(found, Undefined)
     assert "identical" in found.reason
     assert isinstance(welch(arrays([[1.0, 1.0], [2.0, 3.0]])), Undefined)
-    assert isinstance(kruskal_wallis(arrays([[1.0, 1.0], [1.0, 1.0]])), Undefined)
-    assert isinstance(normal_residuals(arrays([[1.0, 1.0], [2.0, 2.0]])), Undefined)
 
 
 def test_single_repetitions_and_single_conditions_are_named() -> None:
-    for test in (one_way, welch, kruskal_wallis):
+    for test in (one_way, welch):
         assert isinstance(test(arrays([[1.0], [2.0]])), Undefined)
         assert isinstance(test(arrays([[1.0, 2.0]])), Undefined)
-    assert isinstance(brown_forsythe(arrays([[1.0, 2.0], [1.0, 3.0]])), Undefined)
 
 
 def test_an_empty_condition_is_ignored() -> None:

@@ -1,13 +1,12 @@
 """Distributions, rank tests and the test of normality are scipy's, which only the tests need."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from ioassay.stats import anova, distributions, ranks
+from ioassay.stats import distributions, ranks
 
 FREEDOMS = (1, 1.7, 2, 3, 5, 9.3, 30, 100, 1234.5, 1e5, 1e7)
 PRECISE = 2e-10
@@ -72,10 +71,6 @@ def test_rank_tests_with_and_without_ties(sizes: tuple[int, int], tied: bool) ->
         one, two = (random.standard_normal(size) + 0.4 * number for number, size in enumerate(sizes))
         if tied:
             one, two = one.round(1), two.round(1)
-        wanted = stats.mannwhitneyu(one, two, alternative="two-sided")
-        assert ranks.mann_whitney(one, two) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-10)
-        wanted = stats.kruskal(one, two)
-        assert ranks.kruskal([one, two]) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-9)
         x, y = np.concatenate([one, two]), np.concatenate([two, one])
         wanted = stats.kendalltau(x, y)
         assert ranks.kendall(x, y) == pytest.approx((wanted.statistic, wanted.pvalue), rel=1e-9)
@@ -90,16 +85,3 @@ def test_orders_without_chance() -> None:
         assert ranks.kendall(rising, y) == pytest.approx((wanted.statistic, wanted.pvalue))
         assert ranks.spearman(rising, y)[1] == 0
     assert list(ranks.ranks(np.array([3.0, 1.0, 3.0, 2.0]))) == [3.5, 1.0, 3.5, 2.0]
-
-
-@pytest.mark.parametrize("size", [3, 4, 5, 6, 11, 12, 30, 200, 3000])
-def test_the_test_of_normality(size: int) -> None:
-    for seed in range(10):
-        random = np.random.default_rng([seed, size])
-        for values in (random.standard_normal(size), random.exponential(size=size), random.random(size) * 1e9):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                wanted = stats.shapiro(values)
-            statistic, p = anova.shapiro_wilk(values)
-            assert statistic == pytest.approx(wanted.statistic, abs=2e-7)
-            assert p == pytest.approx(wanted.pvalue, rel=1e-3, abs=1e-9)

@@ -78,7 +78,7 @@ def test_an_undecided_condition_is_skipped_and_not_passed(lab: Any) -> None:
 def test_the_settings_of_the_comparison_are_properties(lab: Any) -> None:
     properties = {item.get("name"): item.get("value") for item in document(lab, 1.0).iter("property")}
     assert properties["margin"] == "0.05" and properties["confidence"] == "0.95"
-    assert "Benjamini-Hochberg" in (properties["method"] or "")
+    assert "Bonferroni" in (properties["method"] or "")
 
 
 def test_names_that_xml_cannot_hold_are_replaced(lab: Any) -> None:

@@ -10,10 +10,11 @@ import pytest
 from ioassay.analysis.effects import factor_effects, factorial_anova
 from ioassay.analysis.effects.anova_variants import AnovaVariants
 from ioassay.analysis.effects.factorial_anova import Interaction, JointEffects
-from ioassay.analysis.effects.level_contrasts import extremes
+from ioassay.analysis.effects.level_contrasts import extremes, level_families
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
 from ioassay.analysis.measurements.cells import cells
-from ioassay.stats.anova import OneWay, Welch
+from ioassay.stats.anova import OneWay
+from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.factorial import Factorial
 
 
@@ -34,11 +35,10 @@ def test_an_effect_has_a_size_and_not_only_a_p(lab: Any) -> None:
     level = {"4KiB": 1e8, "16KiB": 2e8, "64KiB": 4e8}
     effect = only_effect(lab, study, lambda p, _: {"read.bw": level[p["bs"]] * rng.lognormal(0, 0.02)})
     extremes = effect.extremes
-    assert effect.outcome == Outcome.DIFFERENCE and effect.adjusted_p is not None and effect.adjusted_p < 1e-9
+    assert effect.outcome == Outcome.DIFFERENCE and effect.p is not None and effect.p < 1e-6
     assert (extremes.best.point, extremes.worst.point) == ({"bs": "64KiB"}, {"bs": "4KiB"})
     assert extremes.ratio == pytest.approx(4, rel=0.05)
-    assert extremes.interval is not None and extremes.interval.low < 4 < extremes.interval.high
-    assert [pair.first for pair in effect.pairs] == [0, 0, 1]  # type: ignore[union-attr]
+    assert extremes.pair is not None and extremes.pair.interval.low < 4 < extremes.pair.interval.high
 
 
 def test_lower_is_better_for_latencies(lab: Any) -> None:
@@ -53,8 +53,9 @@ def test_noise_has_no_effect_and_an_interval(lab: Any) -> None:
     rng = np.random.default_rng(3)
     study = lab.study(factors={"bs": ["4KiB", "16KiB", "64KiB"]})
     effect = only_effect(lab, study, lambda p, _: {"read.bw": 1e8 * rng.lognormal(0, 0.1)})
-    assert effect.outcome == Outcome.NO_DIFFERENCE
-    assert effect.extremes.interval is not None and effect.extremes.interval.low < 1
+    assert effect.outcome == Outcome.UNDECIDED
+    assert effect.extremes.pair is not None and effect.extremes.pair.interval.low < 1
+    assert effect.needed is not None and effect.needed > 8
 
 
 @pytest.mark.parametrize(
@@ -62,12 +63,12 @@ def test_noise_has_no_effect_and_an_interval(lab: Any) -> None:
     [
         ([1, 2, 3, 4, 5, 6, 7, 8, 9], 0.01, Outcome.DIFFERENCE),
         ([1, 1.02, 1, 1.02, 1, 1.02, 1, 1.02, 1], 0.002, Outcome.EQUIVALENT),
-        ([1, 1.035, 1, 1.035, 1, 1.035, 1, 1.035, 1], 0.01, Outcome.NO_DIRECTION),
-        ([1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45], 0.3, Outcome.TREND),
-        ([1, 1.01, 1.02, 1, 1.03, 1, 1, 1.01, 1], 0.3, Outcome.NO_DIFFERENCE),
+        ([1, 1.3, 1, 1.3, 0.75, 1.3, 1, 1.3, 1], 0.05, Outcome.NO_DIRECTION),
+        ([1.04, 1.08, 1.12, 1.16, 1.2, 1.24, 1.28, 1.32, 1.36], 0.18, Outcome.TREND),
+        ([1, 1.01, 1.02, 1, 1.03, 1, 1, 1.01, 1], 0.3, Outcome.UNDECIDED),
     ],
 )
-def test_the_test_and_the_shape_decide_together(lab: Any, means: list[float], noise: float, outcome: Outcome) -> None:
+def test_contrasts_and_shape_decide(lab: Any, means: list[float], noise: float, outcome: Outcome) -> None:
     rng = np.random.default_rng(9)
     study = lab.study(factors={"numjobs": list(range(1, 10))})
     effect = only_effect(lab, study, lambda p, _: {"read.bw": means[p["numjobs"] - 1] * rng.lognormal(0, noise)}, 8)
@@ -81,9 +82,10 @@ def test_the_interval_of_best_against_worst_holds_although_they_were_picked(lab:
     hits = 0
     for _ in range(60):
         records = lab.records(lab.run(study, lambda *_: {"read.bw": 100 * rng.lognormal(0, 0.05)}, 6))
-        bounds = extremes(cells(records, study, "read.bw"), 0.95).interval
-        assert bounds is not None
-        hits += bounds.low <= 1
+        (family,) = level_families(cells(records, study, "read.bw"), "bs", 0.95)
+        pair = extremes(family).pair
+        assert pair is not None
+        hits += pair.interval.low <= 1
     assert hits >= 52
 
 
@@ -103,8 +105,8 @@ def test_two_factors_have_an_interaction_and_slices(lab: Any) -> None:
     assert together.outcome == Interaction.SIGNIFICANT
     assert isinstance(together.third, Factorial) and together.third.kind == 3
     assert [effect.cells.where() for effect in by_share.effects] == [{"rw": "rw"}, {"rw": "randrw"}]
-    assert by_share.tests == 5
-    assert all((effect.adjusted_p or 0) >= (effect.decisive_p or 0) for effect in by_share.effects)
+    shares = [effect.family.contrasts for effect in by_share.effects]
+    assert [isinstance(one, Contrasts) and one.share for one in shares] == [2, 2]
 
 
 def test_single_repetitions_estimate_no_interaction(lab: Any) -> None:
@@ -141,24 +143,16 @@ def test_three_analyses_stand_side_by_side_and_only_repetitions_count(lab: Any) 
     assert not variants.differs(variants.repetitions)
 
 
-def test_identical_repetitions_are_compared_without_a_test(lab: Any) -> None:
+def test_identical_repetitions_differ_exactly(lab: Any) -> None:
     study = lab.study(factors={"bs": [1, 2]}, driver="simulate")
     effect = only_effect(lab, study, lambda p, _: {"read.bw": 100.0 * p["bs"]}, 3)
-    assert (effect.outcome, effect.extremes.ratio) == (Outcome.NOT_TESTED, 2.0)
+    assert (effect.outcome, effect.p, effect.extremes.ratio) == (Outcome.DIFFERENCE, 0.0, 2.0)
 
 
 def test_single_repetitions_give_means_without_a_test(lab: Any) -> None:
     study = lab.study(factors={"bs": [1, 2, 4]})
     effect = only_effect(lab, study, lambda p, _: {"read.bw": 100.0 * p["bs"]}, 1)
-    assert (effect.outcome, effect.extremes.ratio, effect.extremes.interval) == (Outcome.NOT_TESTED, 4.0, None)
-
-
-def test_one_identical_condition_leaves_the_classic_analysis_to_decide(lab: Any) -> None:
-    rng = np.random.default_rng(8)
-    study = lab.study(factors={"bs": [1, 2]})
-    effect = only_effect(lab, study, lambda p, _: {"read.bw": 100.0 if p["bs"] == 1 else rng.normal(200, 5)})
-    assert not isinstance(effect.welch, Welch) and isinstance(effect.classic, OneWay)
-    assert effect.decisive_p == effect.classic.p
+    assert (effect.outcome, effect.extremes.ratio, effect.extremes.pair) == (Outcome.NOT_TESTED, 4.0, None)
 
 
 def test_a_study_without_factors_has_no_effects(lab: Any) -> None:

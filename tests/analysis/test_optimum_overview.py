@@ -102,7 +102,7 @@ def test_few_repetitions_have_a_number_that_would_do(lab: Any) -> None:
     focus = study_focus.focus(records, made)
     assert focus is not None
     (one,) = focus.peaks["workers"]
-    assert one.outcome == Outcome.NO_DIFFERENCE
+    assert one.outcome == Outcome.UNDECIDED
     assert isinstance(one.needed, int) and one.needed > one.fewest == 2
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.effects import regression
-from ioassay.analysis.effects.regression import LINEAR, LOGARITHMIC, Outcome, Regression
+from ioassay.analysis.effects.level_contrasts import LINEAR, LOGARITHMIC
+from ioassay.analysis.effects.regression import Outcome, Regression
 from ioassay.stats.least_squares import LackOfFit
 
 

@@ -11,7 +11,6 @@ from ioassay.stats.trend_tests import (
     Correlation,
     Kendall,
     Runs,
-    kendall_tau,
     mann_kendall,
     runs_test,
     spearman,
@@ -64,14 +63,6 @@ def test_spearman_is_scipy_s() -> None:
     found = spearman(x, y)
     assert isinstance(found, Correlation)
     assert (found.r, found.p) == pytest.approx(tuple(stats.spearmanr(x, y)))
-
-
-def test_tau_over_levels_with_repetitions_is_scipy_s() -> None:
-    x, y = np.repeat(np.arange(4.0), 3), np.array([1.0, 2.0, 1.5, 2.0, 2.5, 1.0, 3.0, 2.0, 4.0, 5.0, 4.0, 4.5])
-    found = kendall_tau(x, y)
-    assert isinstance(found, Correlation)
-    assert (found.r, found.p) == pytest.approx(tuple(stats.kendalltau(x, y)))
-    assert isinstance(kendall_tau(np.ones(5), np.arange(5.0)), Undefined)
 
 
 def test_theil_sen_ignores_one_wild_value() -> None:

@@ -14,7 +14,8 @@ NONE = Undefined("one repetition only")
 
 def row(verdict: Verdict, ratio: float | None, response: str = "read.bw") -> Row:
     known = NONE if ratio is None else Ratio(ratio, Interval(ratio - 0.1, ratio + 0.1, 0.95, "t"), 0.05, 8.0, 0.01)
-    return Row("bs", {"bs": "4KiB"}, "bs=4KiB", response, 5, 5, 1e8, 8e7, known, NONE, NONE, NONE, None, verdict)
+    needed = None if ratio is None else 12
+    return Row("bs", {"bs": "4KiB"}, "bs=4KiB", response, 5, 5, 1e8, 8e7, known, 0.05, None, needed, None, verdict)
 
 
 ROWS = (

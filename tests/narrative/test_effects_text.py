@@ -47,7 +47,13 @@ def test_effect(lab: Any) -> None:
     cases: list[tuple[Any, Any, int]] = [
         (jobs, lambda p, _: 1e8 * p["numjobs"] * rng.lognormal(0, 0.01), 8),
         (jobs, lambda p, _: 1e8 * (1 + 0.02 * (p["numjobs"] % 2)) * rng.lognormal(0, 0.002), 5),
-        (jobs, lambda p, _: 1e8 * (1 + 0.035 * (p["numjobs"] % 2)) * rng.lognormal(0, 0.01), 8),
+        (
+            jobs,
+            lambda p, _: (
+                1e8 * (1 + 0.3 * (p["numjobs"] % 4 == 2) - 0.2 * (p["numjobs"] % 4 == 0)) * rng.lognormal(0, 0.02)
+            ),
+            8,
+        ),
         (jobs, lambda p, _: 1e8 * (1 + 0.05 * p["numjobs"]) * rng.lognormal(0, 0.3), 8),
         (sizes, lambda p, _: 1e8 * rng.lognormal(0, 0.1), 3),
         (sizes, lambda p, _: 1e8, 1),

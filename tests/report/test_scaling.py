@@ -104,7 +104,7 @@ def test_a_corner_has_a_band_its_place_in_words_and_a_law_up_to_there() -> None:
     (law,) = [rows(layer) for layer in styled(drawn.spec, "fit")]
     assert (law[0]["x"], law[-1]["x"]) == (1, 4)
     said = subtitle(drawn.spec)
-    assert "shaded: as good as the best within noise or 5 %" in said
+    assert "shaded: within 5 % of the best" in said
     assert "bends near 4" in said and "up to the plateau: " in said
 
 

@@ -12,16 +12,16 @@ from ioassay.analysis.effects import block_size_mix, one_factor, regression, res
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.regression import Regression
-from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements import missing_trials
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.missing_trials import MissingConditions
-from ioassay.analysis.optimum import optimum, study_focus
+from ioassay.analysis.optimum import study_focus
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.analysis.threats import threat_checks
 from ioassay.analysis.threats.threat import Threat
 from ioassay.factors import CASE
-from ioassay.stats.ratio_of_means import Ratio
+from ioassay.stats.contrasts import MARGIN
+from ioassay.stats.ratio_of_means import Ratio, equivalence
 from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.sample import t_interval
 from ioassay.store.dataset import Dataset
@@ -40,22 +40,16 @@ class Mean:
 
 @dataclass(frozen=True)
 class FactorChange:
-    """One factor where all others are fixed.
-
-    `covered`: the focus of the study answers for it. `plateau`: the level at which the response levels off.
-    """
+    """One factor where all others are fixed; `covered`: the focus of the study answers for it."""
 
     effect: Effect
     line: Regression | None
     covered: bool
-    plateau: Cell | None = None
 
     @property
     def quiet(self) -> bool:
-        """Return True if the data show nothing over this factor."""
-        untested = self.effect.outcome == Outcome.NOT_TESTED and self.effect.shape is not None
-        unclear = untested and self.effect.shape is not None and self.effect.shape.kind == ShapeKind.UNCLEAR
-        return unclear or self.effect.outcome == Outcome.NO_DIFFERENCE
+        """Return True if the data decide nothing over this factor."""
+        return self.effect.outcome == Outcome.UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -66,6 +60,11 @@ class AverageChange:
     factor: str
     ratio: Ratio
 
+    @property
+    def outcome(self) -> Outcome:
+        """A difference, equivalence, or neither."""
+        return ratio_outcome(self.ratio)
+
 
 @dataclass(frozen=True)
 class MixChange:
@@ -73,6 +72,13 @@ class MixChange:
 
     cells: Cells
     mix: Mix
+
+
+def ratio_outcome(ratio: Ratio) -> Outcome:
+    """What a single ratio shows: that it is not 1, that it is within the margin of 1, or neither."""
+    if equivalence(ratio, MARGIN, 1 - ratio.interval.confidence).equivalent:
+        return Outcome.EQUIVALENT
+    return Outcome.UNDECIDED if ratio.interval.low <= 1 <= ratio.interval.high else Outcome.DIFFERENCE
 
 
 Part = Mean | FactorChange | AverageChange | MixChange
@@ -116,9 +122,7 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
         covered = focus is not None and focus.covers(response, factor)
         if effects[0].ordered:
             for effect in effects:
-                line, curve = regression.fit(effect.cells, factor, confidence), effect.shape
-                plateau = optimum.saturation(records, study, effect.cells, curve) if curve else None
-                yield FactorChange(effect, line, covered, plateau)
+                yield FactorChange(effect, regression.fit(effect.family, confidence), covered)
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
             ratio = response_shape.average_change(measured, factor, confidence)
             if isinstance(ratio, Ratio):

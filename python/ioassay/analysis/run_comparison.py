@@ -1,12 +1,14 @@
 """Two runs compared: is B faster than A, slower, the same, or do the data not decide?
 
-A is the baseline, B is judged. Conditions are matched by study, point and response. Each pair has three tests: of a
-difference (the interval of the ratio of means), of equivalence (two one-sided tests against the margin), and of chance
-over all pairs (Benjamini and Hochberg). The cause of a difference is not examined.
+A is the baseline, B is judged. Conditions are matched by study, point and response. All conditions of a response have
+one model (`stats/condition_means.py`); each pair has two claims from it: a difference (the interval of the ratio of
+means excludes 1) and equivalence (two one-sided tests against the margin). All claims of a comparison hold at once. The
+cause of a difference is not examined.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +19,11 @@ from ioassay import metrics
 from ioassay.analysis.measurements.cells import Cell, cells
 from ioassay.factors import level_key, setting_key
 from ioassay.records.record import Scalar
-from ioassay.stats.posthoc import benjamini_hochberg
-from ioassay.stats.ratio_of_means import (
-    Equivalence,
-    Ratio,
-    TwoSample,
-    equivalence,
-    mann_whitney,
-    ratio_of_means,
-    welch_t,
-)
-from ioassay.stats.result import Undefined, mean_of
+from ioassay.stats.condition_means import ConditionMeans, fit
+from ioassay.stats.contrasts import MARGIN, Contrasts
+from ioassay.stats.power import repetitions_needed
+from ioassay.stats.ratio_of_means import Equivalence, Ratio, equivalence, ratio_interval
+from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
 from ioassay.study.model import Study
@@ -49,7 +45,8 @@ class Verdict(StrEnum):
 class Row:
     """One condition and response in both runs.
 
-    `ratio` is B's mean divided by A's; `p_adjusted` its p value adjusted over all rows.
+    `ratio` is B's mean divided by A's, its interval among those of all rows; `p_adjusted` its p value adjusted over all
+    rows. `needed`: the repetitions of each run that would show a difference of the margin; None where nothing tells it.
     """
 
     study: str
@@ -61,11 +58,18 @@ class Row:
     mean_a: float
     mean_b: float
     ratio: Ratio | Undefined
-    welch: TwoSample | Undefined
-    mann_whitney: TwoSample | Undefined
-    equivalence: Equivalence | Undefined
+    margin: float = MARGIN
+    equivalence: Equivalence | None = None
+    needed: int | None = None
     p_adjusted: float | None = None
     verdict: Verdict = Verdict.UNDECIDED
+
+    @property
+    def interval(self) -> Interval | None:
+        """The one that the verdict is read from: of 'same' that of the two one-sided tests."""
+        if self.verdict == Verdict.SAME and self.equivalence is not None:
+            return self.equivalence.interval
+        return self.ratio.interval if isinstance(self.ratio, Ratio) else None
 
     @property
     def loss(self) -> float:
@@ -129,11 +133,10 @@ class Comparison:
         return max(slower, key=lambda row: row.loss) if slower else None
 
 
-def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.95) -> Comparison:
+def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 0.95) -> Comparison:
     """Judge run `b` against the baseline `a`.
 
-    `margin` is the share up to which a difference counts as none; `confidence` that of every interval, and one minus
-    it the rate of false differences among those found.
+    `margin` is the share up to which a difference counts as none; `confidence` that all verdicts are right.
     """
     studies_a = {study.name: study for study in a.studies}
     rows: list[Row] = []
@@ -148,11 +151,9 @@ def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.
         differences += _differences(study_a, study_b)
         for response in _responses((a, study_a), (b, study_b)):
             found_a, found_b = _by_key(a, study_a, response), _by_key(b, study_b, response)
-            rows += [
-                _row(study_b, response, found_a[key], found_b[key], margin, confidence)
-                for key in found_b
-                if key in found_a
-            ]
+            pairs = [(found_a[key], found_b[key]) for key in found_b if key in found_a]
+            exact = not (a.is_measured(study_a) or b.is_measured(study_b))
+            rows += _rows(study_b.name, response, pairs, margin, confidence, exact=exact)
             missing_b += _unmatched(study_b, response, found_a, found_b)
             missing_a += _unmatched(study_b, response, found_b, found_a)
     missing_b += [Unmatched(name) for name in studies_a]
@@ -168,9 +169,16 @@ def compare(a: Dataset, b: Dataset, margin: float = 0.05, confidence: float = 0.
     )
 
 
-def against(study: Study, response: str, a: Cell, b: Cell, margin: float = 0.05, confidence: float = 0.95) -> Row:
+def against(study: Study, response: str, a: Cell, b: Cell, margin: float = MARGIN, confidence: float = 0.95) -> Row:
     """One condition `b` judged against another one, `a`, of the same run; the row bears the point of `b`."""
-    return _judged([_row(study, response, a, b, margin, confidence)], 1 - confidence)[0]
+    return judged_pairs(study.name, response, [(a, b)], margin, confidence)[0]
+
+
+def judged_pairs(
+    study: str, response: str, pairs: Sequence[tuple[Cell, Cell]], margin: float = MARGIN, confidence: float = 0.95
+) -> list[Row]:
+    """Each second condition judged against the first, all of one response, as rows of one comparison."""
+    return _judged(_rows(study, response, pairs, margin, confidence), 1 - confidence)
 
 
 def _unmatched(study: Study, response: str, own: Mapping[Key, Cell], other: Mapping[Key, Cell]) -> list[Unmatched]:
@@ -187,38 +195,74 @@ def _by_key(records: Dataset, study: Study, response: str) -> dict[Key, Cell]:
     return {tuple(sorted((name, level_key(name, level)) for name, level in cell.point.items())): cell for cell in found}
 
 
-def _row(study: Study, response: str, a: Cell, b: Cell, margin: float, confidence: float) -> Row:
-    ratio = ratio_of_means(b.values, a.values, confidence)
-    return Row(
-        study=study.name,
-        point=dict(b.point),
-        label=b.label,
-        response=response,
-        n_a=int(a.values.size),
-        n_b=int(b.values.size),
-        mean_a=mean_of(a.values),
-        mean_b=mean_of(b.values),
-        ratio=ratio,
-        welch=welch_t(b.values, a.values),
-        mann_whitney=mann_whitney(b.values, a.values),
-        equivalence=equivalence(ratio, margin, 1 - confidence) if isinstance(ratio, Ratio) else ratio,
-    )
+def _rows(
+    study: str,
+    response: str,
+    pairs: Sequence[tuple[Cell, Cell]],
+    margin: float,
+    confidence: float,
+    *,
+    exact: bool = False,
+) -> list[Row]:
+    """A row for each pair of A and B, all from one model; passes of two runs are not the same, hence no blocks."""
+    known = [pair for pair in pairs if all((exact or one.values.size > 1) and mean_of(one.values) > 0 for one in pair)]
+    model = fit([one.values for pair in known for one in pair], exact=exact) if known else Undefined("")
+    place = {id(pair[1]): 2 * number for number, pair in enumerate(known)}
+    rows = []
+    for a, b in pairs:
+        ratio, needed = _undefined(a, b), None
+        if isinstance(model, ConditionMeans) and id(b) in place:
+            contrasts = Contrasts(model.part([place[id(b)], place[id(b)] + 1]), confidence, margin)
+            ratio, needed = _ratio(contrasts), None if model.exact else repetitions_needed(contrasts)
+        rows.append(
+            Row(
+                study=study,
+                point=dict(b.point),
+                label=b.label,
+                response=response,
+                n_a=int(a.values.size),
+                n_b=int(b.values.size),
+                mean_a=mean_of(a.values),
+                mean_b=mean_of(b.values),
+                ratio=ratio,
+                margin=margin,
+                needed=needed,
+            )
+        )
+    return rows
+
+
+def _undefined(a: Cell, b: Cell) -> Ratio | Undefined:
+    if min(a.values.size, b.values.size) < 2:
+        return Undefined("a condition has one repetition only, so its spread is unknown")
+    return Undefined("a mean is not above 0, so there is no ratio")
+
+
+def _ratio(contrasts: Contrasts) -> Ratio:
+    """The second condition over the first."""
+    pair = contrasts.pair(1, 0)
+    return Ratio(pair.estimate, pair.interval, float(contrasts.errors[1, 0]), float(contrasts.df[1, 0]), pair.p)
 
 
 def _judged(rows: Sequence[Row], risk: float) -> list[Row]:
-    adjusted = iter(benjamini_hochberg([row.ratio.p for row in rows if isinstance(row.ratio, Ratio)]))
-    return [_verdict(row, next(adjusted) if isinstance(row.ratio, Ratio) else None, risk) for row in rows]
+    """The verdicts, read from intervals that hold for all rows at once.
+
+    Each claim has one part of the risk (Bonferroni's inequality), which bounds the chance of even one false verdict: of
+    a row either a difference or equality can be false.
+    """
+    part = risk / max(sum(isinstance(row.ratio, Ratio) for row in rows), 1)
+    return [_verdict(row, row.ratio, risk, part) if isinstance(row.ratio, Ratio) else row for row in rows]
 
 
-def _verdict(row: Row, p: float | None, risk: float) -> Row:
-    if isinstance(row.ratio, Undefined) or isinstance(row.equivalence, Undefined) or p is None:
-        return row
-    verdict = Verdict.UNDECIDED
-    if row.equivalence.equivalent:
-        verdict = Verdict.SAME
-    elif p < risk:
-        verdict = _direction(row.response, row.ratio.ratio)
-    return replace(row, p_adjusted=p, verdict=verdict)
+def _verdict(row: Row, ratio: Ratio, risk: float, part: float) -> Row:
+    if ratio.se > 0:
+        bounds = ratio_interval(math.log(ratio.ratio), ratio.se, ratio.df, 1 - part)
+        ratio = replace(ratio, interval=replace(bounds, confidence=1 - risk))
+    same = equivalence(ratio, row.margin, part)
+    same = replace(same, interval=replace(same.interval, confidence=1 - 2 * risk))
+    apart = not ratio.interval.low <= 1 <= ratio.interval.high
+    verdict = Verdict.SAME if same.equivalent else _direction(row.response, ratio.ratio) if apart else row.verdict
+    return replace(row, ratio=ratio, equivalence=same, p_adjusted=min(1.0, ratio.p * risk / part), verdict=verdict)
 
 
 def _direction(response: str, ratio: float) -> Verdict:

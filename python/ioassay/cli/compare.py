@@ -37,7 +37,7 @@ def compare(
 
     console.use_json(json)
     before, after = (frames.load(RunStore.open(root)) for root in (a, b))
-    result = run_comparison.compare(before, after, margin=share(margin), confidence=confidence)
+    result = run_comparison.compare(before, after, margin=options.share("--margin", margin), confidence=confidence)
     if junit is not None:
         from ioassay.report.junit import junit_xml
 
@@ -52,17 +52,6 @@ def compare(
         raise console.Exit(1)
 
 
-def share(text: str) -> float:
-    """The share behind `--margin`."""
-    try:
-        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < 1:
-        raise UsageError(f"--margin {text}: wanted a share such as 5% or 0.05")
-    return number
-
-
 def _say(result: Comparison) -> None:
     from ioassay import metrics
     from ioassay.narrative import comparison_text
@@ -74,14 +63,10 @@ def _say(result: Comparison) -> None:
     for row in result.rows:
         shown = metrics.metric(row.response)
         ratio = f"{row.ratio.ratio:.3f}" if isinstance(row.ratio, Ratio) else "-"
-        interval = (
-            f"{row.ratio.interval.low:.3f} … {row.ratio.interval.high:.3f}" if isinstance(row.ratio, Ratio) else ""
-        )
+        interval = f"{row.interval.low:.3f} … {row.interval.high:.3f}" if row.interval else ""
         means = [shown.format(row.mean_a), shown.format(row.mean_b)]
         rows.append([f"{row.study}: {row.label}", row.response, *means, ratio, interval, row.verdict])
-    console.table(
-        ["condition", "metric", "A", "B", "B/A", f"{result.confidence * 100:.4g} % interval", "verdict"], rows
-    )
+    console.table(["condition", "metric", "A", "B", "B/A", "interval", "verdict"], rows)
     for side, missing in (("A", result.only_a), ("B", result.only_b)):
         for one in missing:
             console.note(f"only in {side}: {comparison_text.unmatched(one)}")

@@ -51,3 +51,14 @@ def seconds(option: str, text: str) -> float:
         return units.parse_duration_s(text) if text else 0.0
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
+
+
+def share(option: str, text: str) -> float:
+    """The share behind an option: `5%` or `0.05`."""
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = -1.0
+    if not 0 < number < 1:
+        raise UsageError(f"{option} {text}: wanted a share such as 5% or 0.05")
+    return number

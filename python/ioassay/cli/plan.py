@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import console, options, session, study_choice, syntax
+from ioassay.errors import UsageError
 
 if TYPE_CHECKING:
     from ioassay.records.record import Warning_
@@ -26,6 +28,13 @@ def plan(
     factor: options.Factor = None,
     repetitions: options.Repetitions = None,
     scale: options.Scale = "full",
+    power: Annotated[
+        str | None, syntax.Option(metavar="SHARE", help="Show how many repetitions detect a difference of SHARE.")
+    ] = None,
+    noise: Annotated[
+        str | None,
+        syntax.Option(metavar="SHARE|RUN", help="With --power: the noise between repetitions, or a run that shows it."),
+    ] = None,
     trials: Annotated[bool, syntax.Option("--trials", help="List every trial in its order.")] = False,
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
@@ -43,6 +52,10 @@ def plan(
         )
     warnings = [*left_out, *warnings]
     result = _result(suite, benches, warnings)
+    if power is not None:
+        result["power"] = _power(suite, options.share("--power", power), noise)
+    elif noise is not None:
+        raise UsageError(f"--noise {noise}: wanted with --power SHARE")
     if json:
         console.emit({**result, "order": _order(suite)})
     else:
@@ -80,6 +93,26 @@ def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dic
     }
 
 
+def _power(suite: Suite, margin: float, noise: str | None) -> list[dict[str, Any]]:
+    """The repetitions that each study needs, by the noise of an earlier run, a given one, or several assumed ones."""
+    from ioassay.analysis import repetition_plan
+
+    if noise is None:
+        plans = [one for study in suite.studies for one in repetition_plan.assumed(study, margin)]
+    elif (root := Path(noise)).is_dir():
+        from ioassay.store import frames
+        from ioassay.store.run_folder import RunStore
+
+        earlier = frames.load(RunStore.open(root))
+        plans = [one for study in suite.studies for one in repetition_plan.measured(study, margin, earlier)]
+        if not plans:
+            raise UsageError(f"--noise {noise}: no study of this plan has two repetitions there; wanted a run of it")
+    else:
+        assumed = (options.share("--noise", noise),)
+        plans = [one for study in suite.studies for one in repetition_plan.assumed(study, margin, assumed)]
+    return [asdict(plan) for plan in plans]
+
+
 def _order(suite: Suite) -> list[dict[str, Any]]:
     from ioassay.study import plan
 
@@ -108,9 +141,28 @@ def _say(result: dict[str, Any], benches: list[Bench], warnings: list[Warning_],
     ]
     console.table(["study", "points", "repetitions", "trials", "time", "written"], rows)
     console.line(f"{console.count(result['trials'], 'trial')}, about {units.format_duration(result['seconds'])}")
+    if "power" in result:
+        _say_power(result["power"])
     for trial in order:
         point = " ".join(f"{key}={value}" for key, value in trial.items() if key not in ("order", "id", "study"))
         console.line(f"{trial['order']:6d}  {trial['id']}  {trial['study']}  {point}")
+
+
+def _say_power(plans: list[dict[str, Any]]) -> None:
+    from ioassay.narrative import phrases
+
+    margin = phrases.percent(plans[0]["margin"])
+    console.line(f"\nRepetitions that detect a difference of {margin} in four of five studies:")
+    rows = [
+        [
+            plan["study"],
+            phrases.name(plan["response"]) if plan["response"] else "any",
+            f"{phrases.percent(plan['noise'])}{'' if plan['response'] else ' (assumed)'}",
+            phrases.repetitions_needed(plan["repetitions"]).removesuffix(" repetitions"),
+        ]
+        for plan in plans
+    ]
+    console.table(["study", "response", "noise", "repetitions"], rows)
 
 
 def _volume(study: dict[str, Any]) -> str:

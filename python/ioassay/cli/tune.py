@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import compare, console, options, session, study_choice, syntax, tune_options
+from ioassay.cli import console, options, session, study_choice, syntax, tune_options
 from ioassay.errors import Contradicted, StudyError, UsageError
 from ioassay.roles import Consent
 
@@ -78,7 +78,7 @@ def tune(
     else:
         words = tune_options.read(
             ranges, default, listed=listed, trials=trials, confirm=confirm, budget=budget, pruning=pruning,
-            margin=compare.share(margin),
+            margin=options.share("--margin", margin),
         )  # fmt: skip
         wanted = objective.make_goal(maximize, minimize, subject_to or ())
         seeds = [] if seed is None else [f"seed={seed}"]

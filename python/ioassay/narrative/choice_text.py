@@ -10,19 +10,22 @@ from ioassay.factors import factor_label
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import Scalar
-from ioassay.stats.paired_comparison import Duel
+from ioassay.stats.contrasts import MARGIN, Pair
 
 _FEW = 5
 """Below this number of repetitions a condition's own scatter is unknown; longer lists of responses are counted."""
 _MOST = 9
+_NEEDED = " A difference of {margin} needs {needed} per condition."
 _OUTCOMES = {
     Outcome.BEST: "{over}{name} is {word} with {best}. The factor against {closest} is {ratio}{known}.",
     Outcome.SHARED: (
-        "{over}{name} is {word} with {best}, which equals {near} within noise. "
-        "It is ahead of {worse} by a factor of at least {ratio}{known}."
+        "{over}{name} is {word} with {best}, but {near} may be better. {worse} {is_are} worse. "
+        "The factor against {closest} is {ratio}{known}."
     ),
-    Outcome.NO_DIFFERENCE: (
-        "{over}the data do not identify a best case for {name}: {names} differ by a factor of at most {ratio}{known}."
+    Outcome.EQUIVALENT: "{over}{name} differs by at most {margin} between {names}.",
+    Outcome.UNDECIDED: (
+        "{over}the data do not identify a best case for {name}. "
+        "The factor between {best} and {closest} is {ratio}{known}.{needed}"
     ),
     Outcome.UNREPEATED: "{over}the data do not identify a best case for {name}: {names} have one repetition each.",
 }
@@ -63,7 +66,8 @@ def _averaged(one: Choice) -> str:
     """Which option is ahead on average over all places, and by how much."""
     standing, places = one.average, len(one.places)
     closest = standing.beaten[0] if standing.beaten else standing.options[-1]
-    duel = standing.duels[closest] if standing.beaten else standing.widest
+    duel, margin = standing.duels[closest], phrases.percent(MARGIN)
+    needed = "" if standing.needed is None else phrases.repetitions_needed(standing.needed)
     return _OUTCOMES[standing.outcome].format(
         over=f"on average over {places} conditions, " if places > 1 else "",
         name=phrases.inside(one.response),
@@ -71,25 +75,26 @@ def _averaged(one: Choice) -> str:
         best=standing.best,
         near=phrases.listed(_names(standing.near), _MOST),
         worse=phrases.listed(_names(standing.beaten), _MOST),
+        is_are="is" if len(standing.beaten) == 1 else "are",
         names=phrases.listed(_names(standing.options), _MOST),
+        margin=margin,
+        needed=_NEEDED.format(margin=margin, needed=needed) if needed else "",
         closest=closest,
-        ratio=phrases.plain_number(duel.ratio),
-        known=f" ({phrases.bounds_of(duel.interval)}, {phrases.p(duel.p)})"
-        if duel.interval and duel.p is not None
-        else "",
+        ratio=phrases.plain_number(duel.estimate if isinstance(duel, Pair) else duel),
+        known=f" ({phrases.bounds_of(duel.interval)}, {phrases.p(duel.p)})" if isinstance(duel, Pair) else "",
     )
 
 
 def _conditions(one: Choice) -> list[str]:
-    """In which places which option is ahead of all others beyond noise."""
-    if len(one.places) < 2:
+    """In which places which option is certainly ahead of all others."""
+    if len(one.places) < 2 or one.average.outcome == Outcome.EQUIVALENT:
         return []
     winners: dict[Scalar, list[str]] = {}
     for standing in one.places:
         if standing.outcome == Outcome.BEST:
             winners.setdefault(standing.best, []).append(phrases.levels(standing.where))
     if not winners:
-        return [f"In none of the {len(one.places)} conditions alone is one case ahead of all others beyond noise."]
+        return [f"In none of the {len(one.places)} conditions alone is one case certainly ahead of all others."]
     text = [
         f"{best} is ahead of all others in {len(places)} of {len(one.places)} conditions "
         f"({phrases.listed(places, _MOST)})."
@@ -102,7 +107,7 @@ def _conditions(one: Choice) -> list[str]:
 def in_brief(others: Sequence[Choice]) -> str:
     """What is best on average of several responses, a sentence each; those without an answer together."""
     text = [
-        f"On average, {best} {'have' if one.average.near else 'has'} the {'lowest' if one.lower else 'highest'} "
+        f"On average, {best} {'may have' if one.average.near else 'has'} the {'lowest' if one.lower else 'highest'} "
         f"{phrases.inside(one.response)}."
         for one in others
         if (best := _few_best(one))
@@ -113,9 +118,10 @@ def in_brief(others: Sequence[Choice]) -> str:
 
 
 def _few_best(one: Choice) -> str:
-    """The best option, or two that are equal within noise; empty for more."""
+    """The best option, or two of which either may be; empty for more."""
     standing = one.average
-    return phrases.listed(_names([standing.best, *standing.near])) if len(standing.near) < 2 and standing.beaten else ""
+    few = len(standing.near) < 2 and standing.beaten
+    return " or ".join(_names([standing.best, *standing.near])) if few else ""
 
 
 def _by_place(one: Choice) -> Table:
@@ -130,7 +136,7 @@ def _by_place(one: Choice) -> Table:
         "low",
         "high",
         "p",
-        "equal within noise",
+        "may be best",
     ]
     rows: list[list[Any]] = []
     for standing in one.places:
@@ -153,16 +159,17 @@ def _on_average(one: Choice, alike: bool = False) -> Table:
     return Table([first, "ratio", "low", "high", "p"], rows)
 
 
-def _numbers(duel: Duel) -> list[float | None]:
-    bounds = duel.interval
-    return [duel.ratio, bounds.low if bounds else None, bounds.high if bounds else None, duel.p]
+def _numbers(duel: Pair | float) -> list[float | None]:
+    if not isinstance(duel, Pair):
+        return [duel, None, None, None]
+    return [duel.estimate, duel.interval.low, duel.interval.high, duel.p]
 
 
 def _caveats(one: Choice) -> list[str]:
-    tests = "Intervals and p values hold for all pairs at once (Games and Howell)."
+    tests = "Intervals and p values hold for all pairs at once."
     if len(one.places) > 1:
         tests += f" In single conditions, they hold for all {len(one.places)} of them as well (Bonferroni)."
-    few = f"With fewer than {_FEW} repetitions, the scatter of a condition is that of its case over all conditions."
+    few = f"With fewer than {_FEW} repetitions, the scatter of a condition is taken mostly from that of all conditions."
     return [tests, *([few] if one.repetitions < _FEW else [])]
 
 

@@ -10,14 +10,15 @@ from ioassay.analysis.optimum.alternatives import Choice, Outcome, Standing
 from ioassay.analysis.optimum.alternatives_overview import StudyChoice
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.contrasts import Pair
 
 COLUMNS = (
     "Condition",
     "Best",
     "Value",
     "Times the next",
-    "Beyond noise",
-    "Equal within noise",
+    "Certain",
+    "May be best",
     "Of those on one target",
 )
 _NOTHING = "–"
@@ -61,8 +62,10 @@ def _ahead(standing: Standing) -> str:
     """`1.19 (0.9 to 1.6), nbd`: over the next best."""
     second = standing.options[1]
     duel = standing.duels[second]
-    shown = phrases.plain_number(duel.ratio)
-    if duel.interval is not None:
+    if not isinstance(duel, Pair):
+        return f"{phrases.plain_number(duel)}, {second}"
+    shown = phrases.plain_number(duel.estimate)
+    if not duel.interval.vague:
         shown += f" ({phrases.joined(*map(phrases.plain_number, (duel.interval.low, duel.interval.high)))})"
     return f"{shown}, {second}"
 
@@ -78,7 +81,7 @@ def _published(path: published_results.Path) -> list[str]:
 
 
 def _on_target(standing: Standing) -> str:
-    return f"{standing.best}{' (beyond noise)' if standing.outcome == Outcome.BEST else ''}"
+    return f"{standing.best}{' (certain)' if standing.outcome == Outcome.BEST else ''}"
 
 
 def _statement(places: Sequence[Standing], known: published_results.Paths | None) -> str:
@@ -86,7 +89,7 @@ def _statement(places: Sequence[Standing], known: published_results.Paths | None
     winners = sorted(((best.count(case), str(case)) for case in dict.fromkeys(best)), key=lambda item: -item[0])
     ahead = phrases.listed([f"{case} in {number}" for number, case in winners], 9)
     conditions = phrases.count(len(places), "condition")
-    text = f"In {len(best)} of {conditions}, one case is ahead of all others beyond noise: {ahead}."
+    text = f"In {len(best)} of {conditions}, one case is certainly ahead of all others: {ahead}."
     if not best:
-        text = f"In none of {conditions} is one case ahead of all others beyond noise."
+        text = f"In none of {conditions} is one case certainly ahead of all others."
     return f"{text} Published rows are from {known.source}: {' '.join(known.reading)}" if known else text

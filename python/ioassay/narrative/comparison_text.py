@@ -7,19 +7,18 @@ from typing import Any
 from ioassay.analysis.run_comparison import DRIVES, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import phrases
 from ioassay.stats.ratio_of_means import Ratio
-from ioassay.stats.result import Undefined, plain
+from ioassay.stats.result import Interval, Undefined, plain
 
 METHOD = (
-    "ratio of means with the delta method on the log scale and Satterthwaite's degrees of freedom; p values adjusted "
-    "over all rows (Benjamini-Hochberg); 'same' by two one-sided tests against the margin"
+    "ratio of means on the log scale; variances of a response moderated by all its conditions; intervals and "
+    "p values hold for all rows at once (Bonferroni); 'same' by two one-sided tests against the margin"
 )
 _REASONS = {
     Verdict.SAME: "{change}, which is proved to be within {margin}.",
-    Verdict.UNDECIDED: (
-        "{change}. Neither a difference nor equality to within {margin} is proved. Run more repetitions."
-    ),
+    Verdict.UNDECIDED: ("{change}. Neither a difference nor equality to within {margin} is proved.{needed}"),
 }
 _CHANGED = "{change}."
+_NEEDED = " That needs {needed} in each run."
 
 
 def statement(comparison: Comparison) -> str:
@@ -38,14 +37,15 @@ def reason(row: Row, margin: float) -> str:
     if isinstance(row.ratio, Undefined):
         return f"{name}: not compared: {row.ratio.reason}."
     template = _REASONS.get(row.verdict, _CHANGED)
-    return template.format(change=f"{name} is {_change(row.ratio)}", margin=phrases.percent(margin))
+    change, shown = f"{name} is {_change(row.ratio, row.interval or row.ratio.interval)}", phrases.percent(margin)
+    needed = "" if row.needed is None else _NEEDED.format(needed=phrases.repetitions_needed(row.needed))
+    return template.format(change=change, margin=shown, needed=needed)
 
 
-def _change(ratio: Ratio) -> str:
-    low, high = (phrases.points(end - 1, sign=True) for end in (ratio.interval.low, ratio.interval.high))
+def _change(ratio: Ratio, bounds: Interval) -> str:
     way = "higher" if ratio.ratio >= 1 else "lower"
-    bounds = f"{phrases.level(ratio.interval.confidence)} interval {low} to {high} %"
-    return f"{phrases.points(abs(ratio.ratio - 1))} % {way} in B ({bounds})"
+    known = phrases.signed_bounds(bounds.low - 1, bounds.high - 1, bounds.confidence)
+    return f"{phrases.points(abs(ratio.ratio - 1))} % {way} in B ({known})"
 
 
 def unmatched(one: Unmatched) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange, Part
 from ioassay.analysis.effects.one_factor import Effect
+from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Outcome, Peak
 from ioassay.analysis.optimum.study_focus import Focus
 from ioassay.factors import factor_label
@@ -27,10 +28,10 @@ from ioassay.narrative import (
     threats_text,
 )
 from ioassay.narrative.finding import Finding, Table
-from ioassay.stats.anova import OneWay, Welch
-from ioassay.stats.result import plain
+from ioassay.stats.contrasts import MARGIN
+from ioassay.stats.result import Undefined, plain
 
-TESTS = ("Response", "Over", "Test over repetitions", "p", "omega²", "Regression slope", "R²")
+TESTS = ("Response", "Over", "Outcome", "p, all pairs", "omega²", "Regression slope", "R²")
 REGRESSION = "The {kind} regression has a slope of {slope}, R² = {r2:.3f}."
 AVERAGE = "{name} {second} over that {first} is {ratio} on average ({p})."
 
@@ -63,7 +64,7 @@ def _finding(conclusion: Conclusion) -> Finding:
     concluded = [*opened, *(text.conclusion for text in texts if text.conclusion)]
     facts = [*(focus.facts() if focus else []), *(text.fact for text in texts if text.conclusion)]
     if quiet:
-        concluded.append(sentences.quiet_sentence(quiet))
+        concluded.append(sentences.undecided_sentence(quiet))
         facts.append({"quiet": [effect.cells.response for effect in quiet]})
     choices = [" ".join(choice_text.sentences(choice)) for choice in focus.choices] if focus else []
     summary = summary_sentences.summary(opened, conclusion.parts, quiet) or concluded[: summary_sentences.MOST]
@@ -118,7 +119,7 @@ def _factor(part: FactorChange) -> _PartText:
         model = line.preferred
         tests.append(REGRESSION.format(kind=model.kind, slope=regression_text.slope(line), r2=model.line.r2))
     text = _PartText(observation=effect_text.range_sentence(effect), tests=tests, row=_row(part))
-    if part.quiet or (effect.ordered and effect.shape is None):
+    if part.quiet:
         return text
     fact: dict[str, Any] = {
         "response": effect.cells.response,
@@ -126,15 +127,16 @@ def _factor(part: FactorChange) -> _PartText:
         "factor": effect.factor,
         "best": effect.extremes.best.point[effect.factor],
     }
+    if effect.outcome == EffectOutcome.NOT_TESTED:
+        return _PartText(text.observation, tests, text.row, conclusion=sentences.untested_sentence(effect), fact=fact)
     if curve := effect.shape:
-        plateau = part.plateau.point[effect.factor] if part.plateau else None
-        fact |= {"shape": curve.kind, "change": curve.change, "interval": curve.interval}
-        fact |= {"tendency": curve.tendency, "plateau": plateau}
-        return _PartText(
-            text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect, part.plateau), fact=fact
-        )
+        plateau = curve.plateau.point[effect.factor] if curve.plateau else None
+        fact |= {"shape": curve.kind, "change": curve.change.estimate, "interval": curve.change.interval}
+        fact |= {"outcome": effect.outcome.value, "tendency": curve.tendency, "plateau": plateau}
+        return _PartText(text.observation, tests, text.row, conclusion=sentences.shape_sentence(effect), fact=fact)
     extremes = effect.extremes
-    fact |= {"worst": extremes.worst.point[effect.factor], "ratio": extremes.ratio, "interval": extremes.interval}
+    fact |= {"outcome": effect.outcome.value, "worst": extremes.worst.point[effect.factor], "ratio": extremes.ratio}
+    fact |= {"interval": extremes.pair.interval if extremes.pair else None}
     return _PartText(text.observation, tests, text.row, conclusion=sentences.best_sentence(effect), fact=fact)
 
 
@@ -162,8 +164,8 @@ def _average(part: AverageChange) -> _PartText:
 def _row(part: FactorChange) -> list[Any]:
     effect, line = part.effect, part.line
     known, name = phrases.levels(effect.cells.where()), phrases.name(effect.cells.response)
-    p, share = effect.decisive_p, effect.explained
-    tested = [effect_text.test_name(effect), None if p is None else float(f"{p:.2g}")]
+    p, share = effect.p, effect.explained
+    tested = [effect.outcome.value, None if p is None else float(f"{p:.2g}")]
     fitted = [None, None] if line is None else [regression_text.slope(line), round(line.preferred.line.r2, 3)]
     return [
         f"{name}, {known}" if known else name,
@@ -177,12 +179,10 @@ def _row(part: FactorChange) -> list[Any]:
 def _tested(effect: Effect) -> str:
     named = f"{phrases.name(effect.cells.response)} by {factor_label(effect.factor)}"
     name, share = phrases.placed(effect.cells.where(), named), effect.explained
-    if effect.decisive_p is None:
-        reason = effect.classic.reason if not isinstance(effect.classic, OneWay) else ""
-        return f"{name}: no test is possible ({reason})."
+    if isinstance(effect.family.contrasts, Undefined):
+        return f"{name}: no test is possible ({effect.family.contrasts.reason})."
     size = "" if share is None else f", omega² = {share:.2f}"
-    kind = "over repetitions" if isinstance(effect.welch, Welch) else "over repetitions, equal variances supposed"
-    return f"{name}: {effect_text.test_text(effect)} {kind}{size}."
+    return f"{name}: {effect_text.test_text(effect)}{size}."
 
 
 # What the study is about
@@ -208,13 +208,14 @@ def opening(focus: Focus) -> list[str]:
 def _plateaus(response: str, factor: str, peaks: Sequence[Peak]) -> str:
     """From which level on each place gains nothing."""
     begins = [
-        f"{peak_tables.phrase_at(one, one.plateau[0])} with {phrases.levels(one.part.where())}"
+        f"{peak_tables.phrase_at(one, one.plateau.first)} with {phrases.levels(one.part.where())}"
         for one in peaks
-        if one.plateau is not None and one.outcome in (Outcome.SATURATES, Outcome.FLAT)
+        if one.plateau is not None and one.outcome == Outcome.SATURATES
     ]
     others = [phrases.levels(one.part.where()) for one in peaks if one.plateau is None]
     name, over = phrases.name(response), factor_label(factor)
     if not begins:
         return f"The data show no {over} from which on {phrases.inside(response)} gains nothing."
     rest = f" The data show no such {over} with {phrases.listed(others, 9)}." if others else ""
-    return f"{name} gains nothing beyond {phrases.listed(begins, 9)}.{rest}"
+    margin = phrases.percent(MARGIN)
+    return f"{name} gains at most {margin} beyond {phrases.listed(begins, 9)}.{rest}"

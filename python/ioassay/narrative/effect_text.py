@@ -15,7 +15,9 @@ from ioassay.factors import factor_label
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import shape_phrase
-from ioassay.stats.anova import Assumption, OneWay, Ranks, Welch
+from ioassay.stats.anova import OneWay, Welch
+from ioassay.stats.condition_means import Scale
+from ioassay.stats.contrasts import MARGIN, Contrasts
 from ioassay.stats.factorial import BLOCK, Factorial
 from ioassay.stats.result import Undefined, mean_of, plain
 
@@ -26,25 +28,19 @@ EFFECT = {
     Outcome.NOT_TESTED: "{name} is {range}. No test of {factor} is possible: {reason}.",
     Outcome.DIFFERENCE: "{name} depends on {factor} ({test}). It is {range}.",
     Outcome.NO_DIRECTION: "{name} depends on {factor} without a clear direction ({test}). It is {range}.",
-    Outcome.EQUIVALENT: "{name} {shape} ({test}). It is {range}.",
-    Outcome.TREND: "{name} {shape}. The test of all levels is not significant ({test}). It is {range}.",
-    Outcome.NO_DIFFERENCE: "{name} shows no significant effect of {factor} ({test}). It is {range}.",
+    Outcome.EQUIVALENT: "{name} differs by at most {margin} over {factor}. It is {range}.",
+    Outcome.TREND: "{name} {shape}. No two levels alone are distinguishable ({test}). It is {range}.",
+    Outcome.UNDECIDED: "The data do not show whether {noun} depends on {factor} ({test}).{needed} It is {range}.",
 }
+NEEDED = " A difference of {margin} needs {needed} per level."
 EXPLAINED = " The factor explains {share} of the variation between trials."
-ADJUSTED = "The decision uses p adjusted for the {tests} tests of this response (Holm)."
-CLASSIC_DECIDES = "Welch's analysis is not possible ({reason}); the classic one decides."
-UNEQUAL_VARIANCES = "Conditions scatter differently (Brown-Forsythe {p}). Quote Welch's analysis, not the classic one."
-UNEQUAL_CLASSIC = "Conditions scatter differently (Brown-Forsythe {p}), which weakens the classic analysis."
-NOT_NORMAL = "Deviations are not normal (Shapiro-Wilk {p}). Compare the result with Kruskal-Wallis and the outliers."
-RANKS_DISAGREE = "The rank test disagrees (Kruskal-Wallis {p}). Do not rely on this result."
-FEW_REPETITIONS = (
-    "With fewer than four repetitions, variances are uncertain and tests of assumptions have little power."
-)
+FEW_REPETITIONS = "With fewer than four repetitions, the scatter of a level is taken mostly from that of all levels."
 
 DIFFERENT_PLACES = "{name} depends on {factor} in {different} of {places} combinations of the other factors."
-EQUAL_PLACES = "{name} shows no significant effect of {factor} in any of {places} combinations of the other factors."
+ALIKE_PLACES = "{name} differs by at most {margin} over {factor} in {alike} of {places} combinations."
+UNDECIDED_PLACES = "The data do not show whether {noun} depends on {factor} in {undecided} of {places} combinations."
 UNTESTED_PLACES = "No test of {factor} is possible in any of {places} combinations of the other factors."
-LARGEST = " The difference is largest {place}. It is {range}."
+LARGEST = "The difference is largest {place}. It is {range}."
 
 SHARES = "Of the variation of {name} between trials, {shares}."
 INTERACTION = {
@@ -58,7 +54,7 @@ NO_INTERACTION = "Without repetitions the interaction cannot be separated from c
 NO_TYPE_3 = "Type III sums of squares are not given: {reason}."
 EQUAL_SCATTER = (
     "This analysis supposes that all conditions scatter alike. Where the levels span decades they do not. "
-    "Welch's analysis of each factor where the other is fixed is safer."
+    "The contrasts of each factor where the other is fixed are safer."
 )
 
 ALL_SAMPLES = "Over all log samples (naive), conditions {verdict} with {df} degrees of freedom."
@@ -78,7 +74,7 @@ def _findings(answer: Answer) -> list[Finding]:
     match answer:
         case FactorEffects():
             separate = len(answer.effects) <= SEPARATE_SLICES
-            return [_single(effect, answer.tests) for effect in answer.effects] if separate else [_shared(answer)]
+            return [_single(effect) for effect in answer.effects] if separate else [_shared(answer)]
         case JointEffects():
             return [_joint(answer)]
         case AnovaVariants():
@@ -93,7 +89,8 @@ def _about(cells: Cells, title: str, **parts: Any) -> Finding:
 # One factor
 
 
-def _single(effect: Effect, tests: int) -> Finding:
+def _single(effect: Effect) -> Finding:
+    few = min(cell.values.size for cell in effect.cells.cells) < 4 and effect.outcome != Outcome.NOT_TESTED
     return _about(
         effect.cells,
         f"effect of {factor_label(effect.factor)}",
@@ -101,38 +98,38 @@ def _single(effect: Effect, tests: int) -> Finding:
         where=effect.cells.where(),
         statistics=_numbers(effect),
         tables=[_tests(effect), *_pairs(effect)],
-        caveats=[*omissions.left_out(effect.cells), *_caveats(effect), *_adjusted(tests)],
+        caveats=[*omissions.left_out(effect.cells), *([FEW_REPETITIONS] if few else [])],
     )
 
 
 def statement(effect: Effect) -> str:
     """Is there an effect, and how large is it from worst to best?"""
-    classic = effect.classic
+    contrasts = effect.family.contrasts
     sentences = EFFECT[effect.outcome].format(
         name=phrases.subject(effect.cells.response),
+        noun=phrases.noun(effect.cells.response),
         factor=phrases.factor_noun(effect.factor),
+        margin=phrases.percent(MARGIN),
         range=_range(effect),
-        reason=classic.reason if isinstance(classic, Undefined) else "",
+        reason=contrasts.reason if isinstance(contrasts, Undefined) else "",
         test=test_text(effect),
         shape=shape_phrase(effect.shape) if effect.shape else "",
+        needed=_needed(effect),
     )
     if effect.outcome == Outcome.DIFFERENCE and effect.explained is not None:
         sentences += EXPLAINED.format(share=phrases.percent(effect.explained))
     return phrases.placed(effect.cells.where(), sentences)
 
 
+def _needed(effect: Effect) -> str:
+    if effect.needed is None:
+        return ""
+    return NEEDED.format(margin=phrases.percent(MARGIN), needed=phrases.repetitions_needed(effect.needed))
+
+
 def test_text(effect: Effect) -> str:
-    """The deciding test: `Welch F(7, 28.3) = 19900, p < 0.0001`."""
-    return test_name(effect) if effect.decisive_p is None else f"{test_name(effect)}, {phrases.p(effect.decisive_p)}"
-
-
-def test_name(effect: Effect) -> str:
-    """The deciding test without its p: `Welch F(7, 28.3) = 42.1`."""
-    decides = effect.welch if isinstance(effect.welch, Welch) else effect.classic
-    if isinstance(decides, Undefined):
-        return "not tested"
-    name = "Welch F" if isinstance(decides, Welch) else "F"
-    return f"{name}({decides.df_between}, {decides.df_within:.3g}) = {phrases.plain_number(decides.f)}"
+    """The deciding test: `p = 0.003 for all pairs`."""
+    return "not tested" if effect.p is None else f"{phrases.p(effect.p)} for all pairs"
 
 
 def range_sentence(effect: Effect) -> str:
@@ -151,47 +148,60 @@ def _extremes(effect: Effect) -> str:
 
 
 def _range(effect: Effect) -> str:
-    ratio = effect.extremes.ratio
-    size = "" if ratio is None else f", a ratio of {phrases.ratio(ratio, effect.extremes.interval)}"
+    extremes = effect.extremes
+    bounds = extremes.pair.interval if extremes.pair else None
+    size = "" if extremes.ratio is None else f", a ratio of {phrases.ratio(extremes.ratio, bounds)}"
     return f"{_extremes(effect)}{size}"
 
 
 def _numbers(effect: Effect) -> dict[str, Any]:
-    names, pairs = [cell.point[effect.factor] for cell in effect.cells.cells], effect.pairs
+    extremes = effect.extremes
     return {
         "factor": effect.factor,
-        "levels": names,
+        "levels": [cell.point[effect.factor] for cell in effect.cells.cells],
+        "outcome": effect.outcome.value,
+        "shape": effect.shape.kind if effect.shape else None,
         "classic": plain(effect.classic),
         "welch": plain(effect.welch),
-        "kruskal_wallis": plain(effect.ranks),
-        "brown_forsythe": plain(effect.equal_variances),
-        "shapiro_wilk": plain(effect.normal),
-        "games_howell": plain(pairs)
-        if isinstance(pairs, Undefined)
-        else [{**plain(pair), "first": names[pair.first], "second": names[pair.second]} for pair in pairs],
-        "p_holm": effect.adjusted_p,
-        "best": effect.extremes.best.point[effect.factor],
-        "worst": effect.extremes.worst.point[effect.factor],
-        "ratio": effect.extremes.ratio,
-        "ratio_interval": plain(effect.extremes.interval),
+        "pairs": [_pair(effect, *places) for places in _places(effect)],
+        "p": effect.p,
+        "best": extremes.best.point[effect.factor],
+        "worst": extremes.worst.point[effect.factor],
+        "ratio": extremes.ratio,
+        "ratio_interval": plain(extremes.pair.interval) if extremes.pair else None,
+        "repetitions_needed": effect.needed,
+    }
+
+
+def _places(effect: Effect) -> list[tuple[int, int]]:
+    """The pairs of levels, later against earlier."""
+    if isinstance(effect.family.contrasts, Undefined):
+        return []
+    count = len(effect.family.cells)
+    return [(second, first) for first in range(count) for second in range(first + 1, count)]
+
+
+def _pair(effect: Effect, high: int, low: int) -> dict[str, Any]:
+    contrasts, levels = effect.family.contrasts, [cell.point[effect.factor] for cell in effect.family.cells]
+    assert isinstance(contrasts, Contrasts)
+    pair = contrasts.pair(high, low)
+    return {
+        "level": levels[high],
+        "against": levels[low],
+        "scale": contrasts.means.scale,
+        "estimate": pair.estimate,
+        "interval": plain(pair.interval),
+        "p": pair.p,
+        "within_margin": contrasts.equal(high, low),
     }
 
 
 def _tests(effect: Effect) -> Table:
     rows: list[list[Any]] = [
-        ["Welch ANOVA (decides)", *_welch_row(effect.welch)],
+        ["contrasts of all pairs (decide)", None, "", effect.p, ""],
+        ["Welch ANOVA", *_welch_row(effect.welch)],
         ["classic ANOVA", *_classic_row(effect.classic)],
     ]
-    if isinstance(ranks := effect.ranks, Ranks):
-        rows.append(["Kruskal-Wallis", ranks.h, str(ranks.df), ranks.p, f"epsilon² = {ranks.epsilon2:.3f}"])
-    for name, assumption in (
-        ("Brown-Forsythe (equal variances?)", effect.equal_variances),
-        ("Shapiro-Wilk (normal residuals?)", effect.normal),
-    ):
-        if isinstance(assumption, Assumption):
-            rows.append([name, assumption.statistic, "", assumption.p, ""])
-    if effect.adjusted_p is not None:
-        rows.append(["decisive p, adjusted (Holm)", None, "", effect.adjusted_p, ""])
     return Table(["test", "statistic", "degrees of freedom", "p", "effect size"], rows)
 
 
@@ -209,39 +219,30 @@ def _classic_row(classic: OneWay | Undefined) -> list[Any]:
 
 
 def _pairs(effect: Effect) -> list[Table]:
-    if isinstance(effect.pairs, Undefined) or len(effect.cells.cells) < 3:
+    pairs = [_pair(effect, *places) for places in _places(effect)]
+    if len(pairs) < 2:
         return []
-    levels, unit = [cell.point[effect.factor] for cell in effect.cells.cells], effect.cells.response
+    raw = pairs[0]["scale"] == Scale.RAW
     rows = [
-        [levels[pair.first], levels[pair.second], pair.difference, pair.low, pair.high, pair.p] for pair in effect.pairs
+        [
+            pair["level"],
+            pair["against"],
+            pair["estimate"],
+            pair["interval"]["low"],
+            pair["interval"]["high"],
+            pair["p"],
+            "yes" if pair["within_margin"] else "",
+        ]
+        for pair in pairs
     ]
-    columns = [f"{effect.factor} (Games-Howell)", "against", "difference", "low", "high", "p, all pairs"]
-    return [Table(columns, rows, ["", "", unit, unit, unit, ""])]
-
-
-def _caveats(effect: Effect) -> list[str]:
-    caveats, welch = [], isinstance(effect.welch, Welch)
-    if isinstance(effect.welch, Undefined) and isinstance(effect.classic, OneWay):
-        caveats.append(CLASSIC_DECIDES.format(reason=effect.welch.reason))
-    for applies, template, test in (
-        (effect.unequal_variances, UNEQUAL_VARIANCES if welch else UNEQUAL_CLASSIC, effect.equal_variances),
-        (effect.not_normal, NOT_NORMAL, effect.normal),
-        (effect.ranks_disagree, RANKS_DISAGREE, effect.ranks),
-    ):
-        if applies and not isinstance(test, Undefined):
-            caveats.append(template.format(p=phrases.p(test.p)))
-    if min(cell.values.size for cell in effect.cells.cells) < 4:
-        caveats.append(FEW_REPETITIONS)
-    return caveats
-
-
-def _adjusted(tests: int) -> list[str]:
-    return [ADJUSTED.format(tests=tests)] if tests > 1 else []
+    unit = effect.cells.response if raw else ""
+    columns = [factor_label(effect.factor), "against", "difference" if raw else "ratio", "low", "high", "p, all pairs"]
+    return [Table([*columns, f"within {phrases.percent(MARGIN)}"], rows, ["", "", unit, unit, unit, "", ""])]
 
 
 def _shared(answer: FactorEffects) -> Finding:
     """One finding for the same factor in many places: a row each."""
-    columns = [*answer.effects[0].cells.where(), "Welch F", "p", "p adjusted", "best", "worst", "ratio", "low", "high"]
+    columns = [*answer.effects[0].cells.where(), "outcome", "p, all pairs", "best", "worst", "ratio", "low", "high"]
     return _about(
         answer.cells,
         f"effect of {factor_label(answer.factor)}",
@@ -252,41 +253,47 @@ def _shared(answer: FactorEffects) -> Finding:
             "different": len(answer.different),
         },
         tables=[Table(columns, [_shared_row(effect) for effect in answer.effects])],
-        caveats=[
-            *omissions.left_out(answer.cells),
-            *_adjusted(sum(effect.adjusted_p is not None for effect in answer.effects)),
-        ],
+        caveats=omissions.left_out(answer.cells),
     )
 
 
 def _shared_statement(answer: FactorEffects) -> str:
-    different = answer.different
-    tested = any(effect.adjusted_p is not None for effect in answer.effects)
-    template = DIFFERENT_PLACES if different else EQUAL_PLACES if tested else UNTESTED_PLACES
-    sentence = template.format(
-        name=phrases.subject(answer.cells.response),
-        factor=phrases.factor_noun(answer.factor),
-        different=len(different),
-        places=len(answer.effects),
-    )
-    known = [effect for effect in different if effect.extremes.ratio is not None]
-    if not known:
-        return sentence
-    largest = max(known, key=lambda effect: effect.extremes.ratio or 0.0)
-    return sentence + LARGEST.format(place=phrases.circumstances(largest.cells.where()), range=_range(largest))
+    outcomes = [effect.outcome for effect in answer.effects]
+    alike, undecided = (outcomes.count(outcome) for outcome in (Outcome.EQUIVALENT, Outcome.UNDECIDED))
+    different = sum(outcome in (Outcome.DIFFERENCE, Outcome.NO_DIRECTION, Outcome.TREND) for outcome in outcomes)
+    counted = [(different, DIFFERENT_PLACES), (alike, ALIKE_PLACES), (undecided, UNDECIDED_PLACES)]
+    templates = [template for number, template in counted if number] or [UNTESTED_PLACES]
+    sentences = [
+        template.format(
+            name=phrases.subject(answer.cells.response),
+            noun=phrases.noun(answer.cells.response),
+            factor=phrases.factor_noun(answer.factor),
+            margin=phrases.percent(MARGIN),
+            different=different,
+            alike=alike,
+            undecided=undecided,
+            places=len(answer.effects),
+        )
+        for template in templates
+    ]
+    known = [effect for effect in answer.different if effect.extremes.ratio is not None]
+    if known:
+        largest = max(known, key=lambda effect: effect.extremes.ratio or 0.0)
+        place = phrases.circumstances(largest.cells.where())
+        sentences.append(LARGEST.format(place=place, range=_range(largest)))
+    return " ".join(sentences)
 
 
 def _shared_row(effect: Effect) -> list[Any]:
-    extreme = effect.extremes
+    extremes = effect.extremes
     return [
         *effect.cells.where().values(),
-        effect.welch.f if isinstance(effect.welch, Welch) else None,
-        effect.decisive_p,
-        effect.adjusted_p,
-        extreme.best.point[effect.factor],
-        extreme.worst.point[effect.factor],
-        extreme.ratio,
-        *((extreme.interval.low, extreme.interval.high) if extreme.interval else (None, None)),
+        effect.outcome.value,
+        effect.p,
+        extremes.best.point[effect.factor],
+        extremes.worst.point[effect.factor],
+        extremes.ratio,
+        *((extremes.pair.interval.low, extremes.pair.interval.high) if extremes.pair else (None, None)),
     ]
 
 

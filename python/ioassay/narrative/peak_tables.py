@@ -9,8 +9,10 @@ from ioassay.analysis.optimum.optimum import Peak
 from ioassay.factors import factor_label, is_nanoseconds, level_phrase, level_reading, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Table
-from ioassay.stats.best_level import BestLevel, NotWorse
-from ioassay.stats.result import Interval, mean_of
+from ioassay.stats.best_level import BestLevel
+from ioassay.stats.condition_means import Scale
+from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.result import Interval, Undefined, mean_of
 from ioassay.stats.saturation import Knee
 from ioassay.stats.scalability import USL, Law
 
@@ -49,9 +51,8 @@ def place(one: Peak, number: float) -> str:
 
 def levels(one: Peak) -> Table:
     """A row a level."""
-    likely = one.likely.probability if isinstance(one.likely, BestLevel) else [None] * len(one.cells)
-    p = one.near.p if isinstance(one.near, NotWorse) else [None] * len(one.cells)
-    response = one.part.response
+    response, contrasts = one.part.response, one.family.contrasts
+    raw = isinstance(contrasts, Contrasts) and contrasts.means.scale == Scale.RAW
     rows: list[list[Any]] = []
     for index, cell in enumerate(one.cells):
         rows.append(
@@ -59,8 +60,7 @@ def levels(one: Peak) -> Table:
                 level_text(one.factor, one.level(index)),
                 cell.values.size,
                 mean_of(cell.values),
-                likely[index],
-                p[index],
+                *_against_best(one, index),
             ]
         )
         if one.scaling is not None:
@@ -72,14 +72,32 @@ def levels(one: Peak) -> Table:
         factor_label(one.factor),
         "n",
         phrases.centre(one.part.merged),
-        "share of resamples in which it is best",
-        "p that none is better",
+        "against the best",
+        "low",
+        "high",
+        "standing",
     ]
-    named = ["", "", response, "", ""]
+    named = ["", "", response, *[response if raw else ""] * 3, ""]
     if one.scaling is not None:
         columns += ["speedup", "efficiency", "low", "high"]
         named += [""] * 4
     return Table(columns, rows, named)
+
+
+def _against_best(one: Peak, index: int) -> list[Any]:
+    """The ratio to the best level with its interval, and what follows from it."""
+    contrasts = one.family.contrasts
+    if isinstance(contrasts, Undefined) or isinstance(one.levels, Undefined):
+        return [None, None, None, ""]
+    if index == one.best:
+        return [None, None, None, "best mean"]
+    pair = contrasts.pair(index, one.best)
+    return [pair.estimate, pair.interval.low, pair.interval.high, standing(one.levels, index)]
+
+
+def standing(found: BestLevel, index: int) -> str:
+    """What is known of a level: `as good`, `worse` or `undecided`."""
+    return "as good" if index in found.as_good else "worse" if index not in found.candidates else "undecided"
 
 
 def fits(one: Peak) -> list[Table]:
@@ -106,15 +124,10 @@ def _ends(bounds: Interval | None) -> list[float | None]:
 
 
 def row(one: Peak) -> list[Any]:
-    likely = one.likely if isinstance(one.likely, BestLevel) else None
-    if likely is None:
-        may = ""
-    elif one.numbers is None:
-        may = phrases.percent(likely.probability[one.best])
-    else:
-        may = short(one, likely.low)
-        may += f" to {short(one, likely.high)}" if likely.high > likely.low else ""
-    members = one.near.members if isinstance(one.near, NotWorse) else ()
-    near = phrases.listed([short(one, index) for index in members], 9) if members else ""
-    flat = span(one, *one.plateau) if one.plateau else ""
-    return [short(one, one.best), may, one.mean, near, flat, one.knee.x if isinstance(one.knee, Knee) else None]
+    known = isinstance(one.levels, BestLevel)
+    may, good = (
+        phrases.listed([short(one, index) for index in indices], 9) if known and indices else ""
+        for indices in (one.candidates, one.levels.as_good if isinstance(one.levels, BestLevel) else ())
+    )
+    flat = span(one, one.plateau.first, one.plateau.last) if one.plateau else ""
+    return [short(one, one.best), may, one.mean, good, flat, one.knee.x if isinstance(one.knee, Knee) else None]

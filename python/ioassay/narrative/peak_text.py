@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.effects.response_shape import MARGIN
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.factors import factor_label
 from ioassay.narrative import omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.peak_tables import phrase_at, place, place_text, short, span
-from ioassay.stats.best_level import BestLevel, NotWorse
-from ioassay.stats.power import MOST
-from ioassay.stats.result import Interval, Undefined, mean_of
+from ioassay.stats.best_level import BestLevel
+from ioassay.stats.contrasts import MARGIN
+from ioassay.stats.result import Interval, Undefined
 from ioassay.stats.saturation import Knee
 from ioassay.stats.scalability import FEWEST_LEVELS, USL, Law, preferred
 
@@ -22,28 +21,25 @@ FEW = 5
 """Below this number of repetitions an interval is wide because of them."""
 MOST_PLACES = 8
 """Up to this number of places each has its own sentence where they share a paragraph."""
-_SHARED = ("it may be", "mean", "as good within noise", "plateau", "knee")
+_MARGIN = phrases.percent(MARGIN)
+_SHARED = ("may be best", "mean", f"within {_MARGIN} of the best", "plateau", "knee")
 _FEW = f"With fewer than {FEW} repetitions per level, intervals are wide and few levels are distinguishable."
 _OUTCOMES = {
     Outcome.EQUAL: "{name} does not change with {factor}.",
-    Outcome.NO_DIFFERENCE: "The data do not identify a best {factor} for {inside}: {every} equal within noise.",
+    Outcome.EQUIVALENT: "{name} differs by at most {margin} over {every}.",
+    Outcome.UNDECIDED: "The data do not identify a best {factor} for {inside}.",
     Outcome.UNREPEATED: "One repetition per level gives no uncertainty estimate; run at least 3, preferably 5.",
-    Outcome.FLAT: "Every {factor} is {good}, so there is no gain over the levels tested.",
-    Outcome.DECLINES: "Levels up to {last} are {good}; higher ones are worse.",
-    Outcome.INNER_PLATEAU: "The plateau spans {span}{begins}; levels outside it are worse.",
-    Outcome.STILL_IMPROVES: "There is no plateau: it still {way} towards {end}, the last level tested.",
+    Outcome.NARROWED: "The data do not show from which {factor} on the gain is below {margin}.",
+    Outcome.SATURATES: "It saturates {at}{first_processors}: further levels gain at most {margin}.",
+    Outcome.DECLINES: "Levels up to {last} are within {margin} of the best.",
+    Outcome.INNER_PLATEAU: "Levels {span} are within {margin} of the best{begins}.",
+    Outcome.STILL_IMPROVES: "The last levels differ by less than {margin}, but the curve has not yet levelled off.",
     Outcome.BEST_AT_FIRST: "Every other level is worse. This is the first level tested, so the best may lie below it.",
     Outcome.BEST_AT_LAST: "Every other level is worse. This is the last level tested, so the best may lie beyond it.",
-    Outcome.ISOLATED: "There is no plateau: {reason}.",
+    Outcome.ISOLATED: "Every other level is worse.",
 }
-_SATURATES = {
-    False: "It saturates {at}{first_processors}.",
-    True: "It improves no further beyond {first}{first_processors}.",
-}
-_SATURATES_IN_NOISE = (
-    "Beyond {first}{first_processors}, no gain exceeds noise. "
-    "The mean there is {gap} {below} the best, so more repetitions may move that level."
-)
+_EARLIER = "The data do not exclude an earlier start, from {earliest} on."
+_SECOND = "There is a second peak {levels}: levels between it and the best are worse."
 
 
 def findings(answers: Sequence[Optimum]) -> list[Finding]:
@@ -107,41 +103,45 @@ def in_brief(one: Peak) -> list[str]:
     outcome = one.outcome
     if outcome == Outcome.EQUAL:
         return [phrases.placed(one.part.where(), _text(one, outcome))]
-    if outcome == Outcome.NO_DIFFERENCE:
+    if outcome in (Outcome.EQUIVALENT, Outcome.UNDECIDED):
         word = "lowest" if lower_is_better(one.part.response) else "highest"
         centre = "value" if one.part.merged else "mean"
         shown = f"The {word} {centre} is {level_at(one, one.best)}: {value(one)}."
-        return [phrases.placed(one.part.where(), _text(one, outcome)), shown, *_needed(one)]
-    plateau = _categories(one) if outcome == Outcome.CATEGORIES else _text(one, outcome)
-    return [best(one), plateau, *_apart(one), *_nearly(one)]
+        known = [*_second(one), *_needed(one)] if outcome == Outcome.UNDECIDED else []
+        return [phrases.placed(one.part.where(), _text(one, outcome)), shown, *known]
+    plateau = _categories(one) if outcome == Outcome.CATEGORIES else [_text(one, outcome)]
+    undecided = _needed(one) if outcome in (Outcome.NARROWED, Outcome.STILL_IMPROVES) else []
+    return [best(one), *plateau, *_earlier(one), *_apart(one), *_second(one), *undecided]
 
 
 def _text(one: Peak, outcome: Outcome) -> str:
-    lower = lower_is_better(one.part.response)
-    first, last = one.plateau or (0, len(one.cells) - 1)
-    gap = abs(mean_of(one.cells[first].values) / one.mean - 1) if one.mean else 0.0
-    if outcome == Outcome.SATURATES:
-        template = _SATURATES[lower] if one.exact or gap <= MARGIN else _SATURATES_IN_NOISE
-    else:
-        template = _OUTCOMES[outcome]
-    return template.format(
+    first, last = (one.plateau.first, one.plateau.last) if one.plateau else (0, len(one.cells) - 1)
+    return _OUTCOMES[outcome].format(
         name=phrases.name(one.part.response),
         inside=phrases.inside(one.part.response),
         factor=factor_label(one.factor),
-        every="both levels are" if len(one.cells) == 2 else f"all {len(one.cells)} levels are",
-        good="exactly as good" if one.exact else f"as good within noise or {phrases.percent(MARGIN)}",
-        first=phrase_at(one, first),
+        every="both levels" if len(one.cells) == 2 else f"all {len(one.cells)} levels",
+        margin=_MARGIN,
         last=phrase_at(one, last),
-        end=phrase_at(one, -1),
         at=level_at(one, first),
         span=span(one, first, last),
         first_processors=", the number of this machine's processors" if one.at_processors(first) else "",
-        begins=" and begins at the number of this machine's processors" if one.at_processors(first) else "",
-        way="falls" if lower else "rises",
-        below="above" if lower else "below",
-        gap=phrases.percent(gap),
-        reason=one.no_plateau,
+        begins=" and begin at the number of this machine's processors" if one.at_processors(first) else "",
     )
+
+
+def _earlier(one: Peak) -> list[str]:
+    """Where the plateau may begin already."""
+    if one.plateau is None or one.plateau.earliest == one.plateau.first:
+        return []
+    return [_EARLIER.format(earliest=phrase_at(one, one.plateau.earliest))]
+
+
+def _second(one: Peak) -> list[str]:
+    if not one.second:
+        return []
+    levels = phrases.listed([level_at(one, index) for index in one.second])
+    return [_SECOND.format(levels=levels)]
 
 
 def best(one: Peak) -> str:
@@ -170,54 +170,46 @@ def level_at(one: Peak, index: int) -> str:
 
 def _range(one: Peak) -> str:
     """How sure the best level is: ` (3 to 5 with 95 % confidence)`; of words how often it is the best."""
-    likely = one.likely
-    if not isinstance(likely, BestLevel) or one.exact:
+    if isinstance(one.levels, Undefined) or one.exact or isinstance(one.family.contrasts, Undefined):
         return ""
     if one.numbers is None:
-        return f", best in {phrases.percent(likely.probability[one.best])} of resamples"
-    sure = f"{phrases.level(likely.confidence)} confidence"
-    if likely.low == likely.high:
-        return f" (with more than {sure})"
-    return f" ({short(one, likely.low)} to {short(one, likely.high)} with {sure})"
+        return f", the best with a probability of {phrases.percent(one.levels.probability[one.best])}"
+    sure = f"{phrases.level(one.family.contrasts.confidence)} confidence"
+    low, high = one.candidates[0], one.candidates[-1]
+    return f" (with {sure})" if low == high else f" ({short(one, low)} to {short(one, high)} with {sure})"
 
 
 def _needed(one: Peak) -> list[str]:
     """How many repetitions would show a difference that matters, where there are fewer."""
-    if not isinstance(one.needed, int):
+    if not isinstance(one.needed, int) or one.needed <= one.fewest:
         return []
-    if one.needed <= one.fewest:
-        return [f"These repetitions suffice to detect a difference of {phrases.percent(MARGIN)}."]
-    many = f"more than {MOST}" if one.needed >= MOST else f"about {one.needed}"
-    margin = phrases.percent(MARGIN)
-    return [f"To detect differences of {margin}, each level needs {many} repetitions instead of {one.fewest}."]
+    needed = phrases.repetitions_needed(one.needed)
+    return [f"To detect differences of {_MARGIN}, each level needs {needed} instead of {one.fewest}."]
 
 
-def _categories(one: Peak) -> str:
-    members = one.near.members if isinstance(one.near, NotWorse) else ()
-    others = [phrase_at(one, index) for index in members if index != one.best]
-    worse = [phrase_at(one, index) for index in range(len(one.cells)) if index not in members]
-    if not others:
-        return "The other level is worse." if len(worse) == 1 else "Every other level is worse."
-    return f"Not worse within noise: {phrases.listed(others, 9)}. Worse: {phrases.listed(worse, 9)}."
+def _categories(one: Peak) -> list[str]:
+    """Which other words are as good, which are worse, and which may be either."""
+    assert isinstance(one.levels, BestLevel)
+    everything = [index for index in range(len(one.cells)) if index != one.best]
+    worse = [index for index in everything if index not in one.candidates]
+    if len(worse) == len(everything):
+        return ["The other level is worse." if len(worse) == 1 else "Every other level is worse."]
+    good = [index for index in everything if index in one.levels.as_good]
+    either = [index for index in everything if index in one.candidates and index not in good]
+    return [
+        f"{words}: {phrases.listed([phrase_at(one, index) for index in indices], 9)}."
+        for words, indices in ((f"Within {_MARGIN} of the best", good), ("Perhaps as good", either), ("Worse", worse))
+        if indices
+    ]
 
 
 def _apart(one: Peak) -> list[str]:
-    """Levels as good as the best that are on no plateau with it."""
-    if one.numbers is None or isinstance(one.near, Undefined):
+    """Levels that may be best without being on its plateau."""
+    if one.numbers is None or one.outcome == Outcome.UNREPEATED:
         return []
-    first, last = one.plateau or (one.best, one.best)
-    apart = [phrase_at(one, index) for index in one.near.members if not first <= index <= last]
-    also = "Also not" if one.plateau else "Not"
-    return [f"{also} worse within noise: {phrases.listed(apart, 9)}."] if apart else []
-
-
-def _nearly(one: Peak) -> list[str]:
-    """A best level that is better for sure may still be hardly better."""
-    if one.nearly is None or one.nearly == one.best or (one.plateau and one.nearly >= one.plateau[0]):
-        return []
-    return [
-        f"{phrases.capital(level_at(one, one.nearly))}, it is already within {phrases.percent(MARGIN)} of the best."
-    ]
+    first, last = (one.plateau.first, one.plateau.last) if one.plateau else (one.best, one.best)
+    apart = [phrase_at(one, index) for index in one.candidates if not first <= index <= last]
+    return [f"Perhaps as good: {phrases.listed(apart, 9)}."] if apart else []
 
 
 def _bend(one: Peak) -> list[str]:
@@ -226,7 +218,7 @@ def _bend(one: Peak) -> list[str]:
     at, bounds = one.knee.x, one.knee.interval
     ends = phrases.joined(place(one, bounds.low), place(one, bounds.high))
     within = f" ({phrases.level(bounds.confidence)} interval {ends})" if bounds.low < bounds.high else ""
-    reaches = one.plateau is not None and one.plateau[1] == len(one.cells) - 1
+    reaches = one.plateau is not None and one.plateau.last == len(one.cells) - 1
     loses = not reaches and (one.knee.after < 0) != lower_is_better(one.part.response)
     return [
         f"The curve bends near {place_text(one, at)}{within} and {'declines' if loses else 'gains less'} after that."
@@ -235,9 +227,9 @@ def _bend(one: Peak) -> list[str]:
 
 def scaling(one: Peak) -> list[str]:
     """The share of linear scaling, where the plateau begins or at the last level."""
-    if one.scaling is None or one.indistinct or one.outcome == Outcome.FLAT:
+    if one.scaling is None or one.indistinct:
         return []
-    index = one.plateau[0] if one.plateau and one.plateau[0] else len(one.cells) - 1
+    index = one.plateau.first if one.plateau and one.plateau.first else len(one.cells) - 1
     at = one.scaling[index]
     growth = f"it changes by a factor of {phrases.plain_number(at.speedup)}"
     share = f"{phrases.percent(at.efficiency)} of linear scaling"
@@ -250,7 +242,7 @@ def _laws(one: Peak) -> list[str]:
         return _law(one, one.law, "It follows", upto=False)
     if one.growth is None or one.plateau is None:
         return []
-    return _law(one, one.growth, f"Up to {phrase_at(one, one.plateau[0])}, it follows", upto=True)
+    return _law(one, one.growth, f"Up to {phrase_at(one, one.plateau.first)}, it follows", upto=True)
 
 
 def _law(one: Peak, found: Law, subject: str, *, upto: bool) -> list[str]:
@@ -285,8 +277,8 @@ def shared_statement(response: str, peaks: Sequence[Peak]) -> str:
         counted[level_at(one, one.best)] = counted.get(level_at(one, one.best), 0) + 1
     parts = [f"{level} in {number}" for level, number in sorted(counted.items(), key=lambda pair: -pair[1])]
     text = f"{phrases.name(response)} is {_word(response)} {phrases.listed(parts)} of {len(peaks)} conditions."
-    unclear = sum(isinstance(one.near, NotWorse) and len(one.near.members) > 1 for one in peaks)
-    return f"{text} In {unclear} of them, another level is as good within noise." if unclear else text
+    unclear = sum(len(one.candidates) > 1 for one in peaks)
+    return f"{text} In {unclear} of them, another level may be as good." if unclear else text
 
 
 def by_place(response: str, peaks: Sequence[Peak]) -> str:
@@ -300,11 +292,11 @@ def _here(one: Peak, name: str) -> str:
     if one.indistinct:
         return phrases.placed(where, f"The data do not identify a best {factor_label(one.factor)}.")
     text = phrases.placed(where, f"{name} is {_word(one.part.response)} {level_at(one, one.best)}")
-    if not isinstance(one.near, NotWorse):
+    if isinstance(one.levels, Undefined):
         return f"{text}."
-    near = [phrase_at(one, index) for index in one.near.members if index != one.best]
-    others = f"; {phrases.listed(near, 9)} {'is' if len(near) == 1 else 'are'} as good within noise"
-    return f"{text}{others if near else ', beyond noise'}."
+    near = [phrase_at(one, index) for index in one.candidates if index != one.best]
+    others = f"; {phrases.listed(near, 9)} may be as good"
+    return f"{text}{others if near else ', better than all others'}."
 
 
 # Caveats
@@ -315,10 +307,7 @@ def _caveats(one: Peak, confidence: float) -> list[str]:
     if metrics.metric(one.part.response).better == "none":
         notes.append(f"{phrases.name(one.part.response)} has no better direction: higher is taken as better.")
     if not one.exact and one.fewest < FEW:
-        notes.append(" ".join([_FEW, *([] if one.indistinct else _needed(one))]))
-    if isinstance(one.near, NotWorse) and one.near.unjudged and not one.exact:
-        alone = phrases.listed([phrase_at(one, index) for index in one.near.unjudged], 9)
-        notes.append(f"One repetition at {alone} allows no comparison with the best.")
+        notes.append(_FEW)
     return notes + _law_caveats(one, confidence)
 
 

@@ -103,7 +103,7 @@ def _value(one: Peak) -> str:
 def _plateau(one: Peak) -> str:
     if one.plateau is None:
         return one.no_plateau or _NONE if one.numbers else _NONE
-    first, last = one.plateau
+    first, last = one.plateau.first, one.plateau.last
     at = " (this machine's processors)" if one.at_processors(first) else ""
     if last == len(one.cells) - 1:
         return f"from {peak_tables.phrase_at(one, first)}{at}"
@@ -114,7 +114,7 @@ def _law(one: Peak) -> str:
     if one.law is not None:
         return _called(one.law)
     if one.growth is not None and one.plateau is not None:
-        return f"up to {peak_tables.phrase_at(one, one.plateau[0])}: {_called(one.growth)}"
+        return f"up to {peak_tables.phrase_at(one, one.plateau.first)}: {_called(one.growth)}"
     return _NONE if one.scaling is None or one.indistinct else "none fits"
 
 
@@ -137,7 +137,7 @@ def _statement(sweeps: Sequence[Sweep]) -> str:
     peaks = [one.peak for one in sweeps if one.peak is not None]
     best = sum(bool(one.statistics()["best_can_be_told"]) for one in peaks)
     flat = [one for one in peaks if one.plateau is not None]
-    own = [one for one in flat if one.plateau and one.at_processors(one.plateau[0])]
+    own = [one for one in flat if one.plateau and one.at_processors(one.plateau.first)]
     studies = len({one.study.name for one in sweeps})
     text = [
         f"{studies} studies with {phrases.count(len(sweeps), 'sweep')}.",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ioassay import metrics
 from ioassay.factors import factor, factor_label, level_phrase
+from ioassay.stats.power import MOST
 from ioassay.stats.result import Interval, Undefined
 
 NAIVE_LABEL = "naive: counts every log sample as an independent observation"
@@ -13,6 +14,7 @@ NAIVE_REASON = (
     "Log samples of one run resemble their neighbours, so they are far fewer independent observations than they seem. "
     "An analysis of variance over them finds differences where there are none. The repetition is the unit."
 )
+VAGUE = "the {level} interval spans more than a factor of 10"
 _COUNTED = ("IOPS", "requests", "bogo ops", "bogo ops/s")
 
 
@@ -114,6 +116,8 @@ def change(share: float, low: float, high: float, confidence: float) -> str:
 
 def signed_bounds(low: float, high: float, confidence: float) -> str:
     """The interval of a relative change: `95 % interval +18 to +66 %`."""
+    if Interval(1 + low, 1 + high, confidence, "").vague:
+        return VAGUE.format(level=level(confidence))
     return f"{level(confidence)} interval {points(low, sign=True)} to {points(high, sign=True)} %"
 
 
@@ -126,6 +130,8 @@ def ratio(number: float, bounds: Interval | None) -> str:
 
 def bounds_of(found: Interval) -> str:
     """`95 % interval 1.2 to 1.29` of a number without a unit."""
+    if found.vague:
+        return VAGUE.format(level=level(found.confidence))
     return f"{level(found.confidence)} interval {plain_number(found.low)} to {plain_number(found.high)}"
 
 
@@ -152,6 +158,11 @@ def times(ratio: float) -> str:
 def count(number: int, thing: str) -> str:
     """`1 trial`, `3 trials`."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def repetitions_needed(number: int) -> str:
+    """`about 12 repetitions`, `more than 1000 repetitions`."""
+    return f"more than {MOST} repetitions" if number >= MOST else f"about {number} repetitions"
 
 
 def listed(words: Sequence[str], most: int = 4) -> str:

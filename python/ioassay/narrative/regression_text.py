@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ioassay.analysis.effects.regression import LINEAR, LOGARITHMIC, Model, Outcome, Regression
+from ioassay.analysis.effects.level_contrasts import LINEAR, LOGARITHMIC
+from ioassay.analysis.effects.regression import Model, Outcome, Regression
 from ioassay.factors import factor_label, level_reading, step_label
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
@@ -13,7 +14,7 @@ from ioassay.stats.least_squares import LackOfFit
 from ioassay.stats.result import plain
 
 STATEMENTS = {
-    Outcome.NO_SLOPE: ("{name} has no significant slope over {factor} ({p}): {slope}.", ""),
+    Outcome.NO_SLOPE: ("The data do not show whether {noun} rises or falls with {factor} ({p}): {slope}.", ""),
     Outcome.STRAIGHT: ("{name} {way} with {over}: {slope}, R² = {r2:.3f}.", ""),
     Outcome.CURVED: (
         "{name} {way} with {over}: {slope}, R² = {r2:.3f}.",
@@ -62,6 +63,7 @@ def _statement(regression: Regression) -> str:
     sentence, reservation = STATEMENTS[regression.outcome]
     sentence = sentence.format(
         name=phrases.subject(regression.cells.response),
+        noun=phrases.noun(regression.cells.response),
         factor=factor,
         way="rises" if model.line.slope > 0 else "falls",
         over=f"the logarithm of {factor}" if model.kind == LOGARITHMIC else factor,

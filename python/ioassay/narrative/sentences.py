@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay.analysis.conclusion import AverageChange, Mean
+from ioassay.analysis.conclusion import AverageChange, Mean, ratio_outcome
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, Outcome
-from ioassay.analysis.effects.response_shape import MARGIN, Shape, ShapeKind
+from ioassay.analysis.effects.response_shape import Shape, ShapeKind
 from ioassay.analysis.measurements.cells import Cell, Cells
-from ioassay.factors import CASE
+from ioassay.factors import CASE, level_text
 from ioassay.narrative import phrases
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, mean_of
 
 MEAN = "{quantity}{interval} over {repetitions}."
 LEVELS_OFF = " It levels off {place}."
-NO_EFFECT = "The data show no effect of {effects}."
-AVERAGE_ALIKE = "On average, {name} does not differ significantly between {levels} ({ratio})."
+LEVELS_OFF_BETWEEN = " It levels off {place} at the latest, and at {earliest} at the earliest."
+UNTESTED = "{name} ranges from {shown} over {factor}; single repetitions cannot test this."
+UNDECIDED = "The data do not show whether {effects}{needed}."
+UNDECIDED_NEEDED = " (a difference of {margin} needs {needed} per level)"
+AVERAGE_EQUAL = "On average, {name} differs by at most {margin} between {levels} ({ratio})."
+AVERAGE_UNDECIDED = "On average, the data do not show whether {name} differs between {levels} ({ratio})."
 AVERAGE_TIMES = "On average, {name} is {times} as high {high} as {low} ({ratio})."
 AVERAGE_SHARE = "On average, {name} is {share} {way} {second} than {first} ({ratio})."
 FEW_FOR_MIX = "Too few repetitions to compare {mix} with fixed sizes."
-AS_PREDICTED = "It does not differ significantly from the prediction from its parts at their own speeds ({ratio})."
+UNPROVED = "neither certainly different from nor equal to"
+AS_PREDICTED = "It is within {margin} of the prediction from its parts at their own speeds ({ratio})."
+UNDECIDED_PREDICTION = (
+    "The data do not show whether it differs from the prediction from its parts at their own speeds ({ratio})."
+)
 UNLIKE_PREDICTED = (
     "It is {difference} the prediction from its parts at their own speeds: mixing itself {way} that much."
 )
@@ -38,16 +47,31 @@ def mean_sentence(part: Mean) -> str:
 # Over an ordered factor
 
 
-def shape_sentence(effect: Effect, plateau: Cell | None) -> str:
+def shape_sentence(effect: Effect) -> str:
     """What a response does over an ordered factor, by how much, and where it levels off."""
     assert effect.shape is not None
     curve, where = effect.shape, effect.cells.where()
     text = _shape(effect, phrases.subject(effect.cells.response))
-    if effect.outcome != Outcome.NO_DIRECTION and curve.kind in (ShapeKind.UP, ShapeKind.DOWN, ShapeKind.MIXED):
+    if effect.outcome != Outcome.NO_DIRECTION and curve.kind in (ShapeKind.UP, ShapeKind.DOWN):
         text += f", a factor of {_factor(curve)}"
-    levels_off = "" if plateau is None or plateau is curve.first else LEVELS_OFF
-    place = phrases.at(curve.factor, plateau.point[curve.factor]) if plateau else ""
-    return phrases.placed(where, f"{text}.") + levels_off.format(place=place)
+    return phrases.placed(where, f"{text}.") + _levels_off(curve)
+
+
+def untested_sentence(effect: Effect) -> str:
+    """The means where nothing says how far chance goes."""
+    means = [mean_of(cell.values) for cell in effect.family.cells]
+    shown = phrases.span(effect.cells.response, min(means), max(means))
+    name, factor = phrases.subject(effect.cells.response), phrases.factor_noun(effect.factor)
+    return phrases.placed(effect.cells.where(), UNTESTED.format(name=name, shown=shown, factor=factor))
+
+
+def _levels_off(curve: Shape) -> str:
+    if curve.plateau is None or curve.earliest is None:
+        return ""
+    place = phrases.at(curve.factor, curve.plateau.point[curve.factor])
+    if curve.earliest is curve.plateau:
+        return LEVELS_OFF.format(place=place)
+    return LEVELS_OFF_BETWEEN.format(place=place, earliest=level_text(curve.factor, curve.earliest.point[curve.factor]))
 
 
 def brief_shape(effect: Effect, subject: str) -> str:
@@ -61,7 +85,7 @@ def _shape(effect: Effect, subject: str) -> str:
     if effect.outcome == Outcome.NO_DIRECTION:
         return f"{subject} depends on {phrases.factor_noun(curve.factor)} without a clear direction"
     text = f"{subject} {shape_phrase(curve)}"
-    return text if curve.kind == ShapeKind.LEVEL else f"{text}, {_ends(effect.cells, curve)}"
+    return text if curve.kind in (ShapeKind.LEVEL, ShapeKind.UNCLEAR) else f"{text}, {_ends(effect.cells, curve)}"
 
 
 def shape_phrase(curve: Shape) -> str:
@@ -69,14 +93,15 @@ def shape_phrase(curve: Shape) -> str:
     factor = phrases.factor_noun(curve.factor)
     if curve.tendency is not None:
         way = "rise" if curve.kind == ShapeKind.UP else "fall"
-        return f"tends to {way} with {factor} (rank correlation over all levels)"
+        return f"tends to {way} with {factor} (slope over all levels)"
     return {
         ShapeKind.LEVEL: f"varies by at most {phrases.percent(MARGIN)} over {factor}",
         ShapeKind.UP: f"rises with {factor}",
         ShapeKind.DOWN: f"falls with {factor}",
         ShapeKind.PEAK: f"is highest inside the range of {factor}",
         ShapeKind.DIP: f"is lowest inside the range of {factor}",
-    }.get(curve.kind, f"rises and falls over {factor}")
+        ShapeKind.MIXED: f"rises and falls over {factor}",
+    }.get(curve.kind, f"depends on {factor} without a clear direction")
 
 
 def _ends(part: Cells, curve: Shape) -> str:
@@ -88,15 +113,12 @@ def _ends(part: Cells, curve: Shape) -> str:
 
 
 def _factor(curve: Shape) -> str:
-    fell = curve.change < 1
-    return phrases.ratio(
-        1 / curve.change if fell else curve.change,
-        curve.interval.inverse() if fell and curve.interval is not None else curve.interval,
-    )
+    change, bounds = curve.change.estimate, curve.change.interval
+    return phrases.ratio(1 / change, bounds.inverse()) if change < 1 else phrases.ratio(change, bounds)
 
 
-def quiet_sentence(effects: Sequence[Effect]) -> str:
-    """All factors without an effect in one sentence: responses that share factor and places together."""
+def undecided_sentence(effects: Sequence[Effect]) -> str:
+    """All factors whose effect is undecided in one sentence: responses that share factor and places together."""
     places: dict[tuple[str, str], list[str]] = {}
     for effect in effects:
         response = phrases.noun(effect.cells.response)
@@ -105,11 +127,17 @@ def quiet_sentence(effects: Sequence[Effect]) -> str:
     for (factor, name), where in places.items():
         shared.setdefault((factor, tuple(where)), []).append(name)
     parts = [
-        f"{phrases.factor_noun(factor)} on {phrases.listed(names, 9)}"
+        f"{phrases.listed(names, 9)} {'depends' if len(names) == 1 else 'depend'} on {phrases.factor_noun(factor)}"
         + (f" ({phrases.beside_text(' or '.join(where))})" if any(where) else "")
         for (factor, where), names in shared.items()
     ]
-    return NO_EFFECT.format(effects=", nor of ".join(parts))
+    known = [effect.needed for effect in effects if effect.needed is not None]
+    needed = phrases.repetitions_needed(max(known)) if known else ""
+    margin = phrases.percent(MARGIN)
+    return UNDECIDED.format(
+        effects=", nor whether ".join(parts),
+        needed=UNDECIDED_NEEDED.format(margin=margin, needed=needed) if needed else "",
+    )
 
 
 # Between levels that are words
@@ -123,8 +151,9 @@ def average_sentence(part: AverageChange) -> str:
         "name": phrases.noun(part.cells.response),
         "ratio": f"ratio {ratio.ratio:.3g}, {phrases.bounds_of(ratio.interval)}",
     }
-    if alike(ratio):
-        return AVERAGE_ALIKE.format(levels=phrases.both(part.factor, *levels), **known)
+    if part.outcome in (Outcome.EQUIVALENT, Outcome.UNDECIDED):
+        template = AVERAGE_EQUAL if part.outcome == Outcome.EQUIVALENT else AVERAGE_UNDECIDED
+        return template.format(levels=phrases.both(part.factor, *levels), margin=phrases.percent(MARGIN), **known)
     if ratio.ratio >= 2:
         return AVERAGE_TIMES.format(times=phrases.times(ratio.ratio), high=second, low=first, **known)
     if ratio.ratio <= 0.5:
@@ -138,10 +167,10 @@ def best_sentence(effect: Effect) -> str:
     extremes, lower = effect.extremes, lower_is_better(effect.cells.response)
     best, worst = (phrases.at(effect.factor, cell.point[effect.factor]) for cell in (extremes.best, extremes.worst))
     text = f"{phrases.subject(effect.cells.response)} is {'lowest (best)' if lower else 'highest'} {best}"
-    if extremes.interval is not None and extremes.interval.low <= 1 <= extremes.interval.high:
-        text += ", although no pair of levels differs significantly"
+    if effect.outcome == Outcome.EQUIVALENT:
+        text += f", although all levels differ by at most {phrases.percent(MARGIN)}"
     elif extremes.ratio is not None:
-        interval = "" if extremes.interval is None else f" ({phrases.bounds_of(extremes.interval)})"
+        interval = "" if extremes.pair is None else f" ({phrases.bounds_of(extremes.pair.interval)})"
         size = f"{phrases.times(extremes.ratio)}{interval}"
         text += f", against {size} as much {worst}" if lower else f", {size} that {worst}"
     return phrases.placed(effect.cells.where(), f"{text}.")
@@ -165,9 +194,11 @@ def mix_sentences(measured: Cells, mix: Mix) -> tuple[str, str, str]:
         for case, ratio in known.items()
     ]
     tested = phrases.placed(where, f"{name} of {mixed}, as a ratio: {phrases.listed(ratios, 9)}.")
-    equal = [case for case, ratio in known.items() if alike(ratio)]
-    costs = [f"{_cost(ratio)} {case}" for case, ratio in known.items() if not alike(ratio)]
-    costs += [f"not significantly different from {phrases.listed(equal, 9)}"] if equal else []
+    outcomes = {case: ratio_outcome(ratio) for case, ratio in known.items()}
+    costs = [f"{_cost(ratio)} {case}" for case, ratio in known.items() if outcomes[case] == Outcome.DIFFERENCE]
+    for outcome, words in ((Outcome.EQUIVALENT, f"within {phrases.percent(MARGIN)} of"), (Outcome.UNDECIDED, UNPROVED)):
+        alike = [case for case in known if outcomes[case] == outcome]
+        costs += [f"{words} {phrases.listed(alike, 9)}"] if alike else []
     concluded = phrases.placed(where, f"{name} of {mixed} is {phrases.listed(costs, 9)}.")
     if isinstance(mix.predicted, Ratio):
         concluded += f" {prediction(mix.predicted)}"
@@ -176,11 +207,6 @@ def mix_sentences(measured: Cells, mix: Mix) -> tuple[str, str, str]:
 
 def _mean(measured: Cells, cell: Cell) -> str:
     return f"{phrases.value(measured.response, mean_of(cell.values))} for {cell.point[CASE]}"
-
-
-def alike(ratio: Ratio) -> bool:
-    """Return True if the ratio's interval holds 1."""
-    return ratio.interval.low <= 1 <= ratio.interval.high
 
 
 def _cost(ratio: Ratio) -> str:
@@ -194,6 +220,9 @@ def _cost(ratio: Ratio) -> str:
 
 def prediction(ratio: Ratio) -> str:
     """What mixing itself costs: measured against predicted from the parts."""
-    if alike(ratio):
-        return AS_PREDICTED.format(ratio=f"ratio {ratio.ratio:.3g}, {phrases.bounds_of(ratio.interval)}")
-    return UNLIKE_PREDICTED.format(difference=_cost(ratio), way="costs" if ratio.ratio < 1 else "gains")
+    outcome = ratio_outcome(ratio)
+    if outcome == Outcome.DIFFERENCE:
+        return UNLIKE_PREDICTED.format(difference=_cost(ratio), way="costs" if ratio.ratio < 1 else "gains")
+    template = AS_PREDICTED if outcome == Outcome.EQUIVALENT else UNDECIDED_PREDICTION
+    known = f"ratio {ratio.ratio:.3g}, {phrases.bounds_of(ratio.interval)}"
+    return template.format(ratio=known, margin=phrases.percent(MARGIN))

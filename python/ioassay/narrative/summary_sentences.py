@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ioassay.analysis.conclusion import AverageChange, FactorChange, Mean, MixChange, Part
-from ioassay.analysis.effects.one_factor import Effect
+from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.narrative import phrases, sentences
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.ratio_of_means import Ratio
 
 MOST = 4
 """A summary has no more topics than this; what is left out stands in the conclusion."""
-ALIKE = "On average, {names} {do} not differ significantly between {levels}."
+EQUAL = "On average, {names} {differ} by at most {margin} between {levels}."
+UNDECIDED = "On average, the data do not show whether {names} {differ} between {levels}."
 
 
 def summary(opening: Sequence[str], parts: Sequence[Part], quiet: Sequence[Effect]) -> list[str]:
     """At most MOST topics: the opening, shapes by quantity and factor, pairs of levels, then what stands alone."""
     topics = [*opening, *_shapes(parts), *_pairs(parts), *_single(parts)]
-    return [*topics, *([sentences.quiet_sentence(quiet)] if quiet else [])][:MOST]
+    return [*topics, *([sentences.undecided_sentence(quiet)] if quiet else [])][:MOST]
 
 
 def _shapes(parts: Sequence[Part]) -> list[str]:
@@ -35,18 +37,19 @@ def _shapes(parts: Sequence[Part]) -> list[str]:
 
 
 def _pairs(parts: Sequence[Part]) -> Iterator[str]:
-    """Averages that differ, one by one; those that do not, together."""
+    """Averages that differ, one by one; the others together."""
     pairs: dict[str, list[AverageChange]] = {}
     for part in parts:
         if isinstance(part, AverageChange):
             levels = phrases.both(part.factor, *part.cells.factors[part.factor])
             pairs.setdefault(levels, []).append(part)
     for levels, changes in pairs.items():
-        yield from (sentences.average_sentence(part) for part in changes if not sentences.alike(part.ratio))
-        names = [phrases.noun(part.cells.response) for part in changes if sentences.alike(part.ratio)]
-        if names:
-            do = "does" if len(names) == 1 else "do"
-            yield ALIKE.format(names=phrases.listed(names), do=do, levels=levels)
+        yield from (sentences.average_sentence(part) for part in changes if part.outcome == Outcome.DIFFERENCE)
+        for outcome, template in ((Outcome.EQUIVALENT, EQUAL), (Outcome.UNDECIDED, UNDECIDED)):
+            names = [phrases.noun(part.cells.response) for part in changes if part.outcome == outcome]
+            if names:
+                differ, margin = "differs" if len(names) == 1 else "differ", phrases.percent(MARGIN)
+                yield template.format(names=phrases.listed(names), differ=differ, margin=margin, levels=levels)
 
 
 def _single(parts: Sequence[Part]) -> Iterator[str]:
@@ -56,5 +59,7 @@ def _single(parts: Sequence[Part]) -> Iterator[str]:
                 yield sentences.mean_sentence(part)
             case MixChange(mix=mix) if isinstance(mix.predicted, Ratio):  # bandwidths only
                 yield f"{sentences.mix_sentences(part.cells, mix)[0]} {sentences.prediction(mix.predicted)}"
-            case FactorChange(effect=effect, covered=False) if not (effect.ordered or part.quiet):
+            case FactorChange(effect=effect, covered=False) if effect.outcome == Outcome.NOT_TESTED:
+                yield sentences.untested_sentence(effect)
+            case FactorChange(effect=effect, covered=False) if not (effect.shape or part.quiet):
                 yield sentences.best_sentence(effect)

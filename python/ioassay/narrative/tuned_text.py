@@ -145,7 +145,7 @@ def _sides(found: Tuned) -> list[str]:
         f"The default, {label(found.default.point)}, gives {_mean(found, found.default)}.",
     ]
     if isinstance(found.row.ratio, Ratio):
-        bounds = None if found.exact else found.row.ratio.interval
+        bounds = None if found.exact else found.row.interval
         text.append(f"The ratio is {phrases.ratio(found.row.ratio.ratio, bounds)}.")
     return text
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from ioassay import debug_log
+from ioassay import debug_log, metrics
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.errors import RunError
@@ -35,6 +35,7 @@ from ioassay.targets.job_guard import Guard, Reserve, guarded
 from ioassay.units import format_duration
 
 if TYPE_CHECKING:
+    from ioassay._core import Histogram
     from ioassay.study.model import Until
 
 
@@ -100,7 +101,8 @@ class _Patience:
     """Adaptive repetition of one study: which points have been measured precisely enough.
 
     A decision about a repetition uses only earlier ones, so a resumed run and one with any number of workers decide
-    alike.
+    alike. The interval is the one that the report shows: of a percentile that of all requests together, wherever all
+    repetitions have kept their histograms.
     """
 
     until: Until | None
@@ -108,13 +110,19 @@ class _Patience:
     """Whether the trials that count are those without the witness."""
     values: dict[str, dict[int, float]] = field(default_factory=dict)
     """Point -> repetition -> value."""
+    histograms: dict[str, dict[int, Histogram]] = field(default_factory=dict)
+    """The same of the latencies, where the metric is a percentile of them."""
 
-    def note(self, record: Record) -> None:
+    def note(self, record: Record, folder: Path) -> None:
+        """Take in a record, whose distributions are in `folder`."""
         if record.trial.get("twin", False) != self.twins or record.trial.get("calls"):
             return
         if self.until is None or record.status != OK or (value := record.metrics.get(self.until.metric)) is None:
             return
-        self.values.setdefault(_key(record.trial["point"]), {})[record.trial["repetition"]] = value
+        point, repetition = _key(record.trial["point"]), record.trial["repetition"]
+        self.values.setdefault(point, {})[repetition] = value
+        if histogram := _latencies(folder, self.until.metric):
+            self.histograms.setdefault(point, {})[repetition] = histogram
 
     def decides(self, trial: Trial) -> bool:
         """Whether earlier repetitions decide about this one, so that they must have been recorded."""
@@ -124,10 +132,31 @@ class _Patience:
         if self.until is None or not self.decides(trial):
             return False
         from ioassay.analysis.effects.descriptive import relative_half_width
+        from ioassay.analysis.measurements import merged_histograms
 
-        known = self.values.get(_key(trial.point), {})
-        values = [known[repetition] for repetition in sorted(known) if repetition < trial.repetition]
-        return len(values) >= 2 and relative_half_width(values) <= self.until.ci
+        known, histograms = self.values.get(_key(trial.point), {}), self.histograms.get(_key(trial.point), {})
+        earlier = [repetition for repetition in sorted(known) if repetition < trial.repetition]
+        if len(earlier) < 2:
+            return False
+        percentile = metrics.latency_percentile(self.until.metric)
+        if percentile is None or not all(repetition in histograms for repetition in earlier):
+            return relative_half_width([known[repetition] for repetition in earlier]) <= self.until.ci
+        parts = [histograms[repetition] for repetition in earlier]
+        values = merged_histograms.pseudo_values(parts, [percentile.percent]).ravel()
+        return relative_half_width(values) <= self.until.ci
+
+
+def _latencies(folder: Path, metric: str) -> Histogram | None:
+    """The latencies of a trial whose percentile `metric` is; None of other metrics, and where none were kept."""
+    percentile, path = metrics.latency_percentile(metric), folder / "hist.parquet"
+    if percentile is None or not path.exists():
+        return None
+    import polars as pl
+
+    from ioassay.analysis.measurements import merged_histograms
+
+    found = merged_histograms.of_rows(pl.read_parquet(path), percentile.direction, percentile.kind)
+    return next(iter(found.values()), None)
 
 
 def _key(point: object) -> str:
@@ -398,7 +427,7 @@ class _Round:
 
     def _count(self, trial: Trial, record: Record, told: str) -> None:
         self.progress.ended(trial, told)
-        self.patience[trial.study].note(record)
+        self.patience[trial.study].note(record, self.store.folder(trial.id))
         self.source.told(trial, record)
         self.tally.add(record.status)
 

@@ -1,18 +1,16 @@
-"""Differences between groups: classic, Welch's and Kruskal-Wallis' tests, their effect sizes and their assumptions.
+"""Differences between groups: the classic analysis of variance and Welch's, with their effect sizes.
 
-Each takes a sequence of groups (arrays of finite values). Which group differs from which is `posthoc.py`.
-The test of normality is Shapiro and Wilk's.
+Each takes a sequence of groups (arrays of finite values). Which group differs from which is `contrasts.py`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.stats import distributions, ranks
+from ioassay.stats import distributions
 from ioassay.stats.result import Floats, Undefined, as_floats, mean_of, sum_of_squares
 
 NO_SPREAD = "the repetitions of every condition are identical, so there is no spread to test against"
@@ -51,24 +49,6 @@ class Welch:
     f: float
     p: float
     omega2: float
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """The test of Kruskal and Wallis: `h` against chi-squared with `df`; `epsilon2` is the share of rank variance."""
-
-    h: float
-    df: int
-    p: float
-    epsilon2: float
-
-
-@dataclass(frozen=True)
-class Assumption:
-    """One assumption tested: a small `p` speaks against it."""
-
-    statistic: float
-    p: float
 
 
 def usable(groups: Sequence[Floats]) -> list[Floats]:
@@ -149,97 +129,3 @@ def _welch(sizes: Floats, means: Floats, variances: Floats) -> Welch:
     return Welch(
         k - 1, df_within, f, float(distributions.f_sf(f, k - 1, df_within)), effect / (effect + float(sizes.sum()))
     )
-
-
-def kruskal_wallis(groups: Sequence[Floats]) -> Ranks | Undefined:
-    """Kruskal and Wallis, "Use of ranks in one-criterion variance analysis", JASA 47 (1952), with their tie correction.
-
-    `epsilon2` = H / (N - 1), Tomczak and Tomczak, Trends in Sport Sciences 1 (2014).
-    """
-    arrays = usable(groups)
-    if len(arrays) < 2:
-        return Undefined(f"{len(arrays)} condition with values; a comparison needs at least 2")
-    everything = np.concatenate(arrays)
-    if everything.min() == everything.max():
-        return Undefined("all values are equal")
-    if everything.size <= len(arrays):
-        return Undefined("no condition has a second repetition")
-    h, p = ranks.kruskal(arrays)
-    return Ranks(h, len(arrays) - 1, p, h / (everything.size - 1))
-
-
-def brown_forsythe(groups: Sequence[Floats]) -> Assumption | Undefined:
-    """Levene's test about the medians: are the variances equal? Brown and Forsythe, JASA 69 (1974)."""
-    arrays = [array for array in usable(groups) if array.size > 2]
-    if len(arrays) < 2:
-        return Undefined("fewer than two conditions have three repetitions")
-    done = one_way([np.abs(array - np.median(array)) for array in arrays])
-    return done if isinstance(done, Undefined) else Assumption(done.f, done.p)
-
-
-def normal_residuals(groups: Sequence[Floats]) -> Assumption | Undefined:
-    """The test of Shapiro and Wilk (Biometrika 52, 1965) on the deviations from each group's mean."""
-    repeated = [array for array in usable(groups) if array.size > 1]
-    residuals = np.concatenate([array - mean_of(array) for array in repeated] or [np.empty(0)])
-    if residuals.size < 3:
-        return Undefined(f"{residuals.size} repeated values; the test needs at least 3")
-    if residuals.min() == residuals.max():
-        return Undefined(NO_SPREAD)
-    return Assumption(*shapiro_wilk(residuals))
-
-
-_FIRST = (0.0, 0.221157, -0.147981, -2.07119, 4.434685, -2.706056)
-_SECOND = (0.0, 0.042981, -0.293762, -1.752461, 5.682633, -3.582633)
-_SMALL_SHIFT = (-2.273, 0.459)
-_SMALL_MEAN, _SMALL_SPREAD = (0.544, -0.39978, 0.025054, -6.714e-4), (1.3822, -0.77857, 0.062767, -0.0020322)
-_LARGE_MEAN, _LARGE_SPREAD = (-1.5861, -0.31082, -0.083751, 0.0038915), (-0.4803, -0.082676, 0.0030302)
-
-
-def shapiro_wilk(values: Floats) -> tuple[float, float]:
-    """W and its p, of three values or more that are not all equal; beyond 5000 values p is approximate.
-
-    Source: P. Royston, algorithm AS R94 (Applied Statistics 44, 1995), whose constants these are.
-    """
-    ordered = np.sort(values)
-    ordered = ordered - ordered[ordered.size // 2]
-    weights = _weights(ordered.size)
-    deviations = ordered - ordered.mean()
-    w = float(np.sum(weights * deviations)) ** 2 / float(np.sum(weights**2) * np.sum(deviations**2))
-    return min(w, 1.0), _probability(min(w, 1.0), ordered.size)
-
-
-def _weights(n: int) -> Floats:
-    """Of the ordered values; those of the lower half are the upper half's with the other sign."""
-    if n == 3:
-        return np.array([-math.sqrt(0.5), 0.0, math.sqrt(0.5)])
-    scores = np.array([distributions.normal_ppf((place - 0.375) / (n + 0.25)) for place in range(1, n // 2 + 1)])
-    squares = 2 * float(np.sum(scores**2))
-    root = 1 / math.sqrt(n)
-    ends = [_polynomial(_FIRST, root) - scores[0] / math.sqrt(squares)]
-    if n > 5:
-        ends.append(_polynomial(_SECOND, root) - scores[1] / math.sqrt(squares))
-    known = len(ends)
-    left = squares - 2 * float(np.sum(scores[:known] ** 2))
-    upper = np.concatenate([ends, -scores[known:] / math.sqrt(left / (1 - 2 * float(np.sum(np.square(ends)))))])
-    return np.concatenate([-upper, np.zeros(n % 2), upper[::-1]])
-
-
-def _probability(w: float, n: int) -> float:
-    if n == 3:
-        return max(0.0, 6 / math.pi * (math.asin(math.sqrt(w)) - math.asin(math.sqrt(0.75))))
-    if w >= 1:
-        return 1.0
-    deviance, size = math.log(1 - w), math.log(n)
-    if n <= 11:
-        bound = _polynomial(_SMALL_SHIFT, n)
-        if deviance >= bound:
-            return 1e-99
-        deviance = -math.log(bound - deviance)
-        mean, spread = _polynomial(_SMALL_MEAN, n), math.exp(_polynomial(_SMALL_SPREAD, n))
-    else:
-        mean, spread = _polynomial(_LARGE_MEAN, size), math.exp(_polynomial(_LARGE_SPREAD, size))
-    return distributions.normal_sf((deviance - mean) / spread)
-
-
-def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
-    return sum(coefficient * x**power for power, coefficient in enumerate(coefficients))

@@ -1,7 +1,7 @@
-"""Which level is best, how sure is that, and which others may be it as well? Knows no factor and no order of levels.
+"""Which level is best, which others may be it, which are certainly as good? Read from one family of contrasts.
 
-Two answers that complete each other: how often each level comes out best when the repetitions are drawn again, and the
-set that holds all equally good levels with the asked confidence.
+Knows no factor. Of levels in order also: where the plateau around the best begins and ends, and which peaks stand apart
+from it.
 """
 
 from __future__ import annotations
@@ -10,136 +10,144 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ioassay.stats import distributions
-from ioassay.stats.posthoc import holm
-from ioassay.stats.result import Floats, Undefined, as_floats, mean_of, sum_of_squares
+from ioassay.stats.contrasts import Bools, Contrasts
+from ioassay.stats.result import Floats
 
-Indices = npt.NDArray[np.int64]
-RESAMPLES = 5000
-_TIE = 1e-12
-"""Means that differ by less than this share are rounding's, and equal."""
+DRAWS = 2000
+_OFF = 0.5
+"""A curve has levelled off where it gains less than this share of what it would gain straight on."""
 
 
 @dataclass(frozen=True)
 class BestLevel:
-    """`index` of the best mean; `probability`: how often each level is best in resamples, ties shared, sums to 1.
+    """`index` of the best estimate; indices of `candidates` that no level is certainly better than.
 
-    `low` and `high` are the indices that bound the best level with `confidence` where the levels ascend.
+    `as_good`: levels that are certainly within the margin of the best, whichever that is. `probability` of each level
+    to be best, ties shared, sums to 1.
     """
 
     index: int
+    candidates: tuple[int, ...]
+    as_good: tuple[int, ...]
     probability: tuple[float, ...]
-    low: int
-    high: int
-    confidence: float
+
+    @property
+    def certain(self) -> bool:
+        """True if one level is certainly better than all others."""
+        return len(self.candidates) == 1
 
 
 @dataclass(frozen=True)
-class NotWorse:
-    """`members`: indices of the levels that may be as good as the best. `p`: of each level, that no other is better.
+class Plateau:
+    """Levels `first` to `last` around the best are certainly within the margin of it; it begins not before `earliest`.
 
-    A level with one repetition cannot be left out: `unjudged`.
+    Levels from `earliest` to `first` may belong to it.
     """
 
-    members: tuple[int, ...]
-    p: tuple[float, ...]
-    unjudged: tuple[int, ...] = ()
+    first: int
+    last: int
+    earliest: int
 
 
-def best_index(groups: Sequence[Floats], lower: bool = False) -> int:
-    """The group with the highest mean (lowest with `lower`); the first of equals."""
-    means = _means(groups, lower)
-    return int(np.argmax(means >= means.max() - _TIE * abs(means.max())))
+def best_level(family: Contrasts, *, lower: bool = False, seed: int = 1) -> BestLevel:
+    """The highest level (lowest with `lower`); of equal estimates the first.
 
-
-def bootstrap_best(
-    groups: Sequence[Floats], confidence: float, seed: int, *, lower: bool = False, resamples: int = RESAMPLES
-) -> BestLevel | Undefined:
-    """How often each group's mean is best when each group's values are drawn again, and the percentile interval.
-
-    Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13. The deviations from each mean are
-    widened by sqrt(n / (n - 1)), without which the bootstrap of few values is too narrow (Hesterberg, "What teachers
-    should know about the bootstrap", The American Statistician 69, 2015).
+    A level is as good if it is not below any other by more than the margin (an intersection of one-sided tests).
     """
-    arrays = [np.sort(as_floats(group)) for group in groups]
-    if min(array.size for array in arrays) < 2:
-        return Undefined("a level has one repetition only, so nothing says how far chance goes")
-    random = np.random.default_rng(seed)
-    drawn = np.stack([_drawn_means(array, random, resamples) for array in arrays])
-    drawn = -drawn if lower else drawn
-    top = drawn.max(axis=0)
-    first = drawn >= top - _TIE * np.abs(top)
-    probability = (first / first.sum(axis=0)).mean(axis=1)
-    below = np.cumsum(probability)
-    tail = (1 - confidence) / 2
-    low, high = (int(np.searchsorted(below, share + 1e-9)) for share in (tail, 1 - tail - 2e-9))
+    better, near = _oriented(family, lower)
+    scores = -family.means.estimates if lower else family.means.estimates
     return BestLevel(
-        best_index(groups, lower),
-        tuple(float(share) for share in probability),
-        low,
-        min(high, len(arrays) - 1),
-        confidence,
+        _first_of_best(family, lower),
+        tuple(int(index) for index in np.flatnonzero(~better.any(axis=0))),
+        tuple(int(index) for index in np.flatnonzero(near.all(axis=1))),
+        tuple(float(share) for share in _probability(family, scores, seed)),
     )
 
 
-def _drawn_means(array: Floats, random: np.random.Generator, resamples: int) -> Floats:
-    mean = mean_of(array)
-    widened = (array - mean) * np.sqrt(array.size / (array.size - 1))
-    means: Floats = mean + widened[random.integers(0, array.size, (resamples, array.size))].mean(axis=1)
-    return means
+def _probability(family: Contrasts, scores: Floats, seed: int) -> Floats:
+    """How often each level is best among draws about the estimates, with Student's deviations of the model."""
+    means = family.means
+    if means.exact:
+        first = scores >= scores.max() - 1e-12 * max(abs(float(scores.max())), 1.0)
+        return np.asarray(first / first.sum())
+    random = np.random.default_rng(seed)
+    deviations = random.standard_t(means.df, (DRAWS, scores.size))
+    winners = np.argmax(scores + np.sqrt(means.squared_errors) * deviations, axis=1)
+    return np.bincount(winners, minlength=scores.size) / DRAWS
 
 
-def not_worse(groups: Sequence[Floats], confidence: float, *, lower: bool = False) -> NotWorse | Undefined:
-    """The levels that no other level is significantly better than: multiple comparisons with the best.
+def plateau(family: Contrasts, *, lower: bool = False) -> Plateau | None:
+    """The levels around the best one that are certainly as good; None where not even that level is certainly so.
 
-    All pairs are tested (Welch), their p adjusted by Holm's steps; a level is left out where a better one differs. So
-    the chance that even one level is left out that is as good as the best is at most 1 - confidence, however many
-    are. The subset of Gupta (Technometrics 7, 1965) and Hsu ("Constrained simultaneous confidence intervals for
-    multiple comparisons with the best", Annals of Statistics 12, 1984) is smaller, but promises to hold only one of
-    several that are equally good, and supposes equal variances: a plateau would lose its ends.
+    The levels are in order. Going outwards from the best, each is tested at the full risk until the first fails, so
+    that the chance of one too many is that of a single test at each end (fixed sequence: Maurer, Hothorn and Lehmacher,
+    1995; Westfall and Krishen, Journal of Statistical Planning and Inference 99, 2001).
     """
-    arrays = [as_floats(group) for group in groups]
-    sizes = np.array([array.size for array in arrays])
-    if sizes.max() < 2:
-        return Undefined("each level has one repetition only, so nothing says how far chance goes")
-    means = _means(arrays, lower)
-    errors = np.array([sum_of_squares(array) / max(array.size - 1, 1) / array.size for array in arrays])
-    first, second = np.triu_indices(len(arrays), 1)
-    judged = (sizes[first] > 1) & (sizes[second] > 1)
-    first, second = first[judged], second[judged]
-    adjusted = holm([float(p) for p in _differ(means, errors, sizes, first, second)])
-    p = np.ones(len(arrays))
-    for one, other, value in zip(first, second, adjusted, strict=True):
-        worse = one if means[one] < means[other] else other
-        p[worse] = min(p[worse], value)
-    return NotWorse(
-        tuple(int(index) for index in np.flatnonzero(p >= 1 - confidence)),
-        tuple(float(value) for value in p),
-        tuple(int(index) for index in np.flatnonzero(sizes < 2)),
-    )
+    found = _first_of_best(family, lower)
+    _, near = _oriented(family, lower)
+    good: Bools = np.asarray(near.all(axis=1))
+    if not good[found]:
+        return None
+    first = last = found
+    while first and good[first - 1]:
+        first -= 1
+    while last + 1 < good.size and good[last + 1]:
+        last += 1
+    beyond = _certainly_beyond(family, lower)
+    earliest = first
+    while earliest and not beyond[earliest - 1]:
+        earliest -= 1
+    return Plateau(first, last, earliest)
 
 
-def exactly_best(groups: Sequence[Floats], *, lower: bool = False) -> NotWorse:
-    """The same of results without chance (a simulation gives the same again): the best and its equals."""
-    means = _means(groups, lower)
-    equal = means >= means.max() - _TIE * abs(means.max())
-    return NotWorse(tuple(int(index) for index in np.flatnonzero(equal)), tuple(float(value) for value in equal))
+def levels_off(family: Contrasts, numbers: Sequence[float] | None, found: Plateau) -> bool:
+    """Whether what follows the plateau's first level gains much less than the step before it, continued straight on.
+
+    The last levels of a curve that still rises may be within the margin of each other, too.
+    """
+    if not found.first:
+        return True
+    means, x = family.means.means, numbers or range(family.means.sizes.size)
+    slope = (means[found.first] - means[found.first - 1]) / (x[found.first] - x[found.first - 1])
+    straight_on = slope * (x[found.last] - x[found.first])
+    return bool(abs(means[found.last] - means[found.first]) < _OFF * abs(straight_on))
 
 
-def _means(groups: Sequence[Floats], lower: bool) -> Floats:
-    means = np.array([mean_of(np.asarray(group, dtype=np.float64)) for group in groups])
-    return -means if lower else means
+def possible_start(family: Contrasts, *, lower: bool = False) -> int:
+    """The first level that may be within the margin of the best: before it, the response certainly still improves."""
+    return int(np.argmin(_certainly_beyond(family, lower)))
 
 
-def _differ(means: Floats, errors: Floats, sizes: Indices, first: Indices, second: Indices) -> Floats:
-    """Two-sided p of Welch's test of each pair of levels; `errors` are squared standard errors of the means."""
-    difference, squared = np.abs(means[first] - means[second]), errors[first] + errors[second]
-    spread = squared > 0
-    safe = np.where(spread, squared, 1.0)
-    shares = np.where(spread, errors[first] / safe, 0.5)  # of the variance: their squares cannot underflow
-    df = 1 / (shares**2 / (sizes[first] - 1) + (1 - shares) ** 2 / (sizes[second] - 1))
-    exact = np.where(difference > _TIE * np.abs(means).max(), 0.0, 1.0)
-    p: Floats = np.where(spread, 2 * distributions.t_sfs(difference / np.sqrt(safe), df), exact)
-    return p
+def _certainly_beyond(family: Contrasts, lower: bool) -> Bools:
+    """Levels that are certainly worse than some other by more than the margin."""
+    worse = family.differences if lower else -family.differences
+    return np.asarray((worse - family.reach > family.bound).any(axis=1))
+
+
+def second_peaks(family: Contrasts, *, lower: bool = False) -> tuple[int, ...]:
+    """Levels on either side of the best that a level between them is certainly worse than: one a side at most."""
+    better, _ = _oriented(family, lower)
+    scores = -family.means.estimates if lower else family.means.estimates
+    best = _first_of_best(family, lower)
+    found = []
+    for side in (range(best - 2, -1, -1), range(best + 2, scores.size)):
+        apart = [index for index in side if _valley(better, best, index)]
+        found += [max(apart, key=lambda index: float(scores[index]))] if apart else []
+    return tuple(sorted(found))
+
+
+def _valley(better: Bools, best: int, index: int) -> bool:
+    between: Sequence[int] = range(min(best, index) + 1, max(best, index))
+    return any(better[best, low] and better[index, low] for low in between)
+
+
+def _first_of_best(family: Contrasts, lower: bool) -> int:
+    """The level with the best estimate; of equal ones the first."""
+    behind = -family.differences.min(axis=0) if lower else family.differences.max(axis=0)
+    return int(np.argmin(behind > 0))
+
+
+def _oriented(family: Contrasts, lower: bool) -> tuple[Bools, Bools]:
+    """[i, j]: i is certainly better than j; i is certainly not worse than j by more than the margin."""
+    return (family.above.T, family.near.T) if lower else (family.above, family.near)

@@ -145,6 +145,26 @@ def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
     )
 
 
+def hc3_slope(x: Floats, y: Floats, line: Line, confidence: float) -> tuple[float, Interval, float]:
+    """Standard error, interval and p of the slope of `line` whatever the variances of y are.
+
+    HC3: MacKinnon and White, "Some heteroskedasticity-consistent covariance matrix estimators with improved finite
+    sample properties" (Journal of Econometrics 29, 1985), as Long and Ervin recommend it (The American Statistician 54,
+    2000). A point that alone decides the slope has no residual, and its error is unknown: the interval is infinite.
+    """
+    if line.ss_residual == 0:
+        return 0.0, Interval(line.slope, line.slope, confidence, "exact"), float(line.slope == 0)
+    centred = x - line.x_mean
+    left = 1 - 1 / line.n - centred**2 / line.sxx
+    if left.min() < 1e-12:
+        return float("inf"), Interval(float("-inf"), float("inf"), confidence, "HC3"), 1.0
+    residuals = (y - line.intercept - line.slope * x) / left
+    error = float(np.sqrt(np.sum((centred * residuals) ** 2))) / line.sxx
+    half = distributions.t_ppf((1 + confidence) / 2, line.df_residual) * error
+    p = 2 * distributions.t_sf(abs(line.slope) / error, line.df_residual) if error > 0 else 0.0
+    return error, Interval(line.slope - half, line.slope + half, confidence, "HC3"), p
+
+
 def aic(ss_residual: float, n: int, parameters: int) -> float:
     """Akaike's criterion of a normal model, n ln(RSS / n) + 2 k; the variance counts as a parameter.
 

@@ -1,42 +1,60 @@
-"""How many repetitions does it take to see a difference? From the scatter of those that there are."""
+"""How many repetitions does it take to see a difference of the margin? From the scatter of a model, or assumed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from ioassay.stats import distributions
-from ioassay.stats.result import Floats, Undefined, sum_of_squares
+from ioassay.stats.contrasts import LINES_SHARE, MARGIN, Contrasts, range_quantile
 
 POWER = 0.8
 """The chance with which the difference is to be seen: Cohen, "Statistical Power Analysis" (1988), 2.4."""
 MOST = 1000
 
 
-def repetitions_needed(
-    groups: Sequence[Floats], difference: float, confidence: float, pairs: int = 1
-) -> int | Undefined:
-    """The repetitions of each group with which `pairs` tests of two groups show a `difference` of means, MOST at most.
+def repetitions_needed(family: Contrasts) -> int:
+    """The repetitions of each condition with which this family shows a difference of its margin, MOST at most."""
+    means = family.means
+    deviation = math.sqrt(float((means.squared_errors * means.sizes).mean()))
+    if deviation == 0:
+        return 2
+    return _fewest(deviation / family.bound, means.sizes.size, family.pair_risk)
 
-    Two-sided t tests at the risk that Bonferroni's inequality leaves each, over the pooled scatter of the groups; power
-    by the noncentral t distribution (Cohen, 1988, chapter 2). Holm's steps need no more.
+
+def repetitions_for(
+    variation: float,
+    conditions: int,
+    confidence: float,
+    *,
+    margin: float = MARGIN,
+    lines: bool = False,
+    share: int = 1,
+) -> int:
+    """The same of conditions that all scatter by `variation`, a share of the mean.
+
+    `lines`: their levels are numbers; `share`: how many such families share the risk.
     """
-    freedom = sum(max(group.size - 1, 0) for group in groups)
-    if freedom < 1:
-        return Undefined("each level has one repetition only, so nothing says how far chance goes")
-    scatter = math.sqrt(sum(sum_of_squares(group) for group in groups) / freedom)
-    if scatter == 0 or difference <= 0:
-        return 2 if difference > 0 else MOST
+    risk = (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
+    return _fewest(variation / math.log1p(margin), conditions, risk)
+
+
+def _fewest(scatter: float, conditions: int, risk: float) -> int:
+    """By doubling, then halving; `scatter` is the deviation of one repetition in margins."""
     low, high = 1, 2
-    while high < MOST and not _seen(high, difference / scatter, confidence, pairs):
+    while high < MOST and not _seen(high, scatter, conditions, risk):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _seen(middle, difference / scatter, confidence, pairs) else (middle, high)
+        low, high = (low, middle) if _seen(middle, scatter, conditions, risk) else (middle, high)
     return min(high, MOST)
 
 
-def _seen(n: int, effect: float, confidence: float, pairs: int) -> bool:
-    df = 2 * (n - 1)
-    bound = float(distributions.t_ppf(1 - (1 - confidence) / pairs / 2, df))
-    return float(distributions.noncentral_t_sf(bound, df, effect * math.sqrt(n / 2))) >= POWER
+def _seen(n: int, scatter: float, conditions: int, risk: float) -> bool:
+    """Whether the half-width of all pairs, and what power asks beyond it, fit into the margin.
+
+    Two means at the margin from each other are told apart with POWER then, and two equal ones are shown to be within
+    it more often still: that takes one-sided tests only.
+    """
+    df = float(conditions * (n - 1))
+    reach = range_quantile(1 - risk, max(conditions, 2), df) + distributions.t_ppf(POWER, df)
+    return reach * scatter * math.sqrt(2 / n) <= 1

@@ -1,17 +1,16 @@
-"""Ranks with ties, and what chance makes of sums and orders of ranks: exactly for small samples, else about normal."""
+"""Ranks with ties, and what chance makes of orders of ranks: exactly for small samples, else about normal."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
 from ioassay.stats import distributions
 from ioassay.stats.result import Floats
 
-_SMALL_SIDE, _SMALL_ORDER = 8, 33
-"""Up to these sizes without ties the probabilities are exact."""
+_SMALL_ORDER = 33
+"""Up to this size without ties the probabilities are exact."""
 
 
 def ranks(values: Floats) -> Floats:
@@ -24,36 +23,6 @@ def ranks(values: Floats) -> Floats:
 def tie_sizes(values: Floats) -> Floats:
     """How often each distinct value occurs."""
     return np.unique(values, return_counts=True)[1].astype(np.float64)
-
-
-def mann_whitney(first: Floats, second: Floats) -> tuple[float, float]:
-    """The statistic U of the first sample and the two-sided p, with corrections for ties and continuity."""
-    one, two = first.size, second.size
-    everything = np.concatenate([first, second])
-    statistic = float(ranks(everything)[:one].sum()) - one * (one + 1) / 2
-    larger = max(statistic, one * two - statistic)
-    ties = tie_sizes(everything)
-    if min(one, two) <= _SMALL_SIDE and ties.max() == 1:
-        counts = _rank_sums(min(one, two), max(one, two))
-        p = 2 * sum(counts[round(larger) :]) / sum(counts)
-    else:
-        n = one + two
-        variance = one * two / 12 * (n + 1 - float(np.sum(ties**3 - ties)) / (n * (n - 1)))
-        p = 2 * distributions.normal_sf((larger - one * two / 2 - 0.5) / math.sqrt(variance))
-    return statistic, min(p, 1.0)
-
-
-@lru_cache(maxsize=64)
-def _rank_sums(few: int, many: int) -> list[int]:
-    """In how many orders U has each value: the coefficients of the Gaussian binomial (Mann and Whitney, 1947)."""
-    size = few * many + 1
-    counts = [1] + [0] * (size - 1)
-    for factor in range(1, few + 1):
-        for place in range(size - 1, many + factor - 1, -1):
-            counts[place] -= counts[place - many - factor]
-        for place in range(factor, size):
-            counts[place] += counts[place - factor]
-    return counts
 
 
 def kendall(x: Floats, y: Floats) -> tuple[float, float]:
@@ -99,15 +68,3 @@ def spearman(x: Floats, y: Floats) -> tuple[float, float]:
     if abs(r) >= 1:
         return r, 0.0
     return r, 2 * distributions.t_sf(abs(r) * math.sqrt(df / ((1 + r) * (1 - r))), df)
-
-
-def kruskal(groups: list[Floats]) -> tuple[float, float]:
-    """The statistic H, corrected for ties, and its p by the chi-squared distribution."""
-    everything = np.concatenate(groups)
-    n, placed, begin, total = everything.size, ranks(everything), 0, 0.0
-    for group in groups:
-        total += float(placed[begin : begin + group.size].sum()) ** 2 / group.size
-        begin += group.size
-    ties = tie_sizes(everything)
-    h = (12 / (n * (n + 1)) * total - 3 * (n + 1)) / (1 - float(np.sum(ties**3 - ties)) / (n**3 - n))
-    return h, distributions.chi2_sf(h, len(groups) - 1)

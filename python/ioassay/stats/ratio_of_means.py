@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.stats import distributions, ranks
+from ioassay.stats import distributions
 from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
 
 
@@ -41,15 +41,6 @@ class Equivalence:
     p: float
     interval: Interval
     equivalent: bool
-
-
-@dataclass(frozen=True)
-class TwoSample:
-    """A two-sample test: its `statistic` (t, or U of the first sample), `df` where it has any, and `p` (two-sided)."""
-
-    statistic: float
-    df: float | None
-    p: float
 
 
 def ratio_of_means(first: Floats, second: Floats, confidence: float) -> Ratio | Undefined:
@@ -114,29 +105,3 @@ def equivalence(found: Ratio, margin: float, alpha: float) -> Equivalence:
     above = distributions.t_sf(-(log_ratio - bound) / found.se, found.df)
     p = float(max(below, above))
     return Equivalence(margin, p, ratio_interval(log_ratio, found.se, found.df, 1 - 2 * alpha), p <= alpha)
-
-
-def welch_t(first: Floats, second: Floats) -> TwoSample | Undefined:
-    """Welch's t test, "The generalization of Student's problem", Biometrika 34 (1947)."""
-    arrays = [as_floats(first), as_floats(second)]
-    if min(array.size for array in arrays) < 2:
-        return Undefined("a side has one repetition only, so its spread is unknown")
-    errors = np.array([sum_of_squares(array) / (array.size - 1) / array.size for array in arrays])
-    if errors.sum() == 0:
-        return Undefined("the repetitions of each side are identical")
-    shares = errors / errors.sum()
-    t = (mean_of(arrays[0]) - mean_of(arrays[1])) / float(np.sqrt(errors.sum()))
-    df = float(1 / np.sum(shares**2 / np.array([array.size - 1 for array in arrays])))
-    return TwoSample(t, df, float(2 * distributions.t_sf(abs(t), df)))
-
-
-def mann_whitney(first: Floats, second: Floats) -> TwoSample | Undefined:
-    """Mann and Whitney, Annals of Mathematical Statistics 18 (1947): exact for small samples without ties."""
-    arrays = [as_floats(first), as_floats(second)]
-    if min(array.size for array in arrays) < 1:
-        return Undefined("a side has no values")
-    everything = np.concatenate(arrays)
-    if everything.min() == everything.max():
-        return Undefined("all values are equal")
-    statistic, p = ranks.mann_whitney(arrays[0], arrays[1])
-    return TwoSample(statistic, None, p)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+WIDEST = 10.0
+"""Intervals of a ratio whose ends differ by more than this factor bound nothing."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -36,6 +38,11 @@ class Interval:
     def scaled(self, factor: float) -> Interval:
         """The interval of `factor` times the quantity (`factor` > 0)."""
         return Interval(self.low * factor, self.high * factor, self.confidence, self.method)
+
+    @property
+    def vague(self) -> bool:
+        """True of a ratio's interval that says nothing: its ends differ by more than a factor of WIDEST."""
+        return self.low >= 0 and self.high > WIDEST * self.low
 
     def inverse(self) -> Interval:
         """The interval of one divided by the quantity, which must be positive."""

@@ -83,20 +83,6 @@ def spearman(x: Floats, y: Floats) -> Correlation | Undefined:
     return Correlation(*ranks.spearman(x, y), int(x.size))
 
 
-def kendall_tau(x: Floats, y: Floats) -> Correlation | Undefined:
-    """Kendall's tau-b of y over x with ties: over levels with repetitions it is the test of an ordered alternative.
-
-    Jonckheere, "A distribution-free k-sample test against ordered alternatives" (Biometrika 41, 1954), counts the
-    same pairs.
-    """
-    x, y = as_floats(x), as_floats(y)
-    if x.size < 3:
-        return Undefined(f"{x.size} values; a correlation needs at least 3")
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Undefined("all values are equal")
-    return Correlation(*ranks.kendall(x, y), int(x.size))
-
-
 def theil_sen(x: Floats, y: Floats) -> float | Undefined:
     """The median slope over all pairs, in y per x: Sen, JASA 63 (1968). One wild value does not move it."""
     x, y = as_floats(x), as_floats(y)

@@ -1,24 +1,26 @@
 """Does the response follow a straight line over the factor, or over its logarithm? Repetitions are the points.
 
 Two lines are fitted where a factor is numeric: over x and, where all levels are positive, over log2 x, whose slope
-is the change per doubling. Neither is a law: the lack-of-fit test says whether the level means leave the line.
+is the change per doubling. The slope's interval is that of the factor's family of contrasts, whatever the conditions
+scatter; without repetitions it is that of HC3. Neither line is a law: the lack-of-fit test says whether the level means
+leave it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 
-from ioassay.analysis.measurements.cells import Cells, cells
-from ioassay.factors import level_numbers
-from ioassay.stats.least_squares import LackOfFit, Line, fit_line, lack_of_fit
+from ioassay.analysis.effects import level_contrasts
+from ioassay.analysis.effects.level_contrasts import LevelFamily, regressors
+from ioassay.analysis.measurements.cells import Cells
+from ioassay.stats.least_squares import LackOfFit, Line, fit_line, hc3_slope, lack_of_fit
 from ioassay.stats.result import Floats, Undefined
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-LINEAR, LOGARITHMIC = "linear", "log2"
 CLEARLY_BETTER = 2.0
 """Difference in AIC below which both models stay credible: Burnham and Anderson, "Model Selection" (2002), 2.6."""
 
@@ -63,43 +65,42 @@ class Regression:
     @property
     def outcome(self) -> Outcome:
         """What the preferred model shows at this confidence."""
-        if self.preferred.line.p >= 1 - self.confidence:
+        bounds = self.preferred.line.slope_interval
+        if bounds.low <= 0 <= bounds.high:
             return Outcome.NO_SLOPE
         return Outcome.STRAIGHT if self.preferred.fits(self.confidence) else Outcome.CURVED
 
 
 def analyse(records: Dataset, study: Study) -> list[Regression]:
     """One for each response, numeric factor of three levels or more, and combination of the other factors."""
-    fitted = []
-    for response in records.responses(study):
-        measured = cells(records, study, response)
-        for factor in measured.varying():
-            fitted += [fit(part, factor, study.analysis.confidence) for part in measured.slices(factor)]
+    fitted = [
+        fit(family, study.analysis.confidence)
+        for response in records.responses(study)
+        for group in level_contrasts.families(records, study, response).values()
+        for family in group
+    ]
     return [regression for regression in fitted if regression is not None]
 
 
-def points(found: Cells, factor: str) -> tuple[Floats, Floats] | None:
-    """x and y of every repetition, shape (n,) both; None where a level is a word or fewer than three levels exist."""
-    known = level_numbers(factor, [cell.point[factor] for cell in found.cells])
-    if known is None or len(set(known)) < 3:
-        return None
-    x = np.repeat(np.array(known), [cell.measured.size for cell in found.cells])
-    return x, np.concatenate([cell.measured for cell in found.cells])
-
-
-def fit(found: Cells, factor: str, confidence: float) -> Regression | None:
-    """Both models of one factor; None where it is not numeric."""
-    pairs = points(found, factor)
-    if pairs is None:
-        return None
-    x, y = pairs
-    kinds = {LINEAR: x, **({LOGARITHMIC: np.log2(x)} if x.min() > 0 else {})}
+def fit(family: LevelFamily, confidence: float) -> Regression | None:
+    """Both models of one factor; None where it has no three numbers."""
+    y = np.concatenate([cell.values for cell in family.cells])
     models = []
-    for kind, regressor in kinds.items():
-        line = fit_line(regressor, y, confidence)
+    for kind, numbers in regressors(family.numbers).items():
+        x = np.repeat(np.array(numbers), [cell.values.size for cell in family.cells])
+        line = fit_line(x, y, confidence)
         if isinstance(line, Line):
-            models.append(Model(kind, line, lack_of_fit(regressor, y, line)))
-    return Regression(factor, found, tuple(models), _better(models), confidence) if models else None
+            models.append(Model(kind, _with_slope(family, kind, line, x, y, confidence), lack_of_fit(x, y, line)))
+    return Regression(family.factor, family.part, tuple(models), _better(models), confidence) if models else None
+
+
+def _with_slope(family: LevelFamily, kind: str, line: Line, x: Floats, y: Floats, confidence: float) -> Line:
+    """The line with the error, interval and p of its slope under unequal scatter."""
+    if kind in family.lines:
+        known = family.lines[kind]
+        return replace(line, slope_se=known.error, slope_interval=known.interval, p=known.p)
+    error, interval, p = hc3_slope(x, y, line, confidence)
+    return replace(line, slope_se=error, slope_interval=interval, p=p)
 
 
 def _better(models: list[Model]) -> str:

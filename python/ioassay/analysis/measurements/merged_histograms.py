@@ -26,6 +26,8 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ioassay._core import Histogram
 
 _ALL_JOBS = -1
@@ -34,15 +36,18 @@ _ALL_JOBS = -1
 @memoized
 def of_trials(records: Dataset, study: Study, direction: str, kind: str) -> dict[str, Histogram]:
     """Trial -> the latencies of all its jobs; trials without such requests are left out."""
+    if records.hist.is_empty():
+        return {}
+    return of_rows(records.hist.filter(study=study.name), direction, kind)
+
+
+def of_rows(hist: pl.DataFrame, direction: str, kind: str) -> dict[str, Histogram]:
+    """The same of the rows of `hist.parquet`, of one study."""
     import polars as pl
 
     from ioassay._core import Histogram
 
-    if records.hist.is_empty():
-        return {}
-    rows = records.hist.filter(
-        (pl.col("study") == study.name) & (pl.col("direction") == direction) & (pl.col("kind") == kind)
-    )
+    rows = hist.filter(direction=direction, kind=kind)
     together = rows.filter(pl.col("job") == _ALL_JOBS)
     apart = rows.filter(~pl.col("trial").is_in(together["trial"].unique().to_list()))
     histograms = {

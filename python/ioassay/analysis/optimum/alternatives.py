@@ -1,7 +1,8 @@
 """Which case is best, where, and is the difference real? Each response of a study that is about a choice of cases.
 
-Places are the combinations of the other factors' levels. Cases with the same settings of the target differ in nothing
-but how they load it, and are also compared among themselves.
+Places are the combinations of the other factors' levels. In each, and on average over all, the cases have a family of
+contrasts from the one model of the response. Cases with the same settings of the target differ in nothing but how they
+load it, and are also compared among themselves.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.measurements.cells import Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.optimum import optimum
 from ioassay.factors import CASE
 from ioassay.records.record import Scalar
-from ioassay.stats.paired_comparison import Contest, Duel, contest
-from ioassay.stats.result import Floats, mean_of, plain
+from ioassay.stats.best_level import BestLevel, best_level
+from ioassay.stats.condition_means import ConditionMeans, average, fit
+from ioassay.stats.contrasts import Contrasts, Pair
+from ioassay.stats.power import repetitions_needed
+from ioassay.stats.result import Undefined, mean_of, plain
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -28,10 +34,12 @@ class Outcome(StrEnum):
     """Whether the data identify a best option."""
 
     BEST = "best"
-    """One option is ahead of all others beyond noise."""
+    """One option is certainly better than all others."""
     SHARED = "shared"
-    """Several options are ahead of the rest."""
-    NO_DIFFERENCE = "no difference"
+    """Some options are certainly worse; which of the others is best is undecided."""
+    EQUIVALENT = "equivalent"
+    """All options are certainly within the margin of each other."""
+    UNDECIDED = "undecided"
     UNREPEATED = "unrepeated"
 
 
@@ -39,14 +47,18 @@ class Outcome(StrEnum):
 class Standing:
     """The options in one place, best first; `where` is empty for the average over all places.
 
-    `duels[option]` is the best against that option; `means` has none for the average.
+    `duels[option]` is the best against that option: the larger mean divided by the smaller, at least 1; `means` has
+    none for the average. `candidates` may be best, `as_good` are certainly within the margin of it. `needed`: the
+    repetitions that would show a difference of the margin.
     """
 
     where: Mapping[str, Scalar]
     options: tuple[Scalar, ...]
     means: Mapping[Scalar, float]
-    duels: Mapping[Scalar, Duel]
-    risk: float
+    duels: Mapping[Scalar, Pair | float]
+    candidates: tuple[Scalar, ...]
+    as_good: tuple[Scalar, ...]
+    needed: int | None
 
     @property
     def best(self) -> Scalar:
@@ -55,45 +67,45 @@ class Standing:
 
     @property
     def near(self) -> list[Scalar]:
-        """Options that do not differ from the best beyond noise."""
-        return [option for option in self.options[1:] if not self.beats(option)]
+        """Options that may be better than the best."""
+        return [option for option in self.options[1:] if option in self.candidates]
 
     @property
     def beaten(self) -> list[Scalar]:
-        """Options that are worse than the best beyond noise."""
-        return [option for option in self.options[1:] if self.beats(option)]
+        """Options that are certainly worse than some other."""
+        return [option for option in self.options[1:] if option not in self.candidates]
 
     @property
     def outcome(self) -> Outcome:
         """Whether the data identify the best option."""
+        if not all(isinstance(duel, Pair) for duel in self.duels.values()):
+            return Outcome.UNREPEATED
+        if len(self.as_good) == len(self.options):
+            return Outcome.EQUIVALENT
         if self.beaten:
             return Outcome.SHARED if self.near else Outcome.BEST
-        return Outcome.UNREPEATED if self.widest.interval is None else Outcome.NO_DIFFERENCE
-
-    @property
-    def widest(self) -> Duel:
-        """The largest difference to the best."""
-        return max(self.duels.values(), key=lambda duel: duel.ratio)
-
-    def beats(self, option: Scalar) -> bool:
-        """Whether the best is ahead of `option` beyond noise."""
-        p = self.duels[option].p
-        return p is not None and p < self.risk
+        return Outcome.UNDECIDED
 
     def statistics(self) -> dict[str, Any]:
         """The numbers under stable names."""
         return {
             "where": dict(self.where),
+            "outcome": self.outcome,
             "best": self.best,
             "told": self.outcome == Outcome.BEST,
             "not_told_apart": self.near,
+            "as_good": list(self.as_good),
             "worse": self.beaten,
             "means": {str(option): mean for option, mean in self.means.items()},
-            "best_against": {
-                str(option): {"ratio": duel.ratio, "interval": plain(duel.interval), "p": duel.p}
-                for option, duel in self.duels.items()
-            },
+            "best_against": {str(option): _numbers(duel) for option, duel in self.duels.items()},
+            "repetitions_needed": self.needed,
         }
+
+
+def _numbers(duel: Pair | float) -> dict[str, Any]:
+    if isinstance(duel, Pair):
+        return {"ratio": duel.estimate, "interval": plain(duel.interval), "p": duel.p}
+    return {"ratio": duel, "interval": None, "p": None}
 
 
 @dataclass(frozen=True)
@@ -151,14 +163,14 @@ def choice(records: Dataset, study: Study, response: str) -> Choice | None:
     """None where fewer than two cases have values, or a mean is not above 0."""
     found = cells(records, study, response)
     options = found.factors.get(CASE, ())
-    confidence = study.analysis.confidence
-    whole = _among(found, options, confidence)
+    confidence, exact = study.analysis.confidence, not records.is_measured(study)
+    whole = _among(found, options, confidence, exact)
     if whole is None:
         return None
     alike = _largest_alike(study, options)
     if len(alike) in (1, len(options)):
         return whole
-    return replace(whole, alike=_among(found, alike, confidence))
+    return replace(whole, alike=_among(found, alike, confidence, exact))
 
 
 def _largest_alike(study: Study, options: Sequence[Scalar]) -> tuple[Scalar, ...]:
@@ -171,58 +183,69 @@ def _largest_alike(study: Study, options: Sequence[Scalar]) -> tuple[Scalar, ...
     return tuple(sorted(groups.values(), key=len)[-1]) if groups else ()
 
 
-def _among(found: Cells, options: Sequence[Scalar], confidence: float) -> Choice | None:
-    places = [(dict(part.where()), values) for part in found.slices(CASE) if len(values := _values(part, options)) > 1]
-    everything = [group for _, values in places for group in values.values()]
-    if len(options) < 2 or not everything or min(mean_of(group) for group in everything) <= 0:
+def _among(found: Cells, options: Sequence[Scalar], confidence: float, exact: bool) -> Choice | None:
+    wanted = replace(found, cells=tuple(cell for cell in found.cells if cell.point[CASE] in options))
+    places = [part for part in wanted.slices(CASE) if len(part.cells) > 1]
+    compared = [cell for part in places for cell in part.cells]
+    if len(options) < 2 or not compared or min(mean_of(cell.values) for cell in compared) <= 0:
         return None
-    none = _nothing()
-    judged = contest([[values.get(option, none) for option in options] for _, values in places], confidence)
-    lower, risk = lower_is_better(found.response), 1 - confidence
-    standings = tuple(
-        _standing(where, options, duels, values, lower=lower, risk=risk)
-        for (where, values), duels in zip(places, judged.places, strict=True)
-    )
-    average = _average(judged, options, lower=lower, risk=risk)
-    if average is None:
+    model = fit([cell.values for cell in compared], [cell.repetition for cell in compared], exact=exact)
+    index = {id(cell): place for place, cell in enumerate(compared)}
+    lower = lower_is_better(found.response)
+    rows = [{cell.point[CASE]: index[id(cell)] for cell in part.cells} for part in places]
+    standings = []
+    for part, row in zip(places, rows, strict=True):
+        present = [option for option in options if option in row]
+        means = {option: mean_of(compared[row[option]].values) for option in present}
+        own = model if isinstance(model, Undefined) else model.part([row[option] for option in present])
+        standings.append(_standing(part.where(), present, means, own, lower, confidence, len(places)))
+    everywhere = [option for option in options if all(option in row for row in rows)]
+    if len(everywhere) < 2:
         return None
-    return Choice(found, average, standings, min(group.size for group in everything))
-
-
-def _values(part: Cells, options: Sequence[Scalar]) -> dict[Scalar, Floats]:
-    return {cell.point[CASE]: cell.values for cell in part.cells if cell.point[CASE] in options}
-
-
-def _nothing() -> Floats:
-    import numpy as np
-
-    return np.array([], dtype=np.float64)
-
-
-def _average(judged: Contest, options: Sequence[Scalar], *, lower: bool, risk: float) -> Standing | None:
-    if not judged.average:
-        return None
-    return _standing({}, options, judged.average, {}, lower=lower, risk=risk)
+    table = [[row[option] for row in rows] for option in everywhere]
+    whole = model if isinstance(model, Undefined) else average(model, table)
+    centres = {
+        option: float(np.exp(np.mean([np.log(mean_of(compared[place].values)) for place in places_of])))
+        for option, places_of in zip(everywhere, table, strict=True)
+    }
+    overall = replace(_standing({}, everywhere, centres, whole, lower, confidence, 1), means={})
+    return Choice(found, overall, tuple(standings), min(cell.values.size for cell in compared))
 
 
 def _standing(
     where: Mapping[str, Scalar],
     options: Sequence[Scalar],
-    duels: Sequence[Duel],
-    values: Mapping[Scalar, Floats],
-    *,
+    means: Mapping[Scalar, float],
+    model: ConditionMeans | Undefined,
     lower: bool,
-    risk: float,
+    confidence: float,
+    share: int,
 ) -> Standing:
-    """Ranked by how many others an option is ahead of; of equals the first as the study lists them."""
-    present = sorted({index for duel in duels for index in (duel.high, duel.low)})
-    ahead = {index: sum((duel.low if lower else duel.high) == index for duel in duels) for index in present}
-    ranked = sorted(present, key=lambda index: -ahead[index])
+    """Ranked by mean; of equals the first as the study lists them."""
+    sign = 1 if lower else -1
+    ranked = sorted(options, key=lambda option: sign * means[option])
     best = ranked[0]
-    against = {options[duel.low if duel.high == best else duel.high]: duel for duel in duels if best in _both(duel)}
-    means = {option: mean_of(group) for option, group in values.items()}
-    return Standing(where, tuple(options[index] for index in ranked), means, against, risk)
+    if isinstance(model, Undefined):
+        ratios: dict[Scalar, Pair | float] = {
+            option: max(means[best] / means[option], means[option] / means[best]) for option in ranked[1:]
+        }
+        return Standing(where, tuple(ranked), means, ratios, tuple(ranked), (), None)
+    contrasts = Contrasts(model, confidence, share=share)
+    found: BestLevel = best_level(contrasts, lower=lower)
+    place = {option: number for number, option in enumerate(options)}
+    duels = {option: contrasts.pair(*_high_low(place[best], place[option], lower)) for option in ranked[1:]}
+    needed = None if model.exact else repetitions_needed(contrasts)
+    candidates, as_good = ({options[number] for number in known} for known in (found.candidates, found.as_good))
+    return Standing(
+        where,
+        tuple(ranked),
+        means,
+        duels,
+        tuple(option for option in ranked if option in candidates),
+        tuple(option for option in ranked if option in as_good),
+        needed,
+    )
 
 
-def _both(duel: Duel) -> tuple[int, int]:
-    return duel.high, duel.low
+def _high_low(best: int, other: int, lower: bool) -> tuple[int, int]:
+    return (other, best) if lower else (best, other)

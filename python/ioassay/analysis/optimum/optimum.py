@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from ioassay import metrics
-from ioassay.analysis.effects.level_contrasts import lower_is_better
-from ioassay.analysis.effects.response_shape import MARGIN, Shape, ShapeKind, ascending
+from ioassay.analysis.effects import level_contrasts
+from ioassay.analysis.effects.level_contrasts import LevelFamily
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
-from ioassay.analysis.optimum.plateau import NoPlateau, plateau
-from ioassay.factors import CASE, counts_concurrency, level_axis_numbers, level_phrase, takes_processors
-from ioassay.stats.best_level import BestLevel, NotWorse, best_index, bootstrap_best, exactly_best, not_worse
+from ioassay.factors import CASE, counts_concurrency, level_phrase, takes_processors
+from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off, plateau, second_peaks
+from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.power import repetitions_needed
 from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of, plain
@@ -42,24 +42,37 @@ class Outcome(StrEnum):
 
     EQUAL = "equal"
     """Every repetition gave the same number."""
-    NO_DIFFERENCE = "no difference"
-    """All levels are as good as the best within noise."""
+    EQUIVALENT = "equivalent"
+    """All levels are certainly within the margin of each other."""
+    UNDECIDED = "undecided"
+    """No level is certainly worse than another, nor are all as good."""
     UNREPEATED = "unrepeated"
     CATEGORIES = "categories"
-    """The levels are words: a best one, and those that may be as good."""
-    FLAT = "flat"
-    """The plateau holds all levels."""
+    """The levels are words: a best one, those that are worse, as good, or either."""
+    NARROWED = "narrowed"
+    """Some levels are certainly worse; where among the others the gain ends is undecided."""
     SATURATES = "saturates"
     """The plateau reaches the last level."""
     DECLINES = "declines"
     """The plateau begins at the first level."""
     INNER_PLATEAU = "inner plateau"
     STILL_IMPROVES = "still improves"
+    """The last levels are as good as the best, but the curve has not left the line of its rise."""
     BEST_AT_FIRST = "best at first"
     """The range could go on below the first level, which is best."""
     BEST_AT_LAST = "best at last"
     ISOLATED = "isolated"
-    """The best level has no equal next to it."""
+    """The best level is better than all others, and the range could not go on beyond it."""
+
+
+class NoPlateau(StrEnum):
+    """Why a factor has no plateau."""
+
+    ALONE = "every other level is worse"
+    IMPROVES = "the last level still improves"
+    UNDECIDED = "its levels are undecided"
+    SINGLE = "one repetition per level"
+    WORDS = "the levels have no order"
 
 
 @dataclass(frozen=True)
@@ -90,33 +103,48 @@ class Scaling:
 class Peak:
     """One factor where all others are fixed; indices count `cells`, which ascend where the levels are `numbers`.
 
-    `plateau` are the first and last index of the levels around the best that are as good (`plateau.py`); else
-    `no_plateau` is the reason. `needed`: repetitions that would show a difference of MARGIN, None of exact results.
-    `nearly`: the first index from which on all levels up to the best are within MARGIN of it, None for words.
-    `growth` is a law that levels up to the plateau's first follow, where all of them follow none. `processors`: the
-    machine's hardware threads where the factor counts what takes one each.
+    `levels` says which level is best, may be, is as good. `plateau` are the levels around the best that are as good;
+    else `no_plateau` is the reason. `second` are peaks apart from the best. `needed`: repetitions that would show a
+    difference of the margin, None of exact results. `growth` is a law that levels up to the plateau's first follow,
+    where all of them follow none. `processors`: the machine's hardware threads where the factor counts what takes one.
     """
 
-    factor: str
-    part: Cells
+    family: LevelFamily
     exact: bool
-    cells: tuple[Cell, ...]
-    numbers: tuple[float, ...] | None
     best: int
     mean: float
     interval: Interval | Undefined
-    likely: BestLevel | Undefined
-    near: NotWorse | Undefined
-    plateau: tuple[int, int] | None
+    levels: BestLevel | Undefined
+    plateau: Plateau | None
     no_plateau: NoPlateau | None
+    second: tuple[int, ...]
     needed: int | Undefined | None
-    nearly: int | None
     knee: Knee | Undefined | None
     scaling: tuple[Scaling, ...] | None
     usl: Law | Undefined | None
     amdahl: Law | Undefined | None
     growth: Law | None = None
     processors: int | None = None
+
+    @property
+    def factor(self) -> str:
+        """What varies."""
+        return self.family.factor
+
+    @property
+    def part(self) -> Cells:
+        """The conditions, in the study's order."""
+        return self.family.part
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The conditions in order of their levels."""
+        return self.family.cells
+
+    @property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The levels as numbers."""
+        return self.family.numbers
 
     @property
     def law(self) -> Law | None:
@@ -130,35 +158,43 @@ class Peak:
         return min(cell.values.size for cell in self.cells)
 
     @property
+    def candidates(self) -> tuple[int, ...]:
+        """Levels that may be best; all where nothing is known."""
+        return tuple(range(len(self.cells))) if isinstance(self.levels, Undefined) else self.levels.candidates
+
+    @property
     def indistinct(self) -> bool:
-        """True if no two levels are distinguishable."""
-        return isinstance(self.near, NotWorse) and len(self.near.members) == len(self.cells)
+        """True if the data do not identify a best level: none is worse, or all are as good."""
+        if isinstance(self.levels, Undefined):
+            return False
+        return len(self.candidates) == len(self.cells) or len(self.levels.as_good) == len(self.cells)
 
     @property
     def outcome(self) -> Outcome:
         """What the levels show."""
         if len({float(value) for cell in self.cells for value in cell.values}) == 1:
             return Outcome.EQUAL
-        if self.indistinct:
-            return Outcome.NO_DIFFERENCE
-        if isinstance(self.near, Undefined):
+        if isinstance(self.levels, Undefined):
             return Outcome.UNREPEATED
+        if len(self.levels.as_good) == len(self.cells):
+            return Outcome.EQUIVALENT
+        if self.plateau is not None:
+            ends = (self.plateau.first == 0, self.plateau.last == len(self.cells) - 1)
+            known = {(False, True): Outcome.SATURATES, (True, False): Outcome.DECLINES}
+            return known.get(ends, Outcome.INNER_PLATEAU)
+        if self.indistinct:
+            return Outcome.UNDECIDED
         if self.numbers is None:
             return Outcome.CATEGORIES
-        if self.plateau is None:
-            return Outcome.STILL_IMPROVES if self.no_plateau == NoPlateau.IMPROVES else self._single()
-        ends = (self.plateau[0] == 0, self.plateau[1] == len(self.cells) - 1)
-        return {
-            (True, True): Outcome.FLAT,
-            (False, True): Outcome.SATURATES,
-            (True, False): Outcome.DECLINES,
-        }.get(ends, Outcome.INNER_PLATEAU)
+        if self.no_plateau == NoPlateau.ALONE:
+            return self._single()
+        return Outcome.STILL_IMPROVES if self.no_plateau == NoPlateau.IMPROVES else Outcome.NARROWED
 
     def _single(self) -> Outcome:
         """Of one best level whether it is at an end of a range that could go on."""
         number, last = (self.numbers or ())[self.best], len(self.cells) - 1
         share = "%" in level_phrase(self.factor, self.level(self.best))
-        if self.no_plateau != NoPlateau.ALONE or self.best not in (0, last) or (number == 100 and share):
+        if self.best not in (0, last) or (number == 100 and share):
             return Outcome.ISOLATED  # there is nothing above all
         if self.best == 0:
             return Outcome.BEST_AT_FIRST if number > 1 else Outcome.ISOLATED  # nor below one worker
@@ -174,34 +210,36 @@ class Peak:
 
     def statistics(self) -> dict[str, Any]:
         """The numbers under stable names."""
-        near = self.near.members if isinstance(self.near, NotWorse) else None
-        likely = self.likely if isinstance(self.likely, BestLevel) else None
+        found = self.levels if isinstance(self.levels, BestLevel) else None
         levels = [self.level(index) for index in range(len(self.cells))]
-        bounds = likely and {
-            "low": self.level(likely.low),
-            "high": self.level(likely.high),
-            "confidence": likely.confidence,
+        flat = self.plateau
+        bounds = found and {
+            "low": levels[found.candidates[0]],
+            "high": levels[found.candidates[-1]],
+            "confidence": None if self.exact else self._confidence,
         }
         return {
             "factor": self.factor,
+            "outcome": self.outcome,
             "best": self.level(self.best),
-            "best_can_be_told": near is not None and not self.indistinct,
-            "confidence": likely.probability[self.best] if likely else None,
+            "best_can_be_told": found is not None and not self.indistinct,
+            "confidence": found.probability[self.best] if found else None,
             "mean": self.mean,
             "interval": plain(self.interval),
             "levels": levels,
             "means": [mean_of(cell.values) for cell in self.cells],
             "repetitions": [int(cell.values.size) for cell in self.cells],
-            "probability_of_being_best": list(likely.probability) if likely else None,
+            "probability_of_being_best": list(found.probability) if found else None,
             "best_interval": bounds if self.numbers else None,
-            "not_worse": None if near is None else [levels[index] for index in near],
-            "not_worse_p": list(self.near.p) if isinstance(self.near, NotWorse) else None,
-            "plateau": None if self.plateau is None else [levels[end] for end in self.plateau],
+            "not_worse": found and [levels[index] for index in found.candidates],
+            "as_good": found and [levels[index] for index in found.as_good],
+            "plateau": flat and [levels[flat.first], levels[flat.last]],
+            "plateau_earliest": flat and levels[flat.earliest],
             "plateau_reason": self.no_plateau or "",
-            "plateau_at_processors": None if self.plateau is None else self.at_processors(self.plateau[0]),
+            "plateau_at_processors": None if flat is None else self.at_processors(flat.first),
+            "second_peaks": [levels[index] for index in self.second],
             "processors": self.processors,
             "repetitions_needed": plain(self.needed),
-            "nearly_best_from": None if self.nearly is None else levels[self.nearly],
             "knee": plain(self.knee),
             "scaling": plain(self.scaling),
             "usl": plain(self.usl),
@@ -209,6 +247,11 @@ class Peak:
             "law": self.law.kind if self.law else None,
             "growth": plain(self.growth),
         }
+
+    @property
+    def _confidence(self) -> float | None:
+        contrasts = self.family.contrasts
+        return contrasts.confidence if isinstance(contrasts, Contrasts) else None
 
 
 @dataclass(frozen=True)
@@ -244,28 +287,9 @@ def judged(records: Dataset, study: Study) -> list[str]:
 @memoized
 def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Peak]]:
     """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
-    how, found = ask_of(records, study), cells(records, study, response)
-    peaks = {
-        factor: [measure(part, factor, how) for part in found.slices(factor) if len(part.cells) > 1]
-        for factor in found.varying()
-    }
-    return {factor: found for factor, found in peaks.items() if found}
-
-
-def saturation(records: Dataset, study: Study, part: Cells, curve: Shape) -> Cell | None:
-    """The level at which a rising or falling response levels off, decided once for all that a study says.
-
-    Where the study asks for peaks and the response improves along the curve, it is that of the peak; else the shape's.
-    """
-    if curve.kind not in (ShapeKind.UP, ShapeKind.DOWN) or curve.tendency is not None:
-        return None
-    asked = not study.analysis.questions or "peak" in study.analysis.questions
-    improves = _has_better(part.response) and (curve.kind == ShapeKind.DOWN) == lower_is_better(part.response)
-    if asked and improves:
-        for peak in measured(records, study, part.response).get(curve.factor, ()):
-            if peak.part.where() == part.where():
-                return peak.cells[peak.plateau[0]] if peak.plateau and peak.outcome == Outcome.SATURATES else None
-    return curve.plateau
+    how = ask_of(records, study)
+    groups = level_contrasts.families(records, study, response)
+    return {factor: [measure(family, how) for family in group] for factor, group in groups.items()}
 
 
 def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:
@@ -295,47 +319,46 @@ def ask_of(records: Dataset, study: Study) -> Ask:
     )
 
 
-def measure(part: Cells, factor: str, how: Ask) -> Peak:
-    """One factor; `part` varies in nothing else and has two levels or more."""
-    ordered = ascending(part.cells, factor)
-    numbers = level_axis_numbers(factor, [cell.point[factor] for cell in ordered])
-    lower = lower_is_better(part.response)
-    groups = [cell.values for cell in ordered]
-    best = best_index(groups, lower)
-    near = exactly_best(groups, lower=lower) if how.exact else not_worse(groups, how.confidence, lower=lower)
-    found = Peak(
-        factor=factor,
-        part=part,
+def measure(family: LevelFamily, how: Ask) -> Peak:
+    """One factor at two levels or more."""
+    contrasts, lower = family.contrasts, family.lower
+    groups = [cell.values for cell in family.cells]
+    if isinstance(contrasts, Undefined):
+        found: BestLevel | Undefined = contrasts
+        means = [mean_of(group) for group in groups]
+        best = int(np.argmin(means) if lower else np.argmax(means))
+    else:
+        found = best_level(contrasts, lower=lower, seed=how.seed)
+        best = found.index
+    peak = Peak(
+        family=family,
         exact=how.exact,
-        cells=ordered,
-        numbers=tuple(numbers) if numbers else None,
         best=best,
         mean=mean_of(groups[best]),
         interval=t_interval(groups[best], how.confidence),
-        likely=bootstrap_best(groups, how.confidence, how.seed, lower=lower),
-        near=near,
+        levels=found,
         plateau=None,
         no_plateau=NoPlateau.WORDS,
-        needed=None if how.exact else _needed(groups, best, how.confidence),
-        nearly=None,
+        second=(),
+        needed=None if how.exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
         knee=None,
         scaling=None,
         usl=None,
         amdahl=None,
     )
-    return _over_numbers(found, groups, how) if numbers else found
+    return _over_numbers(peak, groups, how) if family.numbers else peak
 
 
 def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
-    lower = lower_is_better(found.part.response)
+    contrasts, lower = found.family.contrasts, found.family.lower
     x = np.repeat(np.array(found.numbers), [group.size for group in groups])
     y = np.concatenate(groups)
-    flat = plateau(groups, found.numbers or (), found.best, found.near, exact=how.exact, lower=lower)
+    flat = _plateau(found)
     found = replace(
         found,
-        plateau=None if isinstance(flat, Undefined) else flat,
-        no_plateau=NoPlateau(flat.reason) if isinstance(flat, Undefined) else None,
-        nearly=_nearly(groups, found.best, lower),
+        plateau=None if isinstance(flat, NoPlateau) else flat,
+        no_plateau=flat if isinstance(flat, NoPlateau) else None,
+        second=() if isinstance(contrasts, Undefined) else second_peaks(contrasts, lower=lower),
         knee=_indistinct(found) or knee(x, y, how.confidence, lower=lower),
     )
     if not counts_workers(found, how):
@@ -350,18 +373,26 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
     return replace(found, growth=_growth(found, x, y, how.confidence))
 
 
+def _plateau(found: Peak) -> Plateau | NoPlateau:
+    """The levels around the best that are as good, or why there are none."""
+    contrasts = found.family.contrasts
+    if isinstance(contrasts, Undefined):
+        return NoPlateau.SINGLE
+    flat = plateau(contrasts, lower=found.family.lower)
+    if flat is None or flat.first == flat.last:
+        return NoPlateau.ALONE if len(found.candidates) == 1 else NoPlateau.UNDECIDED
+    reaches = flat.last == len(found.cells) - 1
+    return flat if not reaches or levels_off(contrasts, found.numbers, flat) else NoPlateau.IMPROVES
+
+
 def _growth(found: Peak, x: Floats, y: Floats, confidence: float) -> Law | None:
     """A law for the levels up to where the plateau begins, where all together follow none."""
-    if found.law is not None or found.plateau is None or found.numbers is None or found.plateau[0] + 1 < FEWEST_LEVELS:
+    flat = found.plateau
+    if found.law is not None or flat is None or found.numbers is None or flat.first + 1 < FEWEST_LEVELS:
         return None
-    before = x <= found.numbers[found.plateau[0]]
+    before = x <= found.numbers[flat.first]
     law = preferred(usl(x[before], y[before], confidence), amdahl(x[before], y[before], confidence))
     return None if law is None or _missed(law) else law
-
-
-def _needed(groups: Sequence[Floats], best: int, confidence: float) -> int | Undefined:
-    pairs = len(groups) * (len(groups) - 1) // 2
-    return repetitions_needed(groups, MARGIN * abs(mean_of(groups[best])), confidence, pairs)
 
 
 def counts_workers(found: Peak, how: Ask) -> bool:
@@ -390,18 +421,7 @@ def _missed(found: Law) -> bool:
 
 def _indistinct(found: Peak) -> Undefined | None:
     """No curve is fitted to levels that are not distinguishable: it would follow chance."""
-    return Undefined(NoPlateau.INDISTINCT) if found.indistinct else None
-
-
-def _nearly(groups: Sequence[Floats], best: int, lower: bool) -> int | None:
-    """The first of the levels before the best that already gives it to within MARGIN, with all between."""
-    means = [mean_of(group) for group in groups]
-    if min(means) <= 0:
-        return None
-    first = best
-    while first and (means[first - 1] / means[best] if lower else means[best] / means[first - 1]) <= 1 + MARGIN:
-        first -= 1
-    return first
+    return Undefined("the levels are not distinguishable") if found.indistinct else None
 
 
 def _scaling(found: Peak, groups: Sequence[Floats], how: Ask) -> tuple[Scaling, ...]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from ioassay.analysis.effects.response_shape import MARGIN, shape
-from ioassay.analysis.optimum import optimum
+from ioassay.analysis.effects.level_contrasts import families
+from ioassay.analysis.effects.response_shape import shape
 from ioassay.analysis.stability import drift, steadiness
 from ioassay.analysis.stability.repetition_variance import UNSTABLE_CV
 from ioassay.analysis.threats.threat import Code, Context, Threat
 from ioassay.factors import CONCURRENCY
 from ioassay.records.record import FAILED, OK, SKIPPED
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
 from ioassay.stats.sample import moments
 
@@ -110,14 +111,14 @@ def short(context: Context) -> Iterator[Threat]:
 
 def saturated(context: Context) -> Iterator[Threat]:
     """Curves over queue depth or number of jobs that flatten."""
-    for response, found in context.responses.items():
-        for factor in (name for name in CONCURRENCY if name in found.varying()):
-            for part in found.slices(factor):
-                curve = shape(part, factor, context.confidence)
-                level = curve and optimum.saturation(context.records, context.study, part, curve)
-                if level:
-                    evidence = {"factor": factor, "from": level.point[factor], "where": part.where(), "margin": MARGIN}
-                    yield context.threat(Code.SATURATION, "info", response, **evidence)
+    for response in context.responses:
+        groups = families(context.records, context.study, response)
+        for factor in (name for name in CONCURRENCY if name in groups):
+            for family in groups[factor]:
+                curve = shape(family)
+                if curve and curve.plateau:
+                    evidence = {"factor": factor, "from": curve.plateau.point[factor], "margin": MARGIN}
+                    yield context.threat(Code.SATURATION, "info", response, where=family.part.where(), **evidence)
 
 
 def stopped_early(context: Context) -> Iterator[Threat]:

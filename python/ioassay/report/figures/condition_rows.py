@@ -71,11 +71,11 @@ def of(cells: Sequence[Cell], study: Study, metric: str, x: str, color: str | No
     ]
 
 
-def as_good(exact: bool) -> str:
-    """Behind these words, how they are meant: by noise or less than what matters; `exact` results by nothing."""
-    from ioassay.analysis.effects.response_shape import MARGIN
+def as_good() -> str:
+    """What levels are called that are as good as the best."""
+    from ioassay.stats.contrasts import MARGIN
 
-    return "" if exact else f" within noise or {100 * MARGIN:g} %"
+    return f"within {100 * MARGIN:g} % of the best"
 
 
 def levels_of(conditions: Sequence[Condition]) -> list[Scalar]:

@@ -124,7 +124,7 @@ def _notes(spec: Spec, chosen: Sequence[Study], shown: Sequence[_Shown]) -> list
         told = [
             f"means with their {confidence:g} % intervals",
             "ring: best level",
-            f"shaded: as good{condition_rows.as_good(exact=False)}",
+            f"shaded: {condition_rows.as_good()}",
             "dotted: number of hardware threads",
             "each panel has its own unit",
         ]

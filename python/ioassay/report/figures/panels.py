@@ -89,13 +89,12 @@ def swept(study: Study, points: Sequence[Mapping[str, Scalar]]) -> tuple[str, st
 
 def _peaks(records: Dataset, study: Study, ask: Ask, name: str, x: str) -> list[Peak]:
     """The best level along x, once for each combination of the other factors; none where nothing is better."""
-    from ioassay.analysis.measurements.cells import cells
     from ioassay.analysis.optimum import optimum
 
     if metrics.known(name) and metrics.metric(name).better == "none":
         return []
-    parts = [part for part in cells(records, study, name).slices(x) if len(part.cells) > 1]
-    return [optimum.measure(part, x, optimum.ask_of(records, study)) for part in parts if _matches(part, ask.where, x)]
+    peaks = optimum.measured(records, study, name).get(x, [])
+    return [peak for peak in peaks if _matches(peak.part, ask.where, x)]
 
 
 def _matches(part: Cells, where: Mapping[str, Scalar], x: str) -> bool:
@@ -121,13 +120,13 @@ def _told(peaks: Sequence[Peak]) -> str:
 def _as_good(one: Peak) -> str:
     """The levels that are as good: a span of numbers, or why there is none, or a list of words."""
     from ioassay.narrative import peak_tables, phrases
-    from ioassay.stats.best_level import NotWorse
+    from ioassay.stats.best_level import BestLevel
 
     if one.plateau is not None:
-        return f", as good: {peak_tables.span(one, *one.plateau)}" if one.plateau[0] < one.plateau[1] else ""
+        return f", as good: {peak_tables.span(one, one.plateau.first, one.plateau.last)}"
     if one.numbers is not None:
         return f"; {one.no_plateau}"
-    others = [place for place in one.near.members if place != one.best] if isinstance(one.near, NotWorse) else []
+    others = [place for place in one.levels.as_good if place != one.best] if isinstance(one.levels, BestLevel) else []
     return f", as good: {phrases.listed([peak_tables.phrase_at(one, place) for place in others])}" if others else ""
 
 
@@ -166,8 +165,8 @@ class _Look:
         found = [(one.numbers, one.plateau) for one in peaks if not one.indistinct and one.plateau and one.numbers]
         if not found or len(found) < len(peaks):
             return []
-        low = max(numbers[ends[0]] for numbers, ends in found)
-        high = min(numbers[ends[1]] for numbers, ends in found)
+        low = max(numbers[ends.first] for numbers, ends in found)
+        high = min(numbers[ends.last] for numbers, ends in found)
         if low >= high:
             return []
         rect = alt.Chart(chart_marks.data([{"x": low, "end": high}])).mark_rect(style="window")

@@ -78,18 +78,18 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
 def measured(records: Dataset, study: Study, spec: Spec) -> Peak:
     """The peak's analysis of what the figure shows; NoData where that is not one row of numbers."""
-    from ioassay.analysis.measurements.cells import cells
+    from ioassay.analysis.effects.level_contrasts import families
     from ioassay.analysis.optimum import optimum
 
     selection.measured(records, study, spec.where, spec.y, spec.x)  # says why where there is nothing
-    parts = [part for part in cells(records, study, spec.y).slices(spec.x) if _matches(part.cells[0].point, spec)]
+    groups = families(records, study, spec.y).get(spec.x, [])
+    parts = [family for family in groups if _matches(family.cells[0].point, spec)]
     if len(parts) > 1:
         free = [name for name in study.levels if name != spec.x and name not in spec.where]
         raise NoData(f"{' and '.join(free)} vary as well; choose one level of each with `where`")
-    part = parts[0]
-    if len(part.cells) < 2:
+    if not parts:
         raise NoData(f"only one level of {spec.x} has values; scaling needs two")
-    found = optimum.measure(part, spec.x, replace(optimum.ask_of(records, study), workers=True))
+    found = optimum.measure(parts[0], replace(optimum.ask_of(records, study), workers=True))
     if found.numbers is None:
         raise NoData(f"levels of {spec.x} are words; scaling needs numbers")
     return found
@@ -136,9 +136,9 @@ class _Look:
         import altair as alt
 
         ends = self.found.plateau
-        if not self.spec.plateau or ends is None or ends[0] == ends[1] or self.found.indistinct:
+        if not self.spec.plateau or ends is None or ends.first == ends.last or self.found.indistinct:
             return []
-        row = {"x": self.numbers[ends[0]], "end": self.numbers[ends[1]]}
+        row = {"x": self.numbers[ends.first], "end": self.numbers[ends.last]}
         return [alt.Chart(chart_marks.data([row])).mark_rect(style="window").encode(x=self.x, x2="end:Q")]
 
     def threads(self, host: Host) -> list[Any]:
@@ -176,7 +176,7 @@ class _Look:
 
     def _curve(self, law: Law) -> Rows:
         ends = self.found.plateau if law is self.growth else None
-        last = self.numbers[ends[0]] if ends else self.numbers[-1]
+        last = self.numbers[ends.first] if ends else self.numbers[-1]
         return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], last)]
 
     def _along(self, first: float, last: float) -> list[float]:
@@ -259,7 +259,7 @@ class _Look:
         """The band, the law and what it predicts, or where the curve bends, in words."""
         if self.found.indistinct:
             return ["the levels are not distinguishable"]
-        said = [f"shaded: as good as the best{condition_rows.as_good(self.found.exact)}"] if self.plateau() else []
+        said = [f"shaded: {condition_rows.as_good()}"] if self.plateau() else []
         if self.found.plateau is None and self.found.no_plateau:
             said.append(f"no plateau: {self.found.no_plateau}")
         if self.law is not None:

@@ -1,0 +1,199 @@
+"""How often the claims about a sweep are wrong: studies are made up, the truth is known.
+
+    .venv/bin/python benches/inference_coverage.py [--studies N] [--noise SHARES] [--repetitions NUMBERS] [--shapes]
+    .venv/bin/python benches/inference_coverage.py --contradictions N
+
+Twelve shapes over eight levels, normal noise as a share of the mean. A claim is wrong where the true means contradict
+it (`CLAIMS`); a study counts once for each kind, however many claims of the kind it makes. 5 % is what each kind
+promises. A kind that makes no claim has not decided; the last columns say how often a claim was made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ioassay.analysis.effects.response_shape import ShapeKind, direction
+from ioassay.analysis.measurements.cells import Cell
+from ioassay.analysis.run_comparison import Verdict, judged_pairs
+from ioassay.stats.best_level import best_level, levels_off, plateau, second_peaks
+from ioassay.stats.condition_means import ConditionMeans, fit
+from ioassay.stats.contrasts import MARGIN, Contrasts, slope
+from ioassay.stats.result import Floats
+
+X = np.arange(1.0, 9.0)
+LOG_X = np.log2(X)
+SHAPES: dict[str, Floats] = {
+    "flat": np.ones(8),
+    "linear": X,
+    "gentle rise": 1 + 0.02 * (X - 1),
+    "step": np.where(X <= 4, 1.0, 1.5),
+    "saturating": np.minimum(X, 4),
+    "smooth saturation": X / (1 + 0.3 * X),
+    "retrograde": X / (1 + 0.05 * (X - 1) + 0.03 * X * (X - 1)),
+    "logarithmic": 1 + LOG_X,
+    "slow logarithm": 1 + 0.2 * LOG_X,
+    "two peaks": np.array([1, 2, 3, 2, 1, 2, 3.2, 2]),
+    "needle": np.where(X == 6, 1.3, 1.0),
+    "just beyond the margin": np.where(X <= 4, 1.0, 1.052),
+}
+FACTORS = np.array([1, 0.9, 1, 1.1, 1, 0.94, 1, 1])
+"""Of the second run of a comparison, whose conditions are otherwise those of the shape."""
+CLAIMS = {
+    "effect": "a level is said to be above another, whose true mean is as high or higher",
+    "direction": "the last level is said to be above or below the first, or an inner one both, and is not",
+    "best": "the truly best level is said to be worse than another",
+    "as good": "a level is said to be within 5 % of the best, or all of each other, and is not",
+    "plateau": "it is said to begin at a level that is more than 5 % below the best, or not before one, and does",
+    "second peak": "a level is said to stand apart from the best, and the true means have no valley between them",
+    "comparison": "a condition is said to be slower or faster and is not, or the same and differs by more than 5 %",
+    "slope": "the line through the means is said to rise or to fall, and does not",
+}
+_TINY = 1e-9
+Claims = dict[str, bool]
+"""Of each kind that made a claim: whether one was wrong."""
+
+
+def study(truth: Floats, noise: float, n: int, random: np.random.Generator) -> list[Floats]:
+    return [mean * (1 + noise * random.standard_normal(n)) for mean in truth]
+
+
+def claims(truth: Floats, noise: float, n: int, random: np.random.Generator) -> Claims:
+    """What one study claims, and whether that is wrong."""
+    groups = study(truth, noise, n, random)
+    model = fit(groups, [np.arange(n)] * truth.size)
+    assert isinstance(model, ConditionMeans)
+    family = Contrasts(model, 0.95, lines=2)
+    made = dict(_of_sweep(family, truth))
+    made |= dict(_of_comparison(groups, study(truth * FACTORS, noise, n, random)))
+    return made
+
+
+def _of_sweep(family: Contrasts, truth: Floats) -> Iterator[tuple[str, bool]]:
+    floor = truth.max() / (1 + MARGIN) - _TINY
+    found, flat = best_level(family), plateau(family)
+    if family.different:
+        yield "effect", bool((family.above & (truth[:, None] <= truth[None, :] + _TINY)).any())
+    if (kind := direction(family)) in _DIRECTIONS:
+        yield "direction", not _DIRECTIONS[kind](truth)
+    if len(found.candidates) < truth.size:
+        yield "best", max(truth[list(found.candidates)]) < truth.max() - _TINY
+    if found.as_good:
+        spread = family.equivalent and truth.max() / truth.min() > 1 + MARGIN + _TINY
+        yield "as good", bool(spread or min(truth[list(found.as_good)]) < floor)
+    reaches = flat is not None and flat.last == truth.size - 1
+    if flat is not None and flat.first < flat.last and (not reaches or levels_off(family, X.tolist(), flat)):
+        start = flat.first
+        while start and truth[start - 1] >= floor:
+            start -= 1
+        yield "plateau", bool(min(truth[flat.first : flat.last + 1]) < floor or start < flat.earliest)
+    if second := second_peaks(family):
+        yield "second peak", any(not _valley(truth, found.index, index) for index in second)
+    lines = [(slope(family, x).direction, np.polyfit(x, truth, 1)[0]) for x in (X, LOG_X)]
+    if any(claimed for claimed, _ in lines):
+        yield "slope", any(claimed and claimed * (0 if abs(true) < _TINY else true) <= 0 for claimed, true in lines)
+
+
+_DIRECTIONS = {
+    ShapeKind.UP: lambda truth: truth[-1] > truth[0] + _TINY,
+    ShapeKind.DOWN: lambda truth: truth[-1] < truth[0] - _TINY,
+    ShapeKind.PEAK: lambda truth: truth[1:-1].max() > max(truth[0], truth[-1]) + _TINY,
+    ShapeKind.DIP: lambda truth: truth[1:-1].min() < min(truth[0], truth[-1]) - _TINY,
+    ShapeKind.MIXED: lambda truth: all(_DIRECTIONS[kind](truth) for kind in (ShapeKind.PEAK, ShapeKind.DIP)),
+}
+
+
+def _valley(truth: Floats, best: int, other: int) -> bool:
+    between = truth[min(best, other) + 1 : max(best, other)]
+    return bool(between.min() < min(truth[best], truth[other]) - _TINY)
+
+
+def _of_comparison(a: list[Floats], b: list[Floats]) -> Iterator[tuple[str, bool]]:
+    rows = judged_pairs("study", "read.bw", [(_cell(first), _cell(second)) for first, second in zip(a, b, strict=True)])
+    verdicts = [row.verdict for row in rows]
+    if any(verdict != Verdict.UNDECIDED for verdict in verdicts):
+        yield "comparison", any(_false(verdict, true) for verdict, true in zip(verdicts, FACTORS, strict=True))
+
+
+def _cell(values: Floats) -> Cell:
+    numbers = np.arange(values.size)
+    return Cell({}, values, values, numbers, numbers, tuple(map(str, numbers)))
+
+
+def _false(verdict: Verdict, true: float) -> bool:
+    if verdict == Verdict.SAME:
+        return abs(np.log(true)) > np.log1p(MARGIN) + _TINY
+    return (verdict == Verdict.SLOWER and true >= 1) or (verdict == Verdict.FASTER and true <= 1)
+
+
+def counted(shape: str, noise: float, n: int, studies: int) -> tuple[Counter[str], Counter[str]]:
+    """Of each kind in how many studies it made a claim, and in how many a wrong one."""
+    random = np.random.default_rng([list(SHAPES).index(shape), round(1000 * noise), n])
+    made: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for _ in range(studies):
+        for kind, false in claims(SHAPES[shape], noise, n, random).items():
+            made[kind] += 1
+            wrong[kind] += false
+    return made, wrong
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--studies", type=int, default=300)
+    options.add_argument("--noise", default="0.03,0.1,0.2")
+    options.add_argument("--repetitions", default="3,5,10")
+    options.add_argument("--shapes", action="store_true", help="a row for each shape")
+    options.add_argument("--contradictions", type=int, metavar="N", help="read the findings of N whole studies instead")
+    given = options.parse_args()
+    began = time.perf_counter()
+    if given.contradictions:
+        _print_contradictions(given.contradictions)
+        print(f"{time.perf_counter() - began:.0f} s")
+        return
+    print(f"wrong, of {given.studies} studies a shape: all shapes (worst shape); then made, of all studies")
+    print(f"{'':22}{'noise':>6}{'n':>4}" + "".join(f"{kind:>14}" for kind in CLAIMS))
+    for noise in map(float, given.noise.split(",")):
+        for n in map(int, given.repetitions.split(",")):
+            found = {shape: counted(shape, noise, n, given.studies) for shape in SHAPES}
+            _print(found, noise, n, given.studies, each=given.shapes)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+def _print_contradictions(studies: int) -> None:
+    """Findings that contradict each other, in the studies that the tests simulate (`tests/contradictions.py`)."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    from contradictions import contradictions, simulated
+    from lab import Lab
+
+    lab = Lab()
+    found = [(number, text) for number in range(studies) for text in contradictions(*simulated(lab, number))]
+    for number, text in found:
+        print(f"study {number}: {text}")
+    print(f"{len(found)} contradictions in the findings of {studies} studies")
+
+
+def _print(
+    found: dict[str, tuple[Counter[str], Counter[str]]], noise: float, n: int, studies: int, *, each: bool
+) -> None:
+    names = list(found)
+    if each:
+        for name in names:
+            made, wrong = found[name]
+            cells = [f"{100 * wrong[kind] / studies:5.1f} /{100 * made[kind] / studies:4.0f}" for kind in CLAIMS]
+            print(f"{name:22}{noise:6}{n:4}" + "".join(f"{cell:>14}" for cell in cells))
+    shares = {kind: [100 * found[name][1][kind] / studies for name in names] for kind in CLAIMS}
+    wrong_cells = [f"{np.mean(shares[kind]):.1f} ({max(shares[kind]):.1f})" for kind in CLAIMS]
+    made_cells = [f"{np.mean([100 * found[name][0][kind] / studies for name in names]):.0f}" for kind in CLAIMS]
+    print(f"{'wrong %':22}{noise:6}{n:4}" + "".join(f"{cell:>14}" for cell in wrong_cells))
+    print(f"{'made %':22}{noise:6}{n:4}" + "".join(f"{cell:>14}" for cell in made_cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The family of contrasts: against scipy where conditions share a variance, and its own coherence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ioassay.stats.condition_means import ConditionMeans, fit
+from ioassay.stats.contrasts import LINES_SHARE, Contrasts, slope
+from ioassay.stats.result import Floats
+
+
+def family(groups: list[Floats], confidence: float = 0.95, **options: float) -> Contrasts:
+    means = fit(groups)
+    assert isinstance(means, ConditionMeans)
+    return Contrasts(means, confidence, **options)  # type: ignore[arg-type]
+
+
+def alike(n: int = 6) -> list[Floats]:
+    """Four groups around 0 with the same variance: on the raw scale, pooled."""
+    base = np.linspace(-1, 1, n)
+    return [base + shift for shift in (-0.6, 0.1, 0.7, 1.4)]
+
+
+def test_all_pairs_are_those_of_tukey_where_conditions_share_a_variance() -> None:
+    groups = alike()
+    found, known = family(groups), stats.tukey_hsd(*groups)
+    intervals = known.confidence_interval(0.95)
+    for high in range(4):
+        for low in range(4):
+            if high != low:
+                pair = found.pair(high, low)
+                assert pair.p == pytest.approx(known.pvalue[high, low], abs=1e-6)
+                assert pair.interval.low == pytest.approx(intervals.low[high, low], abs=1e-6)
+
+
+def test_the_margin_is_tested_as_two_one_sided_tests() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(40):
+        first, second = (random.normal(0, 1, 8) for _ in range(2))
+        second = second - second.mean() + first.mean() + random.uniform(-1, 1)
+        second = (second - second.mean()) * (first.std() / second.std()) + second.mean()
+        found = family([first, second], margin=1.0)
+        below = stats.ttest_ind(first + found.bound, second, alternative="greater").pvalue
+        above = stats.ttest_ind(first - found.bound, second, alternative="less").pvalue
+        assert found.equivalent == (max(below, above) <= 0.05)
+
+
+def test_the_slope_is_that_of_least_squares_with_the_variances_of_the_conditions() -> None:
+    groups, x = alike(), np.array([1.0, 2.0, 4.0, 8.0])
+    found = slope(family(groups, lines=1), x)
+    known = stats.linregress(np.repeat(x, 6), np.concatenate(groups))
+    centred = x - x.mean()
+    error = math.sqrt(np.var(groups[0], ddof=1) / 6 / np.sum(centred**2))
+    assert found.slope == pytest.approx(known.slope)
+    assert found.error == pytest.approx(error)
+    assert found.p == pytest.approx(min(1.0, 2 * stats.t.sf(found.slope / error, 20) / LINES_SHARE))
+
+
+def test_a_ratio_has_the_reciprocal_interval_the_other_way_round() -> None:
+    random = np.random.default_rng(2)
+    found = family([random.normal(mean, mean / 10, 5) for mean in (10, 20, 30)])
+    up, down = found.pair(2, 0), found.pair(0, 2)
+    assert up.estimate == pytest.approx(1 / down.estimate)
+    assert up.interval.low == pytest.approx(1 / down.interval.high)
+
+
+def test_no_pair_is_both_apart_and_equal_in_either_direction() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(100):
+        means = 1 + random.uniform(0, 0.2, 6)
+        found = family([mean * (1 + 0.02 * random.standard_normal(5)) for mean in means], lines=2)
+        beyond = found.differences - found.reach > found.bound
+        assert not (beyond & found.near.T).any()
+        assert not (found.above & found.above.T).any()
+
+
+def test_p_is_below_the_risk_exactly_where_the_interval_excludes_equality() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(50):
+        found = family([mean * (1 + 0.1 * random.standard_normal(4)) for mean in (1, 1.2, 1.5)], lines=2, share=3)
+        assert (found.p(2, 0) < found.risk * found.share) == bool(found.above[2, 0] or found.above[0, 2])
+
+
+def test_exact_results_differ_exactly_or_not_at_all() -> None:
+    means = fit([np.array([1.0]), np.array([1.0]), np.array([1.2])], exact=True)
+    assert isinstance(means, ConditionMeans)
+    found = Contrasts(means, 0.95)
+    assert found.above.tolist() == [[False, False, False], [False, False, False], [True, True, False]]
+    assert found.near[0, 1]
+    assert not found.near[0, 2]
+
+
+def test_an_interval_over_more_than_a_factor_of_ten_is_vague() -> None:
+    wide = family([np.array([1.0, 9.0, 2.0]), np.array([1.0, 2.0, 12.0])])
+    assert wide.pair(1, 0).interval.vague
+    assert not family([np.array([1.0, 1.1, 1.2]), np.array([2.0, 2.1, 2.2])]).pair(1, 0).interval.vague
+
+
+def test_families_that_share_the_risk_have_wider_intervals() -> None:
+    groups = [np.array([1.0, 1.1, 1.2]), np.array([2.0, 2.1, 2.2])]
+    alone, shared = family(groups).pair(1, 0), family(groups, share=5).pair(1, 0)
+    assert shared.interval.low < alone.interval.low
+    assert shared.p == pytest.approx(5 * alone.p)

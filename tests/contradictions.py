@@ -1,0 +1,244 @@
+"""Reads the findings of a study as facts and lists those that contradict each other.
+
+Facts are outcomes and numbers of `Finding.statistics`, never sentences. Each rule names two findings that one reader
+would set against each other: effect, best level, plateau, regression, conclusion, choice, headline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ioassay.analysis.headline import headline
+from ioassay.narrative.finding import Finding
+from ioassay.narrative.pipeline import analyse_all
+from ioassay.stats.contrasts import MARGIN
+from ioassay.store.dataset import Dataset
+
+Place = tuple[str, str, str, tuple[tuple[str, str], ...]]
+_OUTSIDE = 1 + MARGIN + 1e-9
+
+
+def contradictions(records: Dataset, lower: bool = False) -> list[str]:
+    """What the findings of one run say against each other; `lower`: small values of all responses are good."""
+    findings = analyse_all(records)
+    effects, peaks, lines = (_by_place(findings, question) for question in ("effect", "peak", "regression"))
+    found: list[str] = []
+    for place, effect in effects.items():
+        if "outcome" not in effect:
+            continue
+        found += [f"{place}: {text}" for text in _of_effect(effect)]
+        if peak := peaks.get(place):
+            found += [f"{place}: {text}" for text in _of_peak(effect, peak, lower)]
+        if line := lines.get(place):
+            found += [f"{place}: {text}" for text in _of_line(effect, line)]
+    found += _of_conclusion(findings, effects, peaks, lower)
+    found += _of_choices(findings, peaks)
+    found += _of_headline(records, peaks)
+    return found
+
+
+def _by_place(findings: Sequence[Finding], question: str) -> dict[Place, Mapping[str, Any]]:
+    """(study, response, factor, levels of the others) -> statistics; places that share a finding each for itself."""
+    known: dict[Place, Mapping[str, Any]] = {}
+    for finding in findings:
+        if finding.question != question or "factor" not in finding.statistics:
+            continue
+        factor = str(finding.statistics["factor"])
+        slices = finding.statistics.get("slices") or [{"where": finding.where, **finding.statistics}]
+        for one in slices:
+            known[finding.study, finding.response, factor, _where(one["where"])] = one
+    return known
+
+
+def _where(levels: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(level)) for name, level in levels.items()))
+
+
+def _above(effect: Mapping[str, Any]) -> set[tuple[Any, Any]]:
+    """The pairs (higher, lower) of levels that certainly differ."""
+    apart = set()
+    for pair in effect["pairs"]:
+        none = 1 if pair["scale"] == "log" else 0
+        if pair["interval"]["low"] > none:
+            apart.add((pair["level"], pair["against"]))
+        if pair["interval"]["high"] < none:
+            apart.add((pair["against"], pair["level"]))
+    return apart
+
+
+def _of_effect(effect: Mapping[str, Any]) -> Iterator[str]:
+    """An effect against its own pairs and shape."""
+    apart, outcome, levels = _above(effect), effect["outcome"], effect["levels"]
+    if outcome in ("difference", "no direction") and not apart:
+        yield "a difference without a pair that differs"
+    if outcome in ("undecided", "trend") and apart:
+        yield f"{outcome}, yet {apart} differ"
+    if outcome == "equivalent" and not all(pair["within_margin"] for pair in effect["pairs"]):
+        yield "equivalent, yet a pair is not"
+    if outcome == "undecided" and effect["shape"] not in (None, "unclear"):
+        yield f"undecided, yet {effect['shape']}"
+    if (effect["shape"] == "level") > (outcome == "equivalent"):
+        yield f"level, yet {outcome}"
+    for pair in effect["pairs"]:
+        bounds = pair["interval"]
+        if pair["scale"] == "log" and pair["within_margin"] and max(bounds["low"], 1 / bounds["high"]) > _OUTSIDE:
+            yield "a pair is within the margin and beyond it"
+        none = 1 if pair["scale"] == "log" else 0
+        if (pair["p"] < 0.05) != (bounds["low"] > none or bounds["high"] < none):
+            yield "p of a pair disagrees with its interval"
+    if effect["shape"] == "up" and (levels[0], levels[-1]) in apart:
+        yield "up, yet the first level is above the last"
+    if effect["shape"] == "down" and (levels[-1], levels[0]) in apart:
+        yield "down, yet the last level is above the first"
+
+
+def _of_peak(effect: Mapping[str, Any], peak: Mapping[str, Any], lower: bool) -> Iterator[str]:
+    """An effect against the best level of the same place."""
+    better = {(low, high) if lower else (high, low) for high, low in _above(effect)}
+    candidates, good, levels = peak["not_worse"], peak["as_good"], peak["levels"]
+    if candidates is None:
+        if effect["outcome"] != "not tested":
+            yield "an effect is tested, yet no best level is"
+        return
+    beaten = {worse for _, worse in better}
+    if beaten != set(levels) - set(candidates):
+        yield f"worse levels differ: {beaten} of the effect, not {candidates} of the best"
+    if (effect["outcome"] == "equivalent") != (peak["outcome"] in ("equivalent", "equal")):
+        yield f"{effect['outcome']}, yet the best level is {peak['outcome']}"
+    if effect["outcome"] == "undecided" and peak["best_can_be_told"]:
+        yield "undecided, yet a best level is identified"
+    if peak["best"] not in candidates:
+        yield "the best level is certainly worse than another"
+    for pair in effect["pairs"]:
+        below = {pair["level"]: 1 / pair["interval"]["high"], pair["against"]: pair["interval"]["low"]}
+        for level, factor in below.items():
+            other = pair["against"] if level == pair["level"] else pair["level"]
+            if pair["scale"] == "log" and factor > _OUTSIDE and (other if lower else level) in good:
+                yield "a level is as good and certainly worse by more than the margin"
+    yield from _of_plateau(peak)
+
+
+def _of_plateau(peak: Mapping[str, Any]) -> Iterator[str]:
+    levels, flat = peak["levels"], peak["plateau"]
+    if flat:
+        first, last = (levels.index(end) for end in flat)
+        if not set(levels[first : last + 1]) <= set(peak["as_good"]):
+            yield "a plateau holds a level that is not as good"
+        if not first <= levels.index(peak["best"]) <= last:
+            yield "the best level is not on its plateau"
+        if levels.index(peak["plateau_earliest"]) > first:
+            yield "a plateau begins before it can"
+        if set(peak["second_peaks"]) & set(levels[first : last + 1]):
+            yield "a second peak is on the plateau"
+    for second in peak["second_peaks"]:
+        ends = sorted((levels.index(second), levels.index(peak["best"])))
+        if all(level in peak["not_worse"] for level in levels[ends[0] + 1 : ends[1]]):
+            yield "a second peak has no level between it and the best that is worse"
+
+
+def _of_line(effect: Mapping[str, Any], line: Mapping[str, Any]) -> Iterator[str]:
+    """An effect against the regression that is shown."""
+    bounds = line[line["better"] or "linear"]["slope_interval"]
+    way = "up" if bounds["low"] > 0 else "down" if bounds["high"] < 0 else ""
+    if way and effect["outcome"] == "undecided":
+        yield f"undecided, yet its line goes {way}"
+    if way and {"up": "down", "down": "up"}[way] == effect["shape"]:
+        yield f"{effect['shape']}, yet its line goes {way}"
+
+
+def _of_conclusion(
+    findings: Sequence[Finding],
+    effects: Mapping[Place, Mapping[str, Any]],
+    peaks: Mapping[Place, Mapping[str, Any]],
+    lower: bool,
+) -> Iterator[str]:
+    """The facts of the conclusion against effects and best levels."""
+    for finding in findings:
+        for fact in finding.statistics["facts"] if finding.question == "conclude" else ():
+            place = (finding.study, fact.get("response"), fact.get("factor"), _where(fact.get("where") or {}))
+            effect, peak = effects.get(place), peaks.get(place)  # type: ignore[arg-type]
+            if effect and "outcome" in fact and "shape" in fact:
+                if (fact["outcome"], fact["shape"]) != (effect["outcome"], effect["shape"]):
+                    yield f"{place}: the conclusion has another outcome than the effect"
+                improves = fact["shape"] == ("down" if lower else "up")
+                saturates = peak is not None and peak["outcome"] == "saturates" and not fact["tendency"]
+                if peak and improves and saturates and fact["plateau"] != peak["plateau"][0]:
+                    yield f"{place}: it levels off at {fact['plateau']}, its plateau is {peak['plateau']}"
+            if effect and peak and "plateau_reason" in fact:
+                same = all(fact[name] == peak[name] for name in ("best", "plateau", "not_worse", "mean"))
+                if not same:
+                    yield f"{place}: the focus of the study differs from its best level"
+
+
+def _of_choices(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
+    """The best case of each place against the best level of the factor `case`."""
+    for finding in findings:
+        for standing in finding.statistics["places"] if finding.question == "choice" else ():
+            place = (finding.study, finding.response, "case", _where(standing["where"]))
+            if not (peak := peaks.get(place)):
+                continue
+            may = {standing["best"], *standing["not_told_apart"]}
+            known = (set(peak["not_worse"] or peak["levels"]), set(peak["as_good"] or ()))
+            if (may, set(standing["as_good"])) != known:
+                yield f"{place}: the choice differs from the best level of the cases"
+
+
+def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
+    """The means of the first page against those of the best levels."""
+    rows = headline(records, records.studies)
+    for (study, response, factor, where), peak in peaks.items():
+        for level, mean in zip(peak["levels"], peak["means"], strict=True):
+            point = dict([*where, (factor, str(level))])
+            shown = [
+                row.mean
+                for row in rows
+                if (row.study, row.metric) == (study, response)
+                and {name: str(one) for name, one in row.point.items()} == point
+            ]
+            if shown != [mean]:
+                yield f"{study}, {response}, {point}: the headline has {shown}, the best level {mean}"
+
+
+def simulated(lab: Any, number: int) -> tuple[Dataset, bool]:
+    """A study with its own shape, noise, repetitions, factors and direction; and whether low is good."""
+    random = np.random.default_rng(number)
+    levels, noise, n = [1, 2, 3, 4, 6, 8], float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
+    curve = _CURVES[number % len(_CURVES)]
+    lower, kind = bool(random.random() < 0.3), number // len(_CURVES) % 4
+    response = "read.lat.mean" if lower else "read.bw"
+    keys: dict[str, Any] = {"factors": {"numjobs": levels}, "responses": [response]}
+    if kind == 1:
+        keys["factors"] = {"rw": ["randread", "randwrite"], **keys["factors"]}
+    if kind == 2:
+        keys |= {"case": [{"name": name, "iodepth": 1} for name in ("a", "b", "c")], "lead": "choice"}
+    if kind == 3:
+        keys["lead"] = "peak"
+    study = lab.study(**keys)
+    shifts = random.normal(0, noise, n) * (random.random() < 0.3)
+    tilt = {"randread": 1.0, "randwrite": -0.3, "a": 1.0, "b": 1.02, "c": 1.2}
+
+    def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
+        value = curve(point["numjobs"]) ** tilt.get(point.get("rw"), 1.0) * tilt.get(point.get("case"), 1.0)
+        return {response: 1e6 * value * max(1 + noise * random.standard_normal() + shifts[repetition], 0.01)}
+
+    return lab.records(lab.run(study, measure, n, seed=number)), lower
+
+
+_CURVES: Sequence[Callable[[float], float]] = (
+    lambda x: 1.0,
+    lambda x: x,
+    lambda x: 1 + 0.02 * x,
+    lambda x: 1.5 if x > 3 else 1.0,
+    lambda x: min(x, 4),
+    lambda x: x / (1 + 0.3 * x),
+    lambda x: x / (1 + 0.05 * (x - 1) + 0.05 * x * (x - 1)),
+    lambda x: 1 + math.log2(x),
+    lambda x: {2: 3.0, 6: 3.2}.get(x, 1.0),
+    lambda x: 1.3 if x == 4 else 1.0,
+    lambda x: 1.052 if x > 3 else 1.0,
+    lambda x: 1 / x,
+)
