@@ -16,10 +16,6 @@ NARRATIVE = Path(narrative.__file__).parent
 UNIT = r"%|[kMGT]?i?B(/s)?|[nµm]?s|ops/s"
 
 
-PENDING: set[str] = {"choice", "comparison_text"}
-"""Texts of questions that are being rewritten."""
-
-
 def words(sentence: str) -> int:
     return len(re.findall(r"(?:^|(?<=\s))[^\s\w]*\w\S*", re.sub(rf"(?<=\d) ({UNIT})(?=\W|$)", "", sentence)))
 
@@ -34,11 +30,11 @@ def long_sentences(text: str) -> list[str]:
 @pytest.mark.parametrize("path", sorted(golden.FOLDER.glob("*.txt")), ids=lambda path: path.stem)
 def test_sentences_of_golden_texts(path: Path) -> None:
     long = long_sentences(path.read_text())
-    assert path.stem in PENDING or not long, "\n".join(long)
+    assert not long, "\n".join(long)
 
 
 @pytest.mark.parametrize("path", sorted(NARRATIVE.glob("*.py")), ids=lambda path: path.stem)
 def test_sentences_of_templates(path: Path) -> None:
     texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
     long = [part for text in texts if isinstance(text, str) and "\n" not in text for part in long_sentences(text)]
-    assert path.stem in PENDING or not long, "\n".join(long)
+    assert not long, "\n".join(long)

@@ -10,8 +10,8 @@ from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, Undefined, plain
 
 METHOD = (
-    "ratio of means on the log scale; variances of a response moderated by all its conditions; intervals and "
-    "p values hold for all rows at once (Bonferroni); 'same' by two one-sided tests against the margin"
+    "Ratios of means are estimated on the log scale, with variances moderated by all conditions of a response. "
+    "Intervals and p values hold for all rows at once (Bonferroni). 'same' is shown by two one-sided tests."
 )
 _REASONS = {
     Verdict.SAME: "{change}, which is proved to be within {margin}.",
