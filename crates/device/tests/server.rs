@@ -204,11 +204,11 @@ fn the_socket_is_private_and_hostile_lines_harm_nobody() {
         .map_while(|_| UnixStream::connect(&path).ok())
         .collect();
     let mut turned_away = 0;
-    for stream in silent.iter().rev().take(10) {
+    for mut stream in silent.iter().rev().take(10) {
         stream
             .set_read_timeout(Some(std::time::Duration::from_secs(20)))
             .expect("a timeout");
-        turned_away += usize::from((&*stream).read(&mut [0]).is_ok_and(|bytes| bytes == 0));
+        turned_away += usize::from(stream.read(&mut [0]).is_ok_and(|bytes| bytes == 0));
     }
     assert_eq!(turned_away, 10);
     drop(silent);

@@ -173,12 +173,12 @@ fn run(policy: &mut dyn Policy, steps: &[Step], elements: u32) -> (Vec<Eviction>
         assert_eq!(policy.len(), held.len());
         assert!(policy.len() <= policy.capacity());
         // Every page is asked for after some steps; after the others the one that follows them.
-        let asked = if now % 16 == 0 {
-            0..PAGES
+        let (first, count) = if now % 16 == 0 {
+            (0, PAGES)
         } else {
-            now as u32 % PAGES..now as u32 % PAGES + 1
+            (now as u32 % PAGES, 1)
         };
-        for page in asked {
+        for page in first..first + count {
             assert_eq!(policy.holds(page), held.contains(&page), "{page}");
         }
     }

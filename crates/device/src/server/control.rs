@@ -175,7 +175,7 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(client);
+    let (mut reader, mut writer) = (BufReader::new(client), client);
     loop {
         let mut line = Vec::new();
         let mut bounded = (&mut reader).take(LONGEST_LINE);
@@ -190,7 +190,7 @@ fn serve_client(client: &UnixStream, sender: &RequestSender) -> std::io::Result<
         };
         let mut text = answer.to_string();
         text.push('\n');
-        (&*client).write_all(text.as_bytes())?;
+        writer.write_all(text.as_bytes())?;
         if !whole {
             return Ok(());
         }
