@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,7 +45,11 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(session, "all_warnings", lambda *_: warned)
         files = [{"path": f"data-{n}", "bytes": 1 << 20, "remove": f"rm -- data-{n}"} for n in range(kept)]
         report = ReportPaths(Path("run/report/index.html"), Path("run/report/findings.json"), ())
-        published: Any = Published(None, findings, report, trust, files)  # type: ignore[arg-type]
+        studies = dict.fromkeys(finding.study for finding in findings if finding.study)
+        records: Any = SimpleNamespace(
+            studies=[SimpleNamespace(name=name, title=f"Title of {name}") for name in studies]
+        )
+        published = Published(records, findings, report, trust, files)
         store: Any = Store()
         tally = Tally(planned=40, ok=30, failed=6)
         found: list[Warning_] = []

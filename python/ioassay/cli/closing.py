@@ -54,7 +54,7 @@ def _trust(published: Published) -> list[str]:
 
 def _answers(published: Published, room: int) -> list[str]:
     """The first sentences of each study's answer, as evenly as there is room for; at least one."""
-    topics = list(_topics(published.findings))
+    topics = list(_topics(published))
     indent = "  " if len(topics) > 1 else ""
     shown = []
     for title, sentences in topics:
@@ -74,19 +74,18 @@ def _height(topics: Sequence[Sequence[Sequence[str]]]) -> int:
     return sum(len(sentence) for topic in topics for sentence in topic)
 
 
-def _topics(findings: Sequence[Finding]) -> Iterator[tuple[str, list[str]]]:
+def _topics(published: Published) -> Iterator[tuple[str, list[str]]]:
     """Title and sentences of what answers for the run, or for each of its studies."""
-    if overall := [finding for finding in findings if finding.question in OVERVIEWS]:
-        yield from ((finding.title, _sentences(finding)) for finding in overall)
-        return
-    first = []
-    for study in dict.fromkeys(finding.study for finding in findings):
+    findings = published.findings
+    titles = {study.name: study.title or study.name for study in published.records.studies}
+    first = [finding for finding in findings if finding.question in OVERVIEWS]
+    for study in titles if not first else ():
         of_study = {finding.question: finding for finding in reversed(findings) if finding.study == study}
         first += [found for question in ANSWERS if (found := of_study.get(question)) is not None][:1]
     if first and all("withheld" in finding.statistics for finding in first):
         yield "", [NOTHING]
         return
-    yield from ((finding.title, _sentences(finding)) for finding in first)
+    yield from ((titles.get(finding.study, finding.title), _sentences(finding)) for finding in first)
 
 
 def _sentences(finding: Finding) -> list[str]:

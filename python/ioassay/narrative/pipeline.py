@@ -21,7 +21,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 ALWAYS = ("conditions", "verdict")
-CONCLUSIONS = ("tuned", "conclude", "choice", "effect", "peak", "regression")
+CONCLUSIONS = ("tuned", "conclude", "choice", "effect", "peak", "regression", "peaks", "choices")
 """Questions whose answers are withheld where the machine was not fit to measure; their numbers stay."""
 
 _SENTENCES = {"summary", "observation", "statistics", "comparisons", "conclusion"}
@@ -33,10 +33,11 @@ def analyse_all(records: Dataset) -> list[Finding]:
     A table of all studies stands before them, a sentence about all behind.
     """
     each = [finding for study in records.studies for finding in analyse_study(records, study)]
+    conditions = machine_conditions.of_run(records)
     overall = [
         finding
         for question, path in OVERALL.items()
-        for finding in _narrated(question, importlib.import_module(path).together(records))
+        for finding in _said(question, importlib.import_module(path).together(records), conditions)
     ]
     return [*(one for one in overall if one.tables), *each, *(one for one in overall if not one.tables)]
 
@@ -44,13 +45,20 @@ def analyse_all(records: Dataset) -> list[Finding]:
 def analyse_study(records: Dataset, study: Study) -> list[Finding]:
     """Findings of one study."""
     findings: list[Finding] = []
-    unfit = next((one for one in machine_conditions.analyse(records, study) if one.grade == Grade.UNFIT), None)
+    conditions = next(iter(machine_conditions.analyse(records, study)), None)
     for question in questions(study):
         answers = importlib.import_module(ANALYSES[question]).analyse(records, study)
         debug_log.debug("analysis", f"{study.name}: {question}: {len(answers)} answers")
-        narrated = _narrated(question, answers)
-        findings += narrated if unfit is None or question not in CONCLUSIONS else _withheld(narrated, unfit)
+        findings += _said(question, answers, conditions)
     return findings
+
+
+def _said(question: str, answers: Sequence[Any], conditions: Conditions | None) -> list[Finding]:
+    """The answers in words; no conclusion where the machine was not fit."""
+    narrated = list(importlib.import_module(NARRATORS[question]).findings(answers))
+    if conditions is None or conditions.grade < Grade.UNFIT or question not in CONCLUSIONS:
+        return narrated
+    return _withheld(narrated, conditions)
 
 
 def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:
@@ -70,10 +78,6 @@ def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:
         )
         for finding in findings
     ]
-
-
-def _narrated(question: str, answers: Sequence[Any]) -> list[Finding]:
-    return list(importlib.import_module(NARRATORS[question]).findings(answers))
 
 
 def questions(study: Study) -> Sequence[str]:
