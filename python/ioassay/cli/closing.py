@@ -58,7 +58,8 @@ def _answers(published: Published, room: int) -> list[str]:
     indent = "  " if len(topics) > 1 else ""
     shown = []
     for title, sentences in topics:
-        opening = [f"{title}: {sentences[0]}", *sentences[1:]] if len(topics) > 1 else sentences
+        named = f"{title} {sentences[0]}" if title.endswith("?") else f"{title}: {sentences[0]}"
+        opening = [named, *sentences[1:]] if len(topics) > 1 else sentences
         shown.append([console.wrapped(sentence, indent) for sentence in opening])
     while _height(shown) > room and any(len(topic) > 1 for topic in shown):
         max(shown, key=lambda topic: sum(map(len, topic))).pop()
