@@ -5,7 +5,10 @@ S. Dayanik, "The Knowledge-Gradient Policy for Correlated Normal Beliefs", INFOR
 is chosen is the measured point with the highest posterior mean. A point that was measured already has such a worth
 too, so that repeating the leader or a rival competes with looking elsewhere, by how noisy the values are. The
 expectation is taken over quantiles of the normal distribution. With constraints, a worth counts as often as the point
-is expected to fulfil them: J. Gardner et al., "Bayesian Optimization with Inequality Constraints", ICML 2014.
+is expected to fulfil them: J. Gardner et al., "Bayesian Optimization with Inequality Constraints", ICML 2014. Where no
+measured point is likely feasible, the value does not count: the search goes where feasibility is likeliest (M. Gelbart,
+J. Snoek, R. Adams, "Bayesian Optimization with Unknown Constraints", UAI 2014). Both are computed with logarithms,
+because the probability itself vanishes far from the feasible region.
 
 A model that has seen one hill believes that everything is as smooth as that hill. Two things keep looking for others:
 the worth is averaged with that under lengths half as long, and `promise` asks where the value may be highest with
@@ -39,6 +42,10 @@ _DEVIATIONS = 3.0
 _RIVALS = 60
 """Points that were not measured and may be chosen after they will have been: so many of the most promising."""
 _TAIL = 1e-6
+_LEAST = 1e-300
+"""No worth is below this, so that it has a logarithm."""
+_ASYMPTOTIC = -20.0
+"""Deviations from which the series replaces the error function, which is 0 below about -38."""
 _OF_VIOLATIONS = Prior(noise=(math.log(0.2), 1.2))
 
 
@@ -72,53 +79,70 @@ class Model:
         import numpy as np
 
         mean, variance, _ = self._value.posterior(rows, rows[:1])
-        return Belief(mean, np.sqrt(variance), _likely(self._limits, rows))
+        return Belief(mean, np.sqrt(variance), np.exp(_log_likely(self._limits, rows)))
 
     def worth(self, rows: Array, measured: Flags, *, finishing: bool) -> Array:
-        """Of one more measurement at each row; `measured` says which rows were. At the end of a search (`finishing`)
-        only these and the point itself can be chosen, and nothing is spent on what might be found later.
+        """Logarithm of what one more measurement at each row is worth; `measured` says which rows were.
 
-        Where nothing that was measured is likely feasible, it is how likely the row is.
+        At the end of a search (`finishing`) only these and the point itself can be chosen, and nothing is spent on
+        what might be found later. Where no measured row is likely feasible, it is how likely the row is.
         """
         import numpy as np
 
-        feasible = _likely(self._limits, rows)
-        works = feasible * _likely(self._failures, rows)
-        if not (measured & (feasible >= _LIKELY)).any():
-            mean = self._value.posterior(rows, rows[:1])[0]
-            again = measured & (works < _HOPEFUL)  # what was clearly beyond a constraint will be so again
-            return np.asarray(works + 1e-3 * mean.argsort().argsort() / len(rows) - again)
+        feasible = _log_likely(self._limits, rows)
+        works = feasible + _log_likely(self._failures, rows)
+        likely = feasible >= math.log(_LIKELY)
+        if not (measured & likely).any():
+            closed = measured & (works < math.log(_HOPEFUL))  # what was clearly beyond a constraint will be so again
+            return works if closed.all() else np.where(closed, -np.inf, works)
         views = (self._value,) if finishing else (self._value, self._wary)
-        return np.asarray(sum(_gradient(view, rows, measured, feasible, finishing) for view in views) * works)
+        gain = sum((_gradient(view, rows, measured, likely, finishing) for view in views), np.zeros(len(rows)))
+        return np.asarray(np.log(np.maximum(gain, _LEAST)) + works)
 
     def promise(self, rows: Array, measured: Flags) -> Array:
-        """How high the value may be at rows that were not measured, and may be feasible; minus infinity elsewhere."""
+        """How high the value may be at rows that were not measured, and may be feasible; minus infinity elsewhere, and
+        everywhere while no measured row is likely feasible."""
         import numpy as np
 
+        if not (measured & (_log_likely(self._limits, rows) >= math.log(_LIKELY))).any():
+            return np.full(len(rows), -np.inf)
+
         mean, variance, _ = self._wary.posterior(rows, rows[:1])
-        open_to = ~measured & (_likely([*self._limits, *self._failures], rows) >= _HOPEFUL)
+        open_to = ~measured & (_log_likely([*self._limits, *self._failures], rows) >= math.log(_HOPEFUL))
         return np.where(open_to, mean + _DEVIATIONS * np.sqrt(variance), -np.inf)
 
 
-def _likely(limits: Sequence[Surrogate], rows: Array) -> Array:
-    """How likely none of these is above 0."""
+def _log_likely(limits: Sequence[Surrogate], rows: Array) -> Array:
+    """Logarithm of how likely none of these is above 0."""
     import numpy as np
 
-    likely = np.ones(len(rows))
+    total = np.zeros(len(rows))
     for limit in limits:
         over, variance, _ = limit.posterior(rows, rows[:1])
-        likely *= [0.5 * math.erfc(score / math.sqrt(2)) for score in over / np.sqrt(variance)]
-    return likely
+        total += [log_normal_cdf(-score) for score in over / np.sqrt(variance)]
+    return total
 
 
-def _gradient(view: Surrogate, rows: Array, measured: Flags, feasible: Array, finishing: bool) -> Array:
+def log_normal_cdf(score: float) -> float:
+    """Logarithm of the standard normal distribution function, also where that is 0 in floating point.
+
+    Source: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 1964, 26.2.12.
+    """
+    if score > _ASYMPTOTIC:
+        return math.log(0.5 * math.erfc(-score / math.sqrt(2)))
+    inverse = 1 / score**2
+    series = 1 - inverse * (1 - 3 * inverse * (1 - 5 * inverse))
+    return -0.5 * score**2 - math.log(-score * math.sqrt(2 * math.pi)) + math.log(series)
+
+
+def _gradient(view: Surrogate, rows: Array, measured: Flags, likely: Flags, finishing: bool) -> Array:
     """The knowledge gradient at each row; where quantiles see none, the leader's and its rivals' tails decide."""
     import numpy as np
 
     mean, variance, _ = view.posterior(rows, rows[:1])
-    among = measured & (feasible >= _LIKELY)
+    among = measured & likely
     if not finishing:
-        among[np.argsort(-(mean + np.sqrt(variance)) * (feasible >= _LIKELY))[:_RIVALS]] = True
+        among[np.argsort(-(mean + np.sqrt(variance)) * likely)[:_RIVALS]] = True
     covariance = view.posterior(rows, rows[among])[2]
     spread = np.sqrt(variance + view.noise**2)
     moved, own = covariance / spread[:, None], variance / spread

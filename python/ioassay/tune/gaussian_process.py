@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MEAN_VARIANCE = 4.0
 """Of the unknown overall mean, in variances of the values."""
 _FLOOR = 1e-8
+_ROUNDING = 1e-12
+"""Values that differ by less than this share are equal."""
 _STEPS, _ENOUGH = 40, 1e-3
 
 
@@ -56,7 +58,8 @@ class Surrogate:
 
         self._rows, self._ordered = observed.rows, tuple(ordered)
         self._centre = float(np.average(observed.means, weights=observed.counts))
-        self._scale = float(observed.means.std()) or 1.0
+        spread = float(observed.means.std())
+        self._scale = spread if spread > _ROUNDING * abs(self._centre) else 1.0
         self._values = (observed.means - self._centre) / self._scale
         self._counts = observed.counts
         self._within = observed.within / self._scale**2

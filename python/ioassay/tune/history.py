@@ -14,6 +14,8 @@ MODELLED = 200
 """Points that a model is made of; its cost grows with their third power."""
 _PRUNED_COUNT = 0.25
 """Of a measurement: what a value that was foretold from a short run is worth."""
+_WORST = 1e6
+"""Violations beyond this are alike; infinity is what a value that is missing violates by."""
 _DEPTH = 20.0
 """Values farther below the best than this many times the median's distance are all equally bad."""
 
@@ -101,9 +103,9 @@ class History:
         return _summed(grid, {key: [max(value, floor) for value in group] for key, group in groups.items()}, counts)
 
     def violations(self, grid: Grid, place: int) -> Observed:
-        """One constraint's violations as a model takes them: squashed to -1 … 1, linear where it matters."""
+        """One constraint's violations as a model takes them: compressed."""
         groups = {
-            key: [_squashed(violations[place]) for violations in seen.violations]
+            key: [_compressed(violations[place]) for violations in seen.violations]
             for key, seen in self.points.items()
             if seen.violations
         }
@@ -142,10 +144,9 @@ def _floor(means: Sequence[float]) -> float:
     return max(min(means), best - _DEPTH * (best - middle)) if best > middle else min(means)
 
 
-def _squashed(violation: float) -> float:
-    if math.isnan(violation) or math.isinf(violation):
-        return -1.0 if violation == -math.inf else 1.0
-    return violation / (1 + abs(violation))
+def _compressed(violation: float) -> float:
+    """Linear near 0 and logarithmic beyond, so that the slope towards the feasible region shows at any distance."""
+    return math.copysign(math.log1p(min(abs(violation), _WORST)), violation)
 
 
 def _summed(grid: Grid, groups: dict[Key, list[float]], counts: dict[Key, float]) -> Observed:

@@ -42,6 +42,8 @@ Why = Literal["default", "explore", "refine", "repeat"]
 _DESIGN, _FINISH = 0.35, 0.2
 _LARGEST_DESIGN = 60
 _PROMISE_EVERY = 4
+_SURE = (0.5, 0.85)
+"""How likely a point is feasible that is named before others: at the border, half of the winners would be beyond it."""
 _THREADS = "OPENBLAS_NUM_THREADS"
 
 
@@ -159,8 +161,8 @@ class Search:
     def ranking(self) -> list[Best]:
         """All points that were measured, best first: by the posterior mean, not by the best value.
 
-        Those come first that are feasible on average and are believed to be; then those that are on average; then the
-        others, the nearest first.
+        Those come first that are feasible on average and very likely truly; then those that are on average and more
+        likely than not; then those that are on average; then the others, the nearest first.
         """
         keys = self._told.measured()
         if not keys:
@@ -170,7 +172,7 @@ class Search:
         for key, score, likely in zip(keys, belief.mean.tolist(), belief.feasible.tolist(), strict=True):
             seen = self._told.points[key]
             excess = seen.excess()
-            doubt = 2 if excess > 0 else int(likely < 0.5)
+            doubt = len(_SURE) if excess > 0 else sum(likely < share for share in _SURE)
             expected = self._told.unscaled(score)
             one = Best(self._point(key), seen.mean, tuple(seen.values), excess <= 0, expected, excess)
             ranked.append(((doubt, excess, -score), one))
