@@ -163,7 +163,8 @@ def test_less_is_an_improvement_where_the_search_minimizes(lab: Any) -> None:
 def test_a_constraint_holds_where_its_whole_interval_does(lab: Any, p99: Sequence[float], verdict: str) -> None:
     ours = result(lab, GAIN, p99=p99, constraints=[LATENCY])
     assert verdicts(ours.bounds) == [verdict]
-    assert ours.outcome == (Outcome.IMPROVED if verdict == "kept" else Outcome.IMPROVED_OUTSIDE)
+    wanted = {"kept": Outcome.IMPROVED, "undecided": Outcome.IMPROVED_OUTSIDE, "broken": Outcome.VIOLATION}
+    assert (ours.outcome, ours.feasible) == (wanted[verdict], verdict != "broken")
 
 
 def test_a_default_that_violates_a_constraint_is_no_alternative(lab: Any) -> None:
@@ -181,7 +182,7 @@ def test_a_winner_that_violates_the_constraint_as_well_is_not_confirmed(lab: Any
 def test_constraints_are_judged_of_gains_that_are_not_proved_too(lab: Any) -> None:
     ours = result(lab, UNPROVED, p99=BEYOND, default_p99=(1e6, 9e6, 9e6, 2e6, 9e6), constraints=[LATENCY])
     assert (verdicts(ours.default_bounds), verdicts(ours.bounds)) == (["broken"], ["broken"])
-    assert (ours.outcome, ours.default_out) == (Outcome.UNDECIDED, False)
+    assert (ours.outcome, ours.default_out) == (Outcome.VIOLATION, False)
 
 
 def test_a_search_that_tried_only_the_default_recommends_nothing(lab: Any) -> None:
@@ -209,6 +210,14 @@ def test_a_search_of_which_every_trial_failed_recommends_nothing(lab: Any) -> No
     failed = {"ended": "failed", "asked": 2, "winner": None, "feasible": False}
     ours = result(lab, [], searched_rows=rows, found=failed)
     assert (ours.outcome, ours.winner) == (Outcome.NO_RESULT, None)
+
+
+def test_the_leading_point_of_a_search_that_has_not_ended_satisfies_the_constraints(lab: Any) -> None:
+    rows = [trial(0, "default", DEFAULT, 100.0, 4e6), trial(1, "explore", WINNER, 900.0, 9e6)]
+    ours = result(lab, [], searched_rows=rows, found=None, constraints=[LATENCY])
+    assert ours.winner is not None and (ours.winner.point, ours.outcome) == (DEFAULT, Outcome.RUNNING)
+    ours = result(lab, [], searched_rows=rows[1:], found=None, constraints=[LATENCY])
+    assert (ours.feasible, ours.outcome) == (False, Outcome.INFEASIBLE)
 
 
 def test_a_search_that_has_not_ended_has_a_leading_point(lab: Any) -> None:

@@ -113,7 +113,7 @@ def test_a_default_that_is_the_best_stays(ioassay: Any, surface: str) -> None:
 def test_constraints_that_no_point_keeps_are_a_failure_that_names_the_nearest(ioassay: Any, surface: str) -> None:
     answer = ioassay("tune", surface, *GOAL, "--subject-to", "value < 10", "--output", "run")
     assert answer.code == 1
-    assert "No point satisfies the constraints.\nThe nearest is" in answer.out
+    assert "No tried point satisfies the constraints.\nThe nearest is" in answer.out
     assert "y=c" in answer.out
 
 

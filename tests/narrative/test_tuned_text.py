@@ -58,7 +58,14 @@ DEFAULT_OUT = replace(BASE, default_bounds=[BAD])
 ANSWERS = {
     Outcome.NO_RESULT: [replace(BASE, winner=None, row=None, ended="failed")],
     Outcome.RUNNING: [replace(BASE, ended=None, row=None)],
-    Outcome.INFEASIBLE: [replace(BASE, feasible=False, bounds=[BAD])],
+    Outcome.INFEASIBLE: [
+        replace(BASE, feasible=False, row=None, bounds=[BAD]),
+        replace(BASE, feasible=False, row=None, bounds=[BAD], ended=None),
+    ],
+    Outcome.VIOLATION: [
+        replace(BASE, feasible=False, bounds=[BAD], default_bounds=[GOOD]),
+        replace(DEFAULT_OUT, feasible=False, bounds=[BAD], verdict=WORSE),
+    ],
     Outcome.DEFAULT_ALONE: [replace(BASE, winner=DEFAULT, row=None, tried=1, ended="budget")],
     Outcome.DEFAULT_BEST: [replace(BASE, winner=DEFAULT, row=None)],
     Outcome.UNCONFIRMED: [replace(BASE, row=None)],
@@ -66,9 +73,9 @@ ANSWERS = {
     Outcome.IMPROVED: [BASE, replace(BASE, bounds=[GOOD]), replace(BASE, exact=True, tried=32)],
     Outcome.IMPROVED_OUTSIDE: [replace(BASE, bounds=[OPEN])],
     Outcome.REPLACES_DEFAULT: [replace(DEFAULT_OUT, bounds=[GOOD], verdict=WORSE)],
-    Outcome.WORSE: [replace(BASE, verdict=WORSE), replace(DEFAULT_OUT, bounds=[BAD], verdict=WORSE)],
+    Outcome.WORSE: [replace(BASE, verdict=WORSE), replace(DEFAULT_OUT, bounds=[OPEN], verdict=WORSE)],
     Outcome.NO_DIFFERENCE: [replace(BASE, verdict=SAME)],
-    Outcome.UNDECIDED: [replace(BASE, verdict=UNDECIDED, bounds=[BAD], default_bounds=[replace(BAD, surely=False)])],
+    Outcome.UNDECIDED: [replace(BASE, verdict=UNDECIDED, bounds=[OPEN], default_bounds=[replace(BAD, surely=False)])],
 }
 
 

@@ -235,8 +235,8 @@ def _watched(campaign: Campaign, shown: Silent) -> Campaign:
         assert isinstance(best, Best)
         metric = campaign.script.request.goal.metric
         value = metrics.format_metric(metric, best.mean)
-        limits = "" if best.feasible else ", beyond the constraints"
-        shown.said(f"best after {asked}: {plan.describe(best.point)}: {value}{limits}")
+        rank, limits = ("best", "") if best.feasible else ("nearest", ", beyond the constraints")
+        shown.said(f"{rank} after {asked}: {plan.describe(best.point)}: {value}{limits}")
 
     campaign.script.on_best = told
     return campaign

@@ -17,12 +17,15 @@ SHOWN = 10
 _ENDED = {"budget": "the time budget was spent", "failed": "every trial failed"}
 _TEXTS = {
     Outcome.NO_RESULT: "No trial succeeded, so there is nothing to recommend.",
-    Outcome.RUNNING: "The search has not ended. The best point so far is {winner} with {value}.",
-    Outcome.INFEASIBLE: "No point satisfies the constraints. The nearest is {winner}, which violates {violated}.",
+    Outcome.RUNNING: "The best point so far is {winner} with {value}.",
+    Outcome.INFEASIBLE: "No tried point satisfies the constraints. The nearest is {winner}, which violates {violated}.",
     Outcome.DEFAULT_ALONE: "It is the default, {winner}, so there is nothing to compare it with.",
     Outcome.DEFAULT_BEST: "No point is better than the default, {winner} ({value}). Keep the default.",
     Outcome.UNCONFIRMED: "The best point is {winner}. It is not confirmed yet.",
     Outcome.NOT_COMPARABLE: "The gain is not confirmed: {reason}.",
+    Outcome.VIOLATION: (
+        "No winner is confirmed. The search chose {winner}, but in the confirmation it violates {violated}.{default}"
+    ),
     Outcome.IMPROVED: "The gain is confirmed{kept}.",
     Outcome.IMPROVED_OUTSIDE: "The winner is better, but it is not confirmed.",
     Outcome.REPLACES_DEFAULT: "The winner is confirmed, because it satisfies {constraints}.",
@@ -120,9 +123,11 @@ def statement(found: Tuned) -> str:
         kept=f", and {_texts(found.bounds)} {_verb(len(found.bounds), 'hold')}" if found.bounds else "",
         constraints=_texts(found.bounds),
         margin=phrases.percent(found.margin),
+        default="" if _violated(found.default_bounds) else " Keep the default.",
     )
-    if row is None or outcome in (Outcome.INFEASIBLE, Outcome.DEFAULT_BEST, Outcome.DEFAULT_ALONE):
-        return f"{_effort(found)} {judged}"
+    alone = (Outcome.INFEASIBLE, Outcome.VIOLATION, Outcome.DEFAULT_BEST, Outcome.DEFAULT_ALONE)
+    if row is None or outcome in alone:
+        return " ".join([_effort(found), *(["The search has not ended."] if found.ended is None else []), judged])
     return " ".join([_effort(found), *_sides(found), *_at_default(found), judged, *_at_winner(found)])
 
 
@@ -166,12 +171,8 @@ def _at_default(found: Tuned) -> list[str]:
 
 def _at_winner(found: Tuned) -> list[str]:
     """The constraints that the winner is not proved to satisfy."""
-    open_ones = [
-        f"{bound.text} is {'violated' if bound.verdict == BROKEN else 'not proved to hold'}"
-        for bound in found.bounds
-        if bound.verdict != KEPT
-    ]
-    return [f"At the winner, {phrases.listed(open_ones)}."] if open_ones else []
+    unproved = [f"{bound.text} is not proved to hold" for bound in found.bounds if bound.verdict != KEPT]
+    return [f"At the winner, {phrases.listed(unproved)}."] if unproved else []
 
 
 def _violated(bounds: Sequence[Bound]) -> list[str]:
@@ -192,7 +193,7 @@ def _confirmed(found: Tuned) -> Table | None:
     if found.row is None or found.winner is None or found.default is None:
         return None
     rows = [[name, label(side.point), side.n, side.mean, *(_ends(side.interval) or (None, None))]
-            for name, side in (("default", found.default), ("winner", found.winner))]  # fmt: skip
+            for name, side in (("default", found.default), (_role(found), found.winner))]  # fmt: skip
     return Table(["", "point", "n", "mean", "from", "to"], rows, ["", "", "", *[found.metric] * 3])
 
 
@@ -200,12 +201,17 @@ def _constraints(found: Tuned) -> Table | None:
     if not found.bounds:
         return None
     rows = []
-    for name, bounds in (("default", found.default_bounds), ("winner", found.bounds)):
-        for bound in bounds if name == "winner" or not found.stayed else ():
+    for name, bounds in (("default", found.default_bounds), (_role(found), found.bounds)):
+        for bound in bounds if name != "default" or not found.stayed else ():
             ends = _ends(bound.interval) or (None, None)
             shown = [None if value is None else phrases.value(bound.metric, value) for value in (bound.mean, *ends)]
             rows.append([bound.text, name, *shown, bound.verdict])
     return Table(["constraint", "at", "mean", "from", "to", "verdict"], rows)
+
+
+def _role(found: Tuned) -> str:
+    """What the search's point is called: no point wins that violates a constraint."""
+    return "winner" if found.feasible else "candidate"
 
 
 def _tried(found: Tuned) -> Table | None:

@@ -7,9 +7,12 @@ A constraint holds where the whole interval of the winner's mean does. A run tha
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 from typing import Any, TypedDict
 
 from ioassay.analysis import run_comparison
@@ -31,13 +34,13 @@ _Row = Mapping[str, Any]
 
 
 class Outcome(StrEnum):
-    """The result of a search. The last seven compare the winner with the default in the confirmation."""
+    """The result of a search. The last eight compare the winner with the default in the confirmation."""
 
     NO_RESULT = "no result"
     """No trial succeeded."""
     RUNNING = "running"
     INFEASIBLE = "infeasible"
-    """No point satisfies the constraints."""
+    """No tried point satisfies the constraints."""
     DEFAULT_ALONE = "default alone"
     """The search tried no other point."""
     DEFAULT_BEST = "default best"
@@ -45,6 +48,8 @@ class Outcome(StrEnum):
     """The confirmation has not run."""
     NOT_COMPARABLE = "not comparable"
     """The confirmation allows no test."""
+    VIOLATION = "violation"
+    """The point that the search chose violates a constraint in the confirmation."""
     IMPROVED = "improved"
     IMPROVED_OUTSIDE = "improved outside the constraints"
     """The winner is better, and is not proved to satisfy the constraints."""
@@ -95,6 +100,8 @@ class Attempt(TypedDict):
 class Tuned:
     """The result of a search. `winner` is the nearest point where none is `feasible`; `row` is the comparison.
 
+    A point that satisfied the constraints in the search and violates them in the confirmation is not `feasible`.
+
     `counts`: trials by what they were for, with those that failed apart; `tried` of `points` had at least one.
     """
 
@@ -139,10 +146,10 @@ class Tuned:
         """The result, which all sentences about the search follow."""
         if self.winner is None:
             return Outcome.NO_RESULT
+        if not self.feasible:
+            return Outcome.INFEASIBLE if self.row is None else Outcome.VIOLATION
         if self.ended is None:
             return Outcome.RUNNING
-        if not self.feasible:
-            return Outcome.INFEASIBLE
         if self.stayed:
             return Outcome.DEFAULT_ALONE if self.tried == 1 < self.points else Outcome.DEFAULT_BEST
         if self.row is None or self.default is None:
@@ -172,6 +179,8 @@ def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
     winner = found["winner"] if found else None if (best := _leading(study, searched, tuning)) is None else best
     sides = [_side(study, point, fresh, searched, metric, confidence) for point in (default, winner)]
     row = _compared(study, metric, [fresh.get(_key(study, point)) for point in (default, winner)], tuning)
+    bounds = _bounds(records, study, winner, tuning, confidence)
+    kept = len(bounds) == len(tuning["constraints"]) and all(bound.verdict != BROKEN for bound in bounds)
     return Tuned(
         study=study.name,
         metric=metric,
@@ -182,10 +191,10 @@ def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
         counts=_counts(rows),
         default=sides[0],
         winner=sides[1],
-        feasible=bool(found["feasible"]) if found else True,
+        feasible=kept and (found is None or found["feasible"]),
         row=row,
         verdict=None if row is None else _verdict(row, maximize=bool(tuning["maximize"])),
-        bounds=_bounds(records, study, winner, tuning, confidence),
+        bounds=bounds,
         default_bounds=_bounds(records, study, default, tuning, confidence),
         history=_history(study, rows, metric),
         exact=not records.is_measured(study) and not _spread(sides),
@@ -214,14 +223,24 @@ def _values(study: Study, rows: Sequence[_Row], point: Mapping[str, Scalar] | No
 
 
 def _leading(study: Study, searched: Sequence[_Row], tuning: schema.Search) -> dict[str, Scalar] | None:
-    """The best point by its mean so far, of a search that has not ended; constraints are not looked at yet."""
-    means: dict[tuple[str, ...], tuple[float, dict[str, Scalar]]] = {}
+    """The best point by its means so far, of a search that has not ended; the nearest where none is feasible."""
+    sign = 1 if tuning["maximize"] else -1
+    ranked: dict[tuple[str, ...], tuple[float, float, dict[str, Scalar]]] = {}
     for row in searched:
         point = _point(study, row)
         if values := _values(study, searched, point, str(tuning["metric"])):
-            means[_key(study, point)] = (sum(values) / len(values), point)
-    sign = 1 if tuning["maximize"] else -1
-    return max(means.values(), key=lambda one: sign * one[0])[1] if means else None
+            excess = sum(_excess(one, _values(study, searched, point, one["metric"])) for one in tuning["constraints"])
+            ranked[_key(study, point)] = (-excess, sign * fmean(values), point)
+    return max(ranked.values(), key=lambda one: one[:2])[2] if ranked else None
+
+
+def _excess(constraint: schema.Bound, values: Sequence[float]) -> float:
+    """How far the mean of `values` violates the constraint, as a share of the bound; 0 where it holds."""
+    if not values:
+        return math.inf
+    if holds(constraint, mean := fmean(values)):
+        return 0.0
+    return max(abs(mean - constraint["bound"]) / (abs(constraint["bound"]) or 1.0), sys.float_info.epsilon)
 
 
 def _side(
@@ -274,7 +293,7 @@ def _bounds(
     confidence: float,
 ) -> list[Bound]:
     """Each constraint at a point, by its fresh repetitions where it has any."""
-    rows = list(records.trials_of(study).iter_rows(named=True))
+    rows = [row for row in records.trials_of(study).iter_rows(named=True) if row.get("search") in WHOLE]
     found = []
     for constraint in tuning["constraints"]:
         fresh = (cell for cell in cells(records, study, constraint["metric"]).cells)

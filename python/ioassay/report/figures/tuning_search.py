@@ -164,7 +164,8 @@ class _Look:
 
     def _sides(self) -> dict[str, Side]:
         """Default and winner, where they were measured anew."""
-        named = {"default": self.found.default, "winner": None if self.found.stayed else self.found.winner}
+        role = "winner" if self.found.feasible else "candidate"
+        named = {"default": self.found.default, role: None if self.found.stayed else self.found.winner}
         return {name: side for name, side in named.items() if side is not None and side.fresh}
 
     def _ends(self, side: Side) -> list[float]:
@@ -190,7 +191,7 @@ class _Look:
             rows.append(row | {"cut": True} if row.get("low") == 0 else row)
         if not rows:
             return []
-        x = alt.X("x:N", title="Confirmation", sort=["default", "winner"], axis=alt.Axis(labelAngle=0))
+        x = alt.X("x:N", title="Confirmation", sort=["default", "winner", "candidate"], axis=alt.Axis(labelAngle=0))
         y = self.y.copy().title(None)
         y.axis = alt.Axis(labels=False, ticks=False)
         tooltip = [alt.Tooltip("x:N", title="point"), alt.Tooltip("value:N", title="mean"), alt.Tooltip("n:Q")]
@@ -241,7 +242,7 @@ class _Look:
             told = "winner: " + ", ".join(level_phrase(name, level) for name, level in winner.point.items())
         return [
             f"{len(self.trials) + len(self.lost)} trials at {found.tried} of {found.points} points",
-            told if found.feasible else "no point fulfils the constraints",
+            told if found.feasible or winner is None else "no winner: the constraints are violated",
             "line: mean of the best point so far",
             f"hollow: breaks {broken}" if hollow else "",
             f"× failed: {len(self.lost)}" if self.lost else "",
