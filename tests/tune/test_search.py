@@ -199,6 +199,19 @@ def test_the_logarithm_of_a_probability_is_finite_where_the_probability_is_0(sco
     assert log_normal_cdf(-1e6) == pytest.approx(-5e11)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_point_is_repeated_while_many_are_unknown_unless_noise_demands_it(seed: int) -> None:
+    """One needle on a nearly level ground."""
+
+    def whys(noise: float) -> list[str]:
+        random.seed(seed)
+        search = Search(CUBE[:2], maximize=True, seed=seed, budget=40)
+        height = lambda point: 100 + 60 * math.exp(-((int(point["x"]) - 14) ** 2) - (int(point["y"]) - 5) ** 2)  # noqa: E731
+        return [ask.why for ask in searched(search, lambda point: height(point) * random.lognormvariate(0, noise), 40)]
+
+    assert "repeat" not in whys(0.05)[:28]
+
+
 def test_failed_values_are_never_asked_for_again_and_all_failing_ends_the_search() -> None:
     search = Search((DEPTHS,), maximize=True, seed=1, budget=20)
     asks = searched(search, lambda point: None if float(point["depth"]) > 16 else float(point["depth"]), 20)

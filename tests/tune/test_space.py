@@ -26,12 +26,25 @@ def named(text: str) -> Axis:
 
 
 def test_integers_become_every_integer_and_doublings_a_logarithmic_axis() -> None:
-    found = axis([1, 2, 4, 8, 128])
-    assert found.levels == tuple(range(1, 129))
-    assert found.numbers == tuple(float(number) for number in range(1, 129))
+    found = axis([1, 2, 4, 8, 16])
+    assert found.levels == tuple(range(1, 17))
+    assert found.numbers == tuple(float(number) for number in range(1, 17))
     assert found.log
     assert not axis([0, 12, 25, 38, 50]).log
     assert not axis([1, 2, 4, 6, 8]).log
+    assert not axis([1, 2, 4, 8, 128]).log
+    assert axis([1, 3, 10, 30]).log
+    assert not axis([10, 12, 14]).log
+
+
+def test_two_ends_say_nothing_of_a_scale_and_the_word_log_does() -> None:
+    assert not axis([1, 1000]).log
+    assert not named("1..256").log
+    assert named("1..64:*2").log
+    assert named("log:1..256").log
+    assert named("log:1..256").levels == named("1..256").levels
+    assert named("log:4KiB,12KiB,1MiB").log
+    assert len([level for level in named("log:1..1000000").levels if int(level) <= 1000]) > MAX_LEVELS // 4
 
 
 def test_sizes_stay_multiples_of_the_smallest_and_are_spelled_like_the_others() -> None:
@@ -101,7 +114,25 @@ def test_ranges_of_the_command_line(text: str, levels: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "5", "5..1", "3..3", "1..", "..", "a..b", "1..4KiB", "1..4:0", "1..4:x", "0..4:*2", "1..4:*1", "a,a", "a,"],
+    [
+        "",
+        "5",
+        "5..1",
+        "3..3",
+        "1..",
+        "..",
+        "a..b",
+        "1..4KiB",
+        "1..4:0",
+        "1..4:x",
+        "0..4:*2",
+        "1..4:*1",
+        "a,a",
+        "a,",
+        "log:a,b",
+        "log:0..4",
+        "log:",
+    ],
 )
 def test_ranges_that_make_no_sense_name_the_factor_and_what_was_seen(text: str) -> None:
     with pytest.raises(UsageError, match=r"range of x is .*wanted") as caught:

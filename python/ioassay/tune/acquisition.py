@@ -74,6 +74,11 @@ class Model:
         self._limits = [Surrogate(violation, ordered, _OF_VIOLATIONS) for violation in violations]
         self._failures = [] if failures is None else [Surrogate(failures, ordered, _OF_VIOLATIONS)]
 
+    @property
+    def noise(self) -> float:
+        """Standard deviation of one repetition's value."""
+        return self._value.noise
+
     def belief(self, rows: Array) -> Belief:
         """What is believed of points; rows of coordinates."""
         import numpy as np

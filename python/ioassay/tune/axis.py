@@ -12,8 +12,8 @@ from ioassay.tune.level_scale import Scale, scale_of
 
 MAX_LEVELS = 1024
 """Of one axis: over three decades two neighbours then differ by less than one per cent, which no measurement sees."""
-_GEOMETRIC_FROM = 10.0
-"""Of two levels this far apart nobody means the arithmetic middle."""
+_RATIOS_ALIKE = 1.25
+"""Logarithms of neighbours' ratios differ by no more than this factor where levels are geometric: 1, 3, 10, 30."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,12 @@ def counted(
 
 
 def is_geometric(numbers: Sequence[float]) -> bool:
-    """Whether, of ascending numbers, the ratios of neighbours are more alike than their differences."""
-    if numbers[0] <= 0 or len(numbers) < 2:
+    """Whether ascending numbers, three or more, have one ratio, more nearly than one difference."""
+    if numbers[0] <= 0 or len(numbers) < 3:
         return False
-    if len(numbers) < 3:
-        return numbers[1] / numbers[0] >= _GEOMETRIC_FROM
     steps = [after - before for before, after in itertools.pairwise(numbers)]
     ratios = [math.log(after / before) for before, after in itertools.pairwise(numbers)]
-    return _variation(ratios) < _variation(steps)
+    return max(ratios) <= _RATIOS_ALIKE * min(ratios) and _variation(ratios) < _variation(steps)
 
 
 def _variation(numbers: Sequence[float]) -> float:

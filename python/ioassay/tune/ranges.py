@@ -1,22 +1,37 @@
-"""Axes as the command line names them: `1..256`, `4KiB..1MiB`, `0.1..0.9:0.1`, `1..64:*2`, `closed:1..32`, `a,b,c`."""
+"""Axes as the command line names them: `1..256`, `4KiB..1MiB`, `0.1..0.9:0.1`, `1..64:*2`, `closed:1..32`, `a,b,c`.
+
+A range behind `log:`, and one with a factor as its step, is logarithmic: distances are those of logarithms.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ioassay.errors import UsageError
 from ioassay.factors import level_meaning, repeated_level
 from ioassay.records.record import Scalar
-from ioassay.tune.axis import MAX_LEVELS, Axis, as_listed, counted, grid, is_geometric
+from ioassay.tune.axis import MAX_LEVELS, Axis, as_listed, counted, grid
 from ioassay.tune.level_scale import Scale, scale_of
 from ioassay.validation import shown
 
 _FORMS = "LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*FACTOR, or levels with commas"
+_LOG = "log:"
 
 
 def ranged(name: str, text: str) -> Axis:
     """The axis `name` with the levels that `text` names; UsageError says what is wrong with it."""
+    axis = _unmarked(name, text.removeprefix(_LOG), log=text.startswith(_LOG))
+    if not text.startswith(_LOG):
+        return axis
+    if axis.numbers is None or axis.numbers[0] <= 0:
+        raise wrong(name, text, "numbers, sizes or times above 0 behind log:")
+    return replace(axis, log=True)
+
+
+def _unmarked(name: str, text: str, *, log: bool) -> Axis:
+    """The range behind its mark; `log` decides how a long one is thinned."""
     low, dots, rest = text.partition("..")
     if not dots:
         return _written(name, text)
@@ -30,7 +45,7 @@ def ranged(name: str, text: str) -> Axis:
         raise wrong(name, text, "the lower end first, and another one behind it")
     if step.startswith("*"):
         return counted(name, scale, _powers(name, text, first, last, step[1:]), ends, log=True)
-    return _stepped(name, text, scale, ends, step)
+    return _stepped(name, text, scale, ends, step, log=log and first > 0)
 
 
 def _split_step(text: str) -> tuple[str, str]:
@@ -45,20 +60,19 @@ def _word(text: str) -> str:
     return head + colon
 
 
-def _stepped(name: str, text: str, scale: Scale, ends: Sequence[Scalar], step: str) -> Axis:
+def _stepped(name: str, text: str, scale: Scale, ends: Sequence[Scalar], step: str, *, log: bool) -> Axis:
     """A range with a step, or with the one that its ends suggest."""
     first, last = map(scale.count, ends)
     if not step:
-        log = is_geometric([scale.number(end) for end in ends])
         return counted(name, scale, grid(first, last, scale.step([first, last]), log), ends, log=log)
     width = _scalar(_word(str(ends[0])) + step)
     finer = scale_of([*ends, width], distinct=False)
     if finer is None or finer.count(width) <= 0:
         raise wrong(name, text, "a step above 0 of the kind of the ends, such as 4KiB..1MiB:4KiB; or a factor, *2")
-    counts = grid(finer.count(ends[0]), finer.count(ends[1]), finer.count(width), log=False)
+    counts = grid(finer.count(ends[0]), finer.count(ends[1]), finer.count(width), log)
     if len(counts) < 2:
         raise wrong(name, text, "a step that fits between the ends")
-    return counted(name, finer, counts, ends, log=False)
+    return counted(name, finer, counts, ends, log=log)
 
 
 def _powers(name: str, text: str, first: int, last: int, factor: str) -> list[int]:

@@ -42,6 +42,9 @@ Why = Literal["default", "explore", "refine", "repeat"]
 _DESIGN, _FINISH = 0.35, 0.2
 _LARGEST_DESIGN = 60
 _PROMISE_EVERY = 4
+_DISTINCT, _NOISY = 0.7, 0.15
+"""No point is repeated before so many distinct ones were, as a share of the budget, unless repetitions differ by so
+much: one good point among many level ones is found by looking at more of them."""
 _SURE = (0.5, 0.85)
 """How likely a point is feasible that is named before others: at the border, half of the winners would be beyond it."""
 _THREADS = "OPENBLAS_NUM_THREADS"
@@ -209,7 +212,10 @@ class Search:
             promise = model.promise(rows, measured)
             if np.isfinite(promise.max()):
                 return keys[int(promise.argmax())]
-        return keys[int(model.worth(rows, measured, finishing=finishing).argmax())]
+        worth = model.worth(rows, measured, finishing=finishing)
+        if len(self._asked) < self._budget * _DISTINCT and model.noise < _NOISY and not measured.all():
+            worth = np.where(measured, -np.inf, worth)
+        return keys[int(worth.argmax())]
 
     def _suggested(self) -> Key | None:
         """In long searches every second point is one of `density`, unless it is known or the end is near."""
