@@ -1,12 +1,14 @@
 """Whether a search finds the best level, beside plain TPE and random search with as many trials.
 
-    .venv/bin/python benches/tune.py [--seeds N] [--workers N]
+    .venv/bin/python benches/tune.py [--seeds N] [--workers N] [--only TEXT]
 
 Each surface is known exactly; what is told is its value with log-normal noise of 3 % and of 5 %. All searches have 40
 trials, repeats included. Found means: the point that is named in the end lies within 2 % of the exhaustive best of the
 noise-free surface (and fulfils the constraint, where there is one). TPE is that of optuna 5 with its defaults, where
 it is installed (.venv/bin/python -m pip install optuna; ioassay itself does without it); it and the random search name
-the point with the best value they were told. Then what an ask and a tell cost.
+the point with the best value they were told. So does the Gaussian process of scikit-optimize, where that is installed;
+it knows no constraints, and is told the worst value so far of a point that breaks one. Then what an ask and a tell
+cost.
 """
 
 from __future__ import annotations
@@ -82,6 +84,29 @@ def tpe(surface: Surface, measure: Measure, seed: int) -> Key:
     return luckiest(surface, told)
 
 
+def skopt(surface: Surface, measure: Measure, seed: int) -> Key:
+    import warnings
+
+    from skopt import Optimizer
+    from skopt.space import Categorical, Integer
+
+    warnings.simplefilter("ignore")
+    dimensions = [
+        Integer(0, len(axis.levels) - 1) if axis.numbers else Categorical(range(len(axis.levels)))
+        for axis in surface.axes
+    ]
+    optimizer = Optimizer(dimensions, random_state=seed)
+    sign = -1 if surface.maximize else 1
+    told: list[tuple[Key, float, float]] = []
+    for _ in range(TRIALS):
+        places = optimizer.ask()
+        key = tuple(map(int, places))
+        told.append((key, *measure(key)))
+        worst = max(sign * value for _, value, _ in told)
+        optimizer.tell(places, sign * told[-1][1] if told[-1][2] <= 0 else worst)
+    return luckiest(surface, told)
+
+
 def at_random(surface: Surface, measure: Measure, seed: int) -> Key:
     places = np.random.default_rng([seed, 7]).permutation(surface.values.size)[:TRIALS]
     keys = [tuple(int(place) for place in np.unravel_index(flat, surface.values.shape)) for flat in places]
@@ -95,8 +120,8 @@ def luckiest(surface: Surface, told: list[tuple[Key, float, float]]) -> Key:
 
 
 SEARCHES: dict[str, Callable[[Surface, Measure, int], Key]] = {"ioassay": ours, "random": at_random}
-if find_spec("optuna") is not None:
-    SEARCHES["TPE"] = tpe
+RIVALS = {"optuna": ("TPE", tpe), "skopt": ("skopt", skopt)}
+SEARCHES |= dict(rival for module, rival in RIVALS.items() if find_spec(module) is not None)
 
 
 def loss(job: tuple[int, str, float, int]) -> float:
@@ -105,22 +130,20 @@ def loss(job: tuple[int, str, float, int]) -> float:
     return surface.loss(SEARCHES[name](surface, measuring(surface, noise, seed), seed))
 
 
-def table(seeds: int, workers: int) -> Iterator[str]:
+def table(seeds: int, workers: int, only: str) -> Iterator[str]:
+    chosen = [place for place, surface in enumerate(surfaces()) if only in surface.name]
     jobs = [
-        (place, name, noise, seed)
-        for place in range(len(surfaces()))
-        for name in SEARCHES
-        for noise in NOISES
-        for seed in range(seeds)
+        (place, name, noise, seed) for place in chosen for name in SEARCHES for noise in NOISES for seed in range(seeds)
     ]
     found: dict[tuple[int, str, float], list[float]] = {}
     with ProcessPoolExecutor(workers) as executor:
-        for (place, name, noise, _), lost in zip(jobs, executor.map(loss, jobs, chunksize=10), strict=True):
+        for (place, name, noise, _), lost in zip(jobs, executor.map(loss, jobs, chunksize=5), strict=True):
             found.setdefault((place, name, noise), []).append(lost)
     for noise in NOISES:
         yield f"\n{seeds} seeds, {TRIALS} trials, noise of {noise:.0%}: found within {WITHIN:.0%}, median loss"
         yield f"{'':42s} good/all " + "".join(f"{name:>16s}" for name in SEARCHES)
-        for place, surface in enumerate(surfaces()):
+        for place in chosen:
+            surface = surfaces()[place]
             cells = (found[place, name, noise] for name in SEARCHES)
             shown = "".join(
                 f"{sum(one <= WITHIN for one in lost):7d} {statistics.median(lost):7.2%} " for lost in cells
@@ -158,10 +181,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
+    parser.add_argument("--only", default="", help="surfaces whose name has this text")
     asked = parser.parse_args()
+    for module, (name, _) in RIVALS.items():
+        if name not in SEARCHES:
+            print(f"{name} is left out: {module} is not installed")
     for line in cost():
         print(line, flush=True)
-    for line in table(asked.seeds, asked.workers):
+    for line in table(asked.seeds, asked.workers, asked.only):
         print(line, flush=True)
 
 

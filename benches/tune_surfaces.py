@@ -97,6 +97,9 @@ def surfaces() -> tuple[Surface, ...]:
         shaped("plateau", plateau),
         shaped("two peaks", two_peaks),
         engines(),
+        corner(),
+        mixed(),
+        mixed(limit=0.02),
     )
 
 
@@ -139,3 +142,34 @@ def engines() -> Surface:
         depth / (1 + 0.2 * (depth - 1) + 0.002 * depth * (depth - 1)) / 6.0,
     ]
     return Surface("4 engines x 50 depths", (names, depths), np.array(curves))
+
+
+def corner() -> Surface:
+    """Three axes of 20 levels; the latency is low at 1.2 % of the points, and the value high elsewhere."""
+    along = tuple(axis(name, tuple(range(1, 21)), log=False) for name in ("x", "y", "z"))
+    x, y, z = np.meshgrid(*[np.linspace(0, 1, 20)] * 3, indexing="ij")
+    values = 100 * np.exp(-2 * (x**2 + (1 - y) ** 2 + (1 - z) ** 2))
+    latency = np.exp(8 * np.sqrt((x - 0.7) ** 2 + (y - 0.3) ** 2 + (z - 0.2) ** 2))
+    return Surface("3 axes, 1.2 % feasible", along, values, limited=latency, bound=float(np.quantile(latency, 0.012)))
+
+
+def mixed(limit: float = 1.0) -> Surface:
+    """An engine, a word for the schedule, and three numeric axes; latency grows with all of the latter.
+
+    Only the share `limit` of the points has a latency below the bound.
+    """
+    words = (Axis("ioengine", ("psync", "libaio", "io_uring")), Axis("scheduler", ("none", "kyber", "bfq")))
+    numeric = tuple(axis(name, (1, 2, 4, 8, 16, 32, 64, 128)) for name in ("iodepth", "jobs", "size"))
+    gain, share = np.array([0.6, 0.9, 1.0]), np.array([1.0, 0.95, 0.7])
+    depth, jobs, size = (np.arange(8).reshape([8 if place == one else 1 for place in range(3)]) for one in range(3))
+    hill = np.exp(-(((depth - 4) / 3) ** 2) - ((jobs - 3) / 2.5) ** 2 - ((size - 5 + depth / 4) / 3) ** 2)
+    values = gain[:, None, None, None, None] * share[None, :, None, None, None] * hill[None, None]
+    if limit == 1.0:
+        return Surface("5 axes, 2 of words", (*words, *numeric), values)
+    latency = (
+        2.0 ** (depth + jobs + 0.5 * size)[None, None]
+        / share[None, :, None, None, None]
+        / gain[:, None, None, None, None]
+    )
+    bound = float(np.quantile(latency, limit))
+    return Surface("5 axes, 2 of words, 2 % feasible", (*words, *numeric), values, limited=latency, bound=bound)

@@ -131,7 +131,6 @@ def test_ranges_of_the_command_line(text: str, levels: tuple[Any, ...]) -> None:
         "a,",
         "log:a,b",
         "log:0..4",
-        "log:",
     ],
 )
 def test_ranges_that_make_no_sense_name_the_factor_and_what_was_seen(text: str) -> None:

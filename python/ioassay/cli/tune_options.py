@@ -34,7 +34,8 @@ Range = Annotated[
     list[str] | None,
     _option(
         "--range",
-        help_="Values of one parameter to search: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; may be repeated. "
+        help_="Values of one parameter to search: LOW..HIGH, LOW..HIGH:STEP, LOW..HIGH:*2 or A,B,C; "
+        "log:LOW..HIGH is logarithmic; may be repeated. "
         "By default everything from a factor's lowest to its highest level.",
         panel=_SPACE,
         metavar="NAME=LOW..HIGH",

@@ -11,8 +11,8 @@ between two listed levels is read from how they are written:
     50%           every whole percent
     words, true   as they are, without an order
 
-An axis is `log` where three listed levels or more have a constant ratio, or the command line says so. Of more than 1024 levels so many
-are kept, evenly or geometrically, and the listed ones in any case.
+An axis is `log` where three listed levels or more have a constant ratio, or the command line says so.
+Of more than 1024 levels so many are kept, evenly or geometrically, and the listed ones in any case.
 """
 
 from __future__ import annotations
