@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ioassay.study import plan
-from ioassay.tune.confirmation import confirmation
+from ioassay.tune.confirmation import confirmation, repetitions_for
 
 WINNER, DEFAULT = {"x": 3, "y": "b"}, {"x": 1, "y": "a"}
 
@@ -37,3 +37,21 @@ def test_the_same_search_is_confirmed_by_the_same_trials(lab: Any) -> None:
 
 def test_a_default_that_won_has_nothing_to_be_compared_with(lab: Any) -> None:
     assert confirmation(lab.study(), DEFAULT, dict(DEFAULT), 5, []) == []
+
+
+def test_the_repetitions_follow_the_scatter_of_the_search_and_the_margin() -> None:
+    assert repetitions_for([[100.0, 100.0]], 0.05) == 0
+    assert repetitions_for([], 0.05) == 0
+    quiet, noisy = [[99.0, 101.0], [198.0, 202.0]], [[90.0, 110.0], [180.0, 220.0]]
+    assert repetitions_for(noisy, 0.05) == 62 and repetitions_for(quiet, 0.05) == 1
+    assert repetitions_for(noisy, 0.1) == 16
+
+
+def test_a_noisy_search_is_confirmed_by_more_repetitions_up_to_the_bound(lab: Any) -> None:
+    counts = []
+    for place, (noise, most) in enumerate(((0.005, 9), (0.2, 9), (0.2, 0))):
+        study = lab.study(params={"noise": noise})
+        store = lab.begin(study, lab.asked(study, confirm_most=most), f"run{place}")
+        lab.go_on(f"run{place}")
+        counts.append(sum(trial.search == "confirm" for trial in store.trials()))
+    assert counts == [6, 18, 6]

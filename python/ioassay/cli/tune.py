@@ -139,6 +139,7 @@ def _new(
         trials=words.trials,
         seed=study.seed,
         confirm=words.confirm or request.repetitions(study),
+        confirm_most=0 if words.confirm else request.NOISY_REPETITIONS,
         batch=1 if driver(study.driver).measures else min(_at_once(workers), words.trials),
         pruning=words.pruning,
         budget_s=words.budget_s,

@@ -59,7 +59,7 @@ Trials = Annotated[
 Confirm = Annotated[
     int | None,
     _option(
-        help_="Fresh repetitions of winner and default at the end. [5, or the study's own up to 10]",
+        help_="Fresh repetitions of winner and default at the end. [5, or the study's own up to 10; up to 20 by noise]",
         panel=_EFFORT,
         metavar="K",
         min=2,

@@ -125,6 +125,7 @@ class Tuning(TypedDict):
     pruning: bool
     budget_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
     margin: Annotated[float, Field(gt=0, lt=1)]
+    confirm_most: NotRequired[Whole]
     source: str
 
 

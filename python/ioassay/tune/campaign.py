@@ -60,7 +60,7 @@ class Campaign:
         """How many trials there can be at most."""
         wanted = self.script.request
         shorts = wanted.trials if wanted.pruning and self._can_be_short() else 0
-        return wanted.trials + shorts + 2 * wanted.confirm
+        return wanted.trials + shorts + 2 * max(wanted.confirm, wanted.confirm_most)
 
     def trials(self) -> Iterator[Trial | None]:
         """See run.Source. What is new is in the plan before it is given."""

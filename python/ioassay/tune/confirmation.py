@@ -7,8 +7,10 @@ prove is said in `ioassay.analysis.optimum.tuning`.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist, fmean, variance
 
 from ioassay.roles import Trial
 from ioassay.study import plan
@@ -16,6 +18,18 @@ from ioassay.study.model import Study
 from ioassay.study.plan import Point
 
 CONFIRM = "confirm"
+
+
+def repetitions_for(groups: Sequence[Sequence[float]], margin: float) -> int:
+    """Repetitions of two points after which the 95 % interval of their ratio is expected to be `margin` wide each way.
+
+    `groups`: repeated values, whose scatter is pooled as a share of their means; 0 where none was repeated.
+    """
+    usable = [(len(values) - 1, variance(values) / fmean(values) ** 2) for values in groups if fmean(values)]
+    if not usable:
+        return 0
+    scatter = sum(degrees * share for degrees, share in usable) / sum(degrees for degrees, _ in usable)
+    return math.ceil(2 * scatter * (NormalDist().inv_cdf(0.975) / margin) ** 2)
 
 
 def confirmation(study: Study, winner: Point, default: Point, repetitions: int, before: Iterable[Trial]) -> list[Trial]:

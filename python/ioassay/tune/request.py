@@ -22,8 +22,9 @@ from ioassay.tune.space import Axis, axes, points
 from ioassay.validation import suggestion
 
 SCHEMA = 1
-REPETITIONS, MOST_REPETITIONS = 5, 10
-"""Of winner and default in the confirmation: so many, or as many as the study itself has up to the second number."""
+REPETITIONS, MOST_REPETITIONS, NOISY_REPETITIONS = 5, 10, 20
+"""Of winner and default in the confirmation: so many, or as many as the study itself has up to the second number, and
+up to the third where the noise of the search asks for them."""
 QUESTIONS = ("tuned", "verdict", "describe", "stability", "caveats")
 """What the page of a search answers. Not which factor matters and where the peak is: the points were not tried alike,
 most of them where it was good."""
@@ -51,6 +52,8 @@ class Request:
     """After so long nothing new is tried."""
     margin: float = 0.05
     """Differences below this share count as none (`ioassay compare`)."""
+    confirm_most: int = 0
+    """Repetitions of the confirmation where the noise of the search asks for more than `confirm`; 0: never more."""
     source: str = ""
     """The study as the user named it, with what else changes it: words for `ioassay run`, quoted for a shell."""
 
@@ -78,6 +81,7 @@ def from_table(table: Mapping[str, Any], place: str) -> Request:
             goal=Goal(table["metric"], table["maximize"], constraints),
             axes=tuple(map(_axis, table["axes"])),
             **{key: table[key] for key in own},
+            confirm_most=table.get("confirm_most", 0),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{place}: is not what a search was asked ({error}); restore it from a copy") from None

@@ -19,7 +19,7 @@ from ioassay.roles import Driver, Trial
 from ioassay.study import plan
 from ioassay.study.model import Study
 from ioassay.tune import pruning
-from ioassay.tune.confirmation import CONFIRM, confirmation
+from ioassay.tune.confirmation import CONFIRM, confirmation, repetitions_for
 from ioassay.tune.request import Request
 from ioassay.tune.search import Ask, Best, Search
 from ioassay.validation import suggestion
@@ -111,7 +111,18 @@ class Script:
 
     def confirmation(self, winner: Mapping[str, Scalar], before: Sequence[Trial]) -> list[Trial]:
         """The trials after the search."""
-        return confirmation(self.study, winner, self.default, self.request.confirm, before)
+        wanted = self.request
+        most = max(wanted.confirm, wanted.confirm_most)
+        needed = repetitions_for(self._repeated(before), wanted.margin)
+        return confirmation(self.study, winner, self.default, min(max(wanted.confirm, needed), most), before)
+
+    def _repeated(self, before: Sequence[Trial]) -> list[list[float]]:
+        """The values of each point that the search measured whole and more than once."""
+        groups: dict[str, list[float]] = {}
+        for trial in before:
+            if trial.search not in (SHORT, CONFIRM) and (value := self._value(trial)) is not None:
+                groups.setdefault(_key(trial), []).append(value)
+        return [values for values in groups.values() if len(values) > 1]
 
     def _try(self, search: Search, asks: Sequence[Ask], shorts: pruning.Shorts, asked: int) -> Steps:
         """Candidates that are asked together: a short run of those that can have one, whole runs of the hopeful."""
