@@ -31,7 +31,9 @@ _TEXTS = {
     Outcome.REPLACES_DEFAULT: "The winner is confirmed, because it satisfies {constraints}.",
     Outcome.WORSE: "The winner is worse: its value in the search was chance. Keep the default.",
     Outcome.NO_DIFFERENCE: "The difference is smaller than {margin}, so there is no gain to claim.",
-    Outcome.UNDECIDED: "The gain is not confirmed. More repetitions (--confirm) may decide.",
+    Outcome.UNDECIDED: (
+        "The gain is not confirmed. About {repetitions} repetitions (--confirm {repetitions}) may decide."
+    ),
 }
 _NO_ALTERNATIVE = "The winner is not confirmed either."
 """In place of an outcome that recommends a default which violates a constraint."""
@@ -123,6 +125,7 @@ def statement(found: Tuned) -> str:
         kept=f", and {_texts(found.bounds)} {_verb(len(found.bounds), 'hold')}" if found.bounds else "",
         constraints=_texts(found.bounds),
         margin=phrases.percent(found.margin),
+        repetitions=found.repetitions_needed,
         default="" if _violated(found.default_bounds) else " Keep the default.",
     )
     alone = (Outcome.INFEASIBLE, Outcome.VIOLATION, Outcome.DEFAULT_BEST, Outcome.DEFAULT_ALONE)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any, TypedDict
 
 from ioassay.analysis import run_comparison
@@ -140,6 +140,15 @@ class Tuned:
         """Whether the winner is proved to keep every constraint, and to be better than a default that may keep them."""
         better = self.verdict == IMPROVED or (self.row is not None and self.default_out)
         return better and all(bound.verdict == KEPT for bound in self.bounds)
+
+    @property
+    def repetitions_needed(self) -> int | None:
+        """Repetitions of each after which the ratio is expected to be known within the margin; None without a ratio."""
+        if self.row is None or not isinstance(self.row.ratio, Ratio):
+            return None
+        quantile = NormalDist().inv_cdf((1 + self.confidence) / 2)
+        fewest = min(self.row.n_a, self.row.n_b)
+        return max(fewest + 1, math.ceil(fewest * (quantile * self.row.ratio.se / self.margin) ** 2))
 
     @property
     def outcome(self) -> Outcome:
