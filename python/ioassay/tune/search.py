@@ -45,7 +45,7 @@ _PROMISE_EVERY = 4
 _DISTINCT, _NOISY = 0.7, 0.15
 """No point is repeated before so many distinct ones were, as a share of the budget, unless repetitions differ by so
 much: one good point among many level ones is found by looking at more of them."""
-_SURE = (0.5, 0.85)
+_SURE = (0.5, 0.9)
 """How likely a point is feasible that is named before others: at the border, half of the winners would be beyond it."""
 _THREADS = "OPENBLAS_NUM_THREADS"
 
