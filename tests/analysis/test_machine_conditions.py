@@ -105,8 +105,21 @@ def test_an_unfit_study_keeps_its_numbers_and_draws_no_conclusion(lab: Any) -> N
     concluded = by_question["conclude"]
     assert concluded.statistics["withheld"] is True and concluded.statistics["conclusion"] == []
     assert concluded.statistics["summary"] == [concluded.statement]
+    assert concluded.statistics["omissions"] == []
     (reference,) = (finding for finding in quiet if finding.question == "conclude")
     assert "withheld" not in reference.statistics
     assert concluded.statistics["facts"] == reference.statistics["facts"]
     assert by_question["effect"].statement == concluded.statement
     assert by_question["describe"].tables == next(one for one in quiet if one.question == "describe").tables
+
+
+def test_what_was_not_measured_is_no_conclusion_and_stays(lab: Any) -> None:
+    study = lab.study(factors={"bs": ["4KiB", "8KiB", "16KiB"]})
+
+    def measure(point: Any, repetition: int) -> dict[str, Any] | None:
+        return None if point["bs"] == "16KiB" else {"read.bw": 1e8 + repetition, "_environment": LOADED}
+
+    (concluded,) = (one for one in analyse_all(lab.records(lab.run(study, measure, 4))) if one.question == "conclude")
+    assert concluded.statistics["withheld"] is True
+    assert concluded.statistics["summary"][1:] == concluded.statistics["omissions"] != []
+    assert concluded.statistics["omissions"][0] in concluded.statement

@@ -68,7 +68,8 @@ def _finding(conclusion: Conclusion) -> Finding:
         facts.append({"quiet": [effect.cells.response for effect in quiet]})
     choices = [" ".join(choice_text.sentences(choice)) for choice in focus.choices] if focus else []
     summary = summary_sentences.summary(opened, conclusion.parts, quiet) or concluded[: summary_sentences.MOST]
-    summary += omissions.missing_conditions(conclusion.missing)
+    left_out = omissions.missing_conditions(conclusion.missing)
+    summary += left_out
     rows = [text.row for text in texts if text.row]
     return Finding(
         study=study.name,
@@ -78,6 +79,7 @@ def _finding(conclusion: Conclusion) -> Finding:
         statement=" ".join(summary),
         statistics={
             "summary": summary,
+            "omissions": left_out,
             "observation": [*choices, *(text.observation for text in texts if text.observation)],
             "statistics": [sentence for text in texts for sentence in (*text.tests, text.comparison) if sentence],
             "comparisons": [text.comparison for text in texts if text.comparison],

@@ -67,11 +67,15 @@ def _withheld(findings: Sequence[Finding], unfit: Conditions) -> list[Finding]:
     return [
         replace(
             finding,
-            statement=sentence,
+            statement=" ".join([sentence, *finding.statistics.get("omissions", ())]),
             statistics={
                 **finding.statistics,
                 **{key: [] for key in _SENTENCES & finding.statistics.keys()},
-                **({"summary": [sentence]} if "summary" in finding.statistics else {}),
+                **(
+                    {"summary": [sentence, *finding.statistics.get("omissions", ())]}
+                    if "summary" in finding.statistics
+                    else {}
+                ),
                 "withheld": True,
             },
             severity="warning",
