@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -104,13 +105,14 @@ def load(name: str) -> Iterator[None]:
     if not name:
         yield
         return
-    running = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # Not our child, else it would be taken for a server of the lab.
+    detached = ["sh", "-c", 'setsid "$@" >/dev/null 2>&1 & echo $!', "sh", *argv]
+    group = int(subprocess.run(detached, capture_output=True, text=True, check=True).stdout)
     try:
         time.sleep(SETTLE_S)
         yield
     finally:
-        running.terminate()
-        running.wait()
+        os.killpg(group, signal.SIGTERM)
 
 
 def measure(tool: str, under: str, seconds: float, meter: Meter) -> Trial:
