@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from ioassay.analysis import machine_conditions
 from ioassay.analysis.machine_conditions import Grade
+from ioassay.host import interference
 from ioassay.host.interference import Meter
 from ioassay.records.environment import Environment
 
@@ -122,7 +123,7 @@ def measure(tool: str, under: str, seconds: float, meter: Meter) -> Trial:
         child = subprocess.Popen(argv, stdout=output, stderr=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-        environment = meter.end(usage.ru_utime + usage.ru_stime)
+        environment = meter.end(interference.cpu_time(usage))
         output.seek(0)
         text = output.read()
     assert child.returncode == 0 and environment is not None, (argv, child.returncode, text[-500:])

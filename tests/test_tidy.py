@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "virtual_drive": CONTRACTS | {"_core", "simulator"},
     "drivers": ROLES | {"study", "formats", "simulator", "traces"},  # simulate computes with the last two
     "monitors": ROLES | {"study"},
-    "host.settings": ROLES,
+    "host.settings": ROLES | {"process"},
     "host.privacy": ROLES | {"host.settings"},  # restore_file: the user's state folder
     "host.doctor": ROLES | {"host", "host.settings"},
     "host": ROLES | {"host.settings", "process", "study"},  # study.run_conditions: what a control group limits

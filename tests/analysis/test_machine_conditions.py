@@ -47,6 +47,11 @@ def test_heat_and_slow_clocks_are_graded() -> None:
     assert [grade(with_value(Disturbance.CLOCK, value)) for value in (1.0, 0.81, 0.8, 0.5)] == [0, 0, 1, 2]
 
 
+def test_other_programs_beside_free_processors_leave_doubt_only() -> None:
+    beside = replace(QUIET, own_share=0.25, others_share=0.5, kernel_share=0.0)
+    assert [grade(replace(beside, own_share=own)) for own in (0.25, 0.449, 0.451, 0.5)] == [1, 1, 2, 2]
+
+
 def test_a_trial_may_fill_the_machine_itself() -> None:
     full = replace(QUIET, own_share=0.97, kernel_share=0.03, pressure={"cpu": 1.0, "io": 1.0, "memory": 0.0})
     assert grade(full) == Grade.FIT

@@ -48,6 +48,9 @@ LIMITS: dict[Disturbance, tuple[float, float]] = {
 """From which value on a trial is doubtful, and from which on unfit."""
 CLOCK_RATIOS = (0.8, 0.5)
 """Below which share of the highest frequency a trial is doubtful, and unfit."""
+FREE = 0.05
+"""Other programs make a trial doubtful at most where so much of the processors' time was left over: it could have run
+there."""
 MOST_PROGRAMS = 2
 FEW = 0.05
 """A study whose unfit trials are fewer than this share is doubtful only: its means hardly move."""
@@ -92,7 +95,10 @@ def reasons(environment: Environment) -> list[Reason]:
         Disturbance.MEMORY: environment.pressure.get("memory", 0.0),
         Disturbance.THROTTLED: float(environment.throttled),
     }
-    found = [Reason(_grade(value, *LIMITS[name]), name, value) for name, value in values.items()]
+    grades = {name: _grade(value, *LIMITS[name]) for name, value in values.items()}
+    if environment.idle_share >= FREE:
+        grades[Disturbance.PROGRAMS] = min(grades[Disturbance.PROGRAMS], Grade.DOUBTFUL)
+    found = [Reason(grades[name], name, value) for name, value in values.items()]
     if (ratio := environment.clock_ratio) is not None:
         found.append(Reason(_grade(-ratio, *(-limit for limit in CLOCK_RATIOS)), Disturbance.CLOCK, ratio))
     order = list(Disturbance)

@@ -1,6 +1,6 @@
 """What the machine is doing besides: load, busy processes, others' requests to the disk, background services.
 
-Processes are seen twice, `observe_s` apart, in /proc/<pid>/stat (proc_pid_stat(5)).
+Processes are seen twice, `observe_s` apart.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ioassay.host.machine import Machine, known
+from ioassay.process import process_table
 
 OBSERVE_S = 0.2
 BUSY_SHARE = 0.05
@@ -53,15 +54,8 @@ def facts(
 
 def _processes(machine: Machine) -> dict[int, tuple[str, int]]:
     """Process -> name and ticks of processor time it used."""
-    found = {}
-    for path in machine.root.glob("proc/[0-9]*/stat"):
-        name, _, rest = (machine.text(path) or "").partition("(")[2].rpartition(")")
-        columns = rest.split()
-        if len(columns) > 12:  # utime and stime are fields 14 and 15 of the line
-            # A process chooses its own name: nothing in it may reach a terminal as a control character.
-            shown = "".join(letter if letter.isprintable() else "?" for letter in name)
-            found[int(path.parent.name)] = (shown, int(columns[11]) + int(columns[12]))
-    return found
+    statuses = process_table.statuses(machine.root)
+    return {pid: (status.name, status.user_ticks + status.system_ticks) for pid, status in statuses.items()}
 
 
 def _busy(

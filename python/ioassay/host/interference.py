@@ -3,166 +3,250 @@
     meter = Meter(machine)
     meter.begin()
     …
-    meter.end(own_cpu_s)     # -> Environment
+    meter.end(CpuTime(user_s, system_s))     # -> Environment
 
-CPU time comes from /proc/stat, of which the trial's own (getrusage(2), exact), the lab's with the servers that
-it started, and the kernel's threads are subtracted: what is left was used by other programs, those included that began
-and ended in between. Waiting for a processor, memory or I/O comes from /proc/pressure (PSI), which counts every task
-of the machine, the trial's own as well. Two readings of a machine with 200 processes take some 10 ms together; they are
-taken while the trial's process is held and after it has ended.
+CPU time comes from /proc/stat, of which the trial's own (getrusage(2), exact), the lab's, that of servers which belong
+to the measurement, and the kernel's threads are subtracted: what is left was used by other programs, those included
+that began and ended in between. Waiting for a processor, memory or I/O comes from /proc/pressure (PSI), which counts
+every task of the machine, the trial's own as well. Two readings of a machine with 200 processes take some 10 ms
+together; they are taken while the trial's process is held and after it has ended.
+
+In a container, or where hidepid hides them, kernel threads cannot be told from programs. Of what no visible process
+used, only the time in user mode is then taken for that of other programs.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from ioassay.host.machine import Machine
+from ioassay.process import process_table
+from ioassay.process.process_table import Status
 from ioassay.records.environment import Environment, Program
 from ioassay.records.observation import READ, WRITE, Observation
 
-_KERNEL_THREAD = 0x00200000
-"""PF_KTHREAD of the flags in /proc/<pid>/stat (include/linux/sched.h)."""
 OBSERVE_S = 0.5
 _MOST = 3
 _RESOURCES = ("cpu", "memory", "io")
 _MIN_DEVICE_BYTES = 1 << 20
 _MIN_GAP_S = 0.1
 """A shorter pause between two trials says nothing: the ticks of /proc/stat are 10 ms."""
+_NAME_BYTES = 15
+"""The kernel keeps as much of a program's name (TASK_COMM_LEN of linux/sched.h, less its end)."""
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class _Process:
-    name: str
-    parent: int
-    is_kernel_thread: bool
-    ticks: int
-    start_ticks: int
-    """When it began: a number may be given again, and kernel threads change their names."""
+class CpuTime:
+    """CPU time of processes, in seconds."""
+
+    user_s: float = 0.0
+    system_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        return self.user_s + self.system_s
+
+    def __add__(self, other: CpuTime) -> CpuTime:
+        return CpuTime(self.user_s + other.user_s, self.system_s + other.system_s)
+
+    def __sub__(self, other: CpuTime) -> CpuTime:
+        return CpuTime(self.user_s - other.user_s, self.system_s - other.system_s)
+
+
+_NONE = CpuTime()
+
+
+@dataclass(frozen=True)
+class _Processor:
+    """What one processor has done so far."""
+
+    programs: CpuTime
+    """Kernel threads included: theirs is system time."""
+    interrupts_s: float
+    steal_s: float
+
+    def __sub__(self, other: _Processor) -> _Processor:
+        return _Processor(
+            self.programs - other.programs, self.interrupts_s - other.interrupts_s, self.steal_s - other.steal_s
+        )
+
+
+_IDLE = _Processor(_NONE, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """Everything at one moment; ticks are of USER_HZ."""
+    """Everything at one moment."""
 
     at_s: float
-    lab_cpu_s: float
-    processors: int
-    programs_ticks: int
-    """User, nice and system, of all processors."""
-    interrupt_ticks: int
-    steal_ticks: int
+    lab: CpuTime
+    processors: Mapping[int, _Processor]
     waited_us: Mapping[str, int]
     """Resource -> time in which at least one task waited for it."""
-    processes: Mapping[int, _Process]
+    processes: Mapping[int, Status]
+    served_bytes: Mapping[str, int]
+    """READ and WRITE -> bytes that the lab and the servers of the measurement moved to and from devices."""
     throttled: int
     clock_ratio: float | None
 
 
 class Meter:
-    """Readings before and after each trial of a run; keeps the last one, so that the pause between two is known too."""
+    """Readings before and after each trial of a run; keeps the last one, so that the pause between two is known too.
 
-    def __init__(self, machine: Machine | None = None) -> None:
+    `servers` are names of programs that belong to the measurement though the lab did not start them, as they serve
+    what is measured: their work, and that of what they start, is not that of others.
+    """
+
+    def __init__(self, machine: Machine | None = None, servers: Collection[str] = ()) -> None:
         self._machine = machine or Machine()
+        self._servers = frozenset(name.encode()[:_NAME_BYTES].decode(errors="replace") for name in servers)
         self._last: _Reading | None = None
         self._begin: _Reading | None = None
         self._before: float | None = None
+        self._allowed: Collection[int] | None = None
+        self._served_bytes: dict[str, int] = {}
 
     def observe(self, seconds: float = OBSERVE_S) -> Environment:
         """What others do now, seen for so long."""
-        begin = _read(self._machine)
+        begin = self._read()
         time.sleep(seconds)
-        return _between(begin, _read(self._machine), 0.0)
+        return self._between(begin, self._read())
 
-    def begin(self) -> None:
-        """The trial is about to run."""
-        now = _read(self._machine)
+    def begin(self, processors: Collection[int] | None = None) -> None:
+        """The trial is about to run; on these processors, None for all."""
+        now = self._read()
         last, self._begin = self._last, now
-        self._before = None
+        self._before, self._allowed = None, processors
         if last is not None and now.at_s - last.at_s >= _MIN_GAP_S:
-            self._before = _between(last, now, 0.0).others_share
+            self._before = self._between(last, now).others_share
 
-    def end(self, own_cpu_s: float) -> Environment | None:
-        """What there was since `begin`, of a trial whose processes used `own_cpu_s`; None without a beginning."""
+    def end(self, own: CpuTime) -> Environment | None:
+        """What there was since `begin`, of a trial whose processes used `own`; None without a beginning."""
         begin, self._begin = self._begin, None
         if begin is None:
             return None
-        self._last = _read(self._machine)
-        return _between(begin, self._last, own_cpu_s, self._before)
+        self._last = end = self._read()
+        self._served_bytes = {kind: max(end.served_bytes[kind] - begin.served_bytes[kind], 0) for kind in (READ, WRITE)}
+        found = self._between(begin, end, own, self._allowed)
+        return replace(found, others_share_before=self._before)
+
+    def device_shares(self, seen: Observation) -> dict[str, float]:
+        """Block device -> share of its bytes that others than the last trial and its servers moved.
+
+        The trial's bytes are those that the witness saw it issue, or those of its account (proc_pid_io(5)), which holds
+        what it left to be written back. Each device is held against all of them: the disk below a loop device or a
+        logical volume serves the same bytes once more, in the name of a kernel thread.
+        """
+        own = {READ: seen.counters.get("read_bytes", 0.0), WRITE: seen.counters.get("write_bytes", 0.0)}
+        for kind in own:
+            issued = sum(part.calls.bytes for part in seen.block if part.own and part.kind == kind)
+            own[kind] = max(own[kind], issued) + self._served_bytes.get(kind, 0)
+        shares = {}
+        for name, counted in seen.disks.items():
+            moved = {READ: counted.get("read_bytes", 0), WRITE: counted.get("write_bytes", 0)}
+            if (total := sum(moved.values())) >= _MIN_DEVICE_BYTES:
+                shares[name] = sum(max(moved[kind] - own[kind], 0.0) for kind in moved) / total
+        return shares
+
+    def _read(self) -> _Reading:
+        machine = self._machine
+        times, processes = os.times(), process_table.statuses(machine.root)
+        return _Reading(
+            at_s=time.monotonic(),
+            lab=CpuTime(times.user, times.system),
+            processors=_processors(machine),
+            waited_us=_waited_us(machine),
+            processes=processes,
+            served_bytes=_moved_bytes(machine, self._family(processes)),
+            throttled=sum(
+                machine.number(path) or 0
+                for path in machine.paths("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
+            ),
+            clock_ratio=_clock_ratio(machine),
+        )
+
+    def _family(self, processes: Mapping[int, Status]) -> set[int]:
+        """The lab's processes and the servers of the measurement, with all that descend from them."""
+        named = [pid for pid, process in processes.items() if process.name in self._servers]
+        return _descendants(processes, [os.getpid(), *named])
+
+    def _between(
+        self,
+        begin: _Reading,
+        end: _Reading,
+        own: CpuTime = _NONE,
+        allowed: Collection[int] | None = None,
+    ) -> Environment:
+        wall_s = max(end.at_s - begin.at_s, 1e-9)
+        used = {number: now - begin.processors.get(number, _IDLE) for number, now in end.processors.items()}
+        spent = {pid: _spent(now, begin.processes.get(pid)) for pid, now in end.processes.items()}
+        family = self._family(end.processes)
+        threads = {pid for pid, process in end.processes.items() if process.is_kernel_thread}
+        visible = {pid: spent[pid] for pid in spent.keys() - family - threads}
+        lab = end.lab - begin.lab + _total(spent[pid] for pid in family - {os.getpid()})
+        unseen = _total(each.programs for each in used.values()) - own - lab - _total(visible.values())
+        threads_s = _total(spent[pid] for pid in threads).total_s
+        unseen_s = unseen.total_s - threads_s if threads else unseen.user_s
+        # Ticks are sampled and the trial's own time is exact: a difference below two ticks a processor is no program.
+        others_s = _total(visible.values()).total_s + (unseen_s if unseen_s > 2 * _TICK_S * len(used) else 0.0)
+        pinned = {number: used[number] for number in allowed or () if number in used}
+        if 0 < len(pinned) < len(used):
+            # Who used these very processors is not known: others at most what the trial did not use of them.
+            used = pinned
+            rest_s = max(_total(each.programs for each in used.values()).total_s - own.total_s, 0.0)
+            others_s = min(others_s, rest_s)
+            threads_s = min(threads_s, rest_s - others_s)
+        capacity_s = wall_s * max(len(used), 1)
+        by_name: dict[str, float] = {}
+        for pid, taken in visible.items():
+            name = end.processes[pid].name
+            by_name[name] = by_name.get(name, 0.0) + taken.total_s
+        busiest = sorted((name for name in by_name if by_name[name]), key=lambda name: -by_name[name])[:_MOST]
+        return Environment(
+            seconds=wall_s,
+            processors=len(used),
+            own_share=own.total_s / capacity_s,
+            others_share=min(others_s / capacity_s, 1.0),
+            kernel_share=(threads_s + sum(each.interrupts_s for each in used.values())) / capacity_s,
+            steal_share=sum(each.steal_s for each in used.values()) / capacity_s,
+            pressure={
+                name: (end.waited_us[name] - begin.waited_us[name]) / 1e6 / wall_s
+                for name in begin.waited_us.keys() & end.waited_us.keys()
+            },
+            programs=[Program(name, by_name[name] / capacity_s) for name in busiest],
+            throttled=end.throttled - begin.throttled,
+            clock_ratio=end.clock_ratio,
+        )
 
 
-def device_shares(seen: Observation) -> dict[str, float]:
-    """Block device -> share of its bytes that others than the trial moved.
-
-    The trial's bytes are those that the witness saw it issue, or those of its account (proc_pid_io(5)), which holds
-    what it left to be written back. Each device is held against all of them: the disk below a loop device or a
-    logical volume serves the same bytes once more, in the name of a kernel thread.
-    """
-    own = {READ: seen.counters.get("read_bytes", 0.0), WRITE: seen.counters.get("write_bytes", 0.0)}
-    for kind in own:
-        issued = sum(part.calls.bytes for part in seen.block if part.own and part.kind == kind)
-        own[kind] = max(own[kind], issued)
-    shares = {}
-    for name, counted in seen.disks.items():
-        moved = {READ: counted.get("read_bytes", 0), WRITE: counted.get("write_bytes", 0)}
-        if (total := sum(moved.values())) >= _MIN_DEVICE_BYTES:
-            shares[name] = sum(max(moved[kind] - own[kind], 0.0) for kind in moved) / total
-    return shares
+def cpu_time(usage: resource.struct_rusage | None) -> CpuTime:
+    """What a trial's processes used, by getrusage(2); nothing of one that was never started."""
+    return CpuTime(usage.ru_utime, usage.ru_stime) if usage is not None else _NONE
 
 
-def _between(begin: _Reading, end: _Reading, own_cpu_s: float, before: float | None = None) -> Environment:
-    wall_s = max(end.at_s - begin.at_s, 1e-9)
-    capacity_s = wall_s * max(end.processors, 1)
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    spent = {pid: (process, _ticks(process, begin.processes.get(pid))) for pid, process in end.processes.items()}
-    lab = _family(end.processes, os.getpid())
-    threads_s = sum(ticks for process, ticks in spent.values() if process.is_kernel_thread) * tick_s
-    servers_s = sum(spent[pid][1] for pid in lab - {os.getpid()}) * tick_s
-    lab_s = end.lab_cpu_s - begin.lab_cpu_s + servers_s
-    programs_s = (end.programs_ticks - begin.programs_ticks) * tick_s
-    others = {
-        pid: (process.name, ticks * tick_s)
-        for pid, (process, ticks) in spent.items()
-        if not process.is_kernel_thread and pid not in lab and ticks
-    }
-    seen_s = sum(cpu_s for _, cpu_s in others.values())
-    # Ticks are sampled and the trial's own time is exact: a difference below two ticks a processor is no program.
-    unseen_s = programs_s - own_cpu_s - lab_s - threads_s - seen_s
-    others_s = seen_s + (unseen_s if unseen_s > 2 * tick_s * end.processors else 0.0)
-    by_name: dict[str, float] = {}
-    for name, cpu_s in others.values():
-        by_name[name] = by_name.get(name, 0.0) + cpu_s
-    busiest = sorted(by_name.items(), key=lambda item: -item[1])[:_MOST]
-    return Environment(
-        seconds=wall_s,
-        processors=end.processors,
-        own_share=own_cpu_s / capacity_s,
-        others_share=min(others_s / capacity_s, 1.0),
-        kernel_share=(threads_s + (end.interrupt_ticks - begin.interrupt_ticks) * tick_s) / capacity_s,
-        steal_share=(end.steal_ticks - begin.steal_ticks) * tick_s / capacity_s,
-        others_share_before=before,
-        pressure={
-            name: (end.waited_us[name] - begin.waited_us[name]) / 1e6 / wall_s
-            for name in begin.waited_us.keys() & end.waited_us.keys()
-        },
-        programs=[Program(name, cpu_s / capacity_s) for name, cpu_s in busiest],
-        throttled=end.throttled - begin.throttled,
-        clock_ratio=end.clock_ratio,
-    )
+def _total(times: Iterable[CpuTime]) -> CpuTime:
+    return sum(times, _NONE)
 
 
-def _ticks(now: _Process, before: _Process | None) -> int:
-    return now.ticks - (before.ticks if before is not None and before.start_ticks == now.start_ticks else 0)
+def _spent(now: Status, before: Status | None) -> CpuTime:
+    """The CPU time of a process since a reading in which its number may have been another one's."""
+    used = CpuTime(now.user_ticks * _TICK_S, now.system_ticks * _TICK_S)
+    if before is None or before.start_ticks != now.start_ticks:
+        return used
+    return used - CpuTime(before.user_ticks * _TICK_S, before.system_ticks * _TICK_S)
 
 
-def _family(processes: Mapping[int, _Process], root: int) -> set[int]:
-    """A process and all that descend from it."""
+def _descendants(processes: Mapping[int, Status], roots: Iterable[int]) -> set[int]:
+    """Processes and all that descend from them."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
-    family, ahead = set(), [root]
+    family, ahead = set(), list(roots)
     while ahead:
         pid = ahead.pop()
         if pid in processes and pid not in family:
@@ -171,53 +255,26 @@ def _family(processes: Mapping[int, _Process], root: int) -> set[int]:
     return family
 
 
-def _read(machine: Machine) -> _Reading:
-    times = os.times()
-    processes = {}
-    for name in os.listdir(machine.root / "proc"):
-        if name.isdecimal() and (process := _process(machine, name)):
-            processes[int(name)] = process
-    programs, interrupts, steal = _ticks_of_all(machine)
-    return _Reading(
-        at_s=time.monotonic(),
-        lab_cpu_s=times.user + times.system,
-        processors=sum(line[:3] == "cpu" and line[3:4].isdecimal() for line in machine.lines("proc/stat")),
-        programs_ticks=programs,
-        interrupt_ticks=interrupts,
-        steal_ticks=steal,
-        waited_us=_waited_us(machine),
-        processes=processes,
-        throttled=sum(
-            machine.number(path) or 0
-            for path in machine.paths("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
-        ),
-        clock_ratio=_clock_ratio(machine),
-    )
+def _processors(machine: Machine) -> dict[int, _Processor]:
+    """proc_stat(5): `cpu0 user nice system idle iowait irq softirq steal …`, in ticks."""
+    found = {}
+    for line in machine.lines("proc/stat"):
+        name, *columns = line.split()
+        if name[:3] == "cpu" and name[3:].isdecimal():
+            ticks = [int(column) * _TICK_S for column in columns] + [0.0] * 8
+            user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
+            found[int(name[3:])] = _Processor(CpuTime(user + nice, system), irq + softirq, steal)
+    return found
 
 
-def _process(machine: Machine, pid: str) -> _Process | None:
-    """proc_pid_stat(5): the name stands in parentheses and may hold any character."""
-    try:
-        text = (machine.root / "proc" / pid / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    columns = rest.split()
-    if len(columns) < 20:
-        return None
-    # A process chooses its own name: nothing in it may reach a terminal as a control character.
-    shown = "".join(letter if letter.isprintable() else "?" for letter in name)
-    is_thread = bool(int(columns[6]) & _KERNEL_THREAD)
-    return _Process(shown, int(columns[1]), is_thread, int(columns[11]) + int(columns[12]), int(columns[19]))
-
-
-def _ticks_of_all(machine: Machine) -> tuple[int, int, int]:
-    """Ticks of programs and kernel threads (user, nice, system), of interrupts, and those stolen by the hypervisor."""
-    for line in machine.lines("proc/stat")[:1]:
-        ticks = [int(column) for column in line.split()[1:]] + [0] * 8
-        user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-        return user + nice + system, irq + softirq, steal
-    return 0, 0, 0
+def _moved_bytes(machine: Machine, pids: Iterable[int]) -> dict[str, int]:
+    """proc_pid_io(5): bytes that processes had devices read and write; of those whose account may be read."""
+    moved = {READ: 0, WRITE: 0}
+    for pid in pids:
+        account = dict(line.split(": ", 1) for line in machine.lines(f"proc/{pid}/io"))
+        moved[READ] += int(account.get("read_bytes", 0))
+        moved[WRITE] += int(account.get("write_bytes", 0))
+    return moved
 
 
 def _waited_us(machine: Machine) -> dict[str, int]:

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ioassay.process import process_table
+
 _KILLED = re.compile(r"Killed process \d+ \((?P<name>.*?)\)(?:,| total-vm)")
 """mm/oom_kill.c, __oom_kill_process."""
 _RECORD_BYTES = 8192
 """No record of the log is longer (Documentation/ABI/testing/dev-kmsg)."""
 _NAME_BYTES = 15
 """Of a program's name, which its children lengthen or keep (TASK_COMM_LEN of linux/sched.h, less its end)."""
-_EXIT_CODE = 49
-"""Field 52 of /proc/<pid>/stat, counted from the state, which is the third (proc_pid_stat(5))."""
 
 
 class Watch:
@@ -105,12 +105,8 @@ def _name(root: Path, pid: int) -> str:
 
 def _was_killed(root: Path, pid: int) -> bool:
     """Whether a process that is not reaped yet was ended by SIGKILL."""
-    try:
-        columns = (root / f"proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        status = int(columns[_EXIT_CODE])
-    except (OSError, IndexError, ValueError):
-        return False
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    found = process_table.status(pid, root)
+    return found is not None and os.WIFSIGNALED(found.wait_status) and os.WTERMSIG(found.wait_status) == signal.SIGKILL
 
 
 def _listed(names: list[str]) -> str:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+
+_PF_KTHREAD = 0x00200000
+"""include/linux/sched.h"""
+_COLUMNS = 52
 
 
 def members(group: int) -> tuple[int, ...]:
@@ -15,14 +20,72 @@ def everyone() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
-def group_of(pid: int) -> int | None:
-    """Process group of a living process, None for a zombie or one that is gone (proc(5), /proc/pid/stat)."""
+@dataclass(frozen=True)
+class Status:
+    """The line of /proc/<pid>/stat (proc_pid_stat(5)), in part."""
+
+    name: str
+    """At most 15 characters. A process chooses it, so what is not printable is '?': it may reach a terminal."""
+    state: str
+    parent: int
+    group: int
+    session: int
+    flags: int
+    """PF_* of include/linux/sched.h."""
+    user_ticks: int
+    system_ticks: int
+    start_ticks: int
+    """When it began: its number may be given again, and kernel threads change their names."""
+    virtual_bytes: int
+    wait_status: int
+    """As of wait(2), of a process that has ended; 0 where it may not be read."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Return True if it is more than an entry that waits to be reaped."""
+        return self.state not in "ZXx"
+
+    @property
+    def is_kernel_thread(self) -> bool:
+        return bool(self.flags & _PF_KTHREAD)
+
+
+def status(pid: int | str, root: Path = Path("/")) -> Status | None:
+    """What the kernel says of a process, also of one that is not reaped; None when it is gone."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = (root / f"proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    state, _, group = text.rpartition(")")[2].split()[:3]
-    return None if state in "ZX" else int(group)
+    name, _, rest = text.partition("(")[2].rpartition(")")  # the name may hold any character
+    columns = rest.split()
+    if not columns or not all(column.lstrip("-").isdecimal() for column in columns[1:]):
+        return None
+    number = [0, *map(int, columns[1:])] + [0] * _COLUMNS
+    return Status(
+        name="".join(letter if letter.isprintable() else "?" for letter in name),
+        state=columns[0],
+        parent=number[1],
+        group=number[2],
+        session=number[3],
+        flags=number[6],
+        user_ticks=number[11],
+        system_ticks=number[12],
+        start_ticks=number[19],
+        virtual_bytes=number[20],
+        wait_status=number[49],
+    )
+
+
+def statuses(root: Path = Path("/")) -> dict[int, Status]:
+    """Every process that can be seen, by its number."""
+    seen = ((int(name), status(name, root)) for name in os.listdir(root / "proc") if name.isdecimal())
+    return {pid: found for pid, found in seen if found is not None}
+
+
+def group_of(pid: int) -> int | None:
+    """Process group of a living process, None for a zombie or one that is gone."""
+    found = status(pid)
+    return found.group if found is not None and found.is_alive else None
 
 
 def group_and_session(pid: int) -> tuple[int, int] | None:
@@ -30,21 +93,14 @@ def group_and_session(pid: int) -> tuple[int, int] | None:
 
     While a process is not reaped, nobody else gets the number of its group.
     """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    _, _, group, session = text.rpartition(")")[2].split()[:4]
-    return int(group), int(session)
+    found = status(pid)
+    return (found.group, found.session) if found is not None else None
 
 
 def is_ending(pid: int) -> bool:
     """Whether a process that is still there has given back its memory: it does nothing any more, and tells nothing."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return False
-    return int(text.rpartition(")")[2].split()[20]) == 0  # vsize, proc_pid_stat(5)
+    found = status(pid)
+    return found is not None and found.virtual_bytes == 0
 
 
 def offspring() -> list[int]:

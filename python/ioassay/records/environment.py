@@ -1,6 +1,7 @@
-"""What else used the machine while a trial ran. Measured by `ioassay.host.interference`, judged by `analysis.trust`.
+"""What else used the machine while a trial ran. Measured by `ioassay.host.interference`, judged by
+`analysis.machine_conditions`.
 
-Shares are of the time of all processors together: 0.5 is one of two processors.
+Shares are of the time of all processors that the trial may use, together: 0.5 is one of two processors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is not the trial's; `share` of all processors' time."""
+    """A program that is not the trial's; `share` of the processors' time."""
 
     name: str
     share: float
@@ -43,3 +44,8 @@ class Environment:
     """Times that a processor was slowed down because it was too hot."""
     clock_ratio: float | None = None
     """The processors' frequency at the end over the highest that they offer."""
+
+    @property
+    def idle_share(self) -> float:
+        """Nobody's time: what the trial could still have had."""
+        return max(1.0 - self.own_share - self.others_share - self.kernel_share - self.steal_share, 0.0)

@@ -67,7 +67,10 @@ class Bench:
     """Readings of parameters that the tool itself has confirmed."""
     cannot: dict[str, str] = field(default_factory=dict)
     """Point (as JSON) -> why no repetition of it can run here, once one of them has found out."""
-    meter: interference.Meter = field(default_factory=interference.Meter)
+    meter: interference.Meter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.meter = interference.Meter(servers=self.study.watch.servers)
 
     def target(self, trial: Trial) -> Target:
         """The target of a trial; the same settings give the same object."""

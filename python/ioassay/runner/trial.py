@@ -204,7 +204,7 @@ class _Watched:
 
         def held(pid: int) -> None:
             hold.apply(pid)
-            self.bench.meter.begin()
+            self.bench.meter.begin(os.sched_getaffinity(pid))
             watching.held(pid)
             sampler.start()
 
@@ -227,13 +227,13 @@ class _Watched:
                     confine=net.ruleset,
                     must_end=self.must_end,
                 )
-                environment = self.bench.meter.end(_cpu_s(outcome))
+                environment = self.bench.meter.end(interference.cpu_time(outcome.usage))
                 net.refused(outcome.unconfined)
                 (raw / confinement.CONFINEMENT).write_text(json.dumps(net.document, indent=1))
                 self.confined, self.warnings = net.ruleset is not None, [*self.warnings, *net.warnings]
                 self.seen = seen = watching.observation(outcome)
                 if environment is not None:
-                    devices = interference.device_shares(seen) if seen is not None else {}
+                    devices = self.bench.meter.device_shares(seen) if seen is not None else {}
                     self.environment = dataclasses.replace(environment, devices=devices)
                 return _with_tasks(outcome, self.seen)
         finally:
@@ -252,11 +252,6 @@ class _Watched:
             return witness.counting(devices, raw)
         except ToolError as error:
             raise ConditionError(str(error)) from None
-
-
-def _cpu_s(outcome: Outcome) -> float:
-    """Processor time of all processes of a tool."""
-    return outcome.usage.ru_utime + outcome.usage.ru_stime if outcome.usage is not None else 0.0
 
 
 def _with_tasks(outcome: Outcome, seen: Observation | None) -> Outcome:

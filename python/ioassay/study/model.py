@@ -176,6 +176,9 @@ class Watch(_Strict):
     """Run each point once more, right after its first repetition, with every system call counted by name. Its speeds
     are not used, so that nothing is paid for it where speeds are measured. A table names levels of factors, and only
     points that have one of them for each factor named are run once more: `calls = { workers = [1, 4] }`."""
+    servers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
+    """Names of programs that serve what is measured and were not started by the lab, such as `nbdkit` or `nvmf_tgt`:
+    their work is part of the measurement, not of other programs."""
 
     @model_validator(mode="after")
     def _needs_witness(self) -> Watch:

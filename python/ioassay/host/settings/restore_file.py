@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ioassay import atomic_file
+from ioassay.process import process_table
 
 SCHEMA = 1
 _PATTERN = "restore-*.json"
 _ALLOWED = ("/sys/", "/proc/sys/")
-_DEAD_STATES = "ZXx"
 
 
 @dataclass(frozen=True)
@@ -154,12 +154,9 @@ def _read(path: Path) -> RestoreFile:
 
 
 def _start_ticks(pid: int, root: Path) -> int | None:
-    """Field 22 of /proc/<pid>/stat (proc_pid_stat(5)); None for a process that is gone or only waits to be reaped."""
-    try:
-        columns = (root / f"proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if columns[0] in _DEAD_STATES else int(columns[19])
+    """When a process began; None for one that is gone or only waits to be reaped."""
+    found = process_table.status(pid, root)
+    return found.start_ticks if found is not None and found.is_alive else None
 
 
 def _boot_id(root: Path) -> str:

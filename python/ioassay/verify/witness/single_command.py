@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ioassay.host import interference
 from ioassay.host.interference import Meter
 from ioassay.process import process_table, supervisor
 from ioassay.records.environment import Environment
@@ -49,7 +50,7 @@ def watch(
     tag = f"witness of {os.getpid()} in {folder}"
 
     def held(pid: int) -> None:
-        meter.begin()
+        meter.begin(os.sched_getaffinity(pid))
         watched.held(pid)
 
     with watching(level, devices, folder, backend=backend, layers=layers) as watched:
@@ -64,8 +65,7 @@ def watch(
             stdin=stdin,
             spare_daemons=True,
         )
-        usage = outcome.usage
-        environment = meter.end(usage.ru_utime + usage.ru_stime if usage is not None else 0.0)
+        environment = meter.end(interference.cpu_time(outcome.usage))
         adopted = set(process_table.children()) - set(before)
         return Observed(outcome, _with_outlived(watched.observation(outcome), adopted), environment)
 
