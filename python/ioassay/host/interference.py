@@ -5,7 +5,7 @@
     …
     meter.end(CpuTime(user_s, system_s))     # -> Environment
 
-CPU time comes from /proc/stat, of which the trial's own (getrusage(2), exact), the lab's, that of servers which belong
+CPU time comes from /proc/stat, of which the trial's own (getrusage(2), exact), ioassay's, that of servers which belong
 to the measurement, and the kernel's threads are subtracted: what is left was used by other programs, those included
 that began and ended in between. Waiting for a processor, memory or I/O comes from /proc/pressure (PSI), which counts
 every task of the machine, the trial's own as well. Two readings of a machine with 200 processes take some 10 ms
@@ -90,7 +90,7 @@ class _Reading:
     """Resource -> time in which at least one task waited for it."""
     processes: Mapping[int, Status]
     served_bytes: Mapping[str, int]
-    """READ and WRITE -> bytes that the lab and the servers of the measurement moved to and from devices."""
+    """READ and WRITE -> bytes that ioassay and the servers of the measurement moved to and from devices."""
     throttled: int
     clock_ratio: float | None
 
@@ -98,7 +98,7 @@ class _Reading:
 class Meter:
     """Readings before and after each trial of a run; keeps the last one, so that the pause between two is known too.
 
-    `servers` are names of programs that belong to the measurement though the lab did not start them, as they serve
+    `servers` are names of programs that belong to the measurement though ioassay did not start them, as they serve
     what is measured: their work, and that of what they start, is not that of others.
     """
 
@@ -171,7 +171,7 @@ class Meter:
         )
 
     def _family(self, processes: Mapping[int, Status]) -> set[int]:
-        """The lab's processes and the servers of the measurement, with all that descend from them."""
+        """The processes of ioassay and the servers of the measurement, with all that descend from them."""
         named = [pid for pid, process in processes.items() if process.name in self._servers]
         return _descendants(processes, [os.getpid(), *named])
 

@@ -27,7 +27,7 @@ class Environment:
     own_share: float
     """The trial's processes."""
     others_share: float
-    """Programs other than the trial's and the lab's."""
+    """Programs other than the trial's and ioassay's."""
     kernel_share: float
     """Kernel threads and interrupts, whoever caused them."""
     steal_share: float

@@ -381,10 +381,15 @@ class _Round:
 
     def _await_quiet(self, bench: Bench) -> bool:
         """Wait until other programs leave the machine alone; False if they did not in time."""
-        give_up_s = time.monotonic() + self.wait_quiet_s
-        while (now := machine_conditions.grade(seen := bench.meter.observe())) and time.monotonic() < give_up_s:
-            self.progress.preparing(f"waiting for a quiet machine: others use {seen.others_share:.0%}", 0.0)
-        return now == Grade.FIT
+        began_s = time.monotonic()
+        while machine_conditions.grade(seen := bench.meter.observe()):
+            waited = (time.monotonic() - began_s) / self.wait_quiet_s
+            if waited >= 1:
+                return False
+            text = f"waiting for a quiet machine (others use {seen.others_share:.0%}), waited"
+            debug_log.debug("run", f"{text} {waited:.0%}")
+            self.progress.preparing(text, waited)
+        return True
 
     def _watch_room(self, bench: Bench) -> Callable[[], str]:
         """The guard of the file systems that a trial may fill. RunError where there is no room to begin with."""

@@ -177,7 +177,7 @@ class Watch(_Strict):
     are not used, so that nothing is paid for it where speeds are measured. A table names levels of factors, and only
     points that have one of them for each factor named are run once more: `calls = { workers = [1, 4] }`."""
     servers: list[Annotated[str, Field(min_length=1)]] = Field(default_factory=list)
-    """Names of programs that serve what is measured and were not started by the lab, such as `nbdkit` or `nvmf_tgt`:
+    """Names of programs that serve what is measured and were not started by ioassay, such as `nbdkit` or `nvmf_tgt`:
     their work is part of the measurement, not of other programs."""
 
     @model_validator(mode="after")
