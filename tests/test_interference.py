@@ -25,7 +25,7 @@ class Proc:
     """A made-up machine with two processors, whose clock is ours."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root, self.now_s, self.ticks = root, 100.0, dict.fromkeys(("user", "system", "irq", "steal"), 0.0)
+        self.root, self.now_s, self.ticks = root, 100.0, dict.fromkeys(("user", "system", "idle", "irq", "steal"), 0.0)
         self.pressure_us = 0.0
         self.of_second: dict[str, float] = {}
         """What the second processor did of `ticks`."""
@@ -41,8 +41,8 @@ class Proc:
         ticks = {name: int(seconds * HZ) for name, seconds in self.ticks.items()}
         proc = self.root / "proc"
         (proc / "pressure").mkdir(parents=True, exist_ok=True)
-        line = "{} 0 {} 0 0 {} 0 {} 0 0"
-        all_of_it = line.format(ticks["user"], ticks["system"], ticks["irq"], ticks["steal"])
+        line = "{} 0 {} {} 0 {} 0 {} 0 0"
+        all_of_it = line.format(*ticks.values())
         second = {name: int(self.of_second.get(name, 0.0) * HZ) for name in ticks}
         first = {name: number - second[name] for name, number in ticks.items()}
         each = [line.format(*part.values()) for part in (first, second)]
@@ -80,7 +80,7 @@ def test_time_is_divided_among_the_trial_others_the_kernel_and_the_hypervisor(pr
     proc.process(80, "born meanwhile", 0.5, start=9)
     proc.now_s += 10.0
     own_s, gone_s = 6.0, 3.0
-    proc.ticks |= {"user": own_s + gone_s + 4.0 + 1.0 + 0.5 + 2.0 + 0.5, "irq": 1.5, "steal": 1.0}
+    proc.ticks |= {"user": own_s + gone_s + 4.0 + 1.0 + 0.5 + 2.0 + 0.5, "irq": 1.5, "steal": 1.0, "idle": 0.5}
     proc.pressure_us = 2.5e6
     proc.write()
     found = meter.end(CpuTime(own_s))
@@ -90,6 +90,7 @@ def test_time_is_divided_among_the_trial_others_the_kernel_and_the_hypervisor(pr
     assert found.others_share == pytest.approx((4.0 + 1.0 + 0.5 + gone_s) / 20)  # what ended meanwhile is in it
     assert found.kernel_share == pytest.approx((0.5 + 1.5) / 20)
     assert found.steal_share == pytest.approx(1.0 / 20)
+    assert found.idle_share == pytest.approx(0.5 / 20)
     assert found.pressure == {"cpu": pytest.approx(0.25)}
     assert [(program.name, program.share) for program in found.programs][:2] == [
         ("busy", pytest.approx(0.2)),

@@ -48,8 +48,8 @@ def test_heat_and_slow_clocks_are_graded() -> None:
 
 
 def test_other_programs_beside_free_processors_leave_doubt_only() -> None:
-    beside = replace(QUIET, own_share=0.25, others_share=0.5, kernel_share=0.0)
-    assert [grade(replace(beside, own_share=own)) for own in (0.25, 0.449, 0.451, 0.5)] == [1, 1, 2, 2]
+    beside = replace(QUIET, own_share=0.25, others_share=0.5)
+    assert [grade(replace(beside, idle_share=idle)) for idle in (0.25, 0.05, 0.049, 0.0, None)] == [1, 1, 2, 2, 2]
 
 
 def test_a_trial_may_fill_the_machine_itself() -> None:

@@ -96,7 +96,7 @@ def reasons(environment: Environment) -> list[Reason]:
         Disturbance.THROTTLED: float(environment.throttled),
     }
     grades = {name: _grade(value, *LIMITS[name]) for name, value in values.items()}
-    if environment.idle_share >= FREE:
+    if environment.idle_share is not None and environment.idle_share >= FREE:
         grades[Disturbance.PROGRAMS] = min(grades[Disturbance.PROGRAMS], Grade.DOUBTFUL)
     found = [Reason(grades[name], name, value) for name, value in values.items()]
     if (ratio := environment.clock_ratio) is not None:

@@ -69,14 +69,19 @@ class _Processor:
     """Kernel threads included: theirs is system time."""
     interrupts_s: float
     steal_s: float
+    idle_s: float
+    """Waiting for devices included."""
 
     def __sub__(self, other: _Processor) -> _Processor:
         return _Processor(
-            self.programs - other.programs, self.interrupts_s - other.interrupts_s, self.steal_s - other.steal_s
+            self.programs - other.programs,
+            self.interrupts_s - other.interrupts_s,
+            self.steal_s - other.steal_s,
+            self.idle_s - other.idle_s,
         )
 
 
-_IDLE = _Processor(_NONE, 0.0, 0.0)
+_UNUSED = _Processor(_NONE, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ class Meter:
         allowed: Collection[int] | None = None,
     ) -> Environment:
         wall_s = max(end.at_s - begin.at_s, 1e-9)
-        used = {number: now - begin.processors.get(number, _IDLE) for number, now in end.processors.items()}
+        used = {number: now - begin.processors.get(number, _UNUSED) for number, now in end.processors.items()}
         spent = {pid: _spent(now, begin.processes.get(pid)) for pid, now in end.processes.items()}
         family = self._family(end.processes)
         threads = {pid for pid, process in end.processes.items() if process.is_kernel_thread}
@@ -221,6 +226,7 @@ class Meter:
             programs=[Program(name, by_name[name] / capacity_s) for name in busiest],
             throttled=end.throttled - begin.throttled,
             clock_ratio=end.clock_ratio,
+            idle_share=min(sum(each.idle_s for each in used.values()) / capacity_s, 1.0),
         )
 
 
@@ -262,8 +268,8 @@ def _processors(machine: Machine) -> dict[int, _Processor]:
         name, *columns = line.split()
         if name[:3] == "cpu" and name[3:].isdecimal():
             ticks = [int(column) * _TICK_S for column in columns] + [0.0] * 8
-            user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-            found[int(name[3:])] = _Processor(CpuTime(user + nice, system), irq + softirq, steal)
+            user, nice, system, idle, iowait, irq, softirq, steal = ticks[:8]
+            found[int(name[3:])] = _Processor(CpuTime(user + nice, system), irq + softirq, steal, idle + iowait)
     return found
 
 

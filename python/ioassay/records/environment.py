@@ -44,8 +44,5 @@ class Environment:
     """Times that a processor was slowed down because it was too hot."""
     clock_ratio: float | None = None
     """The processors' frequency at the end over the highest that they offer."""
-
-    @property
-    def idle_share(self) -> float:
-        """Nobody's time: what the trial could still have had."""
-        return max(1.0 - self.own_share - self.others_share - self.kernel_share - self.steal_share, 0.0)
+    idle_share: float | None = None
+    """Nobody's time, waiting for devices included: what the trial could still have had. None where it was not kept."""
