@@ -7,7 +7,19 @@ from dataclasses import replace
 import pytest
 
 import golden
-from ioassay.analysis.optimum.tuning import BROKEN, IMPROVED, KEPT, SAME, UNDECIDED, WORSE, Bound, Outcome, Side, Tuned
+from ioassay.analysis.optimum.tuning import (
+    BROKEN,
+    IMPROVED,
+    KEPT,
+    SAME,
+    UNDECIDED,
+    WORSE,
+    Bound,
+    Dropped,
+    Outcome,
+    Side,
+    Tuned,
+)
 from ioassay.analysis.run_comparison import Row
 from ioassay.narrative import tuned_text
 from ioassay.stats.ratio_of_means import Ratio
@@ -54,6 +66,7 @@ def bound(mean: float, verdict: str) -> Bound:
 
 
 GOOD, OPEN, BAD = bound(1e6, KEPT), bound(4.5e6, UNDECIDED), bound(6.8e6, BROKEN)
+DROPPED = [Dropped({"iodepth": 8, "bs": "4k"}, [BAD]), Dropped(WINNER.point, [BAD])]
 DEFAULT_OUT = replace(BASE, default_bounds=[BAD])
 ANSWERS = {
     Outcome.NO_RESULT: [replace(BASE, winner=None, row=None, ended="failed")],
@@ -63,14 +76,19 @@ ANSWERS = {
         replace(BASE, feasible=False, row=None, bounds=[BAD], ended=None),
     ],
     Outcome.VIOLATION: [
-        replace(BASE, feasible=False, bounds=[BAD], default_bounds=[GOOD]),
-        replace(DEFAULT_OUT, feasible=False, bounds=[BAD], verdict=WORSE),
+        replace(BASE, feasible=False, bounds=[BAD], default_bounds=[GOOD], dropped=DROPPED[1:]),
+        replace(DEFAULT_OUT, feasible=False, bounds=[BAD], verdict=WORSE, dropped=DROPPED),
     ],
     Outcome.DEFAULT_ALONE: [replace(BASE, winner=DEFAULT, row=None, tried=1, ended="budget")],
     Outcome.DEFAULT_BEST: [replace(BASE, winner=DEFAULT, row=None)],
-    Outcome.UNCONFIRMED: [replace(BASE, row=None)],
+    Outcome.UNCONFIRMED: [replace(BASE, row=None), replace(BASE, row=None, dropped=DROPPED[:1])],
     Outcome.NOT_COMPARABLE: [replace(BASE, row=replace(COMPARED, ratio=OTHER))],
-    Outcome.IMPROVED: [BASE, replace(BASE, bounds=[GOOD]), replace(BASE, exact=True, tried=32)],
+    Outcome.IMPROVED: [
+        BASE,
+        replace(BASE, bounds=[GOOD]),
+        replace(BASE, bounds=[GOOD], dropped=DROPPED[:1]),
+        replace(BASE, exact=True, tried=32),
+    ],
     Outcome.IMPROVED_OUTSIDE: [replace(BASE, bounds=[OPEN])],
     Outcome.REPLACES_DEFAULT: [replace(DEFAULT_OUT, bounds=[GOOD], verdict=WORSE)],
     Outcome.WORSE: [replace(BASE, verdict=WORSE), replace(DEFAULT_OUT, bounds=[OPEN], verdict=WORSE)],

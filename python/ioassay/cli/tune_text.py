@@ -36,7 +36,7 @@ def result(
 ) -> dict[str, Any]:
     """The result as --json prints it."""
     goal = request.goal
-    kept = ("ended", "trials", "best", "default", "feasible", "confirmed", "confirmation")
+    kept = ("ended", "trials", "best", "default", "feasible", "dropped", "confirmed", "confirmation")
     return {
         "goal": {
             "metric": goal.metric,

@@ -23,9 +23,7 @@ _TEXTS = {
     Outcome.DEFAULT_BEST: "No point is better than the default, {winner} ({value}). Keep the default.",
     Outcome.UNCONFIRMED: "The best point is {winner}. It is not confirmed yet.",
     Outcome.NOT_COMPARABLE: "The gain is not confirmed: {reason}.",
-    Outcome.VIOLATION: (
-        "No winner is confirmed. The search chose {winner}, but in the confirmation it violates {violated}.{default}"
-    ),
+    Outcome.VIOLATION: "No winner is confirmed.{default}",
     Outcome.IMPROVED: "The gain is confirmed{kept}.",
     Outcome.IMPROVED_OUTSIDE: "The winner is better, but it is not confirmed.",
     Outcome.REPLACES_DEFAULT: "The winner is confirmed, because it satisfies {constraints}.",
@@ -83,6 +81,7 @@ def statistics(found: Tuned) -> dict[str, Any]:
         "best": _plain(found.winner),
         "default": _plain(found.default),
         "feasible": found.feasible,
+        "dropped": [{"point": dict(one.point), "constraints": _bounds(one.bounds)} for one in found.dropped],
         "stayed": found.stayed,
         "confirmed": found.confirmed,
         "confirmation": compared if row is not None else None,
@@ -130,8 +129,9 @@ def statement(found: Tuned) -> str:
     )
     alone = (Outcome.INFEASIBLE, Outcome.VIOLATION, Outcome.DEFAULT_BEST, Outcome.DEFAULT_ALONE)
     if row is None or outcome in alone:
-        return " ".join([_effort(found), *(["The search has not ended."] if found.ended is None else []), judged])
-    return " ".join([_effort(found), *_sides(found), *_at_default(found), judged, *_at_winner(found)])
+        unfinished = ["The search has not ended."] if found.ended is None else []
+        return " ".join([_effort(found), *unfinished, *_dropped(found), judged])
+    return " ".join([_effort(found), *_dropped(found), *_sides(found), *_at_default(found), judged, *_at_winner(found)])
 
 
 def _effort(found: Tuned) -> str:
@@ -142,6 +142,16 @@ def _effort(found: Tuned) -> str:
     parts += [f"{phrases.count(failed, 'trial')} without a result"] if failed else []
     parts += [_ENDED[found.ended]] if found.ended in _ENDED else []
     return f"{tried}{f' ({phrases.listed(parts)})' if parts else ''}."
+
+
+def _dropped(found: Tuned) -> list[str]:
+    """A sentence for each candidate that was confirmed in vain."""
+    ranks = ("best", "second best", "third best")
+    return [
+        f"The {rank} candidate, {label(one.point)}, is dropped: in the confirmation it violates "
+        f"{phrases.listed(_violated(one.bounds))}."
+        for rank, one in zip(ranks, found.dropped, strict=False)
+    ]
 
 
 def _sides(found: Tuned) -> list[str]:
@@ -204,7 +214,8 @@ def _constraints(found: Tuned) -> Table | None:
     if not found.bounds:
         return None
     rows = []
-    for name, bounds in (("default", found.default_bounds), (_role(found), found.bounds)):
+    dropped = [(label(one.point), one.bounds) for one in found.dropped if found.feasible]
+    for name, bounds in (("default", found.default_bounds), *dropped, (_role(found), found.bounds)):
         for bound in bounds if name != "default" or not found.stayed else ():
             ends = _ends(bound.interval) or (None, None)
             shown = [None if value is None else phrases.value(bound.metric, value) for value in (bound.mean, *ends)]

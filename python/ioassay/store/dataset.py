@@ -80,7 +80,7 @@ class Dataset:
     which are without them. Speeds of these are not to be used. None where no study has such."""
     tuning: Search | None = None
     """Of a search: what was asked (tune.json: metric, maximize, constraints, axes, default, …) and, once it has ended,
-    `found` (found.json: ended, asked, winner, feasible). None for every other run."""
+    `found` (found.json: ended, asked, winner, feasible, candidates). None for every other run."""
     drivers: Mapping[str, DriverFacts] = field(default_factory=dict)
     """By name; a driver that this version does not have is missing."""
     _trials_of: dict[str, pl.DataFrame] = field(default_factory=dict, init=False, repr=False, compare=False)

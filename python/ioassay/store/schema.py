@@ -136,6 +136,8 @@ class Outcome(TypedDict):
     asked: Whole
     winner: Point | None
     feasible: bool
+    candidates: NotRequired[list[Point]]
+    """Runs of older versions have none: they confirmed the winner only."""
 
 
 class Search(Tuning):

@@ -4,7 +4,8 @@ A search is a run like any other: its folder holds study, plan and records, so t
 
     tune.json     what was asked (tune.request), written before the plan
     plan.jsonl    grows: trials are added before they run, each time whole (temporary file, fsync, rename)
-    found.json    what the search came to (why it ended, how many it asked, the winner), before the confirmation
+    found.json    what the search came to (why it ended, how many it asked, the winner, the candidates), before the
+                  confirmation; once more where the time was over before all candidates were confirmed
 
 Each trial says in `search` what it is for, which is a column of the frame of trials (`Dataset.trials["search"]`; the
 column is missing in runs that are no search), and what was asked and found is `Dataset.tuning` (None elsewhere):
@@ -16,7 +17,7 @@ column is missing in runs that are no search), and what was asked and found is `
     short       the first part of a candidate's running time; it went on, so that its own trial follows
     pruned      the same, but clearly worse than the best's own first part, so that nothing follows. Trials and records
                 say `short`: whether anything followed is seen when frames are made of them
-    confirm     a fresh repetition of the winner or of the default, after the search; the only ones that count in
+    confirm     a fresh repetition of a candidate or of the default, after the search; the only ones that count in
                 means, intervals and tests, because the search chose the winner by the luck of its own trials
 
 Nothing is decided by a clock alone, and everything else follows from seed and records: a search that was killed asks
@@ -41,7 +42,7 @@ from ioassay.study.model import Study
 from ioassay.tune import pruning
 from ioassay.tune.confirmation import CONFIRM
 from ioassay.tune.request import Request, from_table
-from ioassay.tune.schedule import Script, Steps
+from ioassay.tune.schedule import MOST_CANDIDATES, Script, Steps
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Campaign:
         """How many trials there can be at most."""
         wanted = self.script.request
         shorts = wanted.trials if wanted.pruning and self._can_be_short() else 0
-        return wanted.trials + shorts + 2 * max(wanted.confirm, wanted.confirm_most)
+        candidates = MOST_CANDIDATES if wanted.goal.constraints else 1
+        return wanted.trials + shorts + 2 * candidates * max(wanted.confirm, wanted.confirm_most)
 
     def trials(self) -> Iterator[Trial | None]:
         """See run.Source. What is new is in the plan before it is given."""
@@ -78,17 +80,35 @@ class Campaign:
             self._checked = True
 
     def _steps(self) -> Steps:
-        tuning = self.store.tuning()
+        tuning, over = self.store.tuning(), self._clocked()
         found = tuning["found"] if tuning else None
         if found is None:
-            found = cast(schema.Outcome, asdict((yield from self.script.search(self._clocked()))))
+            found = cast(schema.Outcome, asdict((yield from self.script.search(over))))
             self.store.write_found(found)
         else:
             yield [trial for trial in self._planned if trial.search != CONFIRM]
-        if found["winner"] is not None and found["feasible"]:
-            trials = self.script.confirmation(found["winner"], self._planned[: self._given])
-            if trials:
-                yield trials
+        yield from self._confirmations(found, over)
+
+    def _confirmations(self, found: schema.Outcome, over: Callable[[], bool]) -> Steps:
+        """Of one candidate after another, until one keeps the constraints or the time is over."""
+        winner = found["winner"]
+        older = [winner] if winner is not None and found["feasible"] and winner != self.script.default else []
+        candidates = found.get("candidates", older)
+        for number, candidate in enumerate(candidates, 1):
+            yield self.script.confirmation(candidate, self._planned[: self._given])
+            if number == len(candidates) or self._dropped() < number:
+                return
+            if over():
+                self.store.write_found({**found, "candidates": candidates[:number]})
+                return
+
+    def _dropped(self) -> int:
+        """How many candidates violate a constraint in their confirmation, by the report's own judgement."""
+        from ioassay.analysis.optimum import tuning
+        from ioassay.store import frames
+
+        records = frames.load(self.store)
+        return sum(len(answer.dropped) for study in records.studies for answer in tuning.analyse(records, study))
 
     def _clocked(self) -> Callable[[], bool]:
         """Whether the time is over: that of trials recorded in earlier attempts, and of this one.

@@ -1,4 +1,4 @@
-"""The trials after a search: winner and default side by side, each repeated freshly.
+"""The trials after a search: candidate and default side by side, each repeated freshly.
 
 The best of many noisy values is a lucky one (the winner's curse), so none of the search's own values is used: both
 points are repeated anew, in blocks of two in a drawn order, so that a machine that drifts drifts for both. What they
@@ -32,15 +32,18 @@ def repetitions_for(groups: Sequence[Sequence[float]], margin: float) -> int:
     return math.ceil(2 * scatter * (NormalDist().inv_cdf(0.975) / margin) ** 2)
 
 
-def confirmation(study: Study, winner: Point, default: Point, repetitions: int, before: Iterable[Trial]) -> list[Trial]:
-    """The trials of the confirmation, after those that were planned `before`; none where the default itself won."""
-    if dict(winner) == dict(default):
-        return []
+def confirmation(
+    study: Study, candidate: Point, default: Point, repetitions: int, before: Iterable[Trial]
+) -> list[Trial]:
+    """The trials that confirm a candidate, after those that were planned `before`.
+
+    Both points have the same numbers of repetition, which tell the default's of one candidate from those of another.
+    """
     planned = list(before)
-    fresh = 1 + max((trial.repetition for trial in planned if trial.point in (winner, default)), default=-1)
+    fresh = 1 + max((trial.repetition for trial in planned if trial.point in (candidate, default)), default=-1)
     trials: list[Trial] = []
     for repetition in range(fresh, fresh + repetitions):
-        block = [default, winner]
+        block = [default, candidate]
         random.Random(f"{study.seed}/{study.name}/{CONFIRM}/{repetition}").shuffle(block)
         for point in block:
             order = len(planned) + len(trials)

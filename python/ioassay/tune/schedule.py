@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 
 from ioassay.errors import RunError, UsageError
 from ioassay.factors import CASE
@@ -25,6 +26,8 @@ from ioassay.tune.search import Ask, Best, Search
 from ioassay.validation import suggestion
 
 SHORT = "short"
+MOST_CANDIDATES = 3
+"""Points that are confirmed in turn at most, while the ones before violate a constraint."""
 TRIALS, BUDGET, FAILED = "trials", "budget", "failed"
 """Why a search ended: all trials were made, its time was over, every point failed."""
 Steps = Generator[list[Trial], None, None]
@@ -32,12 +35,16 @@ Steps = Generator[list[Trial], None, None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search came to. `winner` is a whole point; None where every trial failed."""
+    """What a search came to. `winner` is a whole point; None where every trial failed.
+
+    `candidates`: the points to confirm in turn until one keeps the constraints, the winner first.
+    """
 
     ended: str
     asked: int
     winner: Mapping[str, Scalar] | None
     feasible: bool
+    candidates: Sequence[Mapping[str, Scalar]] = ()
 
 
 @dataclass
@@ -94,9 +101,15 @@ class Script:
             asked += len(asks)
             yield from self._try(search, asks, shorts, asked)
         best = search.best()
-        return Outcome(
-            ended, asked, None if best is None else self.whole(best.point), best is not None and best.feasible
-        )
+        if best is None:
+            return Outcome(ended, asked, None, feasible=False)
+        return Outcome(ended, asked, self.whole(best.point), best.feasible, self._candidates(search.ranking()))
+
+    def _candidates(self, ranking: Sequence[Best]) -> list[dict[str, Scalar]]:
+        """The best points that seem to keep the constraints; none that the default precedes."""
+        better = takewhile(lambda best: best.feasible and best.point != self.request.default, ranking)
+        most = MOST_CANDIDATES if self.request.goal.constraints else 1
+        return [self.whole(best.point) for best in islice(better, most)]
 
     def _asks(self, search: Search, number: int) -> list[Ask]:
         """So many points, as the plan has them or as the search wants them."""
@@ -110,7 +123,7 @@ class Script:
         return followed
 
     def confirmation(self, winner: Mapping[str, Scalar], before: Sequence[Trial]) -> list[Trial]:
-        """The trials after the search."""
+        """The trials that confirm one candidate."""
         wanted = self.request
         most = max(wanted.confirm, wanted.confirm_most)
         needed = repetitions_for(self._repeated(before), wanted.margin)

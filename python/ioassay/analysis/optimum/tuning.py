@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist, fmean
 from typing import Any, TypedDict
 
 from ioassay.analysis import run_comparison
-from ioassay.analysis.measurements.cells import Cell, cells, plausible
+from ioassay.analysis.measurements.cells import Cell, cells, plausible, that_count
 from ioassay.analysis.run_comparison import Verdict
 from ioassay.records.record import OK, Scalar
 from ioassay.stats.ratio_of_means import Ratio
@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     NOT_COMPARABLE = "not comparable"
     """The confirmation allows no test."""
     VIOLATION = "violation"
-    """The point that the search chose violates a constraint in the confirmation."""
+    """Every point that was confirmed violates a constraint there."""
     IMPROVED = "improved"
     IMPROVED_OUTSIDE = "improved outside the constraints"
     """The winner is better, and is not proved to satisfy the constraints."""
@@ -84,6 +84,14 @@ class Bound:
     interval: Interval | None
     verdict: str
     surely: bool
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A candidate that violates a constraint in its confirmation; `bounds` are those at it."""
+
+    point: Mapping[str, Scalar]
+    bounds: Sequence[Bound]
 
 
 class Attempt(TypedDict):
@@ -124,6 +132,8 @@ class Tuned:
     exact: bool
     confidence: float
     margin: float
+    dropped: Sequence[Dropped] = ()
+    """In the order of their confirmations; the last is the `winner` where no candidate keeps the constraints."""
 
     @property
     def stayed(self) -> bool:
@@ -182,10 +192,12 @@ def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
     rows = list(records.trials_of(study).iter_rows(named=True))
     metric, confidence = str(tuning["metric"]), study.analysis.confidence
     searched = [row for row in rows if row.get("search") in WHOLE]
-    fresh = {_key(study, cell.point): cell for cell in cells(records, study, metric).cells}
     found = tuning.get("found")
     default = _whole(study, tuning["default"])
-    winner = found["winner"] if found else None if (best := _leading(study, searched, tuning)) is None else best
+    dropped, winner = _confirmed(records, study, tuning) if found else ([], _leading(study, searched, tuning))
+    if dropped and dropped[0].point != winner:
+        records = _of_confirmation(records, study, winner)
+    fresh = {_key(study, cell.point): cell for cell in cells(records, study, metric).cells}
     sides = [_side(study, point, fresh, searched, metric, confidence) for point in (default, winner)]
     row = _compared(study, metric, [fresh.get(_key(study, point)) for point in (default, winner)], tuning)
     bounds = _bounds(records, study, winner, tuning, confidence)
@@ -209,7 +221,36 @@ def measure(records: Dataset, study: Study, tuning: schema.Search) -> Tuned:
         exact=not records.is_measured(study) and not _spread(sides),
         confidence=confidence,
         margin=float(tuning["margin"]),
+        dropped=dropped,
     )
+
+
+def _confirmed(
+    records: Dataset, study: Study, tuning: schema.Search
+) -> tuple[list[Dropped], Mapping[str, Scalar] | None]:
+    """The candidates that violate a constraint in their confirmation, and the first other, else the last of them."""
+    found = tuning["found"]
+    assert found is not None
+    dropped: list[Dropped] = []
+    candidates = found.get("candidates") or ([found["winner"]] if found["winner"] is not None else [])
+    for candidate in candidates:
+        bounds = _bounds(records, study, candidate, tuning, study.analysis.confidence)
+        if not _repetitions(records, study, candidate) or all(bound.verdict != BROKEN for bound in bounds):
+            return dropped, candidate
+        dropped.append(Dropped(candidate, bounds))
+    return dropped, candidates[-1] if candidates else None
+
+
+def _repetitions(records: Dataset, study: Study, point: Mapping[str, Scalar] | None) -> set[int]:
+    """The numbers of the repetitions that confirm a point; the default beside it has the same."""
+    rows = that_count(records.trials_of(study)).iter_rows(named=True)
+    return {row["repetition"] for row in rows if _key(study, row) == _key(study, point)}
+
+
+def _of_confirmation(records: Dataset, study: Study, point: Mapping[str, Scalar] | None) -> Dataset:
+    """Without the confirmations of other candidates than `point`: a machine that drifts was another one then."""
+    own = records.trials["repetition"].is_in(list(_repetitions(records, study, point)))
+    return replace(records, trials=records.trials.filter(own | (records.trials["search"] != "confirm")))
 
 
 def _whole(study: Study, point: Mapping[str, Scalar]) -> dict[str, Scalar]:
