@@ -6,13 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
-from ioassay.analysis.storage.write_buffer import CLASSICS, FEED, Place, Rank, Reduction, Reductions, Rivalry, Spread
+from ioassay.analysis.storage.write_buffer import (
+    CLASSICS,
+    EVEN,
+    FEED,
+    Place,
+    Rank,
+    Reduction,
+    Reductions,
+    Rivalry,
+    Spread,
+)
 from ioassay.factors import CASE
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 
 _SATURATED = "saturated"
 _RANKS = {Rank.BETTER: "has a lower mean than", Rank.WORSE: "has a higher mean than", Rank.EVEN: "is even with"}
+_FEW_WINNERS = 3
+_IDLE = 0.1
+"""Drives whose elements are busy for less than this share of the time hardly let a write wait."""
 _ABSORBED = "Means are of the requests that reach the drive. A policy that absorbs more writes sends fewer requests."
 _WITHOUT_MEAN = "A saturated run has no mean: the waits of its requests depend on the length of the trace."
 
@@ -37,8 +50,8 @@ def conditions_text(feed: str) -> str:
 
 def _finding(one: Reductions) -> Finding:
     text = [
-        *(_against(one, subject) for subject in one.subjects),
         _lowest(one),
+        *(sentence for subject in one.subjects for sentence in _against(one, subject)),
         *_saturated(one),
     ]
     caveats = [_ABSORBED] if one.absorbs else []
@@ -56,41 +69,64 @@ def _finding(one: Reductions) -> Finding:
     )
 
 
-def _against(one: Reductions, subject: str) -> str:
+def _against(one: Reductions, subject: str) -> list[str]:
+    """A policy and the others: a sentence for those that it is better than, worse than and even with."""
     spreads = one.spreads(subject)
     if rivalry := one.rivalry(subject):
-        return _rivalry(subject, one.subjects[0], rivalry, spreads.get(one.subjects[0]))
-    where = f"{phrases.capital(conditions_text(one.feed))}, " if one.feed else ""
+        return [_rivalry(subject, one.subjects[0], rivalry, spreads.get(one.subjects[0]))]
     if not spreads:
-        return phrases.capital(f"{where}no other policy has a mean to compare {subject} with.")
-    parts = [f"{_percent(spread.middle)} against {other}{_range(spread)}" for other, spread in spreads.items()]
-    name = phrases.inside(one.response)
-    return phrases.capital(f"{where}{subject} changes {name} by {phrases.listed(parts, 9)} (median and range).")
+        return [f"No other policy has a mean to compare {subject} with."]
+    changes: dict[str, list[str]] = {}
+    median = "" if len(one.places) == 1 else "a median of "
+    rivals = [other for other in spreads if one.rivalry(other)]
+    for other, spread in spreads.items():
+        if other not in rivals:
+            verb, words = _change(other, spread, median)
+            changes.setdefault(verb, []).append(words + _range(spread))
+    return [phrases.capital(f"{subject} {verb}{phrases.listed(words)}.") for verb, words in changes.items()]
+
+
+def _change(other: str, spread: Spread, median: str) -> tuple[str, str]:
+    """The verb of a median change of the mean, and its size."""
+    if abs(spread.middle) <= EVEN:
+        return "is even with ", other
+    if spread.middle >= 1:
+        return f"multiplies the mean by {median}", f"{phrases.plain_number(1 + spread.middle)} against {other}"
+    verb = "lowers" if spread.middle < 0 else "raises"
+    return f"{verb} the mean by {median}", f"{100 * abs(spread.middle):.1f} % against {other}"
 
 
 def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) -> str:
     """Whether a policy is better than its rival: by how much, and in how many conditions."""
     size = f": the median difference is {_percent(spread.middle)}{_range(spread)}" if spread else ""
     total = phrases.count(counted.lower + counted.even + counted.higher, "condition")
-    return (
-        f"{phrases.capital(subject)} {_RANKS[counted.rank]} {rival}{size}. Its mean is lower in {counted.lower}, "
-        f"within half a percent in {counted.even} and higher in {counted.higher} of {total}."
-    )
+    counts = {"lower": counted.lower, "within half a percent": counted.even, "higher": counted.higher}
+    parts = [f"{words} in {count}" for words, count in counts.items() if count]
+    ranked = f"{phrases.capital(subject)} {_RANKS[counted.rank]} {rival}{size}."
+    return f"{ranked} Its mean is {phrases.listed(parts)} of {total}."
 
 
 def _lowest(one: Reductions) -> str:
     """The policies with the lowest mean, by their number of conditions."""
-    wins = sorted(((one.wins(policy), policy) for policy in one.policies), key=lambda item: -item[0])
-    parts = [f"{policy} in {count}" for count, policy in wins if count]
+    conditions = conditions_text(one.feed)
+    where = f"{conditions if conditions.startswith(('at ', 'in ')) else f'with {conditions}'}, " if one.feed else ""
+    wins: dict[int, list[str]] = {}
+    for policy in one.policies:
+        wins.setdefault(one.wins(policy), []).append(policy)
+    parts = [f"{phrases.listed(wins[count])} in {count}" for count in sorted(wins, reverse=True) if count]
     if not parts:
-        return "No condition has a mean."
-    return f"The lowest mean is that of {phrases.listed(parts, 9)} of {phrases.count(len(one.places), 'condition')}."
+        return phrases.capital(f"{where}no condition has a mean.")
+    if len(parts) > _FEW_WINNERS:
+        parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
+    total = phrases.count(len(one.places), "condition")
+    name = phrases.inside(one.response)
+    return phrases.capital(f"{where}{name} is lowest (within half a percent) with {phrases.listed(parts)} of {total}.")
 
 
 def _saturated(one: Reductions) -> list[str]:
     counts = {policy: one.saturated(policy) for policy in one.policies}
     parts = [f"{policy} in {phrases.count(count, 'condition')}" for policy, count in counts.items() if count]
-    return [f"Saturated runs have no mean: {phrases.listed(parts, 9)}."] if parts else []
+    return [f"Saturated runs have no mean: {phrases.listed(parts)}."] if parts else []
 
 
 def _means(one: Reductions) -> Table:
@@ -210,12 +246,14 @@ def _compared(
     text = []
     if between:
         total = phrases.count(len(between), "published reduction")
-        text.append(f"{sum(between)} of {total} lie between ours at the original time stamps and with many requests.")
-    if busy:
         text.append(
-            f"At the original time stamps, the elements are busy {100 * min(busy):.2g} to {100 * max(busy):.2g} % of "
-            "the time, so the order of evictions can avoid little waiting."
+            "The range of these results, from original time stamps to many requests outstanding, contains "
+            f"{sum(between)} of {total}."
         )
+    if busy:
+        ends = list(dict.fromkeys(f"{100 * share:.2g}" for share in (min(busy), max(busy))))
+        idle = ", so the order of evictions can avoid little waiting" if max(busy) < _IDLE else ""
+        text.append(f"At the original time stamps, the elements are busy {' to '.join(ends)} % of the time{idle}.")
     return text or ["No published number can be compared here."]
 
 
@@ -225,4 +263,9 @@ def _percent(share: float) -> str:
 
 
 def _range(one: Spread) -> str:
-    return "" if one.least == one.most else f" ({_percent(one.least)} to {_percent(one.most)})"
+    """The extremes over conditions: factors of a mean that doubles or more, else changes in percent."""
+    if _percent(one.least) == _percent(one.most):
+        return ""
+    if one.middle >= 1:
+        return f" ({phrases.plain_number(1 + one.least)} to {phrases.plain_number(1 + one.most)})"
+    return f" ({_percent(one.least)} to {_percent(one.most)})"

@@ -139,11 +139,11 @@ class Reductions:
         return Rivalry(lower, len(values) - lower - higher, higher) if values else None
 
     def wins(self, policy: str) -> int:
-        """The number of places where no other policy has a lower mean."""
+        """The number of places where no other policy has a mean that is lower by more than EVEN."""
         wins = 0
         for place in self.places:
             means = {one: mean for one in self.policies if (mean := place.mean(one)) is not None}
-            wins += policy in means and means[policy] <= min(means.values())
+            wins += policy in means and means[policy] * (1 - EVEN) <= min(means.values())
         return wins
 
     def saturated(self, policy: str) -> int:
