@@ -83,8 +83,7 @@ TEMPLATES: Mapping[Code, str] = {
     Code.ENGINE_WITHOUT_DATA: "{claimed:amount} were claimed by an engine that moves no file data ({engine}).",
     Code.PAST_THE_KERNEL: "{claimed:amount} were claimed by an engine that addresses the drive itself ({engine}). "
     "The kernel sees at most its sockets, so only the drive could confirm them.",
-    Code.CALLS_BEHIND_DEVICE: "The device was used, but no calls were seen, so the claim was not judged.",
-    Code.OTHER_CALLS_BEHIND_DEVICE: "The device was used, possibly by calls of another kind or mapped files, "
+    Code.CALLS_BEHIND_DEVICE: "The device was used, possibly by calls of another kind or mapped files, "
     "so the claim was not judged.",
     Code.DEVICE_DID_MORE: "The device did more than these calls.",
     Code.PROCESSES_OUTLIVED: "The command ended before all its processes, which were then no longer watched "

@@ -60,7 +60,7 @@ def expected(group: Group) -> Expected:
     The C library makes calls of its own size for stdio's records, so that these are not counted.
     """
     operations = _total([None if claim.engine == "stdio" else claim.operations for claim in group.claims])
-    volume = _total([_bytes(claim) for claim in group.claims])
+    volume = _total([claim.bytes for claim in group.claims])  # without bytes the rate alone is judged
     rounded = sum(claim.rate_unit_bytes for claim in group.claims if claim.operations is None)
     notes = []
     if not group.one_pass:
@@ -78,12 +78,6 @@ def expected(group: Group) -> Expected:
 def _total(parts: Sequence[int | None]) -> int | None:
     known = [part for part in parts if part is not None]
     return sum(known) if known and len(known) == len(parts) else None
-
-
-def _bytes(claim: Claim) -> int | None:
-    if claim.bytes is None and claim.rate_bytes_per_s and claim.seconds:
-        return None  # known only to the digits of both: the rate is judged instead
-    return claim.bytes
 
 
 def _beside(claim: Claim) -> int:
@@ -125,9 +119,9 @@ def _nothing(group: Group, want: Expected, seen: Evidence, device: Device, obser
         return None
     elsewhere = bool(group.told_apart and group.missing and not group.files)  # then what devices did is of others
     if not elsewhere and not group.claims[0].engine and _covers(device.own_bytes, want):
-        return None if want.bytes is not None else _hidden(Code.CALLS_BEHIND_DEVICE)
+        return None
     if not elsewhere and not group.claims[0].engine and _may_be_hidden(want, seen, device, observation):
-        return _hidden(Code.OTHER_CALLS_BEHIND_DEVICE)
+        return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(Code.CALLS_BEHIND_DEVICE),))
     if observation.health.get("outlived", 0) and (unsure := _unsure(group, observation)):
         reason, why = unsure
         return Fault(INCOMPLETE, reason, (*apart(want, seen), why))
@@ -149,10 +143,6 @@ def _lack(want: Expected, seen: Evidence) -> float:
     """The share of the claim that was not seen, of bytes or operations, whichever is more."""
     pairs = ((want.bytes, seen.bytes), (want.operations, seen.operations))
     return max((1 - present / claimed for claimed, present in pairs if claimed), default=0.0)
-
-
-def _hidden(code: Code) -> Fault:
-    return Fault(INCOMPLETE, "CALLS-NOT-OBSERVED", (state(code),))
 
 
 def _may_be_hidden(want: Expected, seen: Evidence, device: Device, observation: Observation) -> bool:

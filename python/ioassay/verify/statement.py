@@ -51,7 +51,6 @@ class Code(StrEnum):
     ENGINE_WITHOUT_DATA = auto()
     PAST_THE_KERNEL = auto()
     CALLS_BEHIND_DEVICE = auto()
-    OTHER_CALLS_BEHIND_DEVICE = auto()
     DEVICE_DID_MORE = auto()
     # Why fewer may have been seen than were made
     PROCESSES_OUTLIVED = auto()
