@@ -200,3 +200,18 @@ def test_nohup_keeps_a_drive(tmp_path: Path) -> None:
         finally:
             drive.kill()
     assert (code, "Traceback" in said) == (0, False)
+
+
+def test_the_next_drive_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    for way in ("a", "b"):
+        drive = started(tmp_path, "--transport", f"nbd:unix:{way}", "--size", "4MiB", "--no-calibrate", "--json")
+        assert drive.stdout is not None
+        told = json.loads(drive.stdout.readline())
+        assert list(tmp_path.glob("ioassay-device-*")) == [Path(told["stats"]).parent]
+        drive.kill()
+        ended(drive)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    restore = [*COMMAND[:-1], "doctor", "--restore", "--json"]
+    said = subprocess.run(restore, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert [text for text in json.loads(said.stdout)["restored"] if str(Path(told["stats"]).parent) in text]
+    assert not list(tmp_path.glob("ioassay-device-*"))

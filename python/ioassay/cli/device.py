@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -141,11 +140,13 @@ def _left_to_the_core() -> list[signal.Signals]:
 @contextmanager
 def _socket(path: Path | None) -> Iterator[Path]:
     """Where the drive answers: as asked for, or in a folder of its own that goes with it."""
+    from ioassay.host import drive_folders
+
     if path is not None:
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="ioassay-device-") as folder:
-        yield Path(folder) / "stats"
+    with drive_folders.socket_of_this_process() as socket:
+        yield socket
 
 
 def stats(socket: Socket, json: options.Json = False) -> None:

@@ -30,12 +30,12 @@ def doctor(
     """Check if this host is fit to measure, and say how to fix it."""
     from ioassay import drivers, host
     from ioassay.host import doctor as examination
-    from ioassay.host import settings
+    from ioassay.host import drive_folders, settings
     from ioassay.runner import conditions
 
     console.use_json(json)
     if restore:
-        restored = settings.restore_all() + conditions.remove_leftovers()
+        restored = settings.restore_all() + conditions.remove_leftovers() + drive_folders.remove_leftovers()
         console.emit({"restored": restored}) if json else _say_restored(restored)
         return
     if not path.exists():
