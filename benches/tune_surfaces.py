@@ -98,6 +98,7 @@ def surfaces() -> tuple[Surface, ...]:
         shaped("two peaks", two_peaks),
         engines(),
         corner(),
+        four(),
         mixed(),
         mixed(limit=0.02),
     )
@@ -151,6 +152,23 @@ def corner() -> Surface:
     values = 100 * np.exp(-2 * (x**2 + (1 - y) ** 2 + (1 - z) ** 2))
     latency = np.exp(8 * np.sqrt((x - 0.7) ** 2 + (y - 0.3) ** 2 + (z - 0.2) ** 2))
     return Surface("3 axes, 1.2 % feasible", along, values, limited=latency, bound=float(np.quantile(latency, 0.012)))
+
+
+def four() -> Surface:
+    """Four numeric axes: depth times jobs saturates and falls, earlier with large blocks, which a cache helps."""
+    depths, jobs, sizes, caches = (
+        axis(name, (1, 2, 4, 8, 16, 32, 64, 128)) for name in ("iodepth", "jobs", "size", "cache")
+    )
+    depth, job, size, cache = (
+        np.arange(8.0).reshape([8 if place == own else 1 for place in range(4)]) for own in range(4)
+    )
+    outstanding = 2 ** (depth + job)
+    scaling = outstanding / (1 + 0.06 * (outstanding - 1) + 0.0004 * 2**size * outstanding * (outstanding - 1))
+    carried = 2**size / (1 + 2**size / 10)
+    help_of_cache = 1 - 0.05 * (cache - 1.5 - size / 2) ** 2 / 4
+    processors = 1 - 0.03 * (job - 2) ** 2
+    values = scaling * carried * np.maximum(help_of_cache, 0.2) * processors
+    return Surface("4 axes", (depths, jobs, sizes, caches), values)
 
 
 def mixed(limit: float = 1.0) -> Surface:
