@@ -111,7 +111,7 @@ def claims(verdicts: Sequence[ClaimVerdicts]) -> str:
     contradicted = sum(part.verdict.category == CONTRADICTED for one in judged for part in one.of_io)
     text = [f"Claims: the kernel confirms {true - by_drive} of {total}"]
     text += [f"the drive's counts {by_drive} more"] if by_drive else []
-    text += [f"{contradicted} contradicted"] if contradicted else []
-    rest = total - true - contradicted
-    text += [f"{rest} neither confirmed nor contradicted"] if rest else []
-    return f"{', '.join(text)}."
+    counts = {"contradicted": contradicted, "neither confirmed nor contradicted": total - true - contradicted}
+    others = [f"{count} {'is' if count == 1 else 'are'} {words}" for words, count in counts.items() if count]
+    sentences = [", ".join(text), *([phrases.listed(others)] if others else [])]
+    return " ".join(f"{sentence}." for sentence in sentences)

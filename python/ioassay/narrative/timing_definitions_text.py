@@ -111,7 +111,7 @@ def _agreement(cells: Sequence[Cell], *, sized: bool) -> list[str]:
     """How many cells agree within 1 %, how many are explained and by what, how many are not."""
     agreeing = [cell for cell in cells if cell.status == Status.AGREES]
     of = phrases.count(len(cells), "cell")
-    text = [f"{len(agreeing)} of {of} agree with the kernel's first to last call within 1 %."]
+    text = [f"{len(agreeing)} of {of} agree within 1 % with the kernel's time from first to last call."]
     if known := [(abs(cell.difference), cell) for cell in agreeing if cell.difference is not None]:
         largest, cell = max(known, key=lambda pair: pair[0])
         text.append(f"The largest difference is {100 * largest:.2g} % ({_cell_name(cell, sized=sized)}).")
@@ -140,9 +140,9 @@ def _nearest(one: TimingDefinitions) -> list[str]:
             continue
         known = f"{_range(shares)}, median {100 * (middle(shares) or 0.0):+.2g} %" if one.sized else _range(shares)
         if way == SPAN and one.span_is_nearest:
-            text += [phrases.capital(f"{of}first to last call is nearest to the claim ({known})."), why]
+            text += [phrases.capital(f"{of}the time from first to last call is nearest to the claim ({known})."), why]
         elif way == SPAN:
-            text.append(phrases.capital(f"{of}first to last call is not nearest to the claim ({known})."))
+            text.append(phrases.capital(f"{of}the time from first to last call is not nearest to the claim ({known})."))
         else:
             text += [f"The definition '{way}' differs from the claim by {_range(shares)}.", why]
     return text
