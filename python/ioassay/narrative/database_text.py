@@ -102,9 +102,9 @@ def _change(own: Sequence[Change]) -> list[str]:
     real = [f"{one.load} {phrases.ratio(one.ratio.ratio, one.ratio.interval)}" for one in own if one.is_real]
     same = phrases.listed([one.load for one in own if not one.is_real], most=len(own))
     if not real:
-        return [f"The data show no difference between {first} and {second} in the rates of {same}."]
-    text = [f"Rates with {second} relative to {first}: {phrases.listed(real, most=len(real))}."]
-    return [*text, *([f"The rates of {same} show no difference."] if len(real) < len(own) else [])]
+        return [f"The data do not show whether the rates of {same} differ between {first} and {second}."]
+    text = [f"With {second} instead of {first}, rates change by these factors: {phrases.listed(real, most=len(real))}."]
+    return [*text, *([f"The data do not show whether the rates of {same} differ."] if len(real) < len(own) else [])]
 
 
 def _reached(one: Database) -> list[Finding]:
