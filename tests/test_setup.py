@@ -156,6 +156,39 @@ def test_a_rust_of_the_minimum_version_serves_itself(
     assert done.stderr == ""
 
 
+CLIPPY = """
+case " $* " in *" download "*) printf '%s' "$2 $3" >../../asked; touch clippy.deb ;; esac
+"""
+
+
+def test_the_linter_of_the_minimum_rust_is_fetched_where_it_is_missing(
+    minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    bins = tmp_path / "a root/.setup/minimum-rust/usr/bin"
+    bins.mkdir(parents=True)
+    (bins / "cargo").write_text("#!/bin/sh\n")
+    (bins / "cargo").chmod(0o755)
+    unpack = (
+        """printf '#!/bin/sh\\necho "$CARGO" "$@"\\n' >"$3/usr/bin/cargo-clippy"; chmod +x "$3/usr/bin/cargo-clippy\""""
+    )
+    commands = {"apt_cache": MADISON.format(missing="none"), "apt_get": CLIPPY, "dpkg_deb": unpack}
+    done = minimum_rust("fetch_minimum_clippy check; minimum_clippy --workspace", **commands)
+    assert (done.stdout, done.stderr) == (f"{bins / 'cargo'} clippy --workspace\n", "")
+    assert (tmp_path / "a root/asked").read_text().split() == ["download", "rust-web-clippy=1.85.0+dfsg3-1~deb12u3"]
+
+
+def test_a_minimum_rust_without_its_linter_is_no_failure(
+    minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    bins = tmp_path / "a root/.setup/minimum-rust/usr/bin"
+    bins.mkdir(parents=True)
+    (bins / "cargo").write_text("#!/bin/sh\n")
+    (bins / "cargo").chmod(0o755)
+    done = minimum_rust("fetch_minimum_clippy check", apt_cache="exit 0", apt_get="exit 1")
+    assert done.returncode == 0
+    assert "without its linter" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("wanted", "seen", "enough"),
     [
