@@ -29,10 +29,9 @@ import pytest
 
 REQUIRED = frozenset(name.strip() for name in os.environ.get("IOASSAY_REQUIRE", "").split(",") if name.strip())
 # What the tests with these markers count is done by the kernel for everybody: another program's reclaim, write-back
-# or scan can be in it. They get a second chance, and the summary names each that needed it (`RERUN`).
+# or scan can be in it, and a loop device that one test detaches another may be given. They run one after another and
+# get a second chance; the summary names each that needed it (`RERUN`).
 WHOLE_MACHINE = frozenset({"bpf", "loop"})
-# Mounts and loop devices are the machine's: what one test detaches another one may be given in the next instant.
-ONE_BY_ONE = WHOLE_MACHINE | {"root"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 # The same examples every time, so that ./check says the same of the same tree; IOASSAY_EXPLORE=1 looks for new ones.
@@ -118,6 +117,7 @@ def needs_of(item: pytest.Item) -> set[str]:
     return needs
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     unmet = unmet_needs()
     for item in items:
@@ -127,11 +127,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
         if group := _group(item):
             item.add_marker(pytest.mark.xdist_group(group))
+    # Groups are handed out first, and then the others in this order: nobody waits for a long test at the end.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None or bool(_group(item)))
 
 
 def _group(item: pytest.Item) -> str:
     """Which tests run one after another in one process: those that meet, and those that share a costly fixture."""
-    if needs_of(item) & ONE_BY_ONE:
+    if needs_of(item) & WHOLE_MACHINE:
         return "whole machine"
     fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
     return str(item.path) if any(of[-1].scope == "module" for of in fixtures) else ""
@@ -170,7 +172,9 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("state")
         patch.setenv("XDG_STATE_HOME", str(folder))
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        base = tmp_path_factory.getbasetemp()
+        shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+        patch.setenv("XDG_CACHE_HOME", str(shared / "cache"))  # the page's script, assembled once for all workers
         yield folder
 
 

@@ -8,14 +8,12 @@ import pwd
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-Ask = Callable[..., Any]
+from .conftest import Ask, ask
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -58,7 +56,7 @@ def require_nothing_left(run: Path, work: Path) -> None:
 
 
 def test_a_redacted_bundle_is_a_run_that_tells_nobody(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
-    said = ioassay("export", finished_run, "--redact", "-o", "b.tar.gz", "--json")
+    said = ask("export", finished_run, "--redact", "-o", "b.tar.gz", "--json", cwd=tmp_path)
     assert said.code == 0, said.err
     assert said.json["redacted"] is True
     run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
@@ -81,7 +79,7 @@ def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) 
         '[params]\nrw = "read"\nbs = "4k"\nsize = "1MiB"\nioengine = "psync"\n'
     )
     assert ioassay("run", "s.toml", "--output", "r").code == 0
-    assert ioassay("export", "r", "--redact", "-o", "b.tar.gz").code == 0
+    assert ask("export", "r", "--redact", "-o", "b.tar.gz", cwd=tmp_path).code == 0
     run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
     require_nothing_left(run, tmp_path)
     assert all("my bench" not in text for text in texts(run).values())
@@ -90,9 +88,9 @@ def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) 
     assert ioassay("report", run).code == 0
 
 
-def test_two_bundles_of_a_run_have_the_same_bytes(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
+def test_two_bundles_of_a_run_have_the_same_bytes(finished_run: Path, tmp_path: Path) -> None:
     for name in ("a.tar.gz", "b.tgz"):
-        assert ioassay("export", finished_run, "--redact", "-o", name).code == 0
+        assert ask("export", finished_run, "--redact", "-o", name, cwd=tmp_path).code == 0
     assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tgz").read_bytes()
 
 

@@ -126,7 +126,7 @@ WORDS: dict[str, str] = {
     "device top": "device top {drive} -n 2 --interval 0.1",
     "device power-cut": "device power-cut {drive}",
 }
-LONG_S = {"quick": 15.0}
+LONG_S = {"quick": 15.0 if INSTANTS > 2 else 6.0}
 """Commands whose signals come before this time, since none of them need be waited for to its end."""
 PERHAPS: dict[str, tuple[tuple[str, ...], str]] = {
     "quick": (("fio", "slow"), "quick . --budget 30s --output run"),

@@ -57,7 +57,8 @@ def shown(run: Path) -> list[Any]:
 
 def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL + FIGURE)
-    answer = ioassay("run", "small.toml", "--workers", 2, "--output", "two", "--json", env=NO_TRACES)
+    words = ("run", "small.toml", "--workers", 2, "--output", "two", "--json")
+    answer = ask(*words, cwd=tmp_path, env=NO_TRACES)
     assert answer.code == 0
     trials = answer.json["trials"]
     assert (trials["planned"], trials["ok"], trials["failed"], trials["skipped"]) == (24, 12, 0, 12)

@@ -239,7 +239,7 @@ rw = "randread"
 bs = "4k"
 ioengine = "libaio"
 direct = 1
-runtime = "1s"
+runtime = "500ms"
 [factors]
 iodepth = [1, 4, 16, 32]
 [watch]

@@ -19,11 +19,11 @@ def report(
 ) -> None:
     """Rebuild findings, figures and page from the records of a run."""
     console.use_json(json)
-    with session.drawing_process() as executor:
+    with session.figure_processes() as processes:
         from ioassay.store.run_folder import RunStore
 
         store = RunStore.open(run)
-        published = session.publish(store, executor=executor)
+        published = session.publish(store, processes=processes)
     tally = session.tally_of(published.records)
     if json:
         console.emit(session.result(store, tally, published, ()))

@@ -183,25 +183,43 @@ def kept_lines(kept: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"        to remove it: {first['remove']}" + ("; --json lists the others" if others else "")
 
 
+@dataclass(frozen=True)
+class FigureProcesses:
+    """Where figures are declared, and where they are drawn. What both need to start takes half a second each."""
+
+    declaring: Executor
+    drawing: Executor
+
+
 @contextmanager
-def drawing_process() -> Iterator[Executor]:
-    """A process for `publish` to draw in. Start it early: loading the drawing libraries takes it a second."""
-    with worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as executor:
-        executor.submit(_load_drawing)
-        yield executor
+def figure_processes() -> Iterator[FigureProcesses]:
+    """The processes for `publish`. Start them early: they load their libraries while the records are read."""
+    with (
+        worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as declaring,
+        worker_pool.Workers(1, f"report-{os.getpid()}", relief="") as drawing,
+    ):
+        declaring.submit(_load_declaring)
+        drawing.submit(_load_drawing)
+        yield FigureProcesses(declaring, drawing)
+
+
+def _load_declaring() -> None:
+    from ioassay.report import figures
+
+    figures.load()
 
 
 def _load_drawing() -> None:
-    from ioassay import report
+    from ioassay.report import render
 
-    report.warm_up()
+    render.warm_up()
 
 
-def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor | None = None) -> Published:
+def publish(store: RunStore, benches: Sequence[Bench] = (), processes: FigureProcesses | None = None) -> Published:
     """Read the records back, analyse them, write the page and the figures; `benches` are those that ran."""
-    if executor is None:
-        with drawing_process() as executor:
-            return publish(store, benches, executor)
+    if processes is None:
+        with figure_processes() as processes:
+            return publish(store, benches, processes)
     from ioassay import report
     from ioassay.narrative import conditions_text
     from ioassay.narrative.pipeline import analyse_all
@@ -211,9 +229,10 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), executor: Executor |
     out = store.root / "report"
     try:
         records = frames.load(store)
-        declared = executor.submit(report.declare, records)
+        declared = processes.declaring.submit(report.declare, records)
         findings, title = analyse_all(records), store.suite().title
-        paths = report.build(records, findings, out, title=title, drawn=declared.result(), executor=executor)
+        drawn = declared.result()
+        paths = report.build(records, findings, out, title=title, drawn=drawn, executor=processes.drawing)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; all records are kept. Make their report with: {again}") from None
     except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay.host import privacy
-from ioassay.narrative.finding import Finding
-from ioassay.store.dataset import Dataset
-from ioassay.store.schema import Search
 
 if TYPE_CHECKING:
+    from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
+    from ioassay.store.dataset import Dataset
+    from ioassay.store.schema import Search
 
 PAGE = "index.html"
 FINDINGS = "findings.json"
@@ -65,30 +65,21 @@ def build(
     machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be written;
     StudyError when a `[[figures]]` table is wrong.
     """
-    from ioassay.report import page
+    from ioassay.report import page, render
 
     drawn = declare(records) if drawn is None else drawn
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    writing = executor.submit(write, drawn, out / FIGURES) if executor else None
+    charts = [(one.name, one.spec) for one in drawn]
+    writing = executor.submit(render.write_all, charts, out / FIGURES) if executor else None
     view = _view(records, findings, drawn, out, title, description)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))
-    stated = json.dumps([_plain(finding.as_dict()) for finding in findings], indent=1)
+    # A line for each finding: `indent` would take an encoder that is ten times slower.
+    stated = "[\n" + ",\n".join(json.dumps(_plain(finding.as_dict())) for finding in findings) + "\n]\n"
     _replace(out / FINDINGS, hidden.text(stated))
-    figures = writing.result() if writing else write(drawn, out / FIGURES)
+    written = writing.result() if writing else render.write_all(charts, out / FIGURES)
+    figures = (FigurePaths(one.study, one.name, *paths, one.problem) for one, paths in zip(drawn, written, strict=True))
     return ReportPaths(out / PAGE, out / FINDINGS, tuple(figures))
-
-
-def warm_up() -> None:
-    """Load what `declare` and `write` need: a process that will draw can do so while the records are read.
-
-    Starting vl-convert's interpreter takes as long as writing several figures.
-    """
-    from ioassay.report import figures, page, render
-
-    page.bundle()
-    render.svg({"data": {"values": []}, "mark": "point"})
-    figures.load()
 
 
 def declare(records: Dataset) -> list[Drawn]:
@@ -97,13 +88,6 @@ def declare(records: Dataset) -> list[Drawn]:
     No finding is needed, so another process can do this while the findings are made: all can be pickled.
     """
     return list(_drawn(records))
-
-
-def write(drawn: Sequence[Drawn], folder: Path) -> list[FigurePaths]:
-    """Write `folder`/<name>.{png,svg} of each figure, for OSError see `build`."""
-    from ioassay.report import render
-
-    return [FigurePaths(one.study, one.name, *render.write(one.spec, folder, one.name), one.problem) for one in drawn]
 
 
 def _drawn(records: Dataset) -> Iterator[Drawn]:

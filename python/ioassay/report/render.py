@@ -6,10 +6,14 @@ cannot differ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ioassay.report import theme
-from ioassay.report.figures.spec import VegaLite
+
+if TYPE_CHECKING:
+    from ioassay.report.figures.spec import VegaLite
 
 PNG_SCALE = 2.0
 """Twice the nominal resolution: sharp in print and on dense screens."""
@@ -39,3 +43,16 @@ def write(spec: VegaLite, folder: Path, name: str) -> tuple[Path, Path]:
     svg_path.write_text(drawn, encoding="utf-8")
     png_path.write_bytes(png(drawn))
     return png_path, svg_path
+
+
+def write_all(charts: Sequence[tuple[str, VegaLite]], folder: Path) -> list[tuple[Path, Path]]:
+    """`write` each chart under its name."""
+    return [write(spec, folder, name) for name, spec in charts]
+
+
+def warm_up() -> None:
+    """Start vl-convert's interpreter, which takes as long as writing several figures."""
+    from ioassay.report import page
+
+    page.bundle()
+    svg({"data": {"values": []}, "mark": "point"})
