@@ -2,13 +2,14 @@
 
 Most of the time of a short command goes into imports and into the start of the drawing process. What a command says,
 records and leaves is the same. Two things differ from a command of its own: its figures' files hold only their names,
-and nothing is known of how Python starts. Tests of these use `command` (conftest.py).
+and nothing is known of how Python starts. Tests of these use `ask_alone` (conftest.py).
 
 Run as a program, with the descriptor of a socket: the other side of `CommandServer`.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -61,6 +62,19 @@ class CommandServer:
         """End the server."""
         self._requests.close()
         self._process.wait(30)
+
+
+@functools.cache
+def shared() -> CommandServer:
+    """The server of this process, started where it is first needed."""
+    return CommandServer()
+
+
+def end() -> None:
+    """Close the shared server, if there is one."""
+    if shared.cache_info().currsize:
+        shared().close()
+        shared.cache_clear()
 
 
 def _text(file: IO[bytes]) -> str:

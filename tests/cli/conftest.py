@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .command_server import CommandServer
+from . import command_server
 
 NULL = """
 title = "Null"
@@ -51,6 +51,12 @@ def command(*argv: object) -> list[str]:
 
 
 def ask(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 120) -> Answer:
+    """What the command line answers; its figures are not drawn (command_server.py)."""
+    words = [*map(str, argv)]
+    return checked(*command_server.shared().run(words, cwd, {**os.environ, **(env or {})}, within_s))
+
+
+def ask_alone(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s: float = 120) -> Answer:
     """The answer of a process of its own, which draws its figures."""
     done = subprocess.run(
         command(*argv),
@@ -62,28 +68,27 @@ def ask(*argv: object, cwd: Path, env: Mapping[str, str] | None = None, within_s
         errors="surrogateescape",
         timeout=within_s,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return checked(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.fixture(scope="session")
-def command_server() -> Iterator[CommandServer]:
-    """What answers commands in a tenth of the time that `ask` takes."""
-    server = CommandServer()
-    yield server
-    server.close()
+def checked(code: int, out: str, err: str) -> Answer:
+    assert "Traceback" not in err, err
+    return Answer(code, out, err)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_left() -> Iterator[None]:
+    """End the server of commands, where one was needed."""
+    yield
+    command_server.end()
 
 
 @pytest.fixture
-def ioassay(command_server: CommandServer, tmp_path: Path) -> Ask:
-    """Asks the command line, in `tmp_path` unless `cwd` is given; returns its Answer (command_server.py)."""
+def ioassay(tmp_path: Path) -> Ask:
+    """Asks the command line, in `tmp_path` unless `cwd` is given; returns its Answer."""
 
-    def asked(
-        *argv: object, cwd: Path = tmp_path, env: Mapping[str, str] | None = None, within_s: float = 120
-    ) -> Answer:
-        answer = command_server.run([*map(str, argv)], cwd, {**os.environ, **(env or {})}, within_s)
-        assert "Traceback" not in answer[2], answer[2]
-        return Answer(*answer)
+    def asked(*argv: object, cwd: Path = tmp_path, **options: Any) -> Answer:
+        return ask(*argv, cwd=cwd, **options)
 
     return asked
 
@@ -93,7 +98,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole run of four null trials, with its page. Copy it before you change it."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "null.toml").write_text(NULL)
-    assert ask("run", "null.toml", "--output", "run", cwd=folder).code == 0
+    assert ask_alone("run", "null.toml", "--output", "run", cwd=folder).code == 0
     return folder / "run"
 
 

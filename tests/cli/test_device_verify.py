@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from .conftest import Answer, ask
 from .drives import PATIENCE_S, POLICIES, Drive, served
 
 pytestmark = [pytest.mark.fio, pytest.mark.root]
@@ -59,11 +59,10 @@ def job_file(ways: Mapping[str, tuple[str, ...]], *options: str) -> str:
     return "\n".join(["[global]", *common, *(section(at, *one) for at, one in enumerate(ways.items()))]) + "\n"
 
 
-def typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "ioassay", *words]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return done
+def typed(folder: Path, *words: str) -> Answer:
+    answer = ask(*words, cwd=folder, within_s=240)
+    assert answer.code == 0, answer.err
+    return answer
 
 
 def fio(folder: Path, text: str, drive: Drive, loop: str) -> list[dict[str, Any]]:
@@ -99,7 +98,7 @@ def looped(file: Path) -> Iterator[str]:
 
 
 def test_every_policy_is_verified(tmp_path: Path) -> None:
-    known = json.loads(typed(tmp_path, "simulate", "--list-policies", "--json").stdout)["policies"]
+    known = typed(tmp_path, "simulate", "--list-policies", "--json").json["policies"]
     assert {each["name"] for each in known} == set(POLICIES)
 
 

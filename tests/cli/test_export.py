@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from .conftest import Ask, ask
+from .conftest import Ask, ask_alone
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
@@ -56,7 +56,7 @@ def require_nothing_left(run: Path, work: Path) -> None:
 
 
 def test_a_redacted_bundle_is_a_run_that_tells_nobody(finished_run: Path, tmp_path: Path, ioassay: Ask) -> None:
-    said = ask("export", finished_run, "--redact", "-o", "b.tar.gz", "--json", cwd=tmp_path)
+    said = ask_alone("export", finished_run, "--redact", "-o", "b.tar.gz", "--json", cwd=tmp_path)
     assert said.code == 0, said.err
     assert said.json["redacted"] is True
     run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
@@ -79,7 +79,7 @@ def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) 
         '[params]\nrw = "read"\nbs = "4k"\nsize = "1MiB"\nioengine = "psync"\n'
     )
     assert ioassay("run", "s.toml", "--output", "r").code == 0
-    assert ask("export", "r", "--redact", "-o", "b.tar.gz", cwd=tmp_path).code == 0
+    assert ask_alone("export", "r", "--redact", "-o", "b.tar.gz", cwd=tmp_path).code == 0
     run = unpacked(tmp_path / "b.tar.gz", tmp_path / "reader")
     require_nothing_left(run, tmp_path)
     assert all("my bench" not in text for text in texts(run).values())
@@ -90,7 +90,7 @@ def test_the_tools_own_output_tells_nobody_either(tmp_path: Path, ioassay: Ask) 
 
 def test_two_bundles_of_a_run_have_the_same_bytes(finished_run: Path, tmp_path: Path) -> None:
     for name in ("a.tar.gz", "b.tgz"):
-        assert ask("export", finished_run, "--redact", "-o", name, cwd=tmp_path).code == 0
+        assert ask_alone("export", finished_run, "--redact", "-o", name, cwd=tmp_path).code == 0
     assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tgz").read_bytes()
 
 

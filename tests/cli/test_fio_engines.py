@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .conftest import Answer, ask
 
 pytestmark = [pytest.mark.fio, pytest.mark.root]
 HEAD = """
@@ -74,13 +73,12 @@ ioengine = "spdk_nvme"
 """
 
 
-def typed(folder: Path, text: str, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def typed(folder: Path, text: str, *words: str, code: int = 0) -> Answer:
     (folder / "engines.toml").write_text(HEAD + text)
-    argv = [sys.executable, "-m", "ioassay", words[0], "engines.toml", *words[1:]]
-    whole = {**os.environ, "IOASSAY_SPDK_FIO": str(folder)}
-    done = subprocess.run(argv, cwd=folder, env=whole, capture_output=True, text=True, timeout=240)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    env = {"IOASSAY_SPDK_FIO": str(folder)}
+    answer = ask(words[0], "engines.toml", *words[1:], cwd=folder, env=env, within_s=240)
+    assert answer.code == code, answer.out + answer.err
+    return answer
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
@@ -95,7 +93,7 @@ def test_every_engine_reaches_the_drive_and_those_that_are_missing_are_skipped_w
             assert record["status"] == "skipped"
             remedy = f"'{name}' is not in {tmp_path}: build SPDK with ./configure --with-fio=<fio's sources, of the "
             assert remedy + "installed version>, and set IOASSAY_SPDK_FIO=<spdk>/build/fio" in record["reason"]
-            for said in (done.stderr, html.unescape((tmp_path / "run/report/index.html").read_text())):
+            for said in (done.err, html.unescape((tmp_path / "run/report/index.html").read_text())):
                 assert remedy in said
             continue
         assert (record["status"], record["reason"]) == ("ok", "")
@@ -106,7 +104,7 @@ def test_every_engine_reaches_the_drive_and_those_that_are_missing_are_skipped_w
 
 
 def test_the_variants_of_io_uring_are_factors(tmp_path: Path) -> None:
-    told = json.loads(typed(tmp_path, VARIANTS, "run", "--output", "run", "--json").stdout)
+    told = json.loads(typed(tmp_path, VARIANTS, "run", "--output", "run", "--json").out)
     assert told["trials"] == {"planned": 8, "ok": 4, "failed": 0, "skipped": 4, "unneeded": 0}
     for record in records(tmp_path):
         if record["trial"]["point"]["hipri"]:
@@ -120,7 +118,7 @@ def test_the_variants_of_io_uring_are_factors(tmp_path: Path) -> None:
 @pytest.mark.bpf
 def test_what_a_buffered_job_moves_on_the_drives_file_is_not_taken_for_the_page_caches(tmp_path: Path) -> None:
     words = ("run", "--output", "run", "--json", "--set", "watch.witness=block", "--set", "params.direct=0")
-    told = json.loads(typed(tmp_path, "[factors]\nrw = ['randread', 'randwrite']\n", *words).stdout)
+    told = json.loads(typed(tmp_path, "[factors]\nrw = ['randread', 'randwrite']\n", *words).out)
     [counted] = [
         finding["statistics"]["categories"] for finding in told["findings"] if "categories" in finding["statistics"]
     ]
@@ -153,5 +151,5 @@ def test_a_plugin_that_fio_cannot_load_is_a_failure_that_says_so(tmp_path: Path,
 )
 def test_what_an_engine_cannot_is_refused_before_anything_runs(tmp_path: Path, text: str, said: str) -> None:
     done = typed(tmp_path, text, "run", "--output", "run", code=2)
-    assert said in done.stderr
+    assert said in done.err
     assert not (tmp_path / "run").exists()

@@ -25,7 +25,7 @@ from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
 from ioassay.targets import ownership_mark
 
-from .conftest import ask
+from .conftest import ask_alone
 
 STUDY = """
 title = "Ends"
@@ -240,7 +240,7 @@ def test_a_users_path_without_system_folders_leaves_no_file(place: Path) -> None
     (place / "study.toml").write_text(table(FILE).replace("repetitions = 50", "repetitions = 1"))
     programs = os.pathsep.join(dict.fromkeys(str(Path(shutil.which(name) or "").parent) for name in ("fio", "sh")))
     assert shutil.which("wipefs", path=programs) is None
-    answer = ask("run", "study.toml", "--output", "out", "--json", cwd=place, env={"PATH": programs})
+    answer = ask_alone("run", "study.toml", "--output", "out", "--json", cwd=place, env={"PATH": programs})
     assert answer.code == 0, answer.err
     assert answer.json["kept_files"] == []
     assert list((place / "disk").iterdir()) == []

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import ask, ask_alone
+
 COMMANDS = ("quick", "run", "plan", "studies", "report", "compare", "import", "doctor", "sql", "export")
 NULL = """
 title = "Null"
@@ -34,22 +36,10 @@ y = "read.bw"
 """
 
 
-def ioassay(*argv: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-I", "-m", "ioassay", *argv],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-
-
 def result(*argv: str, cwd: Path, exit_code: int = 0) -> dict[str, Any]:
-    done = ioassay(*argv, "--json", cwd=cwd)
-    assert done.returncode == exit_code, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answer = ask(*argv, "--json", cwd=cwd)
+    assert answer.code == exit_code, answer.err
+    return answer.json
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +47,11 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a study and two runs of it, A and B."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "null.toml").write_text(NULL)
-    for name in ("A", "B"):
-        done = ioassay("run", "null.toml", "--output", name, "--json", cwd=folder)
-        assert done.returncode == 0, done.stderr
-        (folder / f"{name}.json").write_text(done.stdout)
-        (folder / f"{name}.err").write_text(done.stderr)
+    for name, asked in {"A": ask_alone, "B": ask}.items():
+        answer = asked("run", "null.toml", "--output", name, "--json", cwd=folder)
+        assert answer.code == 0, answer.err
+        (folder / f"{name}.json").write_text(answer.out)
+        (folder / f"{name}.err").write_text(answer.err)
     return folder
 
 
@@ -115,7 +105,7 @@ def test_a_plan_runs_nothing(work: Path) -> None:
 def test_studies_and_their_schema_are_listed(work: Path) -> None:
     names = {study["name"] for study in result("studies", cwd=work)["studies"]}
     assert {"quick", "block-io", "write-share", "block-size", "mixed-sizes", "jobs"} <= names
-    assert "properties" in json.loads(ioassay("studies", "--schema", cwd=work).stdout)
+    assert "properties" in json.loads(ask("studies", "--schema", cwd=work).out)
 
 
 def test_a_report_is_made_anew(work: Path) -> None:
@@ -130,8 +120,8 @@ def test_equal_runs_compare_and_a_regression_ends_with_1(work: Path) -> None:
     assert not found["regression"]
     assert "<testsuites" in (work / "junit.xml").read_text()
     (work / "slow.toml").write_text('name = "null"\n' + NULL.replace("1e8", "5e7"))
-    slow = ioassay("run", "slow.toml", "--output", "C", cwd=work)
-    assert slow.returncode == 0, slow.stderr
+    slow = ask("run", "slow.toml", "--output", "C", cwd=work)
+    assert slow.code == 0, slow.err
     assert result("compare", "A", "C", cwd=work, exit_code=1)["regression"]
 
 
@@ -139,9 +129,9 @@ def test_sql_answers_and_reaches_no_other_file(work: Path) -> None:
     found = result("sql", "A", "B", "SELECT run, count(*) AS n FROM trials GROUP BY ALL ORDER BY run", cwd=work)
     assert found["rows"] == [{"run": "A", "n": 6}, {"run": "B", "n": 6}]
     assert result("sql", "A", "B", "SELECT count(name) AS n FROM calls", cwd=work)["rows"] == [{"n": 0}]
-    refused = ioassay("sql", "A", f"SELECT * FROM read_text('{work}/A.json')", cwd=work)
-    assert refused.returncode == 2
-    assert "the query failed" in refused.stderr
+    refused = ask("sql", "A", f"SELECT * FROM read_text('{work}/A.json')", cwd=work)
+    assert refused.code == 2
+    assert "the query failed" in refused.err
 
 
 def test_the_doctor_answers(work: Path) -> None:
@@ -151,9 +141,9 @@ def test_the_doctor_answers(work: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_its_help(command: str, tmp_path: Path) -> None:
-    done = ioassay(command, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "Usage: ioassay" in done.stdout
+    done = ask(command, "--help", cwd=tmp_path)
+    assert done.code == 0
+    assert "Usage: ioassay" in done.out
 
 
 @pytest.mark.parametrize(
@@ -187,10 +177,10 @@ def test_every_command_has_its_help(command: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_has_its_exit_code_and_message(work: Path, argv: list[str], exit_code: int, message: str) -> None:
-    done = ioassay(*argv, cwd=work)
-    assert done.returncode == exit_code, done.stderr
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    done = ask(*argv, cwd=work)
+    assert done.code == exit_code, done.err
+    assert message in done.err
+    assert "Traceback" not in done.err
 
 
 def test_an_error_under_json_is_json(work: Path) -> None:
@@ -200,9 +190,9 @@ def test_an_error_under_json_is_json(work: Path) -> None:
 
 
 def test_a_missing_tool_is_named_with_its_package(tmp_path: Path) -> None:
-    done = ioassay("run", "jobs", "--set", f"target.path={tmp_path}/f", cwd=tmp_path, PATH="/nonexistent")
-    assert done.returncode == 1
-    assert "apt-get install fio" in done.stderr
+    done = ask("run", "jobs", "--set", f"target.path={tmp_path}/f", cwd=tmp_path, env={"PATH": "/nonexistent"})
+    assert done.code == 1
+    assert "apt-get install fio" in done.err
 
 
 @pytest.mark.root
@@ -211,10 +201,10 @@ def test_a_device_that_holds_data_ends_with_3(tmp_path: Path, loop_device: Any) 
     device = loop_device(8 * 2**20)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(device)], check=True, capture_output=True)
     changes = ["--set", "target.kind=device", "--set", f"target.path={device}", "--set", "target.size=4MiB"]
-    done = ioassay("run", "jobs", *changes, cwd=tmp_path)
-    assert done.returncode == 3, done.stderr
-    assert "ext4" in done.stderr
-    assert f"--destroy-data={device}" in done.stderr
+    done = ask("run", "jobs", *changes, cwd=tmp_path)
+    assert done.code == 3, done.err
+    assert "ext4" in done.err
+    assert f"--destroy-data={device}" in done.err
     assert not (tmp_path / "runs").exists()
 
 

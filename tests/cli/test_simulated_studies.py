@@ -11,7 +11,7 @@ from ioassay.records.record import FAILED, OK, Record
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
 
-from .conftest import ask
+from .conftest import ask_alone
 
 SMALL = """
 title = "Small"
@@ -58,7 +58,7 @@ def shown(run: Path) -> list[Any]:
 def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL + FIGURE)
     words = ("run", "small.toml", "--workers", 2, "--output", "two", "--json")
-    answer = ask(*words, cwd=tmp_path, env=NO_TRACES)
+    answer = ask_alone(*words, cwd=tmp_path, env=NO_TRACES)
     assert answer.code == 0
     trials = answer.json["trials"]
     assert (trials["planned"], trials["ok"], trials["failed"], trials["skipped"]) == (24, 12, 0, 12)
@@ -96,7 +96,7 @@ def test_a_broken_trace_fails_its_trials_and_no_others(ioassay: Any, tmp_path: P
 def write_buffer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The whole suite at its quick scale, and what --json said of it."""
     folder = tmp_path_factory.mktemp("write-buffer")
-    answer = ask(
+    answer = ask_alone(
         *("run", "write-buffer", "--scale", "quick", "--workers", 2, "--output", "run", "--json"),
         cwd=folder,
         env=NO_TRACES,

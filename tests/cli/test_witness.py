@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import ask
+
 DAEMON = "setsid sh -c 'echo $$ > daemon; exec sleep {lives_s}' & while [ ! -s daemon ]; do sleep 0.01; done; {then}"
 """A command that goes on only when its daemon has left the process group, or it would be ended with the group."""
 
@@ -351,11 +353,8 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
     (tmp_path / "s.toml").write_text(STUDY.format(level=level))
     codes = {}
     for name, path in {"lying": f"{lying.parent}:{os.environ['PATH']}", "honest": os.environ["PATH"]}.items():
-        done = subprocess.run(
-            [*IOASSAY, "run", "--json", "s.toml", "--output", name],
-            cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path},
-        )  # fmt: skip
-        codes[name] = done.returncode, json.loads(done.stdout)
+        answer = ask("run", "--json", "s.toml", "--output", name, cwd=tmp_path, env={"PATH": path})
+        codes[name] = answer.code, answer.json
     assert codes["honest"][0] == 0
     code, found = codes["lying"]
     assert code == 4

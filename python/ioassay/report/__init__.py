@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ioassay.host import privacy
-
 if TYPE_CHECKING:
     from ioassay.narrative.finding import Finding
     from ioassay.report.figures import Drawn
@@ -65,6 +63,7 @@ def build(
     machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be written;
     StudyError when a `[[figures]]` table is wrong.
     """
+    from ioassay.host import privacy
     from ioassay.report import page, render
 
     drawn = declare(records) if drawn is None else drawn

@@ -7,7 +7,10 @@ with any of the common colour vision deficiencies can tell apart; the dark schem
 
 from __future__ import annotations
 
-from ioassay.report.figures.spec import VegaLite
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ioassay.report.figures.spec import VegaLite
 
 # The fonts that vl-convert has built in are metric twins of Arial, so PNG, SVG and page are laid out alike.
 FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
