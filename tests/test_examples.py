@@ -18,7 +18,7 @@ STUDIES = sorted([*EXAMPLES.glob("*.toml"), *EXAMPLES.glob("*.fio")])
 MARKS = {"rocksdb_loop.py": (pytest.mark.root, pytest.mark.rocksdb, pytest.mark.slow)}
 PROGRAMS = [pytest.param(path, marks=MARKS.get(path.name, ())) for path in sorted(EXAMPLES.glob("*.py"))]
 SAYS = {"rocksdb_loop.py": "measured: the means are in"}
-SMALL = {"rocksdb_loop.py": "3500"}
+SMALL = {"rocksdb_loop.py": "1400"}
 """Each of its operations is synchronised, which takes milliseconds where processors are busy."""
 
 

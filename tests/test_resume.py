@@ -16,7 +16,7 @@ import pytest
 from ioassay.store.run_folder import RunStore
 
 KILLS = 50 if os.environ.get("IOASSAY_THOROUGH") else 6
-AT_ONCE = 3
+AT_ONCE = 2
 NULL = 'title = "Null"\ndriver = "null"\nrepetitions = 60\n[params]\nsleep = "5ms"\n[factors]\nx = [1, 2, 3, 4, 5]\n'
 PURE = NULL.replace('"null"', '"null_pure"')
 FIO = """
