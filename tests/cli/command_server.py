@@ -112,11 +112,13 @@ def _load() -> None:
     import polars
 
     import ioassay
+    from ioassay.report import figures
 
     assert jinja2 and numpy and polars
     for module in pkgutil.walk_packages(ioassay.__path__, "ioassay."):
         if module.name not in ("ioassay.__main__", "ioassay.cli.run"):  # its name is also a function's
             importlib.import_module(module.name)
+    figures.load()
 
 
 def _answer(request: Mapping[str, Any], out: int, err: int, answers: int) -> None:
