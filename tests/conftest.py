@@ -118,7 +118,7 @@ def needs_of(item: pytest.Item) -> set[str]:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unmet = unmet_needs()
     for item in items:
         for need in sorted(needs_of(item) & unmet.keys()):
@@ -127,6 +127,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
         if group := _group(item):
             item.add_marker(pytest.mark.xdist_group(group))
+            if config.getoption("loadgroup", False) and hasattr(item, "_id"):
+                # xdist 3.8 writes the group into `_nodeid`, which pytest 9.2 no longer reads.
+                item._id = type(item._id).parse(f"{item.nodeid}@{group}")
     # Groups are handed out first, and then the others in this order: nobody waits for a long test at the end.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None or bool(_group(item)))
 
