@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange
+from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange
 from ioassay.analysis.effects import block_size_mix
+from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells

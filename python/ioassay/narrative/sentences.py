@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay.analysis.conclusion import AverageChange, Mean, ratio_outcome
+from ioassay.analysis.conclusion import Mean, ratio_outcome
+from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, Outcome
@@ -145,7 +146,7 @@ def undecided_sentence(effects: Sequence[Effect]) -> str:
 
 def average_sentence(part: AverageChange) -> str:
     """Two levels against each other, averaged over everything else."""
-    ratio, levels = part.ratio, part.cells.factors[part.factor]
+    ratio, levels = part.ratio, part.levels
     first, second = (phrases.at(part.factor, level) for level in levels)
     known = {
         "name": phrases.noun(part.cells.response),
