@@ -108,8 +108,8 @@ def fit(
 ) -> ConditionMeans | Undefined:
     """Fit the model; `groups[i]` are the repetitions of condition i, `passes[i]` the pass that each belongs to.
 
-    With `exact` the results hold no chance, as those of a simulation: every squared error is 0. Otherwise a second
-    repetition of at least one condition is needed.
+    With `exact` the results hold no chance, as those of a simulation: every squared error is 0, unless repetitions
+    differ, as over traces that are made anew. Otherwise a second repetition of at least one condition is needed.
     """
     arrays = [as_floats(group) for group in groups]
     if not arrays or not all(array.size for array in arrays):
@@ -118,7 +118,7 @@ def fit(
     means = np.array([mean_of(array) for array in arrays])
     scale = Scale.LOG if means.min() > 0 else Scale.RAW
     estimates = np.log(means) if scale == Scale.LOG else means
-    if exact:
+    if exact and not any(float(np.ptp(array)) for array in arrays):
         zeros = np.zeros(means.size)
         return ConditionMeans(scale, means, estimates, zeros, zeros, math.inf, _MOST_DF, sizes, False)
     if sizes.max() < 2:

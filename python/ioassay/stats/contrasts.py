@@ -198,27 +198,50 @@ def slope(family: Contrasts, x: Sequence[float] | Floats) -> Slope:
     Its error follows from the variances of the conditions, whatever they are, and not from how far the means are from
     the line. `family.lines` lines share LINES_SHARE of the risk.
     """
-    means, numbers = family.means, np.asarray(x, dtype=np.float64)
-    weights = means.sizes.astype(np.float64)
+    numbers = np.asarray(x, dtype=np.float64)
+    weights = family.means.sizes.astype(np.float64)
     centred = numbers - np.average(numbers, weights=weights)
-    contrast = weights * centred / float(np.sum(weights * centred**2))
-    estimate = float(np.sum(contrast * (means.means - means.means.mean())))
-    unit = means.means if means.scale == Scale.LOG else np.ones(numbers.size)
-    parts = contrast**2 * means.squared_errors * unit**2
-    whole = float(parts.sum())
-    # A slope of rounding: equal means give none.
-    if abs(estimate) <= _TIE * float(np.abs(means.means).max() / np.abs(centred).max()):
-        estimate = 0.0
-    if whole == 0:
+    estimate, error, df = _measured(family.means, weights * centred / float(np.sum(weights * centred**2)))
+    if error == 0:
         exact = Interval(estimate, estimate, family.confidence, "exact")
         return Slope(estimate, 0.0, math.inf, exact, float(estimate == 0))
-    df = _grid(means.df_of_sum(parts))
     lines = max(family.lines, 1)
-    risk, error = family.risk * LINES_SHARE / lines, math.sqrt(whole)
+    risk = family.risk * LINES_SHARE / lines
     half = distributions.t_ppf(1 - risk / 2, df) * error
     p = 2 * distributions.t_sf(abs(estimate) / error, df) * lines / LINES_SHARE * family.share
     interval = Interval(estimate - half, estimate + half, family.confidence, "simultaneous")
     return Slope(estimate, error, df, interval, min(1.0, p))
+
+
+def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, float]:
+    """A contrast of the means in the unit of the response, its standard error and degrees of freedom."""
+    estimate = float(np.sum(contrast * (means.means - means.means.mean())))
+    unit = means.means if means.scale == Scale.LOG else np.ones(contrast.size)
+    parts = contrast**2 * means.squared_errors * unit**2
+    # Rounding leaves something of equal means.
+    if abs(estimate) <= _TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
+        estimate = 0.0
+    whole = float(parts.sum())
+    return (estimate, math.sqrt(whole), _grid(means.df_of_sum(parts))) if whole else (estimate, 0.0, math.inf)
+
+
+def bend_p(family: Contrasts, x: Sequence[float] | Floats, *, lower: bool = False) -> float:
+    """That no line over the means gains less after a level inside than before it; `lower`: falling is gaining.
+
+    Each level inside is the place of a bend, whose size is a contrast of the means; Bonferroni for all of them.
+    """
+    numbers = np.asarray(x, dtype=np.float64)
+    weights = family.means.sizes.astype(np.float64)
+    scaled = np.sqrt(weights)
+    base = np.linalg.qr(np.column_stack([scaled, scaled * numbers]))[0]
+    found = []
+    for place in numbers[1:-1]:
+        bent = scaled * np.maximum(numbers - place, 0.0)
+        rest = bent - base @ (base.T @ bent)
+        estimate, error, df = _measured(family.means, scaled * rest / float(rest @ rest))
+        less = estimate if lower else -estimate
+        found.append(distributions.t_sf(less / error, df) if error else float(less <= 0))
+    return min(1.0, min(found, default=1.0) * len(found) * family.share)
 
 
 def _each(df: Floats, critical: Callable[[float], float]) -> Floats:
