@@ -116,6 +116,6 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
             if isinstance(change, AverageChange):
                 yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
-            mixes = block_size_mix.mixes(measured, study, confidence) if factor == CASE else []
+            mixes = block_size_mix.mixes([effect.family for effect in effects], study) if factor == CASE else []
             yield from (MixChange(measured, mix) for mix in mixes)
             yield from (FactorChange(effect, None, covered) for effect in effects if not mixes)

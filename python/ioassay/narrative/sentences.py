@@ -195,7 +195,7 @@ def mix_sentences(measured: Cells, mix: Mix) -> tuple[str, str, str]:
         for case, ratio in known.items()
     ]
     tested = phrases.placed(where, f"{name} of {mixed}, as a ratio: {phrases.listed(ratios, 9)}.")
-    outcomes = {case: ratio_outcome(ratio) for case, ratio in known.items()}
+    outcomes = mix.outcomes
     costs = [f"{_cost(ratio)} {case}" for case, ratio in known.items() if outcomes[case] == Outcome.DIFFERENCE]
     for outcome, words in ((Outcome.EQUIVALENT, f"within {phrases.percent(MARGIN)} of"), (Outcome.UNDECIDED, UNPROVED)):
         alike = [case for case in known if outcomes[case] == outcome]

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from ioassay.stats import distributions, studentized_range
 from ioassay.stats.condition_means import ConditionMeans, Scale
+from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Floats, Interval
 
 Bools = npt.NDArray[np.bool_]
@@ -148,6 +149,12 @@ class Contrasts:
             shown = difference
         interval = Interval(*ends, self.confidence, "simultaneous")
         return Pair(shown, interval, self.p(high, low))
+
+    def ratio(self, high: int, low: int) -> Ratio:
+        """The same on the logarithmic scale, with the error of the logarithm."""
+        pair = self.pair(high, low)
+        error, df = float(self.errors[high, low]), float(self.df[high, low])
+        return Ratio(pair.estimate, pair.interval, error, df, pair.p)
 
     def p(self, first: int, second: int) -> float:
         """That both are equal, adjusted for all pairs and for all families that share the risk."""

@@ -31,9 +31,7 @@ class AverageChange:
     @property
     def ratio(self) -> Ratio:
         """The second average divided by the first."""
-        pair = self.contrasts.pair(1, 0)
-        error, df = float(self.contrasts.errors[1, 0]), float(self.contrasts.df[1, 0])
-        return Ratio(pair.estimate, pair.interval, error, df, pair.p)
+        return self.contrasts.ratio(1, 0)
 
     @property
     def outcome(self) -> Outcome:
