@@ -112,7 +112,8 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
                 yield FactorChange(effect, regression.fit(effect.family, confidence), covered)
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
             first, second = measured.factors[factor]
-            change = average_change(measured, factor, (first, second), confidence)
+            exact = not records.is_measured(study)
+            change = average_change(measured, factor, (first, second), confidence, exact=exact)
             if isinstance(change, AverageChange):
                 yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it

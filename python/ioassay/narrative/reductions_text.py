@@ -185,6 +185,7 @@ def _numbers(one: Reductions, place: Place) -> dict[str, Any]:
         "where": dict(place.where),
         "means": {policy: place.mean(policy) for policy in one.policies},
         "saturated": sorted(place.saturated),
+        "lowest": [policy for policy in one.policies if place.lowest(policy)],
         "reductions": {
             subject: {other: share(subject, other) for other in one.policies if other != subject}
             for subject in one.subjects

@@ -173,7 +173,7 @@ def _drift(answer: RunDrift) -> Finding:
             margin=phrases.percent(MARGIN),
             test=f"{test} over {measured.units} passes" if measured.unit == PASS else test,
         ),
-        statistics={**plain(measured), "drifts": outcome == drift.Outcome.DRIFT},
+        statistics={**plain(measured), "drifts": outcome == drift.Outcome.DRIFT, "outcome": outcome.value},
         caveats=[DRIFT_WIDENS] if outcome == drift.Outcome.DRIFT else caveats,
     )
 

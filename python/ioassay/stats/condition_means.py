@@ -94,7 +94,8 @@ class ConditionMeans:
         shared = parts * (self.prior_df / (self.prior_df + df))
         own = (parts - shared) ** 2 / np.where(df > 0, df, 1.0)
         spread = shared.sum(axis=1) ** 2 / self.prior_df + own.sum(axis=1)
-        return np.minimum(parts.sum(axis=1) ** 2 / np.where(spread > 0, spread, 1.0), self.total_df)
+        found: Floats = parts.sum(axis=1) ** 2 / np.where(spread > 0, spread, 1.0)
+        return np.minimum(found, self.total_df)
 
     def df_of_pairs(self) -> Floats:
         """The same of the sum of the squared errors of each pair, shape (k, k)."""

@@ -47,10 +47,16 @@ class AverageChange:
 
 
 def average_change(
-    found: Cells, factor: str, levels: tuple[Scalar, Scalar], confidence: float, *, share: int = 1
+    found: Cells,
+    factor: str,
+    levels: tuple[Scalar, Scalar],
+    confidence: float,
+    *,
+    share: int = 1,
+    exact: bool = False,
 ) -> AverageChange | Undefined:
     """Two levels of a factor; `share` changes share the risk."""
-    model = fit(found.groups, [cell.repetition for cell in found.cells])
+    model = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact)
     if isinstance(model, Undefined):
         return model
     if model.scale != Scale.LOG:

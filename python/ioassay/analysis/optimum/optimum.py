@@ -367,7 +367,7 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
         plateau=None if isinstance(flat, NoPlateau) else flat,
         no_plateau=flat if isinstance(flat, NoPlateau) else None,
         second=() if isinstance(contrasts, Undefined) else second_peaks(contrasts, lower=lower),
-        knee=_straight(found) or knee(x, y, how.confidence, lower=lower),
+        knee=_indistinct(found) or _straight(found) or knee(x, y, how.confidence, lower=lower),
     )
     if not counts_workers(found, how):
         return found
