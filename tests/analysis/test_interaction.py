@@ -68,3 +68,8 @@ def test_more_repetitions_show_it() -> None:
     assert few is not None and few.needed is not None and not few.present
     many = crossed([1 + 0.1 * random.standard_normal(few.needed) for _ in GRID], GRID)
     assert many is not None and many.absent
+
+
+def test_means_at_the_ends_of_the_range_have_a_bounded_ratio() -> None:
+    found = crossed([np.array([value, value * 1.01]) for value in (1e100, 1e-100, 1e-100, 1e100)], SQUARE)
+    assert found is not None and found.present and np.isfinite(found.pair.interval.high)

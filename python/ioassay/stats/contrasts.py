@@ -107,13 +107,13 @@ class Contrasts:
     def reach(self) -> Floats:
         """Half the widths of the simultaneous intervals of the differences."""
         k, level = self.means.estimates.size, 1 - self.pair_risk
-        return self.errors * _each(self.df, lambda df: range_quantile(level, max(k, 2), df))
+        return self.errors * by_df(self.df, lambda df: range_quantile(level, max(k, 2), df))
 
     @cached_property
     def tolerance(self) -> Floats:
         """How far a difference must lie inside the margin: a one-sided t test at the risk of all pairs."""
         level = 1 - self.pair_risk
-        return self.errors * _each(self.df, lambda df: distributions.t_ppf(level, df))
+        return self.errors * by_df(self.df, lambda df: distributions.t_ppf(level, df))
 
     @cached_property
     def above(self) -> Bools:
@@ -144,7 +144,7 @@ class Contrasts:
         difference, reach = float(self.differences[high, low]), float(self.reach[high, low])
         ends = (difference - reach, difference + reach)
         if self.means.scale == Scale.LOG:
-            shown, ends = math.exp(difference), (_exp(ends[0]), _exp(ends[1]))
+            shown, ends = math.exp(difference), (bounded_exp(ends[0]), bounded_exp(ends[1]))
         else:
             shown = difference
         interval = Interval(*ends, self.confidence, "simultaneous")
@@ -162,7 +162,7 @@ class Contrasts:
         if error == 0:
             return float(difference == 0)
         q, k = np.array([difference / error * math.sqrt(2)]), max(self.means.estimates.size, 2)
-        below = float(studentized_range.cdf(q, k, np.array([_grid(float(self.df[first, second]))]))[0])
+        below = float(studentized_range.cdf(q, k, np.array([grid_df(float(self.df[first, second]))]))[0])
         return min(1.0, (1 - below) * self.share * self._pairs_cost)
 
     @property
@@ -229,7 +229,7 @@ def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, fl
     if abs(estimate) <= _TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
         estimate = 0.0
     whole = float(parts.sum())
-    return (estimate, math.sqrt(whole), _grid(means.df_of_sum(parts))) if whole else (estimate, 0.0, math.inf)
+    return (estimate, math.sqrt(whole), grid_df(means.df_of_sum(parts))) if whole else (estimate, 0.0, math.inf)
 
 
 def bend_p(family: Contrasts, x: Sequence[float] | Floats, *, lower: bool = False) -> float:
@@ -251,15 +251,15 @@ def bend_p(family: Contrasts, x: Sequence[float] | Floats, *, lower: bool = Fals
     return min(1.0, min(found, default=1.0) * len(found) * family.share)
 
 
-def _each(df: Floats, critical: Callable[[float], float]) -> Floats:
+def by_df(df: Floats, critical: Callable[[float], float]) -> Floats:
     """A critical value for each of `df`, on a grid so that equal ones are computed once."""
-    grid = np.vectorize(_grid, otypes=[np.float64])(df)
+    grid = np.vectorize(grid_df, otypes=[np.float64])(df)
     values, places = np.unique(grid, return_inverse=True)
     found: Floats = np.array([critical(float(one)) for one in values])[places].reshape(df.shape)
     return found
 
 
-def _grid(df: float) -> float:
+def grid_df(df: float) -> float:
     """Rounded down, which widens: critical values are kept for few degrees of freedom."""
     if df < 20:
         return max(math.floor(4 * df + 1e-9) / 4, 0.5)
@@ -272,5 +272,6 @@ def range_quantile(level: float, means: int, df: float) -> float:
     return float(studentized_range.quantile(level, means, np.array([df]))[0]) / math.sqrt(2)
 
 
-def _exp(value: float) -> float:
+def bounded_exp(value: float) -> float:
+    """A ratio from its logarithm, within what a float holds."""
     return math.exp(min(max(value, -700.0), 700.0))

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from ioassay.stats import distributions
 from ioassay.stats.condition_means import ConditionMeans, Scale
-from ioassay.stats.contrasts import Contrasts, Pair
-from ioassay.stats.power import POWER, fewest
+from ioassay.stats.contrasts import Contrasts, Pair, bounded_exp, by_df, grid_df
+from ioassay.stats.power import MOST, POWER, fewest
 from ioassay.stats.result import Interval
 
 Ints = npt.NDArray[np.int64]
@@ -62,33 +62,33 @@ def interaction(
     differences[np.abs(differences) <= 1e-12 * max(float(np.abs(means.estimates).max()), 1.0)] = 0.0
     parts = means.squared_errors[places]
     errors, df = np.sqrt(parts.sum(axis=1)), means.df_of_sums(parts, places)
-    reach = errors * np.array([distributions.t_ppf(1 - family.risk / 2 / len(corners), float(one)) for one in df])
-    tolerance = errors * np.array([distributions.t_ppf(1 - family.risk, float(one)) for one in df])
+    reach = errors * by_df(df, lambda one: distributions.t_ppf(1 - family.risk / 2 / len(corners), one))
+    tolerance = errors * by_df(df, lambda one: distributions.t_ppf(1 - family.risk, one))
     clearest = int(np.argmax(np.abs(differences) / np.where(reach > 0, reach, 1.0)))
     return Interaction(
         levels=corners[clearest],
-        pair=_pair(family, float(differences[clearest]), float(errors[clearest]), float(df[clearest]), len(corners)),
+        pair=_pair(family, *(float(one[clearest]) for one in (differences, errors, reach, df)), len(corners)),
         present=bool((np.abs(differences) > reach).any()),
         absent=bool((np.abs(differences) + tolerance <= family.bound).all()),
         needed=None if means.exact else _needed(family, len(corners)),
     )
 
 
-def _pair(family: Contrasts, difference: float, error: float, df: float, contrasts: int) -> Pair:
-    if error == 0:
-        half, p = 0.0, float(difference == 0)
-    else:
-        half = error * distributions.t_ppf(1 - family.risk / 2 / contrasts, df)
-        p = min(1.0, 2 * distributions.t_sf(abs(difference) / error, df) * contrasts * family.share)
-    ends = (difference, difference - half, difference + half)
+def _pair(family: Contrasts, difference: float, error: float, reach: float, df: float, contrasts: int) -> Pair:
+    p = float(difference == 0)
+    if error > 0:
+        p = min(1.0, 2 * distributions.t_sf(abs(difference) / error, grid_df(df)) * contrasts * family.share)
+    ends = (difference, difference - reach, difference + reach)
     if family.means.scale == Scale.LOG:
-        ends = (math.exp(ends[0]), math.exp(max(ends[1], -700.0)), math.exp(min(ends[2], 700.0)))
+        ends = (bounded_exp(ends[0]), bounded_exp(ends[1]), bounded_exp(ends[2]))
     return Pair(ends[0], Interval(*ends[1:], family.confidence, "simultaneous"), p)
 
 
 def _needed(family: Contrasts, contrasts: int) -> int:
     """As for pairs (`power.py`), with the four errors of a contrast."""
     means = family.means
+    if family.bound == 0:
+        return MOST
     scatter = math.sqrt(float((means.squared_errors * means.sizes).mean())) / family.bound
     level = 1 - family.risk / 2 / contrasts
 

@@ -19,6 +19,8 @@ def repetitions_needed(family: Contrasts) -> int:
     deviation = math.sqrt(float((means.squared_errors * means.sizes).mean()))
     if deviation == 0:
         return 2
+    if family.bound == 0:
+        return MOST  # all means are 0, and no number is a share of them
     scatter, conditions, risk = deviation / family.bound, means.sizes.size, family.pair_risk
     return fewest(lambda n: _seen(n, scatter, conditions, risk))
 
