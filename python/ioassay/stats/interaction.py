@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,14 +67,16 @@ def interaction(
     clearest = int(np.argmax(np.abs(differences) / np.where(reach > 0, reach, 1.0)))
     return Interaction(
         levels=corners[clearest],
-        pair=_pair(family, *(float(one[clearest]) for one in (differences, errors, reach, df)), len(corners)),
+        pair=_pair(family, [float(one[clearest]) for one in (differences, errors, reach, df)], len(corners)),
         present=bool((np.abs(differences) > reach).any()),
         absent=bool((np.abs(differences) + tolerance <= family.bound).all()),
         needed=None if means.exact else _needed(family, len(corners)),
     )
 
 
-def _pair(family: Contrasts, difference: float, error: float, reach: float, df: float, contrasts: int) -> Pair:
+def _pair(family: Contrasts, clearest: Sequence[float], contrasts: int) -> Pair:
+    """`clearest`: difference, error, half-width of the interval, degrees of freedom."""
+    difference, error, reach, df = clearest
     p = float(difference == 0)
     if error > 0:
         p = min(1.0, 2 * distributions.t_sf(abs(difference) / error, grid_df(df)) * contrasts * family.share)
