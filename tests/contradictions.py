@@ -268,7 +268,7 @@ def _of_policies(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str,
     for finding in findings:
         for point in finding.statistics.get("points", ()) if finding.question == "reductions" else ():
             peak = peaks.get((finding.study, finding.response, "policy", _where(point["where"])))
-            if peak and peak["not_worse"] and set(point["lowest"]) != set(peak["not_worse"]):
+            if peak and not set(peak["not_worse"] or ()) <= set(point["lowest"]):
                 yield f"{point['where']}: lowest {point['lowest']}, best {peak['not_worse']}"
 
 
