@@ -1,7 +1,8 @@
 """Reads the findings of a study as facts and lists those that contradict each other.
 
 Facts are outcomes and numbers of `Finding.statistics`, never sentences. Each rule names two findings that one reader
-would set against each other: effect, best level, plateau, regression, conclusion, choice, headline.
+would set against each other: effect, interaction, best level, plateau, knee, law of scaling, regression, conclusion,
+choice, mix, policies, loads of a database, drift, headline.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ def contradictions(records: Dataset, lower: bool = False) -> list[str]:
     found += _of_conclusion(findings, effects, peaks, lower)
     found += _of_choices(findings, peaks)
     found += _of_headline(records, peaks)
+    found += _of_interactions(findings, effects)
+    found += _of_loads(findings, effects)
+    found += _of_policies(findings, peaks)
+    found += _of_drift(findings)
     return found
 
 
@@ -120,6 +125,19 @@ def _of_peak(effect: Mapping[str, Any], peak: Mapping[str, Any], lower: bool) ->
             if pair["scale"] == "log" and factor > _OUTSIDE and (other if lower else level) in good:
                 yield "a level is as good and certainly worse by more than the margin"
     yield from _of_plateau(peak)
+    yield from _of_curve(effect, peak, lower)
+
+
+def _of_curve(effect: Mapping[str, Any], peak: Mapping[str, Any], lower: bool) -> Iterator[str]:
+    """The knee and the law of scaling against the pairs of levels."""
+    levels = peak["levels"]
+    rises = {(levels.index(high), levels.index(low)) for high, low in _above(effect)}
+    if "x" in (peak["knee"] or {}) and not any((high < low) if lower else (high > low) for high, low in rises):
+        yield "a knee, yet no level is better than one before it"
+    if peak["law"] == "usl" and peak["usl"]["peak_interval"]:
+        may = [levels.index(level) for level in peak["not_worse"]]
+        if may[0] and peak["usl"]["peak_interval"]["high"] < levels[may[0] - 1]:
+            yield "a law has its peak below levels that are certainly worse than the best"
 
 
 def _of_plateau(peak: Mapping[str, Any]) -> Iterator[str]:
@@ -168,10 +186,25 @@ def _of_conclusion(
                 saturates = peak is not None and peak["outcome"] == "saturates" and not fact["tendency"]
                 if peak and improves and saturates and fact["plateau"] != peak["plateau"][0]:
                     yield f"{place}: it levels off at {fact['plateau']}, its plateau is {peak['plateau']}"
+            for case, ratio in fact.get("against", {}).items():
+                yield from _of_mix(finding.study, fact, case, ratio, effects)
             if effect and peak and "plateau_reason" in fact:
                 same = all(fact[name] == peak[name] for name in ("best", "plateau", "not_worse", "mean"))
                 if not same:
                     yield f"{place}: the focus of the study differs from its best level"
+
+
+def _of_mix(
+    study: str, fact: Mapping[str, Any], case: str, ratio: Mapping[str, Any], effects: Mapping[Place, Mapping[str, Any]]
+) -> Iterator[str]:
+    """A mix of sizes against a fixed one, against the same pair of the effect."""
+    others = {name: level for name, level in fact["point"].items() if name != "case"}
+    pairs = effects[study, fact["response"], "case", _where(others)]["pairs"]
+    for pair in pairs:
+        if {pair["level"], pair["against"]} == {fact["point"]["case"], case} and "ratio" in ratio:
+            same = pair["estimate"] if pair["level"] != case else 1 / pair["estimate"]
+            if abs(ratio["ratio"] / same - 1) > 1e-9 or abs(ratio["p"] - pair["p"]) > 1e-9:
+                yield f"{fact['point']} against {case}: the mix has another ratio than the effect"
 
 
 def _of_choices(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
@@ -185,6 +218,69 @@ def _of_choices(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str, 
             known = (set(peak["not_worse"] or peak["levels"]), set(peak["as_good"] or ()))
             if (may, set(standing["as_good"])) != known:
                 yield f"{place}: the choice differs from the best level of the cases"
+
+
+def _of_interactions(findings: Sequence[Finding], effects: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
+    """Interactions of two factors against the ratios of levels where the other is fixed."""
+    for finding in findings:
+        for one in finding.statistics.get("interactions", ()) if finding.question == "effect" else ():
+            none = one["interval"]["low"] <= 1 <= one["interval"]["high"]
+            if none != (one["p"] >= 0.05) or (one["outcome"] == "present" and none):
+                yield f"{one['factors']}: {one['outcome']}, p = {one['p']}, {one['interval']}"
+            known: dict[tuple[Any, Any], list[Mapping[str, float]]] = {}
+            for (study, response, factor, _), effect in effects.items():
+                if (study, response, factor) == (finding.study, finding.response, one["factors"][0]):
+                    for pair in effect["pairs"]:
+                        known.setdefault((pair["level"], pair["against"]), []).append(pair["interval"])
+            for places in known.values():
+                if one["outcome"] == "absent" and any(a["low"] > _OUTSIDE * b["high"] for a in places for b in places):
+                    yield f"{one['factors']} do not interact, yet ratios of levels differ by more than the margin"
+
+
+def _of_loads(findings: Sequence[Finding], effects: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
+    """What a factor changes of a database's load on average against its effect in each place, and the conclusion."""
+    averages = {
+        (finding.study, fact["response"], fact["factor"]): fact["ratio"]["ratio"]
+        for finding in findings
+        if finding.question == "conclude"
+        for fact in finding.statistics["facts"]
+        if "ratio" in fact and isinstance(fact["ratio"], Mapping) and "levels" in fact
+    }
+    for finding in findings:
+        for one in finding.statistics.get("changes", ()) if finding.question == "database" else ():
+            place = (finding.study, f"{one['load']}.ops_rate", one["factor"])
+            pairs = [pair for key, effect in effects.items() if key[:3] == place for pair in effect["pairs"]]
+            ratio, bounds = one["ratio"]["ratio"], one["ratio"]["interval"]
+            if averages.get(place, ratio) != ratio:
+                yield f"{place}: the conclusion has another average"
+            if (one["outcome"] == "difference") > (bounds["low"] > 1 or bounds["high"] < 1):
+                yield f"{place}: a difference whose interval holds 1"
+            if pairs and one["outcome"] == "difference":
+                against = "high" if ratio > 1 else "low"
+                if all((pair["interval"][against] < 1) == (ratio > 1) for pair in pairs):
+                    yield f"{place}: its average goes another way than every place"
+            if pairs and one["outcome"] == "equivalent" and all(p["interval"]["low"] > _OUTSIDE for p in pairs):
+                yield f"{place}: equal on average, and beyond the margin in every place"
+
+
+def _of_policies(findings: Sequence[Finding], peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
+    """The policies that no other is certainly below, against the best level of the factor."""
+    for finding in findings:
+        for point in finding.statistics.get("points", ()) if finding.question == "reductions" else ():
+            peak = peaks.get((finding.study, finding.response, "policy", _where(point["where"])))
+            if peak and not set(peak["not_worse"] or ()) <= set(point["lowest"]):
+                yield f"{point['where']}: lowest {point['lowest']}, best {peak['not_worse']}"
+
+
+def _of_drift(findings: Sequence[Finding]) -> Iterator[str]:
+    """A drift against its own interval."""
+    for finding in findings:
+        if finding.question == "stability" and "drifts" in finding.statistics:
+            bounds, outcome = finding.statistics["interval"], finding.statistics["outcome"]
+            if outcome == "drift" and bounds["low"] <= 0 <= bounds["high"]:
+                yield f"{finding.response}: a drift whose interval holds 0"
+            if outcome == "no drift" and max(bounds["high"], -bounds["low"]) > MARGIN:
+                yield f"{finding.response}: no drift, yet its interval is wider than the margin"
 
 
 def _of_headline(records: Dataset, peaks: Mapping[Place, Mapping[str, Any]]) -> Iterator[str]:
@@ -208,26 +304,41 @@ def simulated(lab: Any, number: int) -> tuple[Dataset, bool]:
     random = np.random.default_rng(number)
     levels, noise, n = [1, 2, 3, 4, 6, 8], float(random.choice([0.005, 0.03, 0.1, 0.3])), int(random.integers(2, 9))
     curve = _CURVES[number % len(_CURVES)]
-    lower, kind = bool(random.random() < 0.3), number // len(_CURVES) % 4
-    response = "read.lat.mean" if lower else "read.bw"
-    keys: dict[str, Any] = {"factors": {"numjobs": levels}, "responses": [response]}
+    kind = number // len(_CURVES) % 7
+    lower = kind == 5 or (kind != 4 and bool(random.random() < 0.3))
+    responses = ["read.lat.mean" if lower else "read.bw"]
+    keys: dict[str, Any] = {"factors": {"numjobs": levels}}
     if kind == 1:
         keys["factors"] = {"rw": ["randread", "randwrite"], **keys["factors"]}
     if kind == 2:
         keys |= {"case": [{"name": name, "iodepth": 1} for name in ("a", "b", "c")], "lead": "choice"}
     if kind == 3:
         keys["lead"] = "peak"
-    study = lab.study(**keys)
+    if kind == 4:
+        keys |= {"driver": "db_bench", "params": {"benchmarks": "fillseq,readseq"}}
+        keys["factors"] = {"compression_type": ["none", "snappy"], "block_size": [1, 4]}
+        responses = ["fillseq.ops_rate", "readseq.ops_rate"]
+    if kind == 5:
+        keys |= {"driver": "simulate", "params": {}, "factors": {"policy": ["lru", "fab", "epo"], "page": [1, 8]}}
+        noise = float(random.choice([0.0, noise]))
+    if kind == 6:
+        sizes = {"mixed": {"bssplit": "4k/50:64k/50"}, "small": {"bs": "4KiB"}, "large": {"bs": "64KiB"}}
+        keys |= {"case": [{"name": name, **sizes[name]} for name in sizes], "factors": {"numjobs": [1, 4]}}
+    study = lab.study(responses=responses, **keys)
     shifts = random.normal(0, noise, n) * (random.random() < 0.3)
-    tilt = {"randread": 1.0, "randwrite": -0.3, "a": 1.0, "b": 1.02, "c": 1.2}
 
     def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
-        value = curve(point["numjobs"]) ** tilt.get(point.get("rw"), 1.0) * tilt.get(point.get("case"), 1.0)
-        return {response: 1e6 * value * max(1 + noise * random.standard_normal() + shifts[repetition], 0.01)}
+        value = curve(float(point.get("numjobs") or point.get("block_size") or point["page"]))
+        for level in map(str, point.values()):
+            value = value ** _POWERS.get(level, 1.0) * _TIMES.get(level, 1.0)
+        values = [1e6 * value * max(1 + noise * random.standard_normal() + shifts[repetition], 0.01) for _ in responses]
+        return {**dict(zip(responses, values, strict=True)), **({"sim.span": 1.0} if kind == 5 else {})}
 
     return lab.records(lab.run(study, measure, n, seed=number)), lower
 
 
+_POWERS = {"randwrite": -0.3, "fab": 0.3}
+_TIMES = {"b": 1.02, "c": 1.2, "snappy": 1.05, "epo": 0.9, "large": 4.0, "mixed": 2.0}
 _CURVES: Sequence[Callable[[float], float]] = (
     lambda x: 1.0,
     lambda x: x,

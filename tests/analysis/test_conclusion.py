@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from ioassay.analysis import conclusion
-from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange
+from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange
 from ioassay.analysis.effects import block_size_mix
+from ioassay.analysis.effects.average_change import AverageChange
+from ioassay.analysis.effects.level_contrasts import level_families
 from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.effects.response_shape import ShapeKind
 from ioassay.analysis.measurements.cells import cells
 from ioassay.analysis.optimum import optimum
 from ioassay.analysis.threats.threat import Code
+from ioassay.factors import CASE
 from ioassay.narrative import conclude_text, summary_sentences
 from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Interval, Undefined
@@ -106,7 +109,7 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
     study, measure = mixed_sizes(lab, cost=0.1)
     for seed in range(80):
         found = cells(lab.records(lab.run(study, measure, 6, seed=seed)), study, "read.bw")
-        (one,) = block_size_mix.mixes(found, study, 0.95)
+        (one,) = block_size_mix.mixes(level_families(found, CASE, 0.95), study)
         assert isinstance(one.predicted, Ratio)
         hits += one.predicted.interval.low <= 0.9 <= one.predicted.interval.high
     assert hits >= 70
@@ -115,7 +118,7 @@ def test_the_prediction_of_a_mix_covers_as_often_as_it_says(lab: Any) -> None:
 def test_a_mix_without_its_parts_has_no_prediction(lab: Any) -> None:
     study = lab.study(case=CASES[:3])
     records = lab.records(lab.run(study, lambda p, r: {"read.bw": 100.0 + r}, 4))
-    (one,) = block_size_mix.mixes(cells(records, study, "read.bw"), study, 0.95)
+    (one,) = block_size_mix.mixes(level_families(cells(records, study, "read.bw"), CASE, 0.95), study)
     assert isinstance(one.predicted, Undefined)
     assert set(one.against) == {"4k", "16k"}
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ioassay.stats.condition_means import ConditionMeans, fit
-from ioassay.stats.contrasts import LINES_SHARE, Contrasts, slope
+from ioassay.stats.contrasts import LINES_SHARE, Contrasts, bend_p, slope
 from ioassay.stats.result import Floats
 
 
@@ -105,3 +105,23 @@ def test_families_that_share_the_risk_have_wider_intervals() -> None:
     alone, shared = family(groups).pair(1, 0), family(groups, share=5).pair(1, 0)
     assert shared.interval.low < alone.interval.low
     assert shared.p == pytest.approx(5 * alone.p)
+
+
+def test_a_bend_is_claimed_where_there_is_one_whatever_scatters() -> None:
+    """A straight line whose last level scatters 10 times as much, and one that bends at its middle."""
+    random, x, false, seen = np.random.default_rng(6), np.arange(1.0, 9.0), 0, 0
+    scatter = np.where(x == 8, 0.1, 0.01)
+    for _ in range(200):
+        noise = [spread * random.standard_normal(3) for spread in scatter]
+        straight = family([(10 + place) * (1 + one) for place, one in zip(x, noise, strict=True)])
+        bent = family([min(10 + place, 14) * (1 + one) for place, one in zip(x, noise, strict=True)])
+        false += bend_p(straight, x) < 0.05
+        seen += bend_p(bent, x) < 0.05
+        assert bend_p(bent, x, lower=True) > 0.05
+    assert false <= 15 and seen > 160
+
+
+def test_exact_means_bend_exactly() -> None:
+    straight, bent = (fit([np.array([one]) for one in values], exact=True) for values in ([1.0, 2, 3], [1.0, 2, 2]))
+    assert isinstance(straight, ConditionMeans) and isinstance(bent, ConditionMeans)
+    assert [bend_p(Contrasts(means, 0.95), [1, 2, 3]) for means in (straight, bent)] == [1.0, 0.0]

@@ -9,7 +9,8 @@ import pytest
 
 from ioassay.analysis.effects import factor_effects, factorial_anova
 from ioassay.analysis.effects.anova_variants import AnovaVariants
-from ioassay.analysis.effects.factorial_anova import Interaction, JointEffects
+from ioassay.analysis.effects.factorial_anova import JointEffects
+from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.level_contrasts import extremes, level_families
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
 from ioassay.analysis.measurements.cells import cells
@@ -101,8 +102,10 @@ def test_two_factors_have_an_interaction_and_slices(lab: Any) -> None:
     assert isinstance(together, JointEffects) and isinstance(by_share, FactorEffects)
     terms = {effect.term: effect for effect in together.second.effects}
     assert set(terms) == {"block", "rw", "rwmixwrite", "rw × rwmixwrite"}
-    assert terms["rw × rwmixwrite"].p < 1e-9 and together.strongest == terms["rw × rwmixwrite"]
-    assert together.outcome == Interaction.SIGNIFICANT
+    (crossed,) = together.pairs
+    assert together.outcome == crossed.outcome == Joint.PRESENT and crossed.pair.p < 1e-9
+    assert crossed.levels == (("rw", "randrw"), (10, 90))
+    assert crossed.pair.estimate == pytest.approx(290 / 110 * 190 / 210, rel=0.05)
     assert isinstance(together.third, Factorial) and together.third.kind == 3
     assert [effect.cells.where() for effect in by_share.effects] == [{"rw": "rw"}, {"rw": "randrw"}]
     shares = [effect.family.contrasts for effect in by_share.effects]
@@ -113,7 +116,7 @@ def test_single_repetitions_estimate_no_interaction(lab: Any) -> None:
     study = lab.study(factors={"rw": ["rw", "randrw"], "rwmixwrite": [10, 50, 90]})
     rows = lab.run(study, lambda p, _: {"read.bw": 1.0 + p["rwmixwrite"] * (2 if p["rw"] == "rw" else 3)}, 1)
     together = factorial_anova.joint_effects(cells(lab.records(rows), study, "read.bw"), 0.95)
-    assert together is not None and together.outcome == Interaction.NOT_ESTIMATED
+    assert together is not None and together.outcome == Joint.NOT_ESTIMATED
 
 
 def test_a_factor_is_tested_in_every_place(lab: Any) -> None:

@@ -25,6 +25,9 @@ def test_what_never_scatters_needs_two_and_what_always_does_the_most() -> None:
     still = fit([np.full(3, 1.0), np.full(3, 2.0)])
     assert isinstance(still, ConditionMeans)
     assert repetitions_needed(Contrasts(still, 0.95)) == 2
+    beside = fit([np.array([0.0, 0.0]), np.array([0.0, 0.0]), np.array([1.0, 3.0])])
+    assert isinstance(beside, ConditionMeans)
+    assert repetitions_needed(Contrasts(beside.part([0, 1]), 0.95)) == MOST
     assert repetitions_for(10.0, 2, 0.95) == MOST
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -22,6 +23,7 @@ from ioassay.narrative import timing_definitions_text
 from ioassay.narrative.finding import Finding
 from ioassay.records.observation import Calls, File, Observation, Session
 from ioassay.records.record import Claim
+from ioassay.stats.result import Undefined
 from ioassay.store.dataset import Dataset
 from narrative import golden
 
@@ -317,7 +319,19 @@ def test_a_table_for_each_folder_and_mode_and_the_folders_compared(lab: Any) -> 
 
 def test_one_repetition_gives_factors_without_an_interval(lab: Any) -> None:
     folders = answer(records(lab, two_folders, 1, direct=[0], **{"target.path": [".", "/dev/shm"]})).folders
-    assert folders is not None and {one.size for one in folders.factors} == {None}
+    assert folders is not None and all(isinstance(one.change, Undefined) for one in folders.factors)
+
+
+def test_folders_that_differ_by_noise_are_undecided(lab: Any) -> None:
+    random = np.random.default_rng(3)
+
+    def noisy(row: Mapping[str, Any], _: int) -> tuple[list[Claim], Observation]:
+        return run_of(DIRECT, random.lognormal(0, 0.2), direct=True)
+
+    found = analysed(records(lab, noisy, 3, direct=[1], **{"target.path": [".", "/dev/shm"]}))
+    (compared,) = [finding for finding in found if finding.title.endswith(" compared")]
+    assert {factor["outcome"] for factor in compared.statistics["factors"]} == {"undecided"}
+    assert "The data do not show which is faster at" in compared.statement
 
 
 def test_published_numbers_stand_with_the_study_they_belong_to(lab: Any) -> None:

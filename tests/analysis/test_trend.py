@@ -14,7 +14,6 @@ from ioassay.stats.trend_tests import (
     mann_kendall,
     runs_test,
     spearman,
-    theil_sen,
 )
 
 
@@ -65,13 +64,6 @@ def test_spearman_is_scipy_s() -> None:
     assert (found.r, found.p) == pytest.approx(tuple(stats.spearmanr(x, y)))
 
 
-def test_theil_sen_ignores_one_wild_value() -> None:
-    x = np.arange(9.0)
-    y = 2 * x
-    y[4] = 1e6
-    assert theil_sen(x, y) == pytest.approx(2.0)
-
-
 def test_runs_of_an_alternating_and_of_a_clumped_sequence() -> None:
     alternating, clumped = runs_test(np.array([1.0, 2.0] * 10)), runs_test(np.array([1.0] * 10 + [2.0] * 10))
     assert isinstance(alternating, Runs) and isinstance(clumped, Runs)
@@ -102,4 +94,3 @@ def test_constant_or_short_sequences_are_named() -> None:
     assert isinstance(mann_kendall([np.array([1.0, 2.0])]), Undefined)
     assert isinstance(spearman(np.ones(5), np.arange(5.0)), Undefined)
     assert isinstance(runs_test(np.ones(5)), Undefined)
-    assert isinstance(theil_sen(np.ones(3), np.arange(3.0)), Undefined)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ioassay.analysis.claims import published_results
+from ioassay.analysis.effects import one_factor
+from ioassay.analysis.effects.one_factor import Outcome
 from ioassay.analysis.storage import write_buffer
 from ioassay.analysis.storage.write_buffer import Rank, Reductions, Rivalry
 from ioassay.narrative import reductions_text
@@ -208,16 +211,36 @@ def test_a_missing_mean_of_one_policy_leaves_its_cells_empty(lab: Any) -> None:
     assert cells(finding.tables[1], 1)["epo against lru (%)"] is None
 
 
-def test_repetitions_are_paired_and_give_an_interval(lab: Any) -> None:
-    """Each repetition has a trace of its own: 100 or 1000 wide apart, the ratios 0.7, 0.8 and 0.9."""
+def test_repetitions_have_a_trace_each_and_give_an_interval(lab: Any) -> None:
+    """Traces differ by a factor of two; the policies differ alike on each, which passes as blocks show."""
 
     def measure(point: Mapping[str, Any], repetition: int) -> dict[str, float]:
-        base = (100.0, 1000.0, 10000.0)[repetition]
-        return {METRIC: base * (0.7 + 0.1 * repetition) if point["policy"] == "epo" else base}
+        noise = 1 + 0.01 * ((repetition + POLICIES.index(point["policy"])) % 3)
+        return {METRIC: (1.0, 1.5, 2.0)[repetition] * noise * MEANS[point["policy"]]}
 
-    (finding,) = found(lab, asked(lab), measure, repetitions=3)
-    # Student's t with two degrees of freedom at 95 %: 4.3027 × 0.1 ÷ √3 = 0.2484
-    assert cells(finding.tables[1])["epo against lru (%)"] == "-20.0 (-44.8 to 4.8)"
+    (one,) = answers(lab, asked(lab), measure, repetitions=3)
+    (place,) = one.places
+    reduction = place.reduction("epo", "lru")
+    assert reduction is not None and reduction.low is not None and reduction.high is not None
+    assert reduction.low < -0.25 < reduction.high < -0.2
+    assert place.rank("epo", "lru") == Rank.BETTER and one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
+    assert (one.exact, one.wins("epo"), one.wins("idle-cold"), one.wins("lru")) == (False, 1, 1, 0)
+    assert "The data do not show it in 1." in found(lab, asked(lab), measure, 3)[0].statement
+
+
+def test_no_order_is_claimed_of_traces_that_disagree(lab: Any) -> None:
+    random = np.random.default_rng(4)
+
+    def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
+        return {METRIC: 300.0 * random.lognormal(0, 0.3)}
+
+    (one,) = answers(lab, asked(lab), measure, repetitions=3)
+    assert [one.wins(policy) for policy in POLICIES] == [1, 1, 1, 1] and one.undecided("epo") == 3
+    assert "The data do not show a difference in 3 comparisons." in reductions_text.findings([one])[0].statement
+    assert one.rivalry("idle-cold") == Rivalry(0, 0, 0, 1)
+    study = asked(lab)
+    (effects,) = one_factor.effects(lab.records(lab.run(study, measure, 3)), study, METRIC)
+    assert effects.effects[0].outcome == Outcome.UNDECIDED
 
 
 def test_published_reductions_stand_next_to_both_arrival_modes(lab: Any) -> None:

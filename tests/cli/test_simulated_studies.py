@@ -156,7 +156,9 @@ def test_the_simple_rival_is_named_with_its_numbers(write_buffer: tuple[Path, di
     conventions = {(finding["study"], finding["where"]["feed"]) for finding in compared}
     assert conventions >= {(study, feed) for study in studies for feed in ("open", "closed:32")}
     for finding in compared:
-        assert re.search(r"[+-]?\d+\.\d % against idle-cold", finding["statement"]), finding["statement"]
+        assert re.search(r"[Ii]dle-cold .*epo: the median difference is [+-]?\d+\.\d %", finding["statement"]), finding[
+            "statement"
+        ]
         for point in finding["statistics"]["points"]:
             assert {"epo", "idle-cold"} <= point["means"].keys()
             assert isinstance(point["reductions"]["epo"]["idle-cold"], float)

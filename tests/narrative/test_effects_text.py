@@ -8,7 +8,8 @@ import numpy as np
 
 import golden
 from ioassay.analysis.effects import descriptive, factor_effects, regression
-from ioassay.analysis.effects.factorial_anova import Interaction, JointEffects
+from ioassay.analysis.effects.factorial_anova import JointEffects
+from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.one_factor import FactorEffects
 from ioassay.narrative import describe_text, effect_text, regression_text
 
@@ -60,6 +61,7 @@ def test_effect(lab: Any) -> None:
         (latency, lambda p, _: 1e5 if p["engine"] == "sync" else 1e4 * rng.lognormal(0, 0.9), 8),
         (crossed, lambda p, _: 1e8 * (1 + (p["rw"] == "rw") * p["rwmixwrite"] / 100) * rng.lognormal(0, 0.01), 4),
         (crossed, lambda p, _: 1e8 * rng.lognormal(0, 0.1), 4),
+        (crossed, lambda p, _: 1e8 * (1 + p["rwmixwrite"] / 100) * rng.lognormal(0, 0.002), 4),
         (crossed, lambda p, _: 1e8 + 1e6 * p["rwmixwrite"] * (2 if p["rw"] == "rw" else 3), 1),
     ]
     answers = []
@@ -71,7 +73,7 @@ def test_effect(lab: Any) -> None:
     golden.check("effect", effect_text.findings(answers))
     outcomes = {effect.outcome for part in answers if isinstance(part, FactorEffects) for effect in part.effects}
     assert outcomes == set(factor_effects.one_factor.Outcome)
-    assert {part.outcome for part in answers if isinstance(part, JointEffects)} == set(Interaction)
+    assert {part.outcome for part in answers if isinstance(part, JointEffects)} == set(Joint)
 
 
 def test_regression(lab: Any) -> None:

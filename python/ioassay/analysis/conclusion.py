@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ioassay.analysis.effects import block_size_mix, one_factor, regression, response_shape
+from ioassay.analysis.effects import block_size_mix, one_factor, regression
+from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.analysis.effects.regression import Regression
@@ -50,20 +51,6 @@ class FactorChange:
     def quiet(self) -> bool:
         """Return True if the data decide nothing over this factor."""
         return self.effect.outcome == Outcome.UNDECIDED
-
-
-@dataclass(frozen=True)
-class AverageChange:
-    """Second level divided by the first of a factor with two words, averaged over all places that have both."""
-
-    cells: Cells
-    factor: str
-    ratio: Ratio
-
-    @property
-    def outcome(self) -> Outcome:
-        """A difference, equivalence, or neither."""
-        return ratio_outcome(self.ratio)
 
 
 @dataclass(frozen=True)
@@ -124,10 +111,12 @@ def _parts(records: Dataset, study: Study, measured: Cells, focus: Focus | None)
             for effect in effects:
                 yield FactorChange(effect, regression.fit(effect.family, confidence), covered)
         elif len(measured.factors[factor]) == 2 and len(effects) > 1:
-            ratio = response_shape.average_change(measured, factor, confidence)
-            if isinstance(ratio, Ratio):
-                yield AverageChange(measured, factor, ratio)
+            first, second = measured.factors[factor]
+            exact = not records.is_measured(study)
+            change = average_change(measured, factor, (first, second), confidence, exact=exact)
+            if isinstance(change, AverageChange):
+                yield change
         elif study.analysis.lead != "choice":  # which case is best is the choice's; what a case does would hide it
-            mixes = block_size_mix.mixes(measured, study, confidence) if factor == CASE else []
+            mixes = block_size_mix.mixes([effect.family for effect in effects], study) if factor == CASE else []
             yield from (MixChange(measured, mix) for mix in mixes)
             yield from (FactorChange(effect, None, covered) for effect in effects if not mixes)

@@ -213,7 +213,7 @@ def _rows(
         ratio, needed = _undefined(a, b), None
         if isinstance(model, ConditionMeans) and id(b) in place:
             contrasts = Contrasts(model.part([place[id(b)], place[id(b)] + 1]), confidence, margin)
-            ratio, needed = _ratio(contrasts), None if model.exact else repetitions_needed(contrasts)
+            ratio, needed = contrasts.ratio(1, 0), None if model.exact else repetitions_needed(contrasts)
         rows.append(
             Row(
                 study=study,
@@ -236,12 +236,6 @@ def _undefined(a: Cell, b: Cell) -> Ratio | Undefined:
     if min(a.values.size, b.values.size) < 2:
         return Undefined("a condition has one repetition only, so its spread is unknown")
     return Undefined("a mean is not above 0, so there is no ratio")
-
-
-def _ratio(contrasts: Contrasts) -> Ratio:
-    """The second condition over the first."""
-    pair = contrasts.pair(1, 0)
-    return Ratio(pair.estimate, pair.interval, float(contrasts.errors[1, 0]), float(contrasts.df[1, 0]), pair.p)
 
 
 def _judged(rows: Sequence[Row], risk: float) -> list[Row]:

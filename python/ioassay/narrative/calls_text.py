@@ -96,7 +96,7 @@ def _rates(one: SystemCalls) -> str:
     if one.outcome == Outcome.SINGLE:
         return f"The rate is {_number(points[0])} calls per second."
     if one.outcome == Outcome.CONSTANT:
-        return f"The rate is nearly constant: {_number(by_rate[0])} to {_number(by_rate[-1])} calls per second."
+        return f"In single trials, the rate is {_number(by_rate[0])} to {_number(by_rate[-1])} calls per second."
     first, last = (points[0], points[-1]) if one.ordered else (by_rate[0], by_rate[-1])
     text = f"The rate is {_number(first)} calls per second {_at(first)} and {_number(last)} {_at(last)}"
     most = by_rate[-1]

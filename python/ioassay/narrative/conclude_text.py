@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ioassay.analysis.conclusion import AverageChange, Conclusion, FactorChange, Mean, MixChange, Part
+from ioassay.analysis.conclusion import Conclusion, FactorChange, Mean, MixChange, Part
+from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.one_factor import Effect
 from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.optimum.optimum import SEPARATE_SLICES, Outcome, Peak
@@ -143,7 +144,7 @@ def _factor(part: FactorChange) -> _PartText:
 
 
 def _average(part: AverageChange) -> _PartText:
-    first, second = part.cells.factors[part.factor]
+    first, second = part.levels
     comparison = AVERAGE.format(
         name=phrases.subject(part.cells.response),
         first=phrases.at(part.factor, first),

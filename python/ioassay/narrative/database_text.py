@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ioassay.analysis.claims import published_results
+from ioassay.analysis.effects.average_change import AverageChange
+from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.storage.database import AMPLIFICATION, DRAWN, DRIVE, FLASH, USER, Database, FoundKeys, Outcome
-from ioassay.analysis.storage.load_effects import Change
 from ioassay.factors import factor_label, level_phrase, level_text
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import plain
 
 _DOWN = {
@@ -25,6 +27,11 @@ _DOWN = {
     "read from the drive": "drive.read.bytes",
     "writes delayed (s)": "rocksdb.stall_time",
 }
+_TOGETHER = (
+    "Averaged over the other factors; the question effect has each place. All changes share the risk, so a difference "
+    "may be certain there and undecided here."
+)
+_NEEDED = "A difference of {margin} needs {needed} per condition."
 _CHANGES = ("factor", "levels", "load", "ratio of the rates", "95 % low", "high", "p, adjusted")
 
 
@@ -73,38 +80,59 @@ def _span(values: Sequence[float]) -> str:
 def _changed(one: Database) -> list[Finding]:
     if not one.changes:
         return []
-    factors = dict.fromkeys(change.factor for change in one.changes)
+    factors = dict.fromkeys(change.factor for _, change in one.changes)
     text = [
-        part for factor in factors for part in _change([change for change in one.changes if change.factor == factor])
+        part
+        for factor in factors
+        for part in _change({load: change for load, change in one.changes if change.factor == factor})
     ]
     return [
         _finding(
             one,
             "What changes them",
             text,
-            {"changes": [plain(change) for change in one.changes]},
-            tables=[Table(_CHANGES, [_row(change) for change in one.changes])],
-            caveats=["Averaged over the other factors; the question effect has the interactions."],
+            {"changes": [_numbers(load, change) for load, change in one.changes]},
+            tables=[Table(_CHANGES, [_row(load, change) for load, change in one.changes])],
+            caveats=[_TOGETHER],
         )
     ]
 
 
-def _row(one: Change) -> list[Any]:
+def _numbers(load: str, one: AverageChange) -> dict[str, Any]:
+    ratio = one.ratio
+    numbers = {"factor": one.factor, "levels": list(one.levels), "load": load, "ratio": plain(ratio), "p": ratio.p}
+    return {**numbers, "outcome": one.outcome.value, "repetitions_needed": one.needed}
+
+
+def _row(load: str, one: AverageChange) -> list[Any]:
     first, second = (level_text(one.factor, level) for level in one.levels)
-    low, high = (float(f"{end:.3g}") for end in (one.ratio.interval.low, one.ratio.interval.high))
-    shown = [float(f"{one.ratio.ratio:.3g}"), low, high, float(f"{one.p:.2g}")]
-    return [factor_label(one.factor), f"{second} over {first}", one.load, *shown]
+    ratio = one.ratio
+    shown = [float(f"{number:.3g}") for number in (ratio.ratio, ratio.interval.low, ratio.interval.high)]
+    return [factor_label(one.factor), f"{second} over {first}", load, *shown, float(f"{ratio.p:.2g}")]
 
 
-def _change(own: Sequence[Change]) -> list[str]:
+def _change(own: Mapping[str, AverageChange]) -> list[str]:
     """What one factor does to all loads."""
-    first, second = (level_phrase(own[0].factor, level) for level in own[0].levels)
-    real = [f"{one.load} {phrases.ratio(one.ratio.ratio, one.ratio.interval)}" for one in own if one.is_real]
-    same = phrases.listed([one.load for one in own if not one.is_real], most=len(own))
-    if not real:
-        return [f"The data do not show whether the rates of {same} differ between {first} and {second}."]
-    text = [f"With {second} instead of {first}, rates change by these factors: {phrases.listed(real, most=len(real))}."]
-    return [*text, *([f"The data do not show whether the rates of {same} differ."] if len(real) < len(own) else [])]
+    some = next(iter(own.values()))
+    first, second = (level_phrase(some.factor, level) for level in some.levels)
+    different, alike, undecided = (
+        {load: one for load, one in own.items() if one.outcome == outcome}
+        for outcome in (EffectOutcome.DIFFERENCE, EffectOutcome.EQUIVALENT, EffectOutcome.UNDECIDED)
+    )
+    text = []
+    if different:
+        ratios = [f"{load} {phrases.ratio(one.ratio.ratio, one.ratio.interval)}" for load, one in different.items()]
+        shown = phrases.listed(ratios, most=len(ratios))
+        text.append(f"With {second} instead of {first}, rates change by these factors: {shown}.")
+    if alike:
+        names, margin = phrases.listed(list(alike), most=len(alike)), phrases.percent(MARGIN)
+        text.append(f"The rates of {names} differ by at most {margin} between {first} and {second}.")
+    if undecided:
+        names = phrases.listed(list(undecided), most=len(undecided))
+        needed = max(one.needed or 0 for one in undecided.values())
+        text.append(f"The data do not show whether the rates of {names} differ between {first} and {second}.")
+        text.append(_NEEDED.format(margin=phrases.percent(MARGIN), needed=phrases.repetitions_needed(needed)))
+    return text
 
 
 def _reached(one: Database) -> list[Finding]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from ioassay.analysis.effects.anova_variants import AnovaVariants
 from ioassay.analysis.effects.factor_effects import Answer
-from ioassay.analysis.effects.factorial_anova import Interaction, JointEffects
+from ioassay.analysis.effects.factorial_anova import FactorPair, JointEffects
+from ioassay.analysis.effects.factorial_anova import Outcome as Joint
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, FactorEffects, Outcome
 from ioassay.analysis.measurements.cells import Cells
-from ioassay.factors import factor_label
+from ioassay.factors import factor_label, level_phrase
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.sentences import shape_phrase
@@ -23,6 +24,9 @@ from ioassay.stats.result import Undefined, mean_of, plain
 
 SEPARATE_SLICES = 4
 """Up to this number of combinations of the other factors, each gets a finding; more share one."""
+
+SMALLEST_SHARE = 0.001
+"""Smaller shares of the variation have no number."""
 
 EFFECT = {
     Outcome.NOT_TESTED: "{name} is {range}. No test of {factor} is possible: {reason}.",
@@ -44,22 +48,25 @@ LARGEST = "The difference is largest {place}. It is {range}."
 
 SHARES = "Of the variation of {name} between trials, {shares}."
 INTERACTION = {
-    Interaction.NOT_ESTIMATED: "",
-    Interaction.NOT_SIGNIFICANT: " The interaction of {pair} is not significant ({p}).",
-    Interaction.SIGNIFICANT: (
-        " {capital_pair} interact ({p}, {share} of the variation). Read the effect of each where the other is fixed."
+    Joint.NOT_ESTIMATED: "",
+    Joint.ABSENT: " The ratios between levels of one factor agree to within {margin} over each other factor.",
+    Joint.UNDECIDED: " The data do not show whether {pairs} interact ({p}).{needed}",
+    Joint.PRESENT: (
+        " {capital_pairs} interact ({p}). Read the effect of each where the other is fixed. "
+        "It is clearest in the ratio of {upper} to {lower}. {there} it is {ratio} times the ratio {here}."
     ),
 }
+INTERACTION_NEEDED = " That needs {needed} per condition."
 NO_INTERACTION = "Without repetitions the interaction cannot be separated from chance and is left out."
 NO_TYPE_3 = "Type III sums of squares are not given: {reason}."
 EQUAL_SCATTER = (
-    "This analysis supposes that all conditions scatter alike. Where the levels span decades they do not. "
-    "The contrasts of each factor where the other is fixed are safer."
+    "The analysis of variance supposes that all conditions scatter alike. Its shares describe, and its F tests decide "
+    "nothing: whether factors interact is read from the contrasts of the condition means."
 )
 
 ALL_SAMPLES = "Over all log samples (naive), conditions {verdict} with {df} degrees of freedom."
 SINGLE_REPETITIONS = "Over the log samples of single repetitions (naive), they differ in {different} of {repetitions}."
-REPETITIONS = "Over repetitions, the analysis that counts, they {verdict} with {df} degrees of freedom."
+REPETITIONS = "Over repetitions (the unit), {df} degrees of freedom are left ({p}). The contrasts decide."
 NO_TEST = "Over repetitions no test is possible: {reason}."
 ONE_REPETITION = "An analysis of one repetition cannot know how much the next one would differ."
 PROPER = "over repetitions (the unit)"
@@ -301,36 +308,58 @@ def _shared_row(effect: Effect) -> list[Any]:
 
 
 def _joint(answer: JointEffects) -> Finding:
-    caveats = [] if answer.second.interactions else [NO_INTERACTION]
+    caveats = [] if answer.pairs else [NO_INTERACTION]
     if isinstance(answer.third, Undefined):
         caveats.append(NO_TYPE_3.format(reason=answer.third.reason))
     return _about(
         answer.cells,
         f"{' and '.join(factor_label(name) for name in answer.names)} together",
         statement=_joint_statement(answer),
-        statistics={"type_2": plain(answer.second), "type_3": plain(answer.third)},
+        statistics={
+            "type_2": plain(answer.second),
+            "type_3": plain(answer.third),
+            "interactions": [_crossed(pair) for pair in answer.pairs],
+        },
         tables=[_joint_table(answer.second, answer.third)],
         caveats=[*omissions.left_out(answer.cells), *caveats, EQUAL_SCATTER],
     )
 
 
+def _crossed(one: FactorPair) -> dict[str, Any]:
+    numbers = {"factors": list(one.factors), "levels": [list(levels) for levels in one.levels]}
+    return {**numbers, "outcome": one.outcome.value, **plain(one.pair), "repetitions_needed": one.interaction.needed}
+
+
 def _joint_statement(answer: JointEffects) -> str:
     shares = [
-        f"{phrases.factor_noun(effect.term)}{'' if place else ' explains'} "
-        f"{phrases.percent(effect.eta2)} ({phrases.p(effect.p)})"
+        f"{phrases.factor_noun(effect.term)}{'' if place else ' explains'} {_share(effect.omega2)}"
         for place, effect in enumerate(answer.mains)
     ]
     sentence = SHARES.format(name=phrases.noun(answer.cells.response), shares=phrases.listed(shares))
-    strongest = answer.strongest
-    if strongest is None:
+    if not answer.pairs:
         return sentence
-    pair = " and ".join(phrases.factor_noun(name) for name in strongest.term.split(" × "))
+    own = answer.of(answer.outcome)
+    clearest, known = own[0], [one.interaction.needed for one in own if one.interaction.needed is not None]
+    pairs = ", nor whether ".join(" and ".join(map(phrases.factor_noun, one.factors)) for one in own)
+    (first, second), (levels, places) = clearest.factors, clearest.levels
+    low, high = (level_phrase(first, level) for level in levels)
+    here, there = (phrases.at(second, level) for level in places)
     return sentence + INTERACTION[answer.outcome].format(
-        pair=pair,
-        capital_pair=phrases.capital(pair),
-        p=phrases.p(strongest.p),
-        share=phrases.percent(strongest.eta2),
+        pairs=pairs,
+        capital_pairs=phrases.capital(" and ".join(map(phrases.factor_noun, clearest.factors))),
+        p=phrases.p(clearest.pair.p),
+        needed=INTERACTION_NEEDED.format(needed=phrases.repetitions_needed(max(known))) if known else "",
+        margin=phrases.percent(MARGIN),
+        upper=high,
+        lower=low,
+        here=here,
+        there=phrases.capital(there),
+        ratio=phrases.ratio(clearest.pair.estimate, clearest.pair.interval),
     )
+
+
+def _share(omega2: float) -> str:
+    return phrases.percent(omega2) if omega2 >= SMALLEST_SHARE else f"less than {phrases.percent(SMALLEST_SHARE)}"
 
 
 def _joint_table(second: Factorial, third: Factorial | Undefined) -> Table:
@@ -380,12 +409,12 @@ def _variant_statement(answer: AnovaVariants) -> str:
     if isinstance(proper, Undefined):
         sentences.append(NO_TEST.format(reason=proper.reason))
     else:
-        sentences.append(REPETITIONS.format(verdict=_verdict(answer, proper), df=proper.df_within))
+        sentences.append(REPETITIONS.format(p=phrases.p(proper.p), df=proper.df_within))
     return " ".join(sentences)
 
 
 def _verdict(answer: AnovaVariants, analysis: OneWay) -> str:
-    return f"{'differ' if answer.differs(analysis) else 'do not differ significantly'} ({phrases.p(analysis.p)})"
+    return f"{'seem to differ' if answer.differs(analysis) else 'show no difference'} ({phrases.p(analysis.p)})"
 
 
 def _variant_table(answer: AnovaVariants) -> Table:

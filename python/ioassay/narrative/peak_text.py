@@ -218,8 +218,8 @@ def _bend(one: Peak) -> list[str]:
     at, bounds = one.knee.x, one.knee.interval
     ends = phrases.joined(place(one, bounds.low), place(one, bounds.high))
     within = f" ({phrases.level(bounds.confidence)} interval {ends})" if bounds.low < bounds.high else ""
-    reaches = one.plateau is not None and one.plateau.last == len(one.cells) - 1
-    loses = not reaches and (one.knee.after < 0) != lower_is_better(one.part.response)
+    worse = one.candidates[-1] < len(one.cells) - 1
+    loses = worse and (one.knee.after < 0) != lower_is_better(one.part.response)
     return [
         f"The curve bends near {place_text(one, at)}{within} and {'declines' if loses else 'gains less'} after that."
     ]

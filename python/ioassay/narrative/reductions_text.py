@@ -22,7 +22,12 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 
 _SATURATED = "saturated"
-_RANKS = {Rank.BETTER: "has a lower mean than", Rank.WORSE: "has a higher mean than", Rank.EVEN: "is even with"}
+_RANKS = {
+    Rank.BETTER: "{subject} has a lower mean than {rival}",
+    Rank.WORSE: "{subject} has a higher mean than {rival}",
+    Rank.EVEN: "{subject} is even with {rival}",
+    Rank.UNDECIDED: "The conditions do not agree which of {subject} and {rival} has the lower mean",
+}
 _FEW_WINNERS = 3
 _IDLE = 0.1
 """Drives whose elements are busy for less than this share of the time hardly let a write wait."""
@@ -83,7 +88,10 @@ def _against(one: Reductions, subject: str) -> list[str]:
         if other not in rivals:
             verb, words = _change(other, spread, median)
             changes.setdefault(verb, []).append(words + _range(spread))
-    return [phrases.capital(f"{subject} {verb}{phrases.listed(words)}.") for verb, words in changes.items()]
+    text = [phrases.capital(f"{subject} {verb}{phrases.listed(words)}.") for verb, words in changes.items()]
+    unknown = one.undecided(subject)
+    limits = [f"The data do not show a difference in {phrases.count(unknown, 'comparison')}."] if unknown else []
+    return [*text, *limits]
 
 
 def _change(other: str, spread: Spread, median: str) -> tuple[str, str]:
@@ -99,11 +107,13 @@ def _change(other: str, spread: Spread, median: str) -> tuple[str, str]:
 def _rivalry(subject: str, rival: str, counted: Rivalry, spread: Spread | None) -> str:
     """Whether a policy is better than its rival: by how much, and in how many conditions."""
     size = f": the median difference is {_percent(spread.middle)}{_range(spread)}" if spread else ""
-    total = phrases.count(counted.lower + counted.even + counted.higher, "condition")
     counts = {"lower": counted.lower, "within half a percent": counted.even, "higher": counted.higher}
+    total = phrases.count(sum(counts.values()) + counted.undecided, "condition")
     parts = [f"{words} in {count}" for words, count in counts.items() if count]
-    ranked = f"{phrases.capital(subject)} {_RANKS[counted.rank]} {rival}{size}."
-    return f"{ranked} Its mean is {phrases.listed(parts)} of {total}."
+    ranked = phrases.capital(_RANKS[counted.rank].format(subject=subject, rival=rival)) + f"{size}."
+    known = f" The mean of {subject} is {phrases.listed(parts)} of {total}." if parts else ""
+    unknown = f" The data do not show it in {counted.undecided}." if counted.undecided else ""
+    return f"{ranked}{known}{unknown}"
 
 
 def _lowest(one: Reductions) -> str:
@@ -119,6 +129,8 @@ def _lowest(one: Reductions) -> str:
     if len(parts) > _FEW_WINNERS:
         parts = [*parts[: _FEW_WINNERS - 1], "others in fewer"]
     total = phrases.count(len(one.places), "condition")
+    if not one.exact:
+        return phrases.capital(f"{where}no policy has a certainly lower mean than {phrases.listed(parts)} of {total}.")
     name = phrases.inside(one.response)
     return phrases.capital(f"{where}{name} is lowest (within half a percent) with {phrases.listed(parts)} of {total}.")
 
@@ -153,7 +165,7 @@ def _reductions(one: Reductions, subject: str) -> Table:
 def _cell(one: Reductions, place: Place, subject: str, other: str) -> float | str | None:
     if {subject, other} & place.saturated:
         return _SATURATED
-    reduction = one.reduction(place, subject, other)
+    reduction = place.reduction(subject, other)
     return None if reduction is None else _shown(reduction)
 
 
@@ -166,13 +178,14 @@ def _shown(reduction: Reduction) -> float | str:
 
 def _numbers(one: Reductions, place: Place) -> dict[str, Any]:
     def share(subject: str, other: str) -> float | None:
-        reduction = one.reduction(place, subject, other)
+        reduction = place.reduction(subject, other)
         return None if reduction is None else reduction.share
 
     return {
         "where": dict(place.where),
         "means": {policy: place.mean(policy) for policy in one.policies},
         "saturated": sorted(place.saturated),
+        "lowest": [policy for policy in one.policies if place.lowest(policy)],
         "reductions": {
             subject: {other: share(subject, other) for other in one.policies if other != subject}
             for subject in one.subjects

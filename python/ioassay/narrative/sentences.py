@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioassay.analysis.conclusion import AverageChange, Mean, ratio_outcome
+from ioassay.analysis.conclusion import Mean, ratio_outcome
+from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.block_size_mix import Mix
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.effects.one_factor import Effect, Outcome
@@ -145,7 +146,7 @@ def undecided_sentence(effects: Sequence[Effect]) -> str:
 
 def average_sentence(part: AverageChange) -> str:
     """Two levels against each other, averaged over everything else."""
-    ratio, levels = part.ratio, part.cells.factors[part.factor]
+    ratio, levels = part.ratio, part.levels
     first, second = (phrases.at(part.factor, level) for level in levels)
     known = {
         "name": phrases.noun(part.cells.response),
@@ -194,7 +195,7 @@ def mix_sentences(measured: Cells, mix: Mix) -> tuple[str, str, str]:
         for case, ratio in known.items()
     ]
     tested = phrases.placed(where, f"{name} of {mixed}, as a ratio: {phrases.listed(ratios, 9)}.")
-    outcomes = {case: ratio_outcome(ratio) for case, ratio in known.items()}
+    outcomes = mix.outcomes
     costs = [f"{_cost(ratio)} {case}" for case, ratio in known.items() if outcomes[case] == Outcome.DIFFERENCE]
     for outcome, words in ((Outcome.EQUIVALENT, f"within {phrases.percent(MARGIN)} of"), (Outcome.UNDECIDED, UNPROVED)):
         alike = [case for case in known if outcomes[case] == outcome]

@@ -16,6 +16,7 @@ from ioassay.analysis.stability.stability import Answer
 from ioassay.analysis.stability.steadiness import Judged, Outcome, Steadiness
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.dependence import Components, Corrected, Dependence
 from ioassay.stats.factorial import Effect
 from ioassay.stats.result import plain
@@ -37,12 +38,10 @@ PASSES_DIFFER = (
 
 DRIFT = {
     drift.Outcome.DRIFT: "{name} {way} from the first trial to the last ({p}, {test}).",
-    drift.Outcome.RANKS_ONLY: (
-        "The {test} finds a drift of {inside} ({p}). Its interval from the first trial to the last includes zero: "
-        "{change}."
-    ),
-    drift.Outcome.NO_DRIFT: (
-        "{name} shows no significant drift over the run ({p}). The trend from the first trial to the last is {change}."
+    drift.Outcome.NO_DRIFT: "{name} changes by at most {margin} from the first trial to the last: {change}.",
+    drift.Outcome.UNDECIDED: (
+        "The data do not show whether {inside} drifts over the run ({p}). "
+        "The trend from the first trial to the last is {change}."
     ),
 }
 DRIFT_WIDENS = "Conditions ran in shuffled blocks, so a drift affects all of them alike. It widens every interval."
@@ -159,7 +158,7 @@ def _variation_statement(variation: Variation) -> str:
 def _drift(answer: RunDrift) -> Finding:
     measured, cells, outcome = answer.drift, answer.cells, answer.outcome
     caveats = [FEW_FOR_DRIFT] if max(cell.values.size for cell in cells.cells) < 5 else []
-    test = f"{answer.test.value} test"
+    test = answer.test.value
     bounds = (measured.interval.low, measured.interval.high, measured.interval.confidence)
     return _about(
         cells,
@@ -171,9 +170,10 @@ def _drift(answer: RunDrift) -> Finding:
             way=phrases.change(measured.change, *bounds),
             change=f"{phrases.points(measured.change, sign=True)} % ({phrases.signed_bounds(*bounds)})",
             p=phrases.p(answer.p),
+            margin=phrases.percent(MARGIN),
             test=f"{test} over {measured.units} passes" if measured.unit == PASS else test,
         ),
-        statistics={**plain(measured), "drifts": outcome == drift.Outcome.DRIFT},
+        statistics={**plain(measured), "drifts": outcome == drift.Outcome.DRIFT, "outcome": outcome.value},
         caveats=[DRIFT_WIDENS] if outcome == drift.Outcome.DRIFT else caveats,
     )
 

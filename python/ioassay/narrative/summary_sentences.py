@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ioassay.analysis.conclusion import AverageChange, FactorChange, Mean, MixChange, Part
+from ioassay.analysis.conclusion import FactorChange, Mean, MixChange, Part
+from ioassay.analysis.effects.average_change import AverageChange
 from ioassay.analysis.effects.one_factor import Effect, Outcome
 from ioassay.narrative import phrases, sentences
 from ioassay.stats.contrasts import MARGIN
@@ -41,7 +42,7 @@ def _pairs(parts: Sequence[Part]) -> Iterator[str]:
     pairs: dict[str, list[AverageChange]] = {}
     for part in parts:
         if isinstance(part, AverageChange):
-            levels = phrases.both(part.factor, *part.cells.factors[part.factor])
+            levels = phrases.both(part.factor, *part.levels)
             pairs.setdefault(levels, []).append(part)
     for levels, changes in pairs.items():
         yield from (sentences.average_sentence(part) for part in changes if part.outcome == Outcome.DIFFERENCE)

@@ -10,6 +10,8 @@ from typing import Any
 
 from ioassay.analysis.claims import published_results
 from ioassay.analysis.claims.timing_agreement import EXPLAINED, Cell, Status, middle
+from ioassay.analysis.effects.average_change import AverageChange
+from ioassay.analysis.effects.one_factor import Outcome as EffectOutcome
 from ioassay.analysis.measurements.passes import CLAIM, SESSION, SPAN, SUM, WATCHED, Pass
 from ioassay.analysis.storage.folder_comparison import Factor, Folders
 from ioassay.analysis.storage.timing_definitions import Outcome, TimingDefinitions, cell_key
@@ -17,9 +19,11 @@ from ioassay.factors import level_phrase
 from ioassay.narrative import phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.records.record import Scalar
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import Undefined
 from ioassay.units import format_size
 
+_MARGIN = phrases.percent(MARGIN)
 _NAMED = 3
 """The number of cells that are named."""
 _KIB = 1024
@@ -372,10 +376,13 @@ def _published(answer: TimingDefinitions) -> list[Finding]:
 
 def _folders(answer: TimingDefinitions, folders: Folders) -> Finding:
     first = _folder(folders.first)
-    rows = [
-        [_where(one), one.test, one.folder, one.size, *one.interval, _winner(one, first)] for one in folders.factors
+    rows = [[_where(one), one.test, one.folder, *_bounds(one), _winner(one, first)] for one in folders.factors]
+    names = ("where", "test", "folder", "times", "low", "high")
+    numbers = [
+        {**dict(zip(names, row, strict=False)), "outcome": _outcome(one).value}
+        for one, row in zip(folders.factors, rows, strict=True)
     ]
-    numbers = [dict(zip(("where", "test", "folder", "times", "low", "high"), row, strict=False)) for row in rows]
+    level = phrases.level(folders.confidence)
     return Finding(
         study=answer.study,
         question="accountings",
@@ -384,12 +391,30 @@ def _folders(answer: TimingDefinitions, folders: Folders) -> Finding:
         statement=" ".join(part for other in folders.others for part in _faster(folders, other)),
         statistics={"factors": numbers},
         tables=[Table(["mode", "test", "folder", f"speed against {first}", "from", "to", "faster"], rows)],
-        caveats=[f"'from' and 'to' are the {phrases.level(folders.confidence)} interval of the factor."],
+        caveats=[f"'from' and 'to' are the {level} interval of the factor, which holds for all rows together."],
     )
 
 
+def _bounds(one: Factor) -> tuple[float | None, float | None, float | None]:
+    """The factor and its interval; None where there is none."""
+    if isinstance(one.change, Undefined):
+        return None, None, None
+    ratio = one.change.ratio
+    return ratio.ratio, ratio.interval.low, ratio.interval.high
+
+
+def _outcome(one: Factor) -> EffectOutcome:
+    return EffectOutcome.NOT_TESTED if isinstance(one.change, Undefined) else one.change.outcome
+
+
 def _winner(one: Factor, first: str) -> str:
-    return {1: _folder(one.folder), -1: first}.get(one.sign, "not known")
+    if _outcome(one) != EffectOutcome.DIFFERENCE:
+        return f"within {_MARGIN}" if _outcome(one) == EffectOutcome.EQUIVALENT else "not known"
+    return _folder(one.folder) if _is_faster(one) else first
+
+
+def _is_faster(one: Factor) -> bool:
+    return not isinstance(one.change, Undefined) and one.change.ratio.ratio > 1
 
 
 def _where(one: Factor) -> str:
@@ -398,24 +423,31 @@ def _where(one: Factor) -> str:
 
 def _faster(folders: Folders, other: str) -> list[str]:
     first = f"the {_folder('.')}" if folders.first == "." else folders.first
-    own = sorted((one for one in folders.factors if one.folder == other and one.size), key=lambda one: one.size or 0)
+    own = [one for one in folders.factors if one.folder == other and isinstance(one.change, AverageChange)]
     if not own:
         return [f"{other} cannot be compared with {first}: too few repetitions."]
-    signs = [one.sign for one in own]
-    return [
-        f"Beyond noise, {other} is faster than {first} at {signs.count(1)} of {phrases.count(len(own), 'test')} and "
-        f"slower at {signs.count(-1)}.",
-        f"The factor is {_ratio(own[0])}."
-        if len(own) == 1
-        else f"It ranges from {_ratio(own[0])} to {_ratio(own[-1])}.",
+    own.sort(key=lambda one: _bounds(one)[0] or 0.0)
+    different = [one for one in own if _outcome(one) == EffectOutcome.DIFFERENCE]
+    faster = sum(map(_is_faster, different))
+    alike = sum(_outcome(one) == EffectOutcome.EQUIVALENT for one in own)
+    undecided = [one.change for one in own if _outcome(one) == EffectOutcome.UNDECIDED]
+    text = [
+        f"{phrases.capital(other)} is certainly faster than {first} at {faster} of {phrases.count(len(own), 'test')} "
+        f"and slower at {len(different) - faster}."
     ]
+    text += [f"Both differ by at most {_MARGIN} at {alike}."] if alike else []
+    if undecided:
+        needed = max(one.needed or 0 for one in undecided if isinstance(one, AverageChange))
+        text.append(f"The data do not show which is faster at {len(undecided)}.")
+        text.append(f"A difference of {_MARGIN} needs {phrases.repetitions_needed(needed)} of each pass.")
+    ends = _ratio(own[0]), _ratio(own[-1])
+    return [*text, f"The factor is {ends[0]}." if len(own) == 1 else f"The factor ranges from {ends[0]} to {ends[1]}."]
 
 
 def _ratio(one: Factor) -> str:
     """`3.1 (3 to 3.2) at write (direct)`."""
-    if isinstance(one.ratio, Undefined):
+    where, (ratio, low, high) = _where(one), _bounds(one)
+    if ratio is None or low is None or high is None:
         return ""
-    where, bounds = _where(one), one.ratio.interval
     test = f"{one.test} ({where})" if where != "all trials" else one.test
-    low, high = phrases.plain_number(bounds.low), phrases.plain_number(bounds.high)
-    return f"{phrases.plain_number(one.ratio.ratio)} ({low} to {high}) at {test}"
+    return f"{phrases.plain_number(ratio)} ({phrases.plain_number(low)} to {phrases.plain_number(high)}) at {test}"

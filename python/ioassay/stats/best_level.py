@@ -114,11 +114,6 @@ def levels_off(family: Contrasts, numbers: Sequence[float] | None, found: Platea
     return bool(abs(means[found.last] - means[found.first]) < _OFF * abs(straight_on))
 
 
-def possible_start(family: Contrasts, *, lower: bool = False) -> int:
-    """The first level that may be within the margin of the best: before it, the response certainly still improves."""
-    return int(np.argmin(_certainly_beyond(family, lower)))
-
-
 def _certainly_beyond(family: Contrasts, lower: bool) -> Bools:
     """Levels that are certainly worse than some other by more than the margin."""
     worse = family.differences if lower else -family.differences

@@ -80,28 +80,28 @@ class ConditionMeans:
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def df_of_sum(self, parts: Floats) -> float:
-        """Degrees of freedom of a variance that is the sum of `parts`, shape (k,): Satterthwaite.
+        """Degrees of freedom of a variance that is the sum of `parts`, shape (k,)."""
+        return float(self.df_of_sums(parts[None, :], np.arange(self.sizes.size)[None, :])[0])
+
+    def df_of_sums(self, parts: Floats, places: Ints) -> Floats:
+        """The same of several sums, whose parts are those of the conditions `places`, both (m, n): Satterthwaite.
 
         What a part has from the prior it shares with all others, so only the rest of the parts are independent.
         """
-        if not math.isfinite(self.prior_df):
-            return self.total_df
-        shared = parts * (self.prior_df / (self.prior_df + self.own_df))
-        own = parts - shared
-        known = self.own_df > 0
-        spread = float(shared.sum()) ** 2 / self.prior_df + float(np.sum(own[known] ** 2 / self.own_df[known]))
-        return min(float(parts.sum()) ** 2 / spread, self.total_df)
+        if not math.isfinite(self.prior_df) or self.exact:
+            return np.full(len(parts), self.total_df)
+        df = self.own_df[places]
+        shared = parts * (self.prior_df / (self.prior_df + df))
+        own = (parts - shared) ** 2 / np.where(df > 0, df, 1.0)
+        spread = shared.sum(axis=1) ** 2 / self.prior_df + own.sum(axis=1)
+        found: Floats = parts.sum(axis=1) ** 2 / np.where(spread > 0, spread, 1.0)
+        return np.minimum(found, self.total_df)
 
     def df_of_pairs(self) -> Floats:
         """The same of the sum of the squared errors of each pair, shape (k, k)."""
-        squared, k = self.squared_errors, self.sizes.size
-        if not math.isfinite(self.prior_df) or self.exact:
-            return np.full((k, k), self.total_df)
-        shared = squared * (self.prior_df / (self.prior_df + self.own_df))
-        own = (squared - shared) ** 2 / np.where(self.own_df > 0, self.own_df, 1.0)
-        spread = (shared[:, None] + shared[None, :]) ** 2 / self.prior_df + own[:, None] + own[None, :]
-        whole = squared[:, None] + squared[None, :]
-        return np.minimum(whole**2 / np.where(spread > 0, spread, 1.0), self.total_df)
+        k = self.sizes.size
+        places = np.stack([np.repeat(np.arange(k), k), np.tile(np.arange(k), k)], axis=1)
+        return self.df_of_sums(self.squared_errors[places], places).reshape(k, k)
 
 
 def fit(
@@ -109,8 +109,8 @@ def fit(
 ) -> ConditionMeans | Undefined:
     """Fit the model; `groups[i]` are the repetitions of condition i, `passes[i]` the pass that each belongs to.
 
-    With `exact` the results hold no chance, as those of a simulation: every squared error is 0. Otherwise a second
-    repetition of at least one condition is needed.
+    With `exact` the results hold no chance, as those of a simulation: every squared error is 0, unless repetitions
+    differ, as over traces that are made anew. Otherwise a second repetition of at least one condition is needed.
     """
     arrays = [as_floats(group) for group in groups]
     if not arrays or not all(array.size for array in arrays):
@@ -119,7 +119,7 @@ def fit(
     means = np.array([mean_of(array) for array in arrays])
     scale = Scale.LOG if means.min() > 0 else Scale.RAW
     estimates = np.log(means) if scale == Scale.LOG else means
-    if exact:
+    if exact and not any(float(np.ptp(array)) for array in arrays):
         zeros = np.zeros(means.size)
         return ConditionMeans(scale, means, estimates, zeros, zeros, math.inf, _MOST_DF, sizes, False)
     if sizes.max() < 2:

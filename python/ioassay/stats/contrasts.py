@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from ioassay.stats import distributions, studentized_range
 from ioassay.stats.condition_means import ConditionMeans, Scale
+from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Floats, Interval
 
 Bools = npt.NDArray[np.bool_]
@@ -106,13 +107,13 @@ class Contrasts:
     def reach(self) -> Floats:
         """Half the widths of the simultaneous intervals of the differences."""
         k, level = self.means.estimates.size, 1 - self.pair_risk
-        return self.errors * _each(self.df, lambda df: range_quantile(level, max(k, 2), df))
+        return self.errors * by_df(self.df, lambda df: range_quantile(level, max(k, 2), df))
 
     @cached_property
     def tolerance(self) -> Floats:
         """How far a difference must lie inside the margin: a one-sided t test at the risk of all pairs."""
         level = 1 - self.pair_risk
-        return self.errors * _each(self.df, lambda df: distributions.t_ppf(level, df))
+        return self.errors * by_df(self.df, lambda df: distributions.t_ppf(level, df))
 
     @cached_property
     def above(self) -> Bools:
@@ -143,11 +144,17 @@ class Contrasts:
         difference, reach = float(self.differences[high, low]), float(self.reach[high, low])
         ends = (difference - reach, difference + reach)
         if self.means.scale == Scale.LOG:
-            shown, ends = math.exp(difference), (_exp(ends[0]), _exp(ends[1]))
+            shown, ends = math.exp(difference), (bounded_exp(ends[0]), bounded_exp(ends[1]))
         else:
             shown = difference
         interval = Interval(*ends, self.confidence, "simultaneous")
         return Pair(shown, interval, self.p(high, low))
+
+    def ratio(self, high: int, low: int) -> Ratio:
+        """The same on the logarithmic scale, with the error of the logarithm."""
+        pair = self.pair(high, low)
+        error, df = float(self.errors[high, low]), float(self.df[high, low])
+        return Ratio(pair.estimate, pair.interval, error, df, pair.p)
 
     def p(self, first: int, second: int) -> float:
         """That both are equal, adjusted for all pairs and for all families that share the risk."""
@@ -155,7 +162,7 @@ class Contrasts:
         if error == 0:
             return float(difference == 0)
         q, k = np.array([difference / error * math.sqrt(2)]), max(self.means.estimates.size, 2)
-        below = float(studentized_range.cdf(q, k, np.array([_grid(float(self.df[first, second]))]))[0])
+        below = float(studentized_range.cdf(q, k, np.array([grid_df(float(self.df[first, second]))]))[0])
         return min(1.0, (1 - below) * self.share * self._pairs_cost)
 
     @property
@@ -198,38 +205,61 @@ def slope(family: Contrasts, x: Sequence[float] | Floats) -> Slope:
     Its error follows from the variances of the conditions, whatever they are, and not from how far the means are from
     the line. `family.lines` lines share LINES_SHARE of the risk.
     """
-    means, numbers = family.means, np.asarray(x, dtype=np.float64)
-    weights = means.sizes.astype(np.float64)
+    numbers = np.asarray(x, dtype=np.float64)
+    weights = family.means.sizes.astype(np.float64)
     centred = numbers - np.average(numbers, weights=weights)
-    contrast = weights * centred / float(np.sum(weights * centred**2))
-    estimate = float(np.sum(contrast * (means.means - means.means.mean())))
-    unit = means.means if means.scale == Scale.LOG else np.ones(numbers.size)
-    parts = contrast**2 * means.squared_errors * unit**2
-    whole = float(parts.sum())
-    # A slope of rounding: equal means give none.
-    if abs(estimate) <= _TIE * float(np.abs(means.means).max() / np.abs(centred).max()):
-        estimate = 0.0
-    if whole == 0:
+    estimate, error, df = _measured(family.means, weights * centred / float(np.sum(weights * centred**2)))
+    if error == 0:
         exact = Interval(estimate, estimate, family.confidence, "exact")
         return Slope(estimate, 0.0, math.inf, exact, float(estimate == 0))
-    df = _grid(means.df_of_sum(parts))
     lines = max(family.lines, 1)
-    risk, error = family.risk * LINES_SHARE / lines, math.sqrt(whole)
+    risk = family.risk * LINES_SHARE / lines
     half = distributions.t_ppf(1 - risk / 2, df) * error
     p = 2 * distributions.t_sf(abs(estimate) / error, df) * lines / LINES_SHARE * family.share
     interval = Interval(estimate - half, estimate + half, family.confidence, "simultaneous")
     return Slope(estimate, error, df, interval, min(1.0, p))
 
 
-def _each(df: Floats, critical: Callable[[float], float]) -> Floats:
+def _measured(means: ConditionMeans, contrast: Floats) -> tuple[float, float, float]:
+    """A contrast of the means in the unit of the response, its standard error and degrees of freedom."""
+    estimate = float(np.sum(contrast * (means.means - means.means.mean())))
+    unit = means.means if means.scale == Scale.LOG else np.ones(contrast.size)
+    parts = contrast**2 * means.squared_errors * unit**2
+    # Rounding leaves something of equal means.
+    if abs(estimate) <= _TIE * float(np.abs(means.means).max() * np.abs(contrast).max()):
+        estimate = 0.0
+    whole = float(parts.sum())
+    return (estimate, math.sqrt(whole), grid_df(means.df_of_sum(parts))) if whole else (estimate, 0.0, math.inf)
+
+
+def bend_p(family: Contrasts, x: Sequence[float] | Floats, *, lower: bool = False) -> float:
+    """That no line over the means gains less after a level inside than before it; `lower`: falling is gaining.
+
+    Each level inside is the place of a bend, whose size is a contrast of the means; Bonferroni for all of them.
+    """
+    numbers = np.asarray(x, dtype=np.float64)
+    weights = family.means.sizes.astype(np.float64)
+    scaled = np.sqrt(weights)
+    base = np.linalg.qr(np.column_stack([scaled, scaled * numbers]))[0]
+    found = []
+    for place in numbers[1:-1]:
+        bent = scaled * np.maximum(numbers - place, 0.0)
+        rest = bent - base @ (base.T @ bent)
+        estimate, error, df = _measured(family.means, scaled * rest / float(rest @ rest))
+        less = estimate if lower else -estimate
+        found.append(distributions.t_sf(less / error, df) if error else float(less <= 0))
+    return min(1.0, min(found, default=1.0) * len(found) * family.share)
+
+
+def by_df(df: Floats, critical: Callable[[float], float]) -> Floats:
     """A critical value for each of `df`, on a grid so that equal ones are computed once."""
-    grid = np.vectorize(_grid, otypes=[np.float64])(df)
+    grid = np.vectorize(grid_df, otypes=[np.float64])(df)
     values, places = np.unique(grid, return_inverse=True)
     found: Floats = np.array([critical(float(one)) for one in values])[places].reshape(df.shape)
     return found
 
 
-def _grid(df: float) -> float:
+def grid_df(df: float) -> float:
     """Rounded down, which widens: critical values are kept for few degrees of freedom."""
     if df < 20:
         return max(math.floor(4 * df + 1e-9) / 4, 0.5)
@@ -242,5 +272,6 @@ def range_quantile(level: float, means: int, df: float) -> float:
     return float(studentized_range.quantile(level, means, np.array([df]))[0]) / math.sqrt(2)
 
 
-def _exp(value: float) -> float:
+def bounded_exp(value: float) -> float:
+    """A ratio from its logarithm, within what a float holds."""
     return math.exp(min(max(value, -700.0), 700.0))

@@ -56,11 +56,6 @@ def t_sf(t: float, df: float) -> float:
     return tail if t >= 0 else 1 - tail
 
 
-def t_sfs(t: Floats, df: Floats) -> Floats:
-    """The same of arrays of one shape."""
-    return np.array([t_sf(float(one), float(two)) for one, two in zip(t.flat, df.flat, strict=True)]).reshape(t.shape)
-
-
 @lru_cache(maxsize=4096)
 def t_ppf(probability: float, df: float) -> float:
     """The value that Student's variable stays below with this probability."""
@@ -101,18 +96,6 @@ def f_ppf(probability: float, df_one: float, df_two: float) -> float:
         return math.exp(constant + (one - 1) * math.log(f) - (one + two) * math.log1p(df_one * f / df_two))
 
     return _inverse(lambda f: f_sf(f, df_one, df_two), density, 1 - probability, 1.0)
-
-
-@lru_cache(maxsize=4096)
-def chi2_sf(x: float, df: float) -> float:
-    """P(X > x) of the chi-squared distribution."""
-    return 1.0 if x <= 0 else _gamma_tails(df / 2, x / 2)[1]
-
-
-def noncentral_t_sf(t: float, df: float, shift: float) -> float:
-    """P((Z + shift) / S > t): the normal probability for each estimated deviation S, weighted with that of S."""
-    deviation, mass = deviation_nodes(np.array([float(df)]))
-    return float(np.sum(mass * normal_cdfs(shift - t * deviation)))
 
 
 def deviation_nodes(df: Floats) -> tuple[Floats, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ioassay.stats import distributions
 from ioassay.stats.contrasts import LINES_SHARE, MARGIN, Contrasts, range_quantile
@@ -18,7 +19,10 @@ def repetitions_needed(family: Contrasts) -> int:
     deviation = math.sqrt(float((means.squared_errors * means.sizes).mean()))
     if deviation == 0:
         return 2
-    return _fewest(deviation / family.bound, means.sizes.size, family.pair_risk)
+    if family.bound == 0:
+        return MOST  # all means are 0, and no number is a share of them
+    scatter, conditions, risk = deviation / family.bound, means.sizes.size, family.pair_risk
+    return fewest(lambda n: _seen(n, scatter, conditions, risk))
 
 
 def repetitions_for(
@@ -35,22 +39,24 @@ def repetitions_for(
     `lines`: their levels are numbers; `share`: how many such families share the risk.
     """
     risk = (1 - confidence) / share * (1 - LINES_SHARE if lines else 1)
-    return _fewest(variation / math.log1p(margin), conditions, risk)
+    return fewest(lambda n: _seen(n, variation / math.log1p(margin), conditions, risk))
 
 
-def _fewest(scatter: float, conditions: int, risk: float) -> int:
-    """By doubling, then halving; `scatter` is the deviation of one repetition in margins."""
+def fewest(seen: Callable[[int], bool]) -> int:
+    """The smallest number from 2 to MOST for which `seen` holds: by doubling, then halving."""
     low, high = 1, 2
-    while high < MOST and not _seen(high, scatter, conditions, risk):
+    while high < MOST and not seen(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _seen(middle, scatter, conditions, risk) else (middle, high)
+        low, high = (low, middle) if seen(middle) else (middle, high)
     return min(high, MOST)
 
 
 def _seen(n: int, scatter: float, conditions: int, risk: float) -> bool:
     """Whether the half-width of all pairs, and what power asks beyond it, fit into the margin.
+
+    `scatter` is the deviation of one repetition in margins.
 
     Two means at the margin from each other are told apart with POWER then, and two equal ones are shown to be within
     it more often still: that takes one-sided tests only.

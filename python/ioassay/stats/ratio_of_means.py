@@ -1,23 +1,22 @@
-"""Two samples against each other: how many times larger is one mean, is the difference real, is it negligible?
+"""The ratio of two means with its error: its interval, and whether it is negligible.
 
 Ratios, because storage results span decades and 'twice as fast' needs no unit. The log of the ratio is estimated:
-its interval is the same whichever sample is divided by the other.
+its interval is the same whichever mean is divided by the other. Ratios come from fitted models (`contrasts.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ioassay.stats import distributions
-from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of, sum_of_squares
+from ioassay.stats.result import Interval
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Mean of the first sample divided by the mean of the second.
+    """The first mean divided by the second.
 
     `se` is the standard error of the ratio's natural logarithm, with `df` degrees of freedom (infinite when the
     repetitions are identical); `p` tests the ratio 1.
@@ -41,48 +40,6 @@ class Equivalence:
     p: float
     interval: Interval
     equivalent: bool
-
-
-def ratio_of_means(first: Floats, second: Floats, confidence: float) -> Ratio | Undefined:
-    """Ratio of two means, interval and test: the delta method on the log scale with Satterthwaite's degrees of freedom.
-
-    var(ln ratio) = s1² / (n1 m1²) + s2² / (n2 m2²): Hedges, Gurevitch and Curtis, "The meta-analysis of response
-    ratios in experimental ecology" (Ecology 80, 1999), equation 1; Satterthwaite, Biometrics Bulletin 2 (1946).
-    Good while each mean is at least three standard errors from 0, which a coefficient of variation below 50 % gives.
-    """
-    return average_ratio([(first, second)], confidence)
-
-
-def average_ratio(pairs: Sequence[tuple[Floats, Floats]], confidence: float) -> Ratio | Undefined:
-    """Geometric mean of the ratios of several independent pairs of samples; each pair as in `ratio_of_means`."""
-    logs: list[float] = []
-    variances: list[float] = []
-    dfs: list[int] = []
-    for pair in pairs:
-        arrays = [as_floats(sample) for sample in pair]
-        if min(array.size for array in arrays) < 2:
-            return Undefined("a condition has one repetition only, so its spread is unknown")
-        means = [mean_of(array) for array in arrays]
-        if min(means) <= 0:
-            return Undefined("a mean is not above 0, so there is no ratio")
-        logs.append(float(np.log(means[0] / means[1])))
-        variances += [sum_of_squares(a) / (a.size - 1) / a.size / m**2 for a, m in zip(arrays, means, strict=True)]
-        dfs += [array.size - 1 for array in arrays]
-    if not logs:
-        return Undefined("no pair of conditions has values")
-    return _ratio(float(np.mean(logs)), np.array(variances) / len(logs) ** 2, np.array(dfs), confidence)
-
-
-def _ratio(log_ratio: float, variances: Floats, dfs: Floats, confidence: float) -> Ratio:
-    variance = float(variances.sum())
-    if variance == 0:
-        ratio = float(np.exp(log_ratio))
-        return Ratio(ratio, Interval(ratio, ratio, confidence, "exact"), 0.0, float("inf"), float(log_ratio == 0))
-    # The log only matters through its error here; shares avoid the underflow of squares of tiny variances.
-    df = float(1 / np.sum((variances / variance) ** 2 / dfs))
-    se = float(np.sqrt(variance))
-    p = float(2 * distributions.t_sf(abs(log_ratio) / se, df))
-    return Ratio(float(np.exp(log_ratio)), ratio_interval(log_ratio, se, df, confidence), se, df, p)
 
 
 def ratio_interval(log_ratio: float, se: float, df: float, confidence: float) -> Interval:

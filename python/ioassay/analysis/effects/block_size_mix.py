@@ -1,21 +1,25 @@
 """What a mix of block sizes costs: against each fixed size, and against what its own parts predict.
 
 A mix lies between its parts anyway. Whether mixing itself costs something is only told by the prediction: the time
-that its requests would take if each size ran as fast as it does alone.
+that its requests would take if each size ran as fast as it does alone. Both are read from the one model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.analysis.measurements.cells import Cell, Cells
+from ioassay.analysis.effects.level_contrasts import LevelFamily
+from ioassay.analysis.effects.one_factor import Outcome
+from ioassay.analysis.measurements.cells import Cell
 from ioassay.factors import CASE, level_number
 from ioassay.stats import distributions
-from ioassay.stats.ratio_of_means import Ratio, ratio_interval, ratio_of_means
-from ioassay.stats.result import Floats, Undefined, mean_of, sum_of_squares
+from ioassay.stats.condition_means import Scale
+from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.ratio_of_means import Ratio, ratio_interval
+from ioassay.stats.result import Undefined
 from ioassay.study.model import Study
 
 
@@ -23,34 +27,48 @@ from ioassay.study.model import Study
 class Mix:
     """One mixed case where all other factors are fixed.
 
-    `fixed` are the cases with one size. `against`: fixed case -> mixed mean divided by its mean; `predicted`: the same
-    against the prediction from the parts (bandwidths only; Undefined where a part was not measured alone).
+    `fixed` are the cases with one size. `against`: fixed case -> mixed mean divided by its mean, and what that shows in
+    `outcomes`; `predicted`: the same against the prediction from the parts (bandwidths only; Undefined where a part was
+    not measured alone).
     """
 
     cell: Cell
     fixed: tuple[Cell, ...]
     against: Mapping[str, Ratio | Undefined]
+    outcomes: Mapping[str, Outcome]
     predicted: Ratio | Undefined
 
 
-def mixes(found: Cells, study: Study, confidence: float) -> list[Mix]:
-    """Every case with a `bssplit`, beside the cases with a fixed block size."""
+def mixes(families: Sequence[LevelFamily], study: Study) -> list[Mix]:
+    """Every case with a `bssplit`, beside the cases with a fixed block size; `families` are those of the cases."""
     measured = []
-    for part in found.slices(CASE) if CASE in found.factors else []:
-        sizes = {cell.label: _sizes(study, cell) for cell in part.cells}
-        fixed = [cell for cell in part.cells if len(sizes[cell.label]) == 1]
-        for cell in part.cells:
-            if len(sizes[cell.label]) > 1 and fixed:
-                measured.append(_mix(found.response, cell, fixed, sizes, confidence))
+    for family in families:
+        sizes = [_sizes(study, cell) for cell in family.cells]
+        fixed = [index for index, own in enumerate(sizes) if len(own) == 1]
+        measured += [_mix(family, index, fixed, sizes) for index, own in enumerate(sizes) if len(own) > 1 and fixed]
     return measured
 
 
-def _mix(
-    response: str, cell: Cell, fixed: list[Cell], sizes: Mapping[str, Mapping[float, float]], confidence: float
-) -> Mix:
-    against = {str(one.point[CASE]): ratio_of_means(cell.values, one.values, confidence) for one in fixed}
-    alone = {next(iter(sizes[one.label])): one.values for one in fixed}
-    return Mix(cell, tuple(fixed), against, _predicted(response, cell.values, sizes[cell.label], alone, confidence))
+def _mix(family: LevelFamily, index: int, fixed: Sequence[int], sizes: Sequence[Mapping[float, float]]) -> Mix:
+    contrasts, names = family.contrasts, {other: str(family.cells[other].point[CASE]) for other in fixed}
+    cells = family.cells[index], tuple(family.cells[other] for other in fixed)
+    if isinstance(contrasts, Contrasts) and contrasts.means.scale != Scale.LOG:
+        contrasts = Undefined("a mean is not above 0, so there is no ratio")
+    if isinstance(contrasts, Undefined):
+        return Mix(*cells, dict.fromkeys(names.values(), contrasts), {}, contrasts)
+    alone = {next(iter(sizes[other])): other for other in fixed}
+    return Mix(
+        *cells,
+        against={name: contrasts.ratio(index, other) for other, name in names.items()},
+        outcomes={name: _outcome(contrasts, index, other) for other, name in names.items()},
+        predicted=_predicted(family.part.response, contrasts, index, sizes[index], alone),
+    )
+
+
+def _outcome(contrasts: Contrasts, one: int, other: int) -> Outcome:
+    if contrasts.equal(one, other):
+        return Outcome.EQUIVALENT
+    return Outcome.DIFFERENCE if contrasts.above[one, other] or contrasts.above[other, one] else Outcome.UNDECIDED
 
 
 def _sizes(study: Study, cell: Cell) -> dict[float, float]:
@@ -81,7 +99,7 @@ def parse_split(split: str) -> dict[float, float]:
 
 
 def _predicted(
-    response: str, mixed: Floats, shares: Mapping[float, float], alone: Mapping[float, Floats], confidence: float
+    response: str, contrasts: Contrasts, mixed: int, shares: Mapping[float, float], alone: Mapping[float, int]
 ) -> Ratio | Undefined:
     """Mixed bandwidth divided by sum(w s) / sum(w s / b): shares w of requests of size s, each at its own bandwidth b.
 
@@ -91,20 +109,14 @@ def _predicted(
         return Undefined("only bandwidths are predicted from parts")
     if not set(shares) <= set(alone):
         return Undefined("a size of the mix was not measured alone")
-    samples = [mixed, *(alone[size] for size in shares)]
-    means = np.array([mean_of(sample) for sample in samples])
-    if min(sample.size for sample in samples) < 2 or means.min() <= 0:
-        return Undefined("a case has one repetition only")
+    means, places = contrasts.means, np.array([mixed, *(alone[size] for size in shares)])
     volumes = np.array([share * size for size, share in shares.items()])
-    times = volumes / means[1:]
-    weights = np.concatenate([[1.0], times / times.sum()])
-    relative = np.array([sum_of_squares(s) / (s.size - 1) / s.size for s in samples]) / means**2
-    variances = weights**2 * relative
-    ratio, variance = float(means[0] * times.sum() / volumes.sum()), float(variances.sum())
-    if variance == 0:
+    times = volumes / means.means[places[1:]]
+    parts = np.concatenate([[1.0], times / times.sum()]) ** 2 * means.squared_errors[places]
+    ratio, error = float(means.means[mixed] * times.sum() / volumes.sum()), float(np.sqrt(parts.sum()))
+    if error == 0:
         return Undefined("the repetitions are identical")
-    df = float(variance**2 / np.sum(variances**2 / np.array([sample.size - 1 for sample in samples])))
-    se = float(np.sqrt(variance))
-    interval = ratio_interval(float(np.log(ratio)), se, df, confidence)
-
-    return Ratio(ratio, interval, se, df, float(2 * distributions.t_sf(abs(np.log(ratio)) / se, df)))
+    df = float(means.df_of_sums(parts[None, :], places[None, :])[0])
+    interval = ratio_interval(float(np.log(ratio)), error, df, 1 - contrasts.risk)
+    p = min(1.0, float(2 * distributions.t_sf(abs(np.log(ratio)) / error, df)) * contrasts.share)
+    return Ratio(ratio, interval, error, df, p)

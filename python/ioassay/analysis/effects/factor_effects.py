@@ -1,4 +1,4 @@
-"""Do the factors matter, and how much? Analyses of variance between conditions, over repetitions.
+"""Do the factors matter, and how much? Contrasts of the condition means, and the analyses of variance of publications.
 
 One factor at a time within each combination of the others (`one_factor.py`), all together with their interaction
 (`factorial_anova.py`), and the three analyses that are usually done (`anova_variants.py`).
@@ -20,12 +20,12 @@ Answer = FactorEffects | JointEffects | AnovaVariants
 
 def analyse(records: Dataset, study: Study) -> list[Answer]:
     """Answers for each response that has values in two conditions or more."""
-    confidence = study.analysis.confidence
+    confidence, exact = study.analysis.confidence, not records.is_measured(study)
     answers: list[Answer | None] = []
     for response in records.responses(study):
         measured = cells(records, study, response)
         if len(measured.cells) > 1:
             answers += one_factor.effects(records, study, response)
-            answers.append(factorial_anova.joint_effects(measured, confidence))
+            answers.append(factorial_anova.joint_effects(measured, confidence, exact=exact))
             answers.append(anova_variants.variants(measured, samples(records, study, response), confidence))
     return [answer for answer in answers if answer is not None]

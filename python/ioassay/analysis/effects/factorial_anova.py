@@ -1,35 +1,71 @@
-"""All factors together: does each matter, and does the effect of one depend on the other (interaction)?"""
+"""All factors together: how much does each explain, and does the effect of one depend on another (interaction)?
+
+Whether factors interact is read from the one model of the response (`stats/interaction.py`); all pairs of factors share
+the risk. The analysis of variance gives shares of the variation, as publications have them; it decides nothing.
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from ioassay.analysis.measurements.cells import Cells
+from ioassay.factors import level_key
+from ioassay.records.record import Scalar
+from ioassay.stats.condition_means import ConditionMeans, average, fit
+from ioassay.stats.contrasts import Pair
 from ioassay.stats.factorial import Effect, Factorial, factorial
+from ioassay.stats.interaction import Interaction, interaction
 from ioassay.stats.result import Undefined
 
 
-class Interaction(Enum):
+class Outcome(Enum):
     """Whether the effect of one factor depends on another."""
 
     NOT_ESTIMATED = "not estimated"
     """Without repetitions an interaction cannot be separated from chance."""
-    NOT_SIGNIFICANT = "not significant"
-    SIGNIFICANT = "significant"
+    PRESENT = "present"
+    ABSENT = "absent"
+    """The ratios between levels of one factor agree to within the margin over the other."""
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class FactorPair:
+    """Two factors, averaged over all others; `levels` are those of the clearest contrast, two of each."""
+
+    factors: tuple[str, str]
+    levels: tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]
+    interaction: Interaction
+
+    @property
+    def pair(self) -> Pair:
+        """The clearest contrast."""
+        return self.interaction.pair
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the contrasts of the two factors show."""
+        if self.interaction.absent:
+            return Outcome.ABSENT
+        return Outcome.PRESENT if self.interaction.present else Outcome.UNDECIDED
 
 
 @dataclass(frozen=True)
 class JointEffects:
-    """The factors `names` together: sums of squares of type II, and of type III where they exist."""
+    """The factors `names` together: sums of squares of type II, and of type III where they exist.
+
+    `pairs`: the interaction of each two factors, the clearest first; none without repetitions.
+    """
 
     cells: Cells
     names: tuple[str, ...]
     second: Factorial
     third: Factorial | Undefined
-    confidence: float
+    pairs: tuple[FactorPair, ...]
 
     @property
     def mains(self) -> list[Effect]:
@@ -37,22 +73,19 @@ class JointEffects:
         known = [effect for name in self.names if (effect := self.second.effect(name))]
         return sorted(known, key=lambda effect: -effect.eta2)
 
-    @property
-    def strongest(self) -> Effect | None:
-        """The largest interaction."""
-        crossed = [effect for effect in self.second.effects if "×" in effect.term]
-        return max(crossed, key=lambda effect: effect.eta2, default=None)
+    def of(self, outcome: Outcome) -> list[FactorPair]:
+        """The pairs of factors with this outcome."""
+        return [pair for pair in self.pairs if pair.outcome == outcome]
 
     @property
-    def outcome(self) -> Interaction:
-        """That of the largest interaction."""
-        if self.strongest is None:
-            return Interaction.NOT_ESTIMATED
-        significant = self.strongest.p < 1 - self.confidence
-        return Interaction.SIGNIFICANT if significant else Interaction.NOT_SIGNIFICANT
+    def outcome(self) -> Outcome:
+        """PRESENT where some factors interact, ABSENT where certainly none do."""
+        if not self.pairs:
+            return Outcome.NOT_ESTIMATED
+        return next(one for one in (Outcome.PRESENT, Outcome.UNDECIDED, Outcome.ABSENT) if self.of(one))
 
 
-def joint_effects(found: Cells, confidence: float) -> JointEffects | None:
+def joint_effects(found: Cells, confidence: float, *, exact: bool = False) -> JointEffects | None:
     """All factors together; None where fewer than two vary, or no analysis is possible."""
     names = found.varying()
     if len(names) < 2:
@@ -66,4 +99,39 @@ def joint_effects(found: Cells, confidence: float) -> JointEffects | None:
     if isinstance(second, Undefined):
         return None
     third = factorial(values, columns, block=passes, kind=3, interactions=second.interactions)
-    return JointEffects(found, tuple(names), second, third, confidence)
+    model = fit(found.groups, [cell.repetition for cell in found.cells], exact=exact)
+    pairs = [] if isinstance(model, Undefined) else _pairs(found, names, model, confidence)
+    return JointEffects(found, tuple(names), second, third, tuple(sorted(pairs, key=lambda pair: pair.pair.p)))
+
+
+def _pairs(found: Cells, names: list[str], model: ConditionMeans, confidence: float) -> list[FactorPair]:
+    crossed = list(itertools.combinations(names, 2))
+    made = []
+    for factors in crossed:
+        means, grid = _averaged(found, factors, model)
+        known = interaction(means, grid, confidence, share=len(crossed)) if grid else None
+        if known is not None:
+            first, second = (
+                (found.factors[name][low], found.factors[name][high])
+                for name, (low, high) in zip(factors, known.levels, strict=True)
+            )
+            made.append(FactorPair(factors, (first, second), known))
+    return made
+
+
+def _averaged(
+    found: Cells, factors: tuple[str, str], model: ConditionMeans
+) -> tuple[ConditionMeans, dict[tuple[int, int], int]]:
+    """Means over the places of all other factors, by levels of the two: where each of these places has them."""
+    others = [name for name in found.factors if name not in factors]
+    keys = {name: [level_key(name, level) for level in found.factors[name]] for name in found.factors}
+    places: dict[tuple[str, ...], dict[tuple[int, int], int]] = {}
+    for index, cell in enumerate(found.cells):
+        at = {name: level_key(name, cell.point[name]) for name in found.factors}
+        corner = (keys[factors[0]].index(at[factors[0]]), keys[factors[1]].index(at[factors[1]]))
+        places.setdefault(tuple(at[name] for name in others), {})[corner] = index
+    shared = sorted(set.intersection(*(set(place) for place in places.values())))
+    if not shared:
+        return model, {}
+    table = [[place[corner] for place in places.values()] for corner in shared]
+    return average(model, table), {corner: index for index, corner in enumerate(shared)}

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.cells import Cell, Cells
+from ioassay.analysis.measurements.cells import Cell
 from ioassay.stats.best_level import Plateau, levels_off, plateau
-from ioassay.stats.condition_means import Scale, average, fit
+from ioassay.stats.condition_means import Scale
 from ioassay.stats.contrasts import Contrasts, Pair
-from ioassay.stats.ratio_of_means import Ratio
 from ioassay.stats.result import Undefined
 
 
@@ -112,19 +111,3 @@ def _flat(contrasts: Contrasts, numbers: tuple[float, ...] | None, kind: ShapeKi
     if found is None or found.last != last or not 0 < found.first < last:
         return None
     return found if levels_off(contrasts, numbers, found) else None
-
-
-def average_change(found: Cells, factor: str, confidence: float) -> Ratio | Undefined:
-    """Second level divided by the first of a two-level factor, averaged over the places where both have values."""
-    model = fit(found.groups, [cell.repetition for cell in found.cells])
-    if isinstance(model, Undefined):
-        return model
-    if model.scale != Scale.LOG:
-        return Undefined("a mean is not above 0, so there is no ratio")
-    index = {id(cell): place for place, cell in enumerate(found.cells)}
-    places = [part.cells for part in found.slices(factor) if len(part.cells) == 2]
-    if not places:
-        return Undefined("no pair of conditions has values")
-    contrasts = Contrasts(average(model, [[index[id(pair[level])] for pair in places] for level in (0, 1)]), confidence)
-    pair = contrasts.pair(1, 0)
-    return Ratio(pair.estimate, pair.interval, float(contrasts.errors[1, 0]), float(contrasts.df[1, 0]), pair.p)

@@ -21,9 +21,8 @@ from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
 from ioassay.factors import CASE, counts_concurrency, level_phrase, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off, plateau, second_peaks
-from ioassay.stats.contrasts import Contrasts
+from ioassay.stats.contrasts import Contrasts, bend_p
 from ioassay.stats.power import repetitions_needed
-from ioassay.stats.ratio_of_means import Ratio, ratio_of_means
 from ioassay.stats.result import Floats, Interval, Undefined, mean_of, plain
 from ioassay.stats.sample import t_interval
 from ioassay.stats.saturation import Knee, knee
@@ -150,7 +149,15 @@ class Peak:
     def law(self) -> Law | None:
         """The law to show: one that the level means follow."""
         found = preferred(self.usl, self.amdahl)
-        return None if found is None or _missed(found) else found
+        return None if found is None or _missed(found) or self._beyond(found) else found
+
+    def _beyond(self, law: Law) -> bool:
+        """Whether a law has its peak where levels are certainly worse than the best: it would contradict them."""
+        if law.peak_interval is None or self.numbers is None:
+            return False
+        low, high = max(self.candidates[0] - 1, 0), min(self.candidates[-1] + 1, len(self.numbers) - 1)
+        after = high < len(self.numbers) - 1 or high not in self.candidates
+        return law.peak_interval.high < self.numbers[low] or (after and law.peak_interval.low > self.numbers[high])
 
     @property
     def fewest(self) -> int:
@@ -330,9 +337,10 @@ def measure(family: LevelFamily, how: Ask) -> Peak:
     else:
         found = best_level(contrasts, lower=lower, seed=how.seed)
         best = found.index
+    exact = how.exact and (isinstance(contrasts, Undefined) or contrasts.means.exact)
     peak = Peak(
         family=family,
-        exact=how.exact,
+        exact=exact,
         best=best,
         mean=mean_of(groups[best]),
         interval=t_interval(groups[best], how.confidence),
@@ -340,7 +348,7 @@ def measure(family: LevelFamily, how: Ask) -> Peak:
         plateau=None,
         no_plateau=NoPlateau.WORDS,
         second=(),
-        needed=None if how.exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
+        needed=None if exact else contrasts if isinstance(contrasts, Undefined) else repetitions_needed(contrasts),
         knee=None,
         scaling=None,
         usl=None,
@@ -359,13 +367,13 @@ def _over_numbers(found: Peak, groups: Sequence[Floats], how: Ask) -> Peak:
         plateau=None if isinstance(flat, NoPlateau) else flat,
         no_plateau=flat if isinstance(flat, NoPlateau) else None,
         second=() if isinstance(contrasts, Undefined) else second_peaks(contrasts, lower=lower),
-        knee=_indistinct(found) or knee(x, y, how.confidence, lower=lower),
+        knee=_indistinct(found) or _straight(found) or knee(x, y, how.confidence, lower=lower),
     )
     if not counts_workers(found, how):
         return found
     found = replace(
         found,
-        scaling=_scaling(found, groups, how),
+        scaling=_scaling(found, groups),
         usl=_indistinct(found) or usl(x, y, how.confidence),
         amdahl=_indistinct(found) or amdahl(x, y, how.confidence),
         processors=how.processors if takes_processors(found.factor) else None,
@@ -424,12 +432,28 @@ def _indistinct(found: Peak) -> Undefined | None:
     return Undefined("the levels are not distinguishable") if found.indistinct else None
 
 
-def _scaling(found: Peak, groups: Sequence[Floats], how: Ask) -> tuple[Scaling, ...]:
-    numbers = found.numbers or ()
-    told = []
-    for number, group in zip(numbers, groups, strict=True):
+def _straight(found: Peak) -> Undefined | None:
+    """No knee is located unless the contrasts show that the response gains, and that it gains less later.
+
+    The fit of two lines supposes equal scatter, and finds a knee where single levels scatter.
+    """
+    contrasts, numbers, lower = found.family.contrasts, found.numbers or (), found.family.lower
+    if isinstance(contrasts, Undefined):
+        return None
+    better = contrasts.above.T if lower else contrasts.above
+    if not np.tril(better, -1).any():
+        return Undefined("no level is certainly better than one before it")
+    scales = [numbers, *([tuple(np.log2(numbers))] if min(numbers) > 0 else [])]
+    if min(bend_p(contrasts, scale, lower=lower) for scale in scales) * len(scales) >= contrasts.risk:
+        return Undefined("the data do not show that the response gains less later")
+    return None
+
+
+def _scaling(found: Peak, groups: Sequence[Floats]) -> tuple[Scaling, ...]:
+    numbers, contrasts, scalings = found.numbers or (), found.family.contrasts, []
+    for index, (number, group) in enumerate(zip(numbers, groups, strict=True)):
         speedup, share = mean_of(group) / mean_of(groups[0]), numbers[0] / number
-        ratio = ratio_of_means(group, groups[0], how.confidence) if group is not groups[0] else None
-        bounds = ratio.interval.scaled(share) if isinstance(ratio, Ratio) else None
-        told.append(Scaling(speedup, speedup * share, bounds))
-    return tuple(told)
+        known = index > 0 and isinstance(contrasts, Contrasts)
+        bounds = contrasts.pair(index, 0).interval.scaled(share) if known and isinstance(contrasts, Contrasts) else None
+        scalings.append(Scaling(speedup, speedup * share, bounds))
+    return tuple(scalings)

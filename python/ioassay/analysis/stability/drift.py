@@ -1,7 +1,9 @@
 """Does the response drift over the run? Each repetition is compared with the others of its condition, in run order.
 
-The trials of one pass over the conditions share whatever happened to the machine meanwhile, so they are not
-independent observations of a drift: the pass is the unit where the run has passes.
+A model of its own: that of condition means knows no time, and takes out whole passes as blocks. Both use deviations
+from the mean of the own condition only, so that a drift says nothing about conditions and cannot contradict what is
+said of them. The trials of one pass share whatever happened to the machine meanwhile, so they are not independent
+observations of a drift: the pass is the unit where the run has passes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from ioassay.analysis.measurements.cells import Cell, Cells
 from ioassay.stats import distributions
+from ioassay.stats.contrasts import MARGIN
 from ioassay.stats.result import Floats, Interval, Undefined
 from ioassay.stats.trend_tests import Correlation, Kendall, Runs, mann_kendall, runs_test, spearman
 
@@ -26,20 +29,20 @@ NOTABLE = 0.02
 
 
 class Outcome(Enum):
-    """Whether the rank test and the interval of the slope find a drift."""
+    """What the interval of the change and the rank test show."""
 
     NO_DRIFT = "no drift"
-    RANKS_ONLY = "ranks only"
-    """The rank test finds one, but the interval of its size holds 0."""
+    """The change over the whole run is certainly within the margin."""
+    UNDECIDED = "undecided"
     DRIFT = "drift"
 
 
 class Test(Enum):
-    """The test that decides."""
+    """The tests that decide."""
 
-    T = "t"
-    SEASONAL_KENDALL = "seasonal Kendall"
-    MANN_KENDALL = "Mann-Kendall"
+    T = "t test"
+    SEASONAL_KENDALL = "t and seasonal Kendall tests"
+    MANN_KENDALL = "t and Mann-Kendall tests"
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class RunDrift:
     """The drift of one response, and what it amounts to at this confidence.
 
     A drift is claimed where the rank test and the interval of the slope agree; of three or four passes the rank test
-    can say nothing, and the interval decides.
+    can say nothing, and the interval decides. That there is none is claimed only where the interval is within MARGIN.
     """
 
     cells: Cells
@@ -85,22 +88,24 @@ class RunDrift:
 
     @property
     def p(self) -> float:
-        """That of the deciding test."""
-        return self.drift.p if self.drift.rank_p is None else self.drift.rank_p
+        """The larger one, since all deciding tests must agree."""
+        return max(self.drift.p, self.drift.rank_p or 0.0)
 
     @property
     def test(self) -> Test:
-        """The deciding test."""
+        """The deciding tests."""
         if self.drift.rank_p is None:
             return Test.T
         return Test.MANN_KENDALL if self.drift.unit == PASS else Test.SEASONAL_KENDALL
 
     @property
     def outcome(self) -> Outcome:
-        """NO_DRIFT where the deciding test finds none."""
-        if self.p >= 1 - self.confidence:
-            return Outcome.NO_DRIFT
-        return Outcome.RANKS_ONLY if self.drift.interval.low <= 0 <= self.drift.interval.high else Outcome.DRIFT
+        """A drift, certainly none that matters, or neither."""
+        if self.p < 1 - self.confidence:
+            return Outcome.DRIFT
+        bounds = self.drift.interval
+        within = 1 + bounds.low >= 1 / (1 + MARGIN) and bounds.high <= MARGIN
+        return Outcome.NO_DRIFT if within else Outcome.UNDECIDED
 
     @property
     def notable(self) -> bool:

@@ -1,7 +1,8 @@
 """The rates of a database's loads, what changes them, and what of their bytes reached the drive.
 
-For trials that measured loads of a database (`loads.names`): means of each point, what the factors change, the bytes
-from the user down to the flash, and the share of keys that reads found.
+For trials that measured loads of a database (`loads.names`): means of each point, what each factor of two levels
+changes on average, the bytes from the user down to the flash, and the share of keys that reads found. The changes are
+read from the one model of each load's rate; all of them share the risk, since they are read together.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from ioassay.analysis.effects.average_change import AverageChange, average_change
 from ioassay.analysis.measurements import loads
-from ioassay.analysis.storage import load_effects
-from ioassay.analysis.storage.load_effects import Change
+from ioassay.analysis.measurements.cells import cells
 from ioassay.records.record import OK
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -53,12 +54,15 @@ class FoundKeys:
 
 @dataclass(frozen=True)
 class Database:
-    """The loads of a study. `points`: condition -> means of its metrics over the repetitions."""
+    """The loads of a study. `points`: condition -> means of its metrics over the repetitions.
+
+    `changes`: what a factor does to a load on average, factor by factor; none without repetitions.
+    """
 
     study: str
     loads: Sequence[str]
     points: Mapping[str, Mapping[str, float]]
-    changes: Sequence[Change]
+    changes: Sequence[tuple[str, AverageChange]]
     found: Sequence[FoundKeys]
 
     def rates(self, load: str) -> list[float]:
@@ -80,7 +84,23 @@ def analyse(records: Dataset, study: Study) -> list[Database]:
         return []
     points = _points(records, study)
     found = [one for name in names if (one := _found(name, names, points))]
-    return [Database(study.name, names, points, load_effects.changes(records, study, names), found)]
+    return [Database(study.name, names, points, _changes(records, study, names), found)]
+
+
+def _changes(records: Dataset, study: Study, names: Sequence[str]) -> list[tuple[str, AverageChange]]:
+    rates = {name: cells(records, study, f"{name}.ops_rate") for name in names}
+    pairs = [
+        (name, factor, (levels[0], levels[1]))
+        for factor in study.levels
+        for name, part in rates.items()
+        if len(levels := part.factors.get(factor, ())) == 2
+    ]
+    confidence = study.analysis.confidence
+    found = [
+        (name, average_change(rates[name], factor, levels, confidence, share=len(pairs)))
+        for name, factor, levels in pairs
+    ]
+    return [(name, change) for name, change in found if isinstance(change, AverageChange)]
 
 
 def _points(records: Dataset, study: Study) -> dict[str, dict[str, float]]:

@@ -2,7 +2,7 @@
 
 The claim is the tool's, at one end of the path; the drive's counts are at the other; the kernel's lie between, where it
 sees the path at all. The difference of their mean latencies is the latency of the path. The verdicts are those of
-`verify/drive_counters.py`.
+`verify/drive_counters.py`. Counts of one trial are compared with each other, so no chance is in them.
 """
 
 from __future__ import annotations

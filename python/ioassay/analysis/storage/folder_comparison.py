@@ -1,7 +1,8 @@
 """Which of two folders is faster, at what and by which factor? Of passes, test by test, with intervals.
 
 For studies with a factor `target.path`. All others are compared with the first folder; a factor over several sizes is
-the geometric mean of theirs. Only trials that count are compared, so with twins those without the witness.
+the geometric mean of theirs. Only trials that count are compared, so with twins those without the witness. Each test in
+each mode has one model of its rates, and all comparisons share the risk, since they are counted together.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioassay.analysis.measurements.passes import Pass
+from ioassay.analysis.effects.average_change import AverageChange, average_change
+from ioassay.analysis.measurements.cells import Cell, Cells
+from ioassay.analysis.measurements.passes import RATE, Pass
 from ioassay.factors import level_key
 from ioassay.records.record import Scalar
-from ioassay.stats.ratio_of_means import Ratio, average_ratio
-from ioassay.stats.result import Floats, Undefined
+from ioassay.stats.result import Undefined
 from ioassay.study.model import Study
 
 PATH = "target.path"
+_SIZE = "size"
 
 
 @dataclass(frozen=True)
@@ -29,27 +32,7 @@ class Factor:
     point: Mapping[str, Scalar]
     direct: bool | None
     test: str
-    ratio: Ratio | Undefined
-
-    @property
-    def size(self) -> float | None:
-        """The factor, None where there is none."""
-        return None if isinstance(self.ratio, Undefined) else self.ratio.ratio
-
-    @property
-    def interval(self) -> tuple[float | None, float | None]:
-        """Its bounds, None where there is none."""
-        if isinstance(self.ratio, Undefined):
-            return None, None
-        return self.ratio.interval.low, self.ratio.interval.high
-
-    @property
-    def sign(self) -> int:
-        """1 where the other folder is faster beyond noise, -1 where the first is, else 0."""
-        low, high = self.interval
-        if low is None or high is None or low <= 1 <= high:
-            return 0
-        return 1 if low > 1 else -1
+    change: AverageChange | Undefined
 
 
 @dataclass(frozen=True)
@@ -68,30 +51,55 @@ def compare(study: Study, counted: Sequence[Pass]) -> Folders | None:
     present = [level for level in levels if any(one.point[PATH] == level for one in counted)]
     if len(present) < 2:
         return None
-    confidence = study.analysis.confidence
-    factors = [factor for other in present[1:] for factor in _factors(counted, present[0], other, confidence)]
-    return Folders(str(present[0]), [str(level) for level in present[1:]], factors, confidence)
-
-
-def _factors(counted: Sequence[Pass], first: Scalar, other: Scalar, confidence: float) -> list[Factor]:
+    first, *others = present
     groups: dict[tuple[object, ...], list[Pass]] = {}
     for one in counted:
         groups.setdefault((*_mode(one), one.test), []).append(one)
-    found = []
-    for own in groups.values():
-        sizes = dict.fromkeys(one.size for one in own)
-        pairs = [(_rates(own, other, size), _rates(own, first, size)) for size in sizes]
-        if whole := [pair for pair in pairs if all(part.size for part in pair)]:
-            point = {name: level for name, level in own[0].point.items() if name != PATH}
-            direct, ratio = own[0].claim.direct, average_ratio(whole, confidence)
-            found.append(Factor(str(other), point, direct, own[0].test, ratio))
-    return found
+    measured = [(own[0], _cells(study, present, own)) for own in groups.values()]
+    pairs = [
+        (other, some, rates) for other in others for some, rates in measured if {first, other} <= {*rates.factors[PATH]}
+    ]
+    confidence = study.analysis.confidence
+    factors = [
+        Factor(
+            folder=str(other),
+            point={name: level for name, level in some.point.items() if name != PATH},
+            direct=some.claim.direct,
+            test=some.test,
+            change=average_change(rates, PATH, (first, other), confidence, share=len(pairs)),
+        )
+        for other, some, rates in pairs
+    ]
+    return Folders(str(first), [str(level) for level in others], factors, confidence)
 
 
 def _mode(one: Pass) -> tuple[object, ...]:
     return (*(level_key(name, level) for name, level in one.point.items() if name != PATH), one.claim.direct)
 
 
-def _rates(own: Sequence[Pass], folder: Scalar, size: tuple[int, int]) -> Floats:
-    found = [one.claim.rate_bytes_per_s for one in own if one.point[PATH] == folder and one.size == size]
-    return np.array([rate for rate in found if rate], dtype=np.float64)
+def _cells(study: Study, folders: Sequence[Scalar], own: Sequence[Pass]) -> Cells:
+    """The claimed rates of one test in one mode, by folder and size."""
+    sizes = list(dict.fromkeys(one.size for one in own))
+    grouped = {(folder, size): _rated(own, folder, size) for folder in folders for size in sizes}
+    known = {place: part for place, part in grouped.items() if part}
+    factors = {
+        PATH: tuple(folder for folder in folders if any(place[0] == folder for place in known)),
+        _SIZE: tuple(str(size) for size in sizes),
+    }
+    return Cells(study.name, RATE, factors, tuple(_cell(*place, part) for place, part in known.items()))
+
+
+def _rated(own: Sequence[Pass], folder: Scalar, size: tuple[int, int]) -> list[Pass]:
+    return [one for one in own if one.point[PATH] == folder and one.size == size and one.claim.rate_bytes_per_s]
+
+
+def _cell(folder: Scalar, size: tuple[int, int], part: Sequence[Pass]) -> Cell:
+    rates = np.array([one.claim.rate_bytes_per_s for one in part], dtype=np.float64)
+    return Cell(
+        point={PATH: folder, _SIZE: str(size)},
+        values=rates,
+        measured=rates,
+        repetition=np.array([one.repetition for one in part], dtype=np.int64),
+        order=np.array([one.order for one in part], dtype=np.int64),
+        trials=tuple(one.trial for one in part),
+    )

@@ -3,6 +3,7 @@
 The point estimate is the percentile of all repetitions' requests together; percentiles are never averaged into one.
 Its intervals are over repetitions (`merged_histograms`): Student's t and BCa of the jackknife's pseudo-values. The
 binomial interval inside the merged histogram is given too, labelled naive: it counts every request as independent.
+No condition is compared with another here: as a response, a percentile is compared by the one model of its means.
 """
 
 from __future__ import annotations

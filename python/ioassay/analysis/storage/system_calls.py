@@ -1,7 +1,7 @@
 """Which system calls does the load make, how many a second, and how does that change over the factors?
 
 From the trials that ran once more to count them (`watch.calls`). Their speeds show only how much counting slowed the
-load. The cost of a call is not known here.
+load. The cost of a call is not known here. There is one trial a point, so the counts describe and nothing is tested.
 """
 
 from __future__ import annotations

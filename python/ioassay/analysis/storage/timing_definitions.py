@@ -1,7 +1,8 @@
 """Which timing definition matches the claims of single passes? Three, compared with what the kernel saw of them.
 
 For tools that time passes over a file (the driver `filesuite`, IOzone), watched at level syscalls: first to last call,
-the sum of call times, and open to close. Where folders vary, also which of them is faster.
+the sum of call times, and open to close. These differences are of a claim from what the kernel saw of the same pass,
+and are not tested over repetitions. Where folders vary, also which of them is faster.
 """
 
 from __future__ import annotations

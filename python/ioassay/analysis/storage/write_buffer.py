@@ -1,21 +1,25 @@
 """Which write buffer is better? Mean response of each policy, and by how much one policy lowers another's.
 
-For simulated SSDs with a factor `policy`. Policies are compared where all else is the same, the requests included:
-a comparison is of two runs over one trace, and over repetitions it is paired. A run that saturated has no mean.
+For simulated SSDs with a factor `policy`. Policies are compared where all else is the same, the requests included, by
+the one model of the response: exactly where each run is exact, and with passes as blocks where repetitions have a trace
+each. A run that saturated has no mean.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from ioassay.analysis.effects import level_contrasts
+from ioassay.analysis.effects.level_contrasts import LevelFamily
 from ioassay.factors import Design
 from ioassay.records.record import OK, Scalar
-from ioassay.stats.result import Undefined
-from ioassay.stats.sample import t_interval
+from ioassay.stats.condition_means import Scale
+from ioassay.stats.contrasts import Contrasts
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -24,12 +28,21 @@ SATURATED_METRIC, UTILISATION = "sim.saturated", "sim.utilisation"
 CLASSICS = ("none", "fifo", "lru", "clock", "bplru", "bplru-padded", "fab")
 """The established policies; every other policy of a study is compared with all."""
 EVEN = 0.005
-"""Means closer than this share are even."""
+"""Means that are certainly closer than this share are even."""
+
+
+class Rank(StrEnum):
+    """How a policy compares with its rival, in a condition or over all."""
+
+    BETTER = "better"
+    EVEN = "even"
+    WORSE = "worse"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The mean of a policy over that of another, less one; `low` and `high` bound it over repetitions, if there are."""
+    """The mean of a policy over that of another, less one; `low` and `high` bound it where repetitions differ."""
 
     share: float
     low: float | None = None
@@ -38,29 +51,61 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Place:
-    """All but the policy: `values` are each policy's means by repetition; `saturated` the policies without one."""
+    """All but the policy: `values` are each policy's means by repetition; `saturated` the policies without one.
+
+    `family` compares the policies; None where only one has a mean.
+    """
 
     where: Mapping[str, Scalar]
     values: Mapping[str, Mapping[int, float]]
     saturated: frozenset[str]
     utilisation: Mapping[str, float]
+    family: LevelFamily | None
 
     def mean(self, policy: str) -> float | None:
         """Mean over repetitions; None where there is none, or where one of them saturated."""
         found = self.values.get(policy)
         return statistics.fmean(found.values()) if found and policy not in self.saturated else None
 
-    def reduction(self, policy: str, other: str, confidence: float) -> Reduction | None:
+    @property
+    def contrasts(self) -> Contrasts | None:
+        """Of the policies in the order of the family."""
+        known = self.family.contrasts if self.family else None
+        return known if isinstance(known, Contrasts) and known.means.scale == Scale.LOG else None
+
+    def index(self, policy: str) -> int:
+        """The place of a policy in `contrasts`."""
+        assert self.family is not None
+        return [str(cell.point[POLICY]) for cell in self.family.cells].index(policy)
+
+    def reduction(self, policy: str, other: str) -> Reduction | None:
         """By how much `policy` lowers the mean of `other`; None where one of them has none."""
         mean, base = self.mean(policy), self.mean(other)
         if mean is None or not base:
             return None
-        both = self.values[policy].keys() & self.values[other].keys()
-        pairs = [self.values[policy][one] / self.values[other][one] - 1 for one in sorted(both)]
-        interval = t_interval(pairs, confidence) if len(pairs) > 1 else None
-        if interval is None or isinstance(interval, Undefined):
+        if self.contrasts is None or self.contrasts.means.exact:
             return Reduction(mean / base - 1)
-        return Reduction(statistics.fmean(pairs), interval.low, interval.high)
+        bounds = self.contrasts.pair(self.index(policy), self.index(other)).interval
+        return Reduction(mean / base - 1, bounds.low - 1, bounds.high - 1)
+
+    def rank(self, policy: str, other: str) -> Rank | None:
+        """How `policy` compares with `other`; None where one of them has no mean."""
+        if self.contrasts is None or self.mean(policy) is None or self.mean(other) is None:
+            return None
+        one, two = self.index(policy), self.index(other)
+        if replace(self.contrasts, margin=EVEN).equal(one, two):
+            return Rank.EVEN
+        if self.contrasts.above[two, one]:
+            return Rank.BETTER
+        return Rank.WORSE if self.contrasts.above[one, two] else Rank.UNDECIDED
+
+    def lowest(self, policy: str) -> bool:
+        """True if no other policy has a certainly lower mean; of exact means, one that is lower by more than EVEN."""
+        if self.mean(policy) is None:
+            return False
+        others = [other for other in self.values if other != policy]
+        ranks = [self.rank(policy, other) for other in others]
+        return not any(rank == Rank.WORSE for rank in ranks)
 
 
 @dataclass(frozen=True)
@@ -72,28 +117,29 @@ class Spread:
     most: float
 
 
-class Rank(StrEnum):
-    """How a policy compares with its rival over all conditions."""
-
-    BETTER = "better"
-    EVEN = "even"
-    WORSE = "worse"
-
-
 @dataclass(frozen=True)
 class Rivalry:
-    """The number of conditions in which a policy's mean is lower than, even with and higher than its rival's."""
+    """The number of conditions in which a policy's mean is certainly lower than, even with and higher than its rival's.
+
+    In the others the data do not show it.
+    """
 
     lower: int
     even: int
     higher: int
+    undecided: int = 0
 
     @property
     def rank(self) -> Rank:
-        """Better where it is lower in most conditions."""
-        if self.lower > self.higher and self.lower > self.even:
-            return Rank.BETTER
-        return Rank.WORSE if self.higher > self.lower else Rank.EVEN
+        """The most frequent; undecided where no other is so alone."""
+        counts = {
+            Rank.BETTER: self.lower,
+            Rank.EVEN: self.even,
+            Rank.WORSE: self.higher,
+            Rank.UNDECIDED: self.undecided,
+        }
+        first, second = sorted(counts, key=lambda rank: -counts[rank])[:2]
+        return first if counts[first] > counts[second] else Rank.UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -108,17 +154,12 @@ class Reductions:
     factors: Sequence[str]
     """The factors of a place, without the arrival mode."""
     places: Sequence[Place]
-    confidence: float
     absorbs: bool
     """True if writes that the buffer absorbs are in no mean."""
 
-    def reduction(self, place: Place, subject: str, other: str) -> Reduction | None:
-        """By how much `subject` lowers the mean of `other` in one place."""
-        return place.reduction(subject, other, self.confidence)
-
     def shares(self, subject: str, other: str) -> list[float]:
         """The reductions in all places that have one."""
-        known = (self.reduction(place, subject, other) for place in self.places)
+        known = (place.reduction(subject, other) for place in self.places)
         return [one.share for one in known if one is not None]
 
     def spreads(self, subject: str) -> dict[str, Spread]:
@@ -134,17 +175,23 @@ class Reductions:
         """Of the second of two subjects its comparison with the first; None of others, or without a mean."""
         if len(self.subjects) != 2 or subject != self.subjects[1]:
             return None
-        values = self.shares(subject, self.subjects[0])
-        lower, higher = sum(value < -EVEN for value in values), sum(value > EVEN for value in values)
-        return Rivalry(lower, len(values) - lower - higher, higher) if values else None
+        ranks = Counter(rank for place in self.places if (rank := place.rank(subject, self.subjects[0])))
+        order = (Rank.BETTER, Rank.EVEN, Rank.WORSE, Rank.UNDECIDED)
+        return Rivalry(*(ranks[rank] for rank in order)) if ranks else None
+
+    def undecided(self, subject: str) -> int:
+        """In how many places, against how many others, the data do not show which mean is lower."""
+        others = [other for other in self.policies if other != subject]
+        return sum(place.rank(subject, other) == Rank.UNDECIDED for place in self.places for other in others)
 
     def wins(self, policy: str) -> int:
-        """The number of places where no other policy has a mean that is lower by more than EVEN."""
-        wins = 0
-        for place in self.places:
-            means = {one: mean for one in self.policies if (mean := place.mean(one)) is not None}
-            wins += policy in means and means[policy] * (1 - EVEN) <= min(means.values())
-        return wins
+        """The number of places where no other policy has a certainly lower mean."""
+        return sum(place.lowest(policy) for place in self.places)
+
+    @property
+    def exact(self) -> bool:
+        """True if repetitions do not differ, so that every comparison is certain."""
+        return all(place.contrasts is None or place.contrasts.means.exact for place in self.places)
 
     def saturated(self, policy: str) -> int:
         """The number of places where a policy has no mean, because a run saturated."""
@@ -171,7 +218,6 @@ def analyse(records: Dataset, study: Study) -> list[Reductions]:
             subjects=[policy for policy in policies if policy not in CLASSICS],
             factors=[name for name in factors if name not in (POLICY, FEED)],
             places=[place for place in found if str(place.where.get(FEED, "")) == feed],
-            confidence=study.analysis.confidence,
             absorbs=study.params.get("mode", "reshape") == "reshape",
         )
         for feed in feeds
@@ -189,18 +235,23 @@ def places(records: Dataset, study: Study, response: str) -> Iterator[Place]:
     for row in records.trials_of(study).iter_rows(named=True):
         if row["status"] == OK:
             rows.setdefault(design.key(row), []).append(row)
+    families = level_contrasts.families(records, study, response).get(POLICY, [])
+    known = [({name: level for name, level in one.cells[0].point.items() if name != POLICY}, one) for one in families]
     for part in sorted(rows.values(), key=lambda part: design.place(part[0])):
-        yield _place(design.point(part[0]), part, response)
+        where = design.point(part[0])
+        yield _place(where, part, response, next((one for point, one in known if point == where), None))
 
 
-def _place(where: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], response: str) -> Place:
+def _place(
+    where: Mapping[str, Scalar], rows: Sequence[Mapping[str, Any]], response: str, family: LevelFamily | None
+) -> Place:
     values: dict[str, dict[int, float]] = {}
     for row in rows:
         if row.get(response) is not None:
             values.setdefault(str(row[POLICY]), {})[row["repetition"]] = row[response]
     saturated = frozenset(str(row[POLICY]) for row in rows if row.get(SATURATED_METRIC))
     busy = {str(row[POLICY]): row[UTILISATION] for row in rows if row.get(UTILISATION) is not None}
-    return Place(where, values, saturated, busy)
+    return Place(where, values, saturated, busy, family)
 
 
 def _is_simulated(records: Dataset, study: Study) -> bool:

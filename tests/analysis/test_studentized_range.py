@@ -1,15 +1,12 @@
-"""Multiple tests: published results, the studentized range against scipy's."""
+"""The studentized range against scipy's and the published tables."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from ioassay.stats import studentized_range
-from ioassay.stats.posthoc import holm
 
 
 @pytest.mark.parametrize("means", [2, 3, 11, 40])
@@ -25,13 +22,3 @@ def test_quantiles_of_the_studentized_range_are_the_tabulated_ones() -> None:
     for (means, df), wanted in table.items():
         found = studentized_range.quantile(0.95, means, np.array([float(df)]))[0]
         assert found == pytest.approx(wanted, abs=0.0051)
-
-
-def test_holm_s_example() -> None:
-    """R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm")."""
-    assert holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
-
-
-@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30))
-def test_adjusting_never_lowers_a_p_value(p_values: list[float]) -> None:
-    assert all(raw <= adjusted <= 1 for raw, adjusted in zip(p_values, holm(p_values), strict=True))
