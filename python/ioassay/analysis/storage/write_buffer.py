@@ -172,8 +172,8 @@ class Reductions:
         }
 
     def rivalry(self, subject: str) -> Rivalry | None:
-        """Of the second of two subjects its comparison with the first; None of others, or without a mean."""
-        if len(self.subjects) != 2 or subject != self.subjects[1]:
+        """The comparison of a subject with the first of them; None of the first, of others, or without a mean."""
+        if subject not in self.subjects[1:]:
             return None
         ranks = Counter(rank for place in self.places if (rank := place.rank(subject, self.subjects[0])))
         order = (Rank.BETTER, Rank.EVEN, Rank.WORSE, Rank.UNDECIDED)
