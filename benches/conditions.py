@@ -154,15 +154,18 @@ def rounds(tool: str, number: int, seconds: float, order: random.Random) -> list
 
 
 def table(found: Sequence[tuple[Trial, float, float]], noise: float) -> None:
-    print(f"    {'load':>6} {'trials':>6} {'fit':>4} {'doubt':>5} {'unfit':>5} {'others':>7} {'difference':>10}")
+    print(
+        f"    {'load':>6} {'trials':>6} {'fit':>4} {'doubt':>5} {'unfit':>5} {'others':>7} {'idle':>6} {'difference':>10}"
+    )
     for name in ["", *map(str, STRENGTHS), "disk"]:
         part = [(trial, difference) for trial, difference, _ in found if trial.load == name]
         if part:
             grades = [sum(trial.grade == grade for trial, _ in part) for grade in Grade]
             others = statistics.median(trial.environment.others_share for trial, _ in part)
+            idle = statistics.median(trial.environment.idle_share or 0.0 for trial, _ in part)
             middle = statistics.median(difference for _, difference in part)
             counts = f"{grades[0]:4} {grades[1]:5} {grades[2]:5}"
-            print(f"    {name or 'none':>6} {len(part):6} {counts} {others:7.1%} {middle:10.1%}")
+            print(f"    {name or 'none':>6} {len(part):6} {counts} {others:7.1%} {idle:6.1%} {middle:10.1%}")
     summary(found, noise, "    ")
 
 
