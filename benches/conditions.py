@@ -154,9 +154,8 @@ def rounds(tool: str, number: int, seconds: float, order: random.Random) -> list
 
 
 def table(found: Sequence[tuple[Trial, float, float]], noise: float) -> None:
-    print(
-        f"    {'load':>6} {'trials':>6} {'fit':>4} {'doubt':>5} {'unfit':>5} {'others':>7} {'idle':>6} {'difference':>10}"
-    )
+    grades = f"{'fit':>4} {'doubt':>5} {'unfit':>5}"
+    print(f"    {'load':>6} {'trials':>6} {grades} {'others':>7} {'idle':>6} {'difference':>10}")
     for name in ["", *map(str, STRENGTHS), "disk"]:
         part = [(trial, difference) for trial, difference, _ in found if trial.load == name]
         if part:

@@ -11,6 +11,7 @@ import pytest
 from ioassay.analysis.machine_conditions import Grade
 from ioassay.cli import closing, session
 from ioassay.cli.session import Published
+from ioassay.narrative import answers
 from ioassay.narrative.conditions_text import Trust
 from ioassay.narrative.finding import Finding
 from ioassay.records.record import Warning_
@@ -104,7 +105,7 @@ def test_warnings_are_one_with_its_remedy_and_the_codes_of_the_others(ended: Any
 def test_where_everything_is_withheld_that_is_said_once(ended: Any) -> None:
     unfit = Trust(Grade.UNFIT, "Conditions: unfit in 6 of 6 trials.", "")
     out, _ = ended([concluded(name, 1, withheld=True) for name in "abc"], trust=unfit)
-    assert out[:2] == [unfit.conditions, closing.NOTHING]
+    assert out[:2] == [unfit.conditions, answers.NOTHING]
 
 
 def test_an_overview_answers_for_all_studies(ended: Any) -> None:

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ioassay.analysis.headline import ConditionMean
-from ioassay.narrative.finding import Table
+from ioassay.narrative.finding import Finding, Table
 from ioassay.report import host_facts, raw_files, study_sections, tables, trial_list, warnings
 from ioassay.store.dataset import Dataset
 
@@ -163,3 +164,30 @@ def test_figures_that_are_missing_for_one_reason_are_one_alert() -> None:
 def test_an_alert_that_begins_with_a_key_keeps_it_as_it_is_typed() -> None:
     assert warnings.Alert("c", "run.scheduler = rr:99: runs on 1-3", "", "").sentence.startswith("run.scheduler")
     assert warnings.Alert("c", "the disk is busy", "", "").sentence == "The disk is busy"
+
+
+def test_warnings_of_a_kind_are_one_with_the_others_below_it(suite: Dataset) -> None:
+    texts = ["half 1 differs", "half 2 differs", "half 2 differs"]
+    rows = [
+        {"trial": f"t{n}", "study": "s", "code": "unsteady", "text": text, "remedy": "run longer"}
+        for n, text in enumerate(texts)
+    ]
+    warned = replace(suite, warnings=pl.DataFrame(rows))
+    (alert,) = [one for one in warnings.alerts(warned, []) if one.code == "unsteady"]
+    assert (alert.text, alert.scope, alert.others) == (
+        "half 2 differs",
+        "3 trials of s",
+        ["half 1 differs (1 trial of s)"],
+    )
+
+
+def test_the_pages_summary_has_five_sentences_at_most(suite: Dataset) -> None:
+    found = [
+        Finding(study.name, "conclude", "", "Conclusion", " ".join(f"Sentence {n} of {study.name}." for n in range(9)))
+        for study in suite.studies
+    ]
+    shown = study_sections.summary(suite, found, study_sections.studies(suite, found, []))
+    said = [sentence for answer in shown for sentence in answer.sentences]
+    assert len(said) == 5
+    assert [answer.study for answer in shown] == [study.name for study in suite.studies][: len(shown)]
+    assert all(answer.sentences[0] == f"Sentence 0 of {answer.study}." for answer in shown)

@@ -5,7 +5,6 @@ At most MOST_LINES lines, whatever was measured: every sentence, table and warni
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -14,19 +13,12 @@ from ioassay.cli import console, session
 
 if TYPE_CHECKING:
     from ioassay.cli.session import Published
-    from ioassay.narrative.finding import Finding
     from ioassay.records.record import Warning_
     from ioassay.runner.run import Tally
     from ioassay.store.run_folder import RunStore
 
 MOST_LINES = 15
-ANSWERS = ("tuned", "reductions", "conclude", "choice", "database", "accountings", "unclaimed")
-"""Questions that can answer for a study, the most telling first."""
-OVERVIEWS = ("peaks", "choices")
-"""Those that answer for all studies of a run, better than one after the other."""
-NOTHING = "No conclusion is drawn from these trials; their numbers are in the report."
 _MOST_REASONS = 2
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'])")
 
 
 def say(
@@ -54,43 +46,21 @@ def _trust(published: Published) -> list[str]:
 
 def _answers(published: Published, room: int) -> list[str]:
     """The first sentences of each study's answer, as evenly as there is room for; at least one."""
-    topics = list(_topics(published))
-    indent = "  " if len(topics) > 1 else ""
-    shown = []
-    for title, sentences in topics:
-        named = f"{title} {sentences[0]}" if title.endswith("?") else f"{title}: {sentences[0]}"
-        opening = [named, *sentences[1:]] if len(topics) > 1 else sentences
-        shown.append([console.wrapped(sentence, indent) for sentence in opening])
-    while _height(shown) > room and any(len(topic) > 1 for topic in shown):
-        max(shown, key=lambda topic: sum(map(len, topic))).pop()
-    while _height(shown) + (len(shown) < len(topics)) > room and len(shown) > 1:
-        shown.pop()
+    from ioassay.narrative import answers
+
+    found = answers.answers(published.records.studies, published.findings)
+    indent = "  " if len(found) > 1 else ""
+    topics = []
+    for answer in found:
+        first, *others = answer.sentences
+        if indent:
+            first = f"{answer.title}{'' if answer.title.endswith('?') else ':'} {first}"
+        topics.append([console.wrapped(sentence, indent) for sentence in (first, *others)])
+    shown = answers.fitted(topics, room, len, rest=1)
     lines = [line for topic in shown for sentence in topic for line in sentence]
     if left_out := len(topics) - len(shown):
         lines.append(f"{indent}… and {left_out} more {'study' if left_out == 1 else 'studies'}: see the report")
     return lines
-
-
-def _height(topics: Sequence[Sequence[Sequence[str]]]) -> int:
-    return sum(len(sentence) for topic in topics for sentence in topic)
-
-
-def _topics(published: Published) -> Iterator[tuple[str, list[str]]]:
-    """Title and sentences of what answers for the run, or for each of its studies."""
-    findings = published.findings
-    titles = {study.name: study.title or study.name for study in published.records.studies}
-    first = [finding for finding in findings if finding.question in OVERVIEWS]
-    for study in titles if not first else ():
-        of_study = {finding.question: finding for finding in reversed(findings) if finding.study == study}
-        first += [found for question in ANSWERS if (found := of_study.get(question)) is not None][:1]
-    if first and all("withheld" in finding.statistics for finding in first):
-        yield "", [NOTHING]
-        return
-    yield from ((titles.get(finding.study, finding.title), _sentences(finding)) for finding in first)
-
-
-def _sentences(finding: Finding) -> list[str]:
-    return _SENTENCE_END.split(finding.statement.strip())
 
 
 def _counted(tally: Tally, store: RunStore) -> Iterator[str]:
@@ -115,7 +85,8 @@ def _reasons_of(ended: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]
         first = f"{reason['study']} at {plan.describe(reason['point'])}" if reason["point"] else reason["study"]
         others = reason["trials"] - 1
         more = f" and {console.count(others, 'other')}" if others else ""
-        yield f"{ended}: {first}{more}: {reason['reason']}"
+        why = str(reason["reason"]).partition(". ")[0]
+        yield f"{ended}: {first}{more}: {why}"
         if ended == "failed" and not number:
             yield f"    what it left: {reason['raw']}"
     if len(found) > _MOST_REASONS:

@@ -36,8 +36,8 @@ _WITHOUT_MEAN = "A saturated run has no mean: the waits of its requests depend o
 
 
 def findings(answers: Sequence[Reductions]) -> list[Finding]:
-    """One finding for each arrival mode; where there are published numbers one more, first."""
-    return [*_published(answers), *map(_finding, answers)]
+    """One finding for each arrival mode; where there are published numbers one more, last."""
+    return [*map(_finding, answers), *_published(answers)]
 
 
 def conditions_text(feed: str) -> str:

@@ -112,7 +112,7 @@ def _view(
     from ioassay import __version__
     from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
-    from ioassay.narrative import conditions_text
+    from ioassay.narrative import answers, conditions_text
     from ioassay.report import host_facts, raw_files, study_sections, trial_list, warnings
 
     rows = headline(records, list(records.studies))
@@ -120,13 +120,17 @@ def _view(
     names = (_STUDY, "tune.json", "plan.jsonl", "found.json", "host.json")
     files = {name: records.root / name for name in names}
     known = {study.name for study in records.studies}
+    stories = study_sections.studies(records, findings, rows)
     return {
         "title": title,
         "description": description,
         "version": __version__,
         "measured_with": records.host.get("ioassay", {}).get("version", __version__),
         "trust": conditions_text.trust(records),
-        "studies": study_sections.studies(records, findings, rows),
+        "summary": study_sections.summary(records, findings, stories),
+        "answered": any(finding.question in (*answers.QUESTIONS, *answers.OVERVIEWS) for finding in findings),
+        "anchors": {story.name: story.anchor for story in stories},
+        "studies": stories,
         "together": [study_sections.shown_finding(finding) for finding in together],
         "headline": None if any(one.tables for one in together) else study_sections.headline(records, rows),
         "others": [

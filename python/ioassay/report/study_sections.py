@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay.analysis.headline import ConditionMean
 from ioassay.metrics import format_metric
-from ioassay.narrative import HEADINGS, describe_text, phrases
+from ioassay.narrative import HEADINGS, answers, describe_text, phrases
+from ioassay.narrative.answers import Answer
 from ioassay.narrative.finding import Finding
 from ioassay.report import tables
 from ioassay.report.tables import NOTHING, Cell, Shown
@@ -20,6 +21,8 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 CONCLUDE, CAVEATS, VERDICT = "conclude", "caveats", "verdict"
+MOST_SENTENCES = 5
+"""The page's summary, and what each study begins with, have no more."""
 _FEW_CONDITIONS = 12
 """Up to so many are shown whole in the summary; beyond, its lowest and highest."""
 _HEADLINE_METRICS = 2
@@ -62,10 +65,19 @@ class StudyStory:
     """The naive analyses of variance beside the one that counts."""
     conclusion: Sequence[str]
     summary: Sequence[str]
-    """The conclusion in brief, or the means where the study asks for none."""
+    """The conclusion in brief, or the means where the study asks for none: MOST_SENTENCES at most."""
     doubts: Sequence[ShownFinding]
     means: Shown | None
     groups: Sequence[Group]
+
+
+def summary(records: Dataset, findings: Sequence[Finding], stories: Sequence[StudyStory]) -> list[Answer]:
+    """What the page begins with: MOST_SENTENCES in all; the means of a single study where nothing answers."""
+    found = answers.answers(records.studies, findings)
+    if not found and len(stories) == 1:
+        found = [Answer(stories[0].name, "", stories[0].summary)] if stories[0].summary else []
+    shown = answers.fitted([answer.sentences for answer in found], MOST_SENTENCES, lambda _: 1)
+    return [replace(answer, sentences=said) for answer, said in zip(found, shown, strict=False)]
 
 
 def studies(records: Dataset, findings: Sequence[Finding], rows: Sequence[ConditionMean]) -> list[StudyStory]:
@@ -89,7 +101,7 @@ def _study(study: Study, findings: Sequence[Finding], rows: Sequence[ConditionMe
         comparisons=list(paragraphs.get("comparisons") or ()),
         counted=table(own),
         conclusion=list(paragraphs.get("conclusion") or ()),
-        summary=[*_answers(paragraphs, own, measured), *_verdicts(own)],
+        summary=_answers(paragraphs, own, measured)[:MOST_SENTENCES],
         doubts=[shown_finding(finding) for finding in own if finding.question == CAVEATS],
         means=means(measured, exact=exact),
         groups=_groups([finding for finding in own if finding.question not in (CONCLUDE, CAVEATS)]),
@@ -102,13 +114,6 @@ def _answers(concluded: Mapping[str, Any], own: Sequence[Finding], measured: Seq
         or _told_in_brief(own)
         or describe_text.means_in_brief(measured, _FEW_CONDITIONS)
     )
-
-
-def _verdicts(own: Sequence[Finding]) -> list[str]:
-    """Whether the tool told the truth stands beside what it told; where it claims nothing, the run says so once."""
-    return [
-        finding.statement for finding in own if finding.question == VERDICT and finding.statistics.get("claims") != 0
-    ]
 
 
 def anchor(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,12 +19,13 @@ _KEY = re.compile(r"[a-z]+\.[a-z_]+ ")
 
 @dataclass(frozen=True)
 class Alert:
-    """One suspicion. `scope` says how much it concerns."""
+    """One suspicion. `scope` says how much it concerns; `others` are texts of the same kind, each with its scope."""
 
     code: str
     text: str
     remedy: str
     scope: str
+    others: Sequence[str] = ()
 
     @property
     def sentence(self) -> str:
@@ -46,8 +48,10 @@ def _lost_trials(records: Dataset) -> list[Alert]:
             reasons = rows.filter(rows["status"] == status)["reason"].to_list()
             if reasons:
                 text = f"{len(reasons)} of {rows.height} trials {'failed' if status == FAILED else 'were skipped'}"
-                shown = "; ".join(dict.fromkeys(reason or "no reason was recorded" for reason in reasons))
-                found.append(Alert(f"trials-{status}", f"{text}: {shown}", "see the raw output below", f"study {name}"))
+                first, *others = Counter(reason or "no reason was recorded" for reason in reasons).items()
+                shown = [f"{reason} ({phrases.count(number, 'trial')})" for reason, number in others]
+                remedy = "see the raw output below"
+                found.append(Alert(f"trials-{status}", f"{text}: {first[0]}", remedy, f"study {name}", shown))
         absent = records.planned.get(name, rows.height) - rows.height
         if absent > 0:
             text = f"{absent} of {records.planned[name]} planned trials were not run (or not needed)"
@@ -57,13 +61,24 @@ def _lost_trials(records: Dataset) -> list[Alert]:
 
 
 def _warnings(records: Dataset) -> list[Alert]:
-    counted: dict[tuple[str, str, str], list[str]] = {}
+    """One for each kind, with its most frequent text; the others below it."""
+    kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in records.warnings.iter_rows(named=True):
-        counted.setdefault((row["code"], row["text"], row["remedy"] or ""), []).append(row["study"])
-    return [
-        Alert(code, text, remedy, f"{phrases.count(len(studies), 'trial')} of {', '.join(dict.fromkeys(studies))}")
-        for (code, text, remedy), studies in counted.items()
-    ]
+        texts = kinds.setdefault((row["code"], row["remedy"] or ""), {})
+        texts.setdefault(row["text"], []).append(row["study"])
+    found = []
+    for (code, remedy), texts in kinds.items():
+        every = [study for studies in texts.values() for study in studies]
+        first, *others = sorted(texts, key=lambda text: -len(texts[text]))
+        found.append(
+            Alert(code, first, remedy, _trials(every), [f"{text} ({_trials(texts[text])})" for text in others])
+        )
+    return found
+
+
+def _trials(studies: Sequence[str]) -> str:
+    """`3 trials of block-size`: a study for each trial."""
+    return f"{phrases.count(len(studies), 'trial')} of {', '.join(dict.fromkeys(studies))}"
 
 
 def _missing_figures(drawn: Sequence[Drawn]) -> list[Alert]:
