@@ -249,7 +249,7 @@ def test_published_reductions_stand_next_to_both_arrival_modes(lab: Any) -> None
         return {METRIC: mean, "sim.utilisation": 0.003 if point["feed"] == "open" else 1.0}
 
     study = asked(lab, name=PUBLISHED, cases=("Financial1-like", "another"), feed=["open", "closed:32"])
-    finding, *others = found(lab, study, measure)
+    *others, finding = found(lab, study, measure)
     assert len(others) == 2
     (table,) = finding.tables
     assert table.rows == [
@@ -270,7 +270,7 @@ def test_published_reductions_stand_next_to_both_arrival_modes(lab: Any) -> None
 def test_the_slip_in_the_published_table_has_a_note(lab: Any) -> None:
     study = asked(lab, name=PUBLISHED, cases=("TPC-C-like",), feed=["closed:32"])
     study.factors["policy"] = ["bplru-padded", "epo"]
-    finding, _ = found(lab, study, lambda point, _: {METRIC: 1.0 if point["policy"] == "epo" else 20.0})
+    _, finding = found(lab, study, lambda point, _: {METRIC: 1.0 if point["policy"] == "epo" else 20.0})
     ((case, other, published, ours, note),) = finding.tables[0].rows
     assert (case, other, published, ours) == ("TPC-C-like", "bplru-padded", -99.2, -95.0)
     assert "-99.9, a slip" in note
@@ -280,7 +280,7 @@ def test_a_saturated_run_next_to_a_published_number_has_no_mean(lab: Any) -> Non
     def measure(point: Mapping[str, Any], _: int) -> dict[str, float]:
         return {METRIC: MEANS[point["policy"]], "sim.saturated": float(point["policy"] == "none")}
 
-    finding, _ = found(lab, asked(lab, name=PUBLISHED, cases=("TPC-C",), feed=["open"]), measure)
+    _, finding = found(lab, asked(lab, name=PUBLISHED, cases=("TPC-C",), feed=["open"]), measure)
     assert finding.tables[0].rows[0] == ["TPC-C", "none", -42.3, "saturated", ""]
 
 

@@ -76,9 +76,9 @@ def checked(code: int, out: str, err: str) -> Answer:
     return Answer(code, out, err)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def no_server_left() -> Iterator[None]:
-    """End the server of commands, where one was needed."""
+    """End the server of commands, where one was needed: tests of other folders look at the children of this process."""
     yield
     command_server.end()
 

@@ -78,7 +78,7 @@ def status(pid: int | str, root: Path = Path("/")) -> Status | None:
 
 def statuses(root: Path = Path("/")) -> dict[int, Status]:
     """Every process that can be seen, by its number."""
-    seen = ((int(name), status(name, root)) for name in os.listdir(root / "proc") if name.isdecimal())
+    seen = ((int(path.name), status(path.name, root)) for path in root.glob("proc/[0-9]*"))
     return {pid: found for pid, found in seen if found is not None}
 
 
