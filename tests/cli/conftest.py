@@ -76,11 +76,10 @@ def checked(code: int, out: str, err: str) -> Answer:
     return Answer(code, out, err)
 
 
-@pytest.fixture(scope="package", autouse=True)
-def no_server_left() -> Iterator[None]:
-    """End the server of commands, where one was needed: tests of other folders look at the children of this process."""
-    yield
-    command_server.end()
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the server of commands with this folder's tests: others look at the children of this process."""
+    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+        command_server.end()
 
 
 @pytest.fixture
