@@ -88,10 +88,11 @@ def test_a_killed_child_fails_the_trial_whose_tool_says_that_all_went_well(tmp_p
 
 @pytest.mark.root
 def test_a_child_that_is_killed_for_want_of_memory_of_the_host_fails_the_trial(
-    tmp_path: Path, other_group: cgroup.Group
+    tmp_path: Path, other_group: cgroup.Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not can_read_log():
         pytest.skip("needs /dev/kmsg")
+    monkeypatch.setattr(oom_killer, "_memory_group", lambda root: None)  # the other group stands for the host
     driver = Forgiving()
     driver.groups = tuple(str(folder / "cgroup.procs") for _, folder in other_group.folders.values())
     record = record_of(tmp_path / "run", driver)
@@ -151,6 +152,35 @@ def test_a_victim_of_the_programs_name_is_the_trials(fake_root: Callable[..., Pa
     watch.close()
     assert watch.of_trial == "the host ran out of memory, and the kernel ended stress-ng-vm"
     assert watch.of_others == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "namespace", "is_ours"),
+    [
+        ("/all/lab", "cgroup:[4026531835]", True),
+        ("/all", "cgroup:[4026531835]", True),
+        ("/", "cgroup:[4026531835]", True),
+        ("/all/lab/another-trial", "cgroup:[4026531835]", False),
+        ("/all/la", "cgroup:[4026531835]", False),
+        ("/all/lab/another-trial", "cgroup:[4026532999]", True),  # another namespace: paths say nothing
+    ],
+)
+@pytest.mark.parametrize("lines", ["0::/all/lab\n", "4:memory:/all/lab\n1:cpu,cpuacct:/\n0::/\n"])
+def test_who_exceeded_the_limit_of_another_group_is_not_the_trials(
+    fake_root: Callable[..., Path], lines: str, group: str, namespace: str, is_ours: bool
+) -> None:
+    root = fake_root({"proc/vmstat": "oom_kill 4\n", "proc/7/comm": "fio\n", "proc/self/cgroup": lines, "dev/kmsg": ""})
+    (root / "proc/self/ns").mkdir()
+    (root / "proc/self/ns/cgroup").symlink_to(namespace)
+    watch = oom_killer.Watch("fio", root)
+    limit = (
+        f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={group},task_memcg=/x"
+    )
+    killed = "Memory cgroup out of memory: Killed process 9 (fio) total-vm:1kB"
+    fake_root({"proc/vmstat": "oom_kill 5\n", "dev/kmsg": f"6,1,2,-;{limit},task=fio,pid=9\n6,1,2,-;{killed}\n"})
+    watch.ended(7)
+    watch.close()
+    assert (watch.of_trial != "") == is_ours and watch.of_others == ""
 
 
 def test_without_a_victim_nothing_is_said(fake_root: Callable[..., Path]) -> None:

@@ -277,4 +277,6 @@ def test_a_full_disk_in_the_middle_is_a_failure_that_says_so(driver: DbBench, tm
         parsed = run(driver, {"benchmarks": "fillrandom", "num": 200_000, "write_buffer_size": "256KiB"}, small)
     finally:
         supervisor.capture(["umount", "-l", str(small)])
-    assert parsed.status == FAILED and "No space left on device" in parsed.reason
+    # RocksDB's own thread may find the failed writer first, where its build asserts that there is none.
+    assert parsed.status == FAILED
+    assert "No space left on device" in parsed.reason or "WritableFileWriter" in parsed.reason

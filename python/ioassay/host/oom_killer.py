@@ -2,7 +2,8 @@
 
 The kernel counts its victims for the whole host (/proc/vmstat) and names each in its log, which only root may read
 where kernel.dmesg_restrict is 1. A victim is taken for the trial's where it bears the name of the trial's program, or
-where that program itself was ended by SIGKILL. Any other makes the trial suspicious: the host was out of memory.
+where that program itself was ended by SIGKILL. Any other makes the trial suspicious: the host was out of memory. Who
+exceeded the limit of a control group that the trial is not in is nobody of the trial's, whatever its name.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from ioassay.process import process_table
 
 _KILLED = re.compile(r"Killed process \d+ \((?P<name>.*?)\)(?:,| total-vm)")
 """mm/oom_kill.c, __oom_kill_process."""
+_LIMIT = re.compile(r"oom-kill:constraint=CONSTRAINT_MEMCG,.*?,oom_memcg=(?P<group>/.*?),task_memcg=")
+"""mm/oom_kill.c, dump_oom_victim: the control group whose limit was exceeded, before its victim is named."""
+_FIRST_NAMESPACE = "cgroup:[4026531835]"
+"""PROC_CGROUP_INIT_INO of include/linux/proc_ns.h: where paths of groups are those of the kernel's log."""
 _RECORD_BYTES = 8192
 """No record of the log is longer (Documentation/ABI/testing/dev-kmsg)."""
 _NAME_BYTES = 15
@@ -42,7 +47,9 @@ class Watch:
     def ended(self, pid: int) -> None:
         """Take account for the program `pid`."""
         count = self._killed() - self._before
-        names = list(self._victims())
+        victims, own = list(self._victims()), _memory_group(self._root)
+        names = [name for name, group in victims if group is None or own is None or _holds(group, own)]
+        count -= len(victims) - len(names)
         if count <= 0:
             return
         leader = _name(self._root, pid)
@@ -69,8 +76,9 @@ class Watch:
                     return int(line.split()[1])
         return 0
 
-    def _victims(self) -> Iterator[str]:
-        """Names of victims since the log was opened."""
+    def _victims(self) -> Iterator[tuple[str, str | None]]:
+        """Victims since the log was opened: the name, and the control group whose limit was exceeded, if one was."""
+        group = None
         while self._log is not None:
             try:
                 record = os.read(self._log, _RECORD_BYTES)
@@ -80,8 +88,12 @@ class Watch:
                 return
             if not record:
                 return
-            if victim := _KILLED.search(record.decode(errors="replace")):
-                yield victim["name"]
+            text = record.decode(errors="replace")
+            if limit := _LIMIT.search(text):
+                group = limit["group"]
+            if victim := _KILLED.search(text):
+                yield victim["name"], group
+                group = None
 
 
 def _opened(path: Path) -> int | None:
@@ -93,6 +105,24 @@ def _opened(path: Path) -> int | None:
     with suppress(OSError):
         os.lseek(log, 0, os.SEEK_END)
     return log
+
+
+def _memory_group(root: Path) -> str | None:
+    """Path of the control group of this process, which the trial's group is or lies in; None where it is not known."""
+    try:
+        if str((root / "proc/self/ns/cgroup").readlink()) != _FIRST_NAMESPACE:
+            return None
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
+    of_memory = [path for controllers, path in paths.items() if "memory" in controllers.split(",")]
+    return next(iter([*of_memory, *([paths[""]] if "" in paths else [])]), None)
+
+
+def _holds(group: str, own: str) -> bool:
+    """Whether the limit of a group is one for our processes as well."""
+    return own == group or own.startswith(f"{group.rstrip('/')}/")
 
 
 def _name(root: Path, pid: int) -> str:
