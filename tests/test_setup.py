@@ -156,6 +156,15 @@ def test_a_rust_of_the_minimum_version_serves_itself(
     assert done.stderr == ""
 
 
+def minimum_bins(tmp_path: Path) -> Path:
+    """Where the minimum Rust has its programs: a cargo, and no linter."""
+    bins = tmp_path / "a root/.setup/minimum-rust/usr/bin"
+    bins.mkdir(parents=True)
+    (bins / "cargo").write_text("#!/bin/sh\n")
+    (bins / "cargo").chmod(0o755)
+    return bins
+
+
 CLIPPY = """
 case " $* " in *" download "*) printf '%s' "$2 $3" >../../asked; touch clippy.deb ;; esac
 """
@@ -164,10 +173,7 @@ case " $* " in *" download "*) printf '%s' "$2 $3" >../../asked; touch clippy.de
 def test_the_linter_of_the_minimum_rust_is_fetched_where_it_is_missing(
     minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    bins = tmp_path / "a root/.setup/minimum-rust/usr/bin"
-    bins.mkdir(parents=True)
-    (bins / "cargo").write_text("#!/bin/sh\n")
-    (bins / "cargo").chmod(0o755)
+    bins = minimum_bins(tmp_path)
     unpack = (
         """printf '#!/bin/sh\\necho "$CARGO" "$@"\\n' >"$3/usr/bin/cargo-clippy"; chmod +x "$3/usr/bin/cargo-clippy\""""
     )
@@ -180,10 +186,7 @@ def test_the_linter_of_the_minimum_rust_is_fetched_where_it_is_missing(
 def test_a_minimum_rust_without_its_linter_is_no_failure(
     minimum_rust: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    bins = tmp_path / "a root/.setup/minimum-rust/usr/bin"
-    bins.mkdir(parents=True)
-    (bins / "cargo").write_text("#!/bin/sh\n")
-    (bins / "cargo").chmod(0o755)
+    minimum_bins(tmp_path)
     done = minimum_rust("fetch_minimum_clippy check", apt_cache="exit 0", apt_get="exit 1")
     assert done.returncode == 0
     assert "without its linter" in done.stderr
