@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ioassay.cli.progress import Silent
+from ioassay.drivers.null import Null
 from ioassay.records.environment import Environment
 from ioassay.records.record import Record
 from ioassay.roles import Command as Argv
-from ioassay.roles import Consent, Driver, Load, Outcome, Parsed, Tool, Trial
+from ioassay.roles import Consent, Load, Outcome, Parsed, Trial
 from ioassay.runner import preflight, run
 from ioassay.store.run_folder import RunStore
 from ioassay.study.model import Suite, make_study
@@ -32,23 +32,13 @@ DOUBTFUL = replace(FIT, others_share=0.1)
 UNFIT = replace(FIT, own_share=0.4, others_share=0.6)
 
 
-class Echo(Driver):
+class Echo(Null):
     """Counts how often it was run."""
 
-    name = "echo"
     measures = True
 
     def __init__(self) -> None:
         self.runs = 0
-
-    def tool(self) -> Tool | None:
-        return None
-
-    def access(self, params: Any) -> str:
-        return "nothing"
-
-    def touches(self, params: Any) -> list[Any]:
-        return []
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Argv | None:
         return Argv(["echo", str(self.runs)], 60.0)
@@ -92,7 +82,7 @@ def measured(tmp_path: Path, meter: Scripted, wait_quiet_s: float, heard: Heard 
     table = {"name": "s", "title": "S", "driver": "null", "repetitions": 1, "watch": {"monitors": []}}
     made = Suite(name="s", title="S", studies=[make_study(table, "s.toml")])
     store, driver = RunStore.create(tmp_path / "run", made, {}), Echo()
-    bench = preflight.Bench(made.studies[0], driver, Consent())  # type: ignore[arg-type]
+    bench = preflight.Bench(made.studies[0], driver, Consent())
     bench.meter = meter  # type: ignore[assignment]
     run.execute(store, [bench], heard or Heard(), wait_quiet_s=wait_quiet_s)
     return next(store.records()), driver
