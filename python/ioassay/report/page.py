@@ -24,10 +24,12 @@ from ioassay.report import theme
 TEMPLATE = Path(__file__).parent / "template"
 
 
-def render(view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str) -> str:
+def render(
+    view: Mapping[str, object], bundle: str, shown: Callable[[str], str] = str, template: str = "page.html.j2"
+) -> str:
     """The page's text. `bundle` is the JavaScript of vega, vega-lite and vega-embed; the rest is in `view`.
 
-    `shown` is applied to all text but the scripts, whose hashes the page's policy has.
+    `template` extends base.html.j2. `shown` is applied to all text but the scripts, whose hashes the page's policy has.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -41,7 +43,7 @@ def render(view: Mapping[str, object], bundle: str, shown: Callable[[str], str] 
     )
     script = (TEMPLATE / "charts.js").read_text(encoding="utf-8")
     names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
-    text = environment.get_template("page.html.j2").render(
+    text = environment.get_template(template).render(
         **view,
         # Neither holds anything but our own and the libraries' code.
         bundle=Markup(names["bundle"]),
