@@ -54,8 +54,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": ROLES | {"study", "host", "process", "simulator", "virtual_drive"},
     "verify.witness": ROLES | {"process", "host", "traces"},
     "verify": CONTRACTS | {"_core", "stats", "formats"},
-    "store": ROLES | {"study", "formats", "drivers", "host.privacy", "store.dataset", "store.schema"},
+    "store": ROLES
+    | {"study", "formats", "drivers", "host.privacy", "store.dataset", "store.packed_page", "store.schema"},
     "store.schema": CONTRACTS,
+    "store.packed_page": set(),
     "store.dataset": CONTRACTS | {"roles", "study", "store.schema"},
     "analysis": CONTRACTS | {"_core", "stats", "formats", "verify", "study", "store.dataset", "store.schema"},
     "narrative": CONTRACTS | {"stats", "verify", "study", "store.dataset", "store.schema", "analysis"},
@@ -74,7 +76,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "tune": ROLES | {"study", "store", "store.schema", "runner", "analysis", "narrative", "stats"},
     "report": CONTRACTS
-    | {"_core", "analysis", "narrative", "stats", "verify", "study", "store.dataset", "store.schema", "host.privacy"},
+    | {
+        "_core",
+        "analysis",
+        "narrative",
+        "stats",
+        "verify",
+        "study",
+        "store.dataset",
+        "store.packed_page",
+        "store.schema",
+    }
+    | {"host.privacy"},
 }
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "process"}

@@ -106,5 +106,7 @@ def test_without_scripts_the_figures_are_pictures(browser: Any, page_path: Path)
     page.goto(page_path.as_uri())
     pictures = page.locator("noscript img")
     assert pictures.count() == FIGURES
+    for fold in page.locator("details.fold:not(.bulk):has(figure) > summary").all():
+        fold.click()
     assert min(picture.bounding_box()["width"] for picture in pictures.all()) > 300
     page.context.close()

@@ -8,6 +8,7 @@ from typing import Any
 from ioassay import metrics
 from ioassay.analysis.effects.descriptive import Description, Summary
 from ioassay.analysis.headline import ConditionMean
+from ioassay.analysis.storage.latency import FEW_BEYOND
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval, Undefined, plain
@@ -147,3 +148,12 @@ def _mean(row: ConditionMean) -> str:
     span = row.ci95 and f"95 % interval {phrases.span(row.metric, *row.ci95, metrics.format_metric)}"
     mean = metrics.format_metric(row.metric, row.mean)
     return f"{phrases.inside(row.metric)} {mean} ({span or 'one repetition, no interval'})"
+
+
+def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:
+    """What the numbers of a table of workloads are; `sparse`: some percentile is marked with an asterisk."""
+    ends = sorted({min(repetitions), max(repetitions)})
+    count = "–".join(str(end) for end in ends)
+    means = f"IOPS and bandwidth: means of {count} repetitions, with their 95 % interval. " if ends[-1] > 1 else ""
+    beyond = f" * fewer than {FEW_BEYOND} requests lie beyond." if sparse else ""
+    return f"{means}Latencies: percentiles of all requests; lines in the charts at p50, p99 and p99.9.{beyond}"

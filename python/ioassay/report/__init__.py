@@ -113,13 +113,14 @@ def _view(
     from ioassay.analysis import OVERALL
     from ioassay.analysis.headline import headline
     from ioassay.narrative import answers, conditions_text
-    from ioassay.report import host_facts, raw_files, study_sections, trial_list, warnings
+    from ioassay.report import first_screen, host_facts, raw_files, study_sections, trial_list, warnings
 
     rows = headline(records, list(records.studies))
     together = [finding for finding in findings if finding.question in OVERALL]
     names = (_STUDY, "tune.json", "plan.jsonl", "found.json", "host.json")
     files = {name: records.root / name for name in names}
     known = {study.name for study in records.studies}
+    screen = first_screen.first_screen(records, drawn)
     stories = study_sections.studies(records, findings, rows)
     return {
         "title": title,
@@ -138,8 +139,9 @@ def _view(
             for finding in findings
             if finding.study not in known and finding not in together
         ],
-        "figures": {name: [one for one in drawn if one.study == name] for name in known},
-        "overview": [one for one in drawn if not one.study],
+        "figures": {name: [one for one in drawn if one.study == name and one not in screen.figures] for name in known},
+        "overview": [one for one in drawn if not one.study and one not in screen.figures],
+        "screen": screen,
         "alerts": warnings.alerts(records, drawn),
         "trials": trial_list.trials(records, out),
         "host": host_facts.sections(records.host),

@@ -20,8 +20,10 @@ from typing import Any
 
 from ioassay import atomic_file
 from ioassay.report import theme
+from ioassay.store import packed_page
 
 TEMPLATE = Path(__file__).parent / "template"
+_NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
 
 
 def render(
@@ -42,6 +44,7 @@ def render(
         lstrip_blocks=True,
     )
     script = (TEMPLATE / "charts.js").read_text(encoding="utf-8")
+    parts: dict[str, str] = {}
     names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
     text = environment.get_template(template).render(
         **view,
@@ -52,10 +55,21 @@ def render(
         policy=policy(bundle, script),
         themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
         data=data,
+        packed=functools.partial(_keep, parts),
     )
     style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")
     code = {names["bundle"]: bundle, names["script"]: script, names["style"]: style}
-    return "".join(code.get(part) or shown(part) for part in re.split(f"({'|'.join(code)})", text))
+    code |= {name: packed_page.packed(shown(content)) for name, content in parts.items()}
+    return "".join(code.get(part) or shown(part) for part in re.split(f"({_NAME})", text))
+
+
+def _keep(parts: dict[str, str], caller: Callable[[], str]) -> Any:
+    """A name in the place of what a template packs (`{% call packed() %}`), which `parts` keeps."""
+    from markupsafe import Markup
+
+    name = f"part-{secrets.token_hex(16)}"
+    parts[name] = caller()
+    return Markup(name)
 
 
 def data(value: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
+from ioassay.narrative import phrases
 from ioassay.records.record import FAILED, OK, SKIPPED
 from ioassay.report import raw_files
 from ioassay.report.host_facts import utc
@@ -58,6 +59,15 @@ class Trials:
     def lost(self) -> list[Row]:
         """Trials that did not go well."""
         return [row for row in self.rows if row.status != OK]
+
+    @property
+    def account(self) -> str:
+        """`18 trials, all ok`, or how many ended how."""
+        trials = phrases.count(len(self.rows), "trial")
+        if not self.lost:
+            return f"{trials}, all ok" if self.rows else "no trial recorded"
+        ends = [f"{self.total(status)} {status}" for status in (OK, FAILED, SKIPPED) if self.total(status)]
+        return f"{trials}: {', '.join(ends)}"
 
     def total(self, status: str) -> int:
         """Number of trials that ended so."""

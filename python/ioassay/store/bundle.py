@@ -23,6 +23,7 @@ from ioassay.errors import InputError, RunError, UsageError
 from ioassay.host.privacy import secrets
 from ioassay.host.privacy.redaction import Redaction, folders_of
 from ioassay.host.privacy.secrets import HOST, KINDS, SERIAL, USER, UUID, Secret
+from ioassay.store import packed_page
 from ioassay.store.run_folder import HOST as HOST_FACTS
 from ioassay.store.run_folder import PLACE, RECORD, RunStore
 
@@ -42,7 +43,7 @@ _LINE = re.compile(rf"(?im)^\s*({'|'.join(_TELLING)})\s*[:=]\s*[\"']?([^\s\"',#]
 _ASSIGNED = re.compile(r"(?m)^\s*[\w.-]+\s*=\s*(/[^\n]*?)\s*$")
 """A path in a job file, which ends with its line and may have spaces."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[\d.eE+-]*')
-_SCRIPT = re.compile(r"<script(?![^>]*application/json)[^>]*>.*?</script>", re.DOTALL)
+_SCRIPT = re.compile(r"<script(?![^>]*application/(?:json|gzip))[^>]*>.*?</script>", re.DOTALL)
 """Code of libraries on the page, which is the same in every bundle."""
 _PICTURES = (".png",)
 
@@ -384,4 +385,4 @@ def _left(path: Path, redaction: Redaction) -> set[Secret]:
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     if path.suffix in _PICTURES:
         return {secret for secret in redaction.left_in(text) if len(secret.value) >= secrets.DISTINCT_LETTERS}
-    return set(redaction.left_in(_SCRIPT.sub("", text) if path.suffix == ".html" else text))
+    return set(redaction.left_in(_SCRIPT.sub("", packed_page.unpacked(text)) if path.suffix == ".html" else text))

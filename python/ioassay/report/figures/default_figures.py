@@ -25,7 +25,9 @@ def of_run(records: Dataset) -> list[Figure]:
     swept = [name for name, factors in varied.items() if 0 < factors <= _MOST_FACTORS]
     if len(swept) < _SEVERAL:
         return []
-    some = {"studies": swept} if len(swept) < len(varied) else {}
+    some: dict[str, object] = {"studies": swept} if len(swept) < len(varied) else {}
+    # As many as fit a screen, without a row of a single panel.
+    some["columns"] = next((columns for columns in (4, 3) if len(swept) % columns != 1), 4)
     figures = [_figure("multiples", "overview", **some)]
     watched = records.samples.filter(records.samples["monitor"] == "cpu")["study"].unique().to_list()
     if len(set(watched) & set(swept)) >= _SEVERAL:

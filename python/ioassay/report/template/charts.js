@@ -1,12 +1,28 @@
-/* Draws the page's charts one after the other, again when the colour scheme changes; opens what is folded for print, but for tables of a hundred pages. */
+/* Unpacks what is folded when it is opened, and draws the page's charts: those that are seen first, the others when the
+   browser has nothing else to do, all again when the colour scheme changes. Opens what is folded for print, but for
+   tables of a hundred pages. */
 "use strict";
 (function () {
-  const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const themes = read("themes");
+  const root = document.documentElement;
+  const themes = JSON.parse(document.getElementById("themes").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const charts = Array.from(document.querySelectorAll(".chart"));
+  const specs = new Map();
   const views = new Map();
   let turn = 0;
+  let waiting = [];
+
+  async function unpacked(script) {
+    const bytes = Uint8Array.from(atob(script.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  }
+
+  async function spec(chart) {
+    const id = chart.dataset.spec;
+    if (!specs.has(id)) specs.set(id, JSON.parse(await unpacked(document.getElementById(id))));
+    return specs.get(id);
+  }
 
   async function draw(chart, theme) {
     const options = {
@@ -19,19 +35,33 @@
       tooltip: { theme: theme === "dark" ? "dark" : "default" },
     };
     const previous = views.get(chart);
-    const drawn = await window.vegaEmbed(chart, read(chart.dataset.spec), options);
+    const drawn = await window.vegaEmbed(chart, structuredClone(await spec(chart)), options);
     if (previous) previous.finalize();
     views.set(chart, drawn);
     chart.dataset.state = "drawn";
   }
 
+  const isSeen = (chart) => {
+    const place = chart.getBoundingClientRect();
+    return place.width > 0 && place.bottom > 0 && place.top < window.innerHeight;
+  };
+
+  const idle = () => new Promise((resolve) =>
+    window.requestIdleCallback ? window.requestIdleCallback(resolve, { timeout: 500 }) : setTimeout(resolve, 0));
+
   async function drawAll() {
     const mine = ++turn;
     const theme = dark.matches ? "dark" : "light";
-    document.documentElement.dataset.charts = theme;
-    document.documentElement.dataset.state = "drawing";
-    for (const chart of charts) {
+    root.dataset.charts = theme;
+    root.dataset.state = "drawing";
+    waiting = charts.slice();
+    while (waiting.length) {
+      const seen = waiting.find(isSeen);
+      if (!seen && root.dataset.state === "drawing") root.dataset.state = "shown";
+      if (!seen) await idle();
       if (mine !== turn) return;
+      const chart = seen || waiting[0];
+      waiting.splice(waiting.indexOf(chart), 1);
       try {
         await draw(chart, theme);
       } catch (error) {
@@ -39,9 +69,22 @@
         chart.textContent = "This chart could not be drawn: " + error.message;
         console.error(error);
       }
+      if (mine !== turn) return;
     }
-    document.documentElement.dataset.state = "drawn";
+    root.dataset.state = "drawn";
   }
+
+  async function fill(part) {
+    const script = part.querySelector(":scope > .inside > script[type='application/gzip']");
+    if (!script) return;
+    const content = document.createElement("template");
+    content.innerHTML = await unpacked(script);
+    script.replaceWith(content.content);
+  }
+
+  document.addEventListener("toggle", (event) => {
+    if (event.target.open) fill(event.target).catch(console.error);
+  }, true);
 
   let opened = [];
   window.addEventListener("beforeprint", () => {
