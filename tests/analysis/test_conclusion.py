@@ -178,6 +178,21 @@ def test_a_summary_is_short(lab: Any) -> None:
     assert all(len(row) == len(found.tables[0].columns) for row in found.tables[0].rows)
 
 
+def test_many_combinations_are_counted_in_one_sentence(lab: Any) -> None:
+    rng = np.random.default_rng(8)
+    sizes = [f"{size}KiB" for size in (4, 8, 16, 32, 64, 128)]
+    study = lab.study(factors={"numjobs": [1, 2, 4], "bs": sizes})
+
+    def measure(point: Any, _: int) -> Any:
+        grows = point["numjobs"] if point["bs"] != "4KiB" else 1
+        return {"read.bw": grows * 1e8 * rng.lognormal(0, 0.005)}
+
+    (found,) = conclude_text.findings([concluded(lab, study, measure)])
+    counted = next(sentence for sentence in found.statistics["summary"] if sentence.startswith("Of"))
+    assert counted.startswith("Of 6 levels of block size, read bandwidth rises with the number of jobs in 5 and")
+    assert "varies by at most 5 % over the number of jobs in 1." in counted
+
+
 def test_nothing_measured_has_its_reason(lab: Any) -> None:
     study = lab.study(factors={"numjobs": [1, 2]})
     (group,) = concluded(lab, study, lambda *_: None, 2).missing

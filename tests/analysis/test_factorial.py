@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ioassay.stats import least_squares
 from ioassay.stats.factorial import BLOCK, Effect, Factorial, factorial
 from ioassay.stats.result import Undefined
 
@@ -111,3 +112,20 @@ def test_identical_repetitions_are_named() -> None:
     found = factorial(np.array([1.0, 1.0, 2.0, 2.0]), {"a": [1, 1, 2, 2]})
     assert isinstance(found, Undefined)
     assert isinstance(factorial(np.array([1.0, 2.0]), {"a": [1, 1]}), Undefined)
+
+
+@pytest.mark.parametrize("holes", [0, 3])
+def test_large_designs_give_what_small_ones_do(monkeypatch: pytest.MonkeyPatch, holes: int) -> None:
+    random = np.random.default_rng(holes)
+    levels = {name: random.integers(0, count, 900) for name, count in (("a", 8), ("b", 6), ("c", 4))}
+    kept = ~((levels["a"] == 7) & (levels["b"] >= 6 - holes))
+    factors = {name: [str(level) for level in column[kept]] for name, column in levels.items()}
+    y = 1e4 + levels["a"][kept] ** 2 * 30.0 + levels["b"][kept] * 5 + random.normal(size=int(kept.sum()))
+    usual = factorial(y, factors)
+    monkeypatch.setattr(least_squares, "_LARGE", 0)
+    other = factorial(y, factors)
+    assert isinstance(usual, Factorial) and isinstance(other, Factorial)
+    assert other.df_residual == usual.df_residual
+    assert [effect.df for effect in other.effects] == [effect.df for effect in usual.effects]
+    for effect, wanted in zip(other.effects, usual.effects, strict=True):
+        assert effect.ss == pytest.approx(wanted.ss, rel=1e-8, abs=1e-8)

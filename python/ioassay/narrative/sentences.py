@@ -80,12 +80,21 @@ def brief_shape(effect: Effect, subject: str) -> str:
     return phrases.placed(effect.cells.where(), f"{phrases.capital(_shape(effect, subject))}.")
 
 
-def _shape(effect: Effect, subject: str) -> str:
+def direction(effect: Effect) -> str:
+    """What the response does over the factor: `rises with block size`."""
     curve = effect.shape
     assert curve is not None
     if effect.outcome == Outcome.NO_DIRECTION:
-        return f"{subject} depends on {phrases.factor_noun(curve.factor)} without a clear direction"
-    text = f"{subject} {shape_phrase(curve)}"
+        return f"depends on {phrases.factor_noun(curve.factor)} without a clear direction"
+    return shape_phrase(curve)
+
+
+def _shape(effect: Effect, subject: str) -> str:
+    curve = effect.shape
+    assert curve is not None
+    text = f"{subject} {direction(effect)}"
+    if effect.outcome == Outcome.NO_DIRECTION:
+        return text
     return text if curve.kind in (ShapeKind.LEVEL, ShapeKind.UNCLEAR) else f"{text}, {_ends(effect.cells, curve)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ioassay.analysis.conclusion import FactorChange, Mean, MixChange, Part
@@ -25,16 +26,29 @@ def summary(opening: Sequence[str], parts: Sequence[Part], quiet: Sequence[Effec
 
 def _shapes(parts: Sequence[Part]) -> list[str]:
     """What a quantity, such as bandwidth, does over a factor: all its responses in one topic."""
-    topics: dict[tuple[str, str], list[str]] = {}
-    known: set[tuple[str, str]] = set()
+    effects: dict[tuple[str, str], list[Effect]] = {}
     for part in parts:
         if isinstance(part, FactorChange) and part.effect.shape and not (part.covered or part.quiet):
-            response, factor = part.effect.cells.response, part.effect.factor
-            topic = topics.setdefault((response.partition(".")[2], factor), [])
-            subject = "it" if (response, factor) in known else phrases.subject(response)
-            topic.append(sentences.brief_shape(part.effect, subject))
-            known.add((response, factor))
+            effects.setdefault((part.effect.cells.response, part.effect.factor), []).append(part.effect)
+    topics: dict[tuple[str, str], list[str]] = {}
+    for (response, factor), places in effects.items():
+        topics.setdefault((response.partition(".")[2], factor), []).extend(_places(places, response))
     return [" ".join(topic) for topic in topics.values()]
+
+
+def _places(effects: Sequence[Effect], response: str) -> list[str]:
+    """A sentence for each combination of the other factors, or one that counts many of them by what happens there."""
+    if len(effects) <= MOST:
+        subjects = [phrases.subject(response), *["it"] * (len(effects) - 1)]
+        return [sentences.brief_shape(*pair) for pair in zip(effects, subjects, strict=True)]
+    subject = phrases.noun(response)
+    counts = Counter(sentences.direction(effect) for effect in effects)
+    names = [phrases.factor_noun(name) for name in effects[0].cells.where()]
+    places = f"{len(effects)} {'combinations' if len(names) > 1 else 'levels'} of {phrases.listed(names)}"
+    if len(counts) == 1:
+        return [f"In each of {places}, {subject} {next(iter(counts))}."]
+    counted = phrases.listed([f"{says} in {count}" for says, count in counts.most_common()])
+    return [f"Of {places}, {subject} {counted}."]
 
 
 def _pairs(parts: Sequence[Part]) -> Iterator[str]:

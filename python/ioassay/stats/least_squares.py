@@ -11,6 +11,10 @@ from ioassay.stats.result import Floats, Interval, Undefined, as_floats, mean_of
 
 # Residuals smaller than this share of the data's spread are rounding: the fit is exact.
 _EXACT = 1e-24
+# Rows times columns times columns from which on normal equations are worth it.
+_LARGE = 20_000_000
+# Eigenvalues below this share of the largest are rounding: the design is deficient there.
+_NO_DIRECTION = 1e-11
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,21 @@ def least_squares(design: Floats, y: Floats) -> Fit | Undefined:
 
 
 def residual_ss(design: Floats, y: Floats) -> tuple[float, int]:
-    """Sum of squared residuals and rank of `design`, which may be deficient (empty cells)."""
-    coefficients, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
-    return float(np.sum((y - design @ coefficients) ** 2)), int(rank)
+    """Sum of squared residuals and rank of `design`, which may be deficient (empty cells).
+
+    Large designs by their normal equations, a fiftieth of the work; a second step on the residuals restores the digits
+    that squaring the condition number costs (Bjorck, "Numerical Methods for Least Squares Problems", SIAM 1996, 2.9).
+    """
+    if design.size * design.shape[1] <= _LARGE:
+        coefficients, _, rank, _ = np.linalg.lstsq(design, y, rcond=None)
+        return float(np.sum((y - design @ coefficients) ** 2)), int(rank)
+    sizes, vectors = np.linalg.eigh(design.T @ design)
+    kept = sizes > sizes[-1] * _NO_DIRECTION
+    basis = vectors[:, kept] / np.sqrt(sizes[kept])
+    residuals = y
+    for _ in range(2):
+        residuals = residuals - design @ (basis @ (basis.T @ (design.T @ residuals)))
+    return float(np.sum(residuals**2)), int(kept.sum())
 
 
 def fit_line(x: Floats, y: Floats, confidence: float) -> Line | Undefined:
