@@ -24,6 +24,7 @@ import pytest
 from ioassay import metrics, roles
 from ioassay.records import record
 from ioassay.report.figures.spec import read_spec
+from ioassay.store import packed_page
 from ioassay.study import catalog, plan
 
 ROOT = Path(__file__).parent.parent
@@ -280,7 +281,7 @@ def test_a_new_driver_is_one_package_and_one_line(tmp_path: Path) -> None:
     assert ran["trials"]["ok"] == 9
     assert json.loads((tmp_path / "run" / "host.json").read_text())["tools"]["python3"].startswith("Python 3")
     ioassay("report", "run")
-    page = (tmp_path / "run" / "report" / "index.html").read_text()
+    page = packed_page.unpacked((tmp_path / "run" / "report" / "index.html").read_text())
     assert "Speed of the sieve" in page and re.search(r"400\d grains/s", page)
     assert [figure["name"] for figure in ran["figures"]] == ["sieve_speed_by_mesh"]
     svg = (tmp_path / "run" / "report" / "figures" / "sieve_speed_by_mesh.svg").read_text()

@@ -13,6 +13,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ioassay.store import packed_page
+
 from .conftest import Ask, ask_alone
 
 
@@ -30,8 +32,8 @@ def texts(folder: Path) -> dict[str, str]:
         if path.suffix == ".parquet":
             found[str(path)] = str(pl.read_parquet(path).to_dicts())
         elif path.suffix != ".png":
-            text = path.read_text(errors="surrogateescape")
-            found[str(path)] = re.sub(r"<script(?![^>]*json)[^>]*>.*?</script>", "", text, flags=re.DOTALL)
+            text = packed_page.unpacked(path.read_text(errors="surrogateescape"))
+            found[str(path)] = re.sub(r"<script(?![^>]*(?:json|gzip))[^>]*>.*?</script>", "", text, flags=re.DOTALL)
     return found
 
 

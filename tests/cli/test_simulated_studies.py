@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ioassay.records.record import FAILED, OK, Record
+from ioassay.store import packed_page
 from ioassay.store.run_folder import RunStore
 from ioassay.study import catalog
 
@@ -62,7 +63,7 @@ def test_a_simulated_study_runs_in_parallel_and_has_its_page(ioassay: Any, tmp_p
     assert answer.code == 0
     trials = answer.json["trials"]
     assert (trials["planned"], trials["ok"], trials["failed"], trials["skipped"]) == (24, 12, 0, 12)
-    page = (tmp_path / "two" / "report" / "index.html").read_text()
+    page = packed_page.unpacked((tmp_path / "two" / "report" / "index.html").read_text())
     assert "Mean write total latency by policy" in page
     for ending in ("png", "svg"):
         assert (tmp_path / "two" / "report" / "figures" / f"response.{ending}").stat().st_size > 0

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ioassay.store import packed_page
+
 SURFACE = """
 title = "Surface"
 driver = "null_pure"
@@ -56,7 +58,7 @@ def test_people_read_the_winner_as_pairs_with_the_gain_and_the_way_to_use_it(sea
     assert "to use it: ioassay run surface.toml --factor x=3 --factor y=b" in out
     assert "of 12 points were tried" in out
     assert "The gain is confirmed" in out
-    page = (folder / "run" / "report" / "index.html").read_text()
+    page = packed_page.unpacked((folder / "run" / "report" / "index.html").read_text())
     assert "What did the search find?" in page
     assert "Do the factors matter?" not in page
     assert "ioassay tune study.toml --maximize value" in page

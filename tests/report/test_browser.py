@@ -81,6 +81,23 @@ def test_a_chart_tells_its_numbers_and_what_it_shows(browser: Any, page_path: Pa
         assert wrong == []
 
 
+def test_what_is_folded_is_unpacked_when_it_is_opened(browser: Any, page_path: Path, suite: Dataset) -> None:
+    with opened(browser, page_path) as (page, wrong):
+        fold = page.locator("#trials details.bulk")
+        assert fold.locator("tbody tr").count() == 0
+        fold.locator("summary").press("Enter")
+        fold.locator("tbody tr").first.wait_for(state="visible")
+        assert fold.locator("tbody tr").count() == suite.trials.height
+        assert wrong == []
+
+
+def test_the_first_screen_has_the_picture_the_answer_and_the_trust_line(browser: Any, page_path: Path) -> None:
+    with opened(browser, page_path, viewport={"width": 1280, "height": 900}) as (page, _):
+        for part in (".hero .chart svg", ".hero .answer p"):
+            box = page.locator(part).first.bounding_box()
+            assert box["y"] + min(box["height"], 200) <= 900, part
+
+
 def test_the_page_fits_a_telephone_and_follows_a_change_of_scheme(browser: Any, page_path: Path) -> None:
     with opened(browser, page_path, viewport={"width": 400, "height": 800}, color_scheme="light") as (page, wrong):
         assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -248,6 +248,18 @@ def test_findings_that_are_no_study_s_and_numbers_that_json_does_not_know_are_ke
     assert paths.figures[0].name == "read_bw_by_numjobs"
 
 
+def test_a_page_is_packed_without_loss(built: tuple) -> None:
+    _, paths, _ = built
+    page_text = paths.page.read_text()
+    parts = re.findall('<script type="application/gzip"[^>]*>(.*?)</script>', page_text, re.DOTALL)
+    assert len(parts) > 5
+    whole = packed_page.unpacked(page_text)
+    assert len(whole) > len(page_text) and "application/gzip" in whole
+    assert packed_page.packed(HOSTILE) == packed_page.packed(HOSTILE)
+    damaged = page_text.replace(parts[0], "AAAA")
+    assert '<script type="application/gzip"' in packed_page.unpacked(damaged)
+
+
 def test_building_twice_replaces_the_page(tmp_path: Path) -> None:
     records = synthetic.run(tmp_path, [synthetic.jobs()], 2)
     for title in ("First", "Second"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ from ioassay.roles import Consent
 
 if TYPE_CHECKING:
     from ioassay.analysis.headline import ConditionMean
+    from ioassay.analysis.storage.workload_profile import Profile, Value
     from ioassay.records.record import Warning_
     from ioassay.study.model import Suite
 
@@ -44,18 +44,17 @@ def quick(
     warnings += _left_behind(path.resolve())
     tally = session.execute(store, benches, wait_quiet_s=wait_quiet_s)
     published = session.publish(store, benches)
-    rows = _rows(published)
     if json:
         console.emit(
             {
                 **session.result(store, tally, published, warnings),
                 "target": _target(path, published),
-                "rows": [row.as_dict() for row in rows],
+                "rows": [row.as_dict() for row in _rows(published)],
                 "seconds": time.monotonic() - began_s,
             }
         )
     else:
-        closing.say(store, tally, published, warnings, _table(rows))
+        closing.say(store, tally, published, warnings, _table(published))
     session.end(tally, published)
 
 
@@ -99,29 +98,26 @@ def _target(path: Path, published: session.Published) -> dict[str, Any]:
     return {"path": str(path.resolve()), **study.target.model_dump(), "disk": published.records.host.get("disk", {})}
 
 
-_RATE, _VOLUME, _LATENCIES = "iops", "bw", ("lat.p50", "lat.p99")
-
-
-def _table(rows: Sequence[ConditionMean]) -> list[str]:
+def _table(published: session.Published) -> list[str]:
     """A row a workload. IOPS and bandwidth differ by the block size alone, so they share one interval."""
-    workloads: dict[str, dict[str, ConditionMean]] = {}
-    for row in rows:
-        workloads.setdefault(row.workload, {})[row.metric.partition(".")[2]] = row
-    quantities = (_RATE, _VOLUME, *_LATENCIES)
+    from ioassay.analysis.storage import workload_profile
+    from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME
+
+    quantities = (RATE, VOLUME, *LATENCIES)
     shown = [
-        [name, *(_format(found[one]) if one in found else "" for one in quantities), _half_width(found.get(_RATE))]
-        for name, found in workloads.items()
+        [profile.workload, *(_format(profile, name) for name in quantities), _half_width(profile.values[RATE])]
+        for profile in workload_profile.profiles(published.records, published.records.studies[0])
     ]
-    return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "IOPS, 95 %"], shown)
+    return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "p99.9", "IOPS, 95 %"], shown)
 
 
-def _half_width(row: ConditionMean | None) -> str:
-    if row is None or row.ci95 is None or not row.mean:
-        return ""
-    return f"± {100 * (row.ci95[1] - row.mean) / row.mean:.2g} %"
+def _half_width(rate: Value) -> str:
+    share = rate.half_width
+    return "" if share is None else f"± {100 * share:.2g} %"
 
 
-def _format(row: ConditionMean) -> str:
+def _format(profile: Profile, name: str) -> str:
     from ioassay import metrics
 
-    return metrics.format_metric(row.metric, row.mean)
+    value = profile.values.get(name)
+    return metrics.format_metric(profile.metric(name), value.mean) if value else ""

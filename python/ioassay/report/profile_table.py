@@ -123,9 +123,8 @@ def _cell(profile: Profile, name: str) -> Cell:
     if name in LATENCIES and profile.latencies is not None:
         beyond = profile.latencies.count * (1 - float(name.partition(".p")[2]) / 100)
         return Cell(f"{text}{_SPARSE}" if beyond < FEW_BEYOND else text, True)
-    if name == RATE and value.ci95 is not None and value.mean:
-        return Cell(text, True, f"± {100 * (value.ci95[1] - value.mean) / value.mean:.2g} %")
-    return Cell(text, True)
+    share = value.half_width if name == RATE else None
+    return Cell(text, True, f"± {100 * share:.2g} %" if share is not None else "")
 
 
 def _outline(profile: Profile, axis: tuple[float, float]) -> str:

@@ -35,6 +35,11 @@ class Value:
     mean: float
     ci95: tuple[float, float] | None
 
+    @property
+    def half_width(self) -> float | None:
+        """Of the interval, as a share of the mean; None where there is no interval, or the mean is 0."""
+        return None if self.ci95 is None or not self.mean else (self.ci95[1] - self.mean) / self.mean
+
 
 @dataclass(frozen=True)
 class Profile:

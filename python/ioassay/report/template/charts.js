@@ -9,6 +9,7 @@
   const charts = Array.from(document.querySelectorAll(".chart"));
   const specs = new Map();
   const views = new Map();
+  const MANY_MARKS = 300000; // characters of a declaration: from there on, elements for all marks take a second
   let turn = 0;
   let waiting = [];
 
@@ -20,13 +21,17 @@
 
   async function spec(chart) {
     const id = chart.dataset.spec;
-    if (!specs.has(id)) specs.set(id, JSON.parse(await unpacked(document.getElementById(id))));
+    if (!specs.has(id)) {
+      const text = await unpacked(document.getElementById(id));
+      specs.set(id, { chart: JSON.parse(text), renderer: text.length > MANY_MARKS ? "canvas" : "svg" });
+    }
     return specs.get(id);
   }
 
   async function draw(chart, theme) {
+    const { chart: declared, renderer } = await spec(chart);
     const options = {
-      renderer: "svg",
+      renderer,
       ast: true,
       config: themes[theme],
       actions: { export: true, source: false, compiled: false, editor: false },
@@ -35,7 +40,7 @@
       tooltip: { theme: theme === "dark" ? "dark" : "default" },
     };
     const previous = views.get(chart);
-    const drawn = await window.vegaEmbed(chart, structuredClone(await spec(chart)), options);
+    const drawn = await window.vegaEmbed(chart, structuredClone(declared), options);
     if (previous) previous.finalize();
     views.set(chart, drawn);
     chart.dataset.state = "drawn";
