@@ -10,6 +10,7 @@
   const specs = new Map();
   const views = new Map();
   const MANY_MARKS = 300000; // characters of a declaration: from there on, elements for all marks take a second
+  const PRINTED = "details:not(.bulk):not(.vega-embed details)";
   let turn = 0;
   let waiting = [];
 
@@ -77,6 +78,10 @@
       if (mine !== turn) return;
     }
     root.dataset.state = "drawn";
+    for (const part of document.querySelectorAll(`main ${PRINTED}`)) {
+      await idle(); // printing does not wait for what is unpacked then
+      await fill(part);
+    }
   }
 
   async function fill(part) {
@@ -93,7 +98,7 @@
 
   let opened = [];
   window.addEventListener("beforeprint", () => {
-    opened = Array.from(document.querySelectorAll("main details:not([open]):not(.bulk)"));
+    opened = Array.from(document.querySelectorAll(`main ${PRINTED}:not([open])`));
     opened.forEach((part) => { part.open = true; });
   });
   window.addEventListener("afterprint", () => opened.forEach((part) => { part.open = false; }));
