@@ -1,4 +1,4 @@
-"""Fitting the quick study into its budget, and the sample of the disk's speed."""
+"""The profiles of the quick study, which of them a disk gets, and the sample of the disk's speed."""
 
 from pathlib import Path
 
@@ -6,63 +6,82 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ioassay import units
 from ioassay.errors import StudyError, UsageError
-from ioassay.study import time_budget
+from ioassay.study import catalog, quick_profile
+from ioassay.study.quick_profile import PROFILES
 
-WORKLOADS = 6
-
-
-@given(st.floats(20, 600), st.floats(5e6, 2e10), st.integers(2**28, 2**42))
-def test_a_fit_keeps_to_its_budget_or_to_its_minimum(budget_s: float, speed: float, free_bytes: int) -> None:
-    fit = time_budget.fit(budget_s, speed, free_bytes, WORKLOADS)
-    assert fit.repetitions >= 3
-    assert 0.5 <= fit.run_s <= 3
-    assert 2**26 <= fit.size_bytes <= 2**30
-    needed_s = fit.size_bytes / speed + WORKLOADS * fit.repetitions * (fit.run_s + 0.5) + 5
-    smallest = fit.repetitions == 3 and fit.run_s == 0.5
-    assert smallest or needed_s <= budget_s + WORKLOADS * fit.repetitions * 0.05
+LONG, STANDARD, SHORT = PROFILES
+STUDY = catalog.load("quick").studies[0]
+WORKLOADS = len(STUDY.case)
+ROOMY, FAST = 2**40, 1e9
 
 
-def test_more_time_gives_more_evidence() -> None:
-    fits = [time_budget.fit(budget_s, 1e9, 2**40, WORKLOADS) for budget_s in (20, 30, 60, 120, 600)]
-    evidence = [fit.repetitions * fit.run_s for fit in fits]
-    assert evidence == sorted(evidence)
-    assert fits[0].repetitions == 3
-    assert fits[-1] == time_budget.Fit(2**30, 3.0, 10)
+@given(st.floats(15, 900), st.floats(1e5, 2e10), st.integers(2**20, 2**42))
+def test_a_choice_keeps_to_its_budget_or_says_that_it_does_not(budget_s: float, speed: float, free_bytes: int) -> None:
+    try:
+        choice = quick_profile.choose(budget_s, speed, free_bytes, WORKLOADS)
+    except StudyError:
+        assert SHORT.size_bytes > free_bytes / 2 or SHORT.seconds(WORKLOADS, speed) > 2 * budget_s
+        return
+    assert choice.profile.size_bytes <= free_bytes / 2
+    assert choice.seconds == choice.profile.seconds(WORKLOADS, speed)
+    assert choice.seconds <= budget_s or choice.profile == SHORT
+    assert bool(choice.obstacle) == (choice.profile != choice.wanted)
 
 
 @pytest.mark.parametrize(
-    ("budget_s", "speed", "free_bytes", "size_mib", "run_s", "repetitions"),
+    ("budget_s", "profile"), [(15, SHORT), (59, SHORT), (60, STANDARD), (299, STANDARD), (300, LONG), (3600, LONG)]
+)
+def test_the_budget_chooses_the_profile_and_no_disk_that_is_fast_enough_changes_it(
+    budget_s: float, profile: quick_profile.QuickProfile
+) -> None:
+    for speed in (6e7, 2e8, 3e9):
+        choice = quick_profile.choose(budget_s, speed, ROOMY, WORKLOADS)
+        assert (choice.profile, choice.wanted, choice.obstacle) == (profile, profile, "")
+
+
+def test_profiles_take_what_their_budgets_say() -> None:
+    assert [round(one.seconds(WORKLOADS, FAST)) for one in PROFILES] == [219, 51, 20]
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "speed", "free_bytes", "profile", "obstacle"),
     [
-        (15, 1e9, 2**40, 1024, 0.5, 3),
-        # 5.1 s of writing, 5 s of the report: of 30 trials 1.66 s, of which 0.5 is fio's start and end.
-        (60, 200 * 2**20, 2**40, 1024, 1.2, 5),
-        (60, 2**30 / 2.494, 2**40, 1024, 1.3, 5),  # 52.506 s are left: 1.2502 s for each of 30 trials
-        (40, 50 * 2**20, 2**40, 300, 0.7, 4),  # 6 s, 5 s, 29 s: of 24 trials 1.21 s, of 30 less than 0.7 and 0.5
-        (105, 100 * 2**20, 2**32, 1024, 2.5, 5),  # 10.24 s, 5 s, 89.76 s: of 36 trials 2.49 s, less than 2 and 0.5
-        (106, 100 * 2**20, 2**32, 1024, 2.0, 6),
-        (30, 100 * 2**20, 400 * 2**20, 100, 0.8, 3),  # a quarter of what is free
+        (60, 2e7, ROOMY, SHORT, "the disk writes 20 MB/s"),
+        (300, 2e7, ROOMY, STANDARD, "the disk writes 20 MB/s"),
+        (60, FAST, 2**29, SHORT, "512 MiB are free"),
+        (300, FAST, 2**31, STANDARD, "2 GiB are free"),
     ],
 )
-def test_the_fit_is_what_its_budget_leaves(
-    budget_s: float, speed: float, free_bytes: int, size_mib: int, run_s: float, repetitions: int
+def test_a_slow_or_a_full_disk_gets_a_smaller_profile(
+    budget_s: float, speed: float, free_bytes: int, profile: quick_profile.QuickProfile, obstacle: str
 ) -> None:
-    found = time_budget.fit(budget_s, speed, free_bytes, WORKLOADS)
-    assert found == time_budget.Fit(size_mib * 2**20, run_s, repetitions)
+    choice = quick_profile.choose(budget_s, speed, free_bytes, WORKLOADS)
+    assert (choice.profile, choice.obstacle) == (profile, obstacle)
 
 
-def test_a_slow_disk_gets_a_small_file() -> None:
-    assert time_budget.fit(60, 2e7, 2**40, WORKLOADS).size_bytes <= 2e7 * 60 * 0.16
-    assert time_budget.fit(60, 1e6, 2**40, WORKLOADS).size_bytes == 2**26
+def test_a_disk_that_allows_no_profile_is_refused() -> None:
+    with pytest.raises(StudyError, match=r"200 MiB are free; wanted 256 MiB or more"):
+        quick_profile.choose(60, FAST, 200 * 2**20, WORKLOADS)
+    with pytest.raises(StudyError, match=r"the disk writes 1 MB/s, so that .*'short' takes about .*--budget 154s"):
+        quick_profile.choose(60, 1e6, ROOMY, WORKLOADS)
+
+
+def test_the_built_in_study_is_the_standard_profile(tmp_path: Path) -> None:
+    study = catalog.load("quick", lambda table: quick_profile.applied(dict(table), tmp_path, STANDARD)).studies[0]
+    assert study.repetitions == STUDY.repetitions == STANDARD.repetitions
+    assert study.target.model_dump()["size"] == units.parse_size(STUDY.target.model_dump()["size"])
+    assert units.parse_duration_s(study.params["runtime"]) == units.parse_duration_s(STUDY.params["runtime"])
 
 
 def test_a_budget_that_is_too_short_is_refused() -> None:
     with pytest.raises(UsageError, match="--budget 5: too short"):
-        time_budget.fit(5, 1e9, 2**40, WORKLOADS)
+        quick_profile.choose(5, FAST, ROOMY, WORKLOADS)
 
 
 def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
-    speed, free_bytes = time_budget.write_speed(tmp_path)
+    speed, free_bytes = quick_profile.write_speed(tmp_path)
     assert speed > 0
     assert free_bytes > 0
     assert list(tmp_path.iterdir()) == []
@@ -70,13 +89,13 @@ def test_the_sample_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=f"{tmp_path}/none: cannot be written"):
-        time_budget.write_speed(tmp_path / "none")
+        quick_profile.write_speed(tmp_path / "none")
 
 
 def test_files_of_runs_that_were_killed_are_told_from_those_of_living_ones(tmp_path: Path) -> None:
     for name in ("ioassay-quick-1", "ioassay-quick-4194999", "ioassay-quick-mine", "ioassay-quick-"):
         (tmp_path / name).touch()
-    assert time_budget.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
+    assert quick_profile.files_of_killed(tmp_path) == [tmp_path / "ioassay-quick-4194999"]
 
 
 def test_the_sample_of_the_speed_has_no_name_while_it_is_written(
@@ -84,6 +103,8 @@ def test_the_sample_of_the_speed_has_no_name_while_it_is_written(
 ) -> None:
     """A SIGKILL there leaves no file."""
     names: list[list[Path]] = []
-    monkeypatch.setattr(time_budget, "_sample", lambda descriptor, block: names.append(list(tmp_path.iterdir())) or 1e9)
-    time_budget.write_speed(tmp_path)
+    monkeypatch.setattr(
+        quick_profile, "_sample", lambda descriptor, block: names.append(list(tmp_path.iterdir())) or 1e9
+    )
+    quick_profile.write_speed(tmp_path)
     assert names == [[]]

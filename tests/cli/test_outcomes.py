@@ -218,3 +218,16 @@ def test_quick_keeps_its_promises(tmp_path: Path) -> None:
     assert len({row["workload"] for row in found["rows"]}) == 6
     assert all(row["repetitions"] >= 3 for row in found["rows"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+
+
+@pytest.mark.fio
+@pytest.mark.slow
+def test_two_quick_runs_compare_without_a_warning(tmp_path: Path) -> None:
+    for name in ("A", "B"):
+        assert ask("quick", ".", "--budget", "15s", "--output", name, cwd=tmp_path).code == 0
+    answer = ask("compare", "A", "B", cwd=tmp_path)
+    assert answer.code in (0, 1)
+    assert "warning" not in answer.err
+    found = result("compare", "A", "B", cwd=tmp_path, exit_code=answer.code)
+    assert found["warnings"] == found["only_a"] == found["only_b"] == []
+    assert len(found["rows"]) == 24

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from ioassay import metrics
@@ -272,7 +273,7 @@ _IGNORED = {"name", "title", "description", "figures", "analysis", "seed", "repe
 def _differences(a: Study, b: Study) -> list[Difference]:
     """Settings that differ between the runs and are not what is compared."""
     found = []
-    own_a, own_b = (study.model_dump(exclude=_IGNORED) for study in (a, b))
+    own_a, own_b = (_compared_settings(study) for study in (a, b))
     for key, right in own_b.items():
         left = own_a[key]
         if setting_key(key, left) == setting_key(key, right):
@@ -284,6 +285,15 @@ def _differences(a: Study, b: Study) -> list[Difference]:
         else:
             found.append(Difference(b.name, key, left, right))
     return found
+
+
+def _compared_settings(study: Study) -> dict[str, Any]:
+    """All but what is no condition; of a file that the run made and removed the folder, since its name says nothing."""
+    settings = study.model_dump(exclude=_IGNORED)
+    target = settings["target"]
+    if target.get("keep") is False and isinstance(target.get("path"), str):
+        target["path"] = str(Path(target["path"]).parent)
+    return settings
 
 
 _HOST = (

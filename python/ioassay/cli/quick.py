@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ioassay.cli import closing, console, options, session, syntax
-from ioassay.errors import UsageError
+from ioassay.errors import StudyError, UsageError
 from ioassay.roles import Consent
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ioassay.analysis.storage.workload_profile import Profile, Value
     from ioassay.records.record import Warning_
     from ioassay.study.model import Suite
+    from ioassay.study.quick_profile import Choice, QuickProfile
 
 
 def register(app: syntax.Group) -> None:
@@ -25,23 +27,28 @@ def register(app: syntax.Group) -> None:
 
 def quick(
     path: Annotated[Path, syntax.Argument(metavar="PATH", help="A folder on the disk to measure.")] = Path(),
-    budget: Annotated[str, syntax.Option(metavar="TIME", help="Total time, including the report.")] = "60s",
+    budget: Annotated[
+        str, syntax.Option(metavar="TIME", help="Total time with the report; it chooses the profile.")
+    ] = "60s",
     output: options.Output = None,
     wait_quiet: options.WaitQuiet = "",
     json: options.Json = False,
 ) -> None:
     """Measure the disk under PATH in about a minute, with a report.
 
-    Random and sequential reads and writes of a new file, repeated; the file is removed at the end.
+    Random and sequential reads and writes of a new file, repeated; the file is removed at the end. The budget chooses
+    the profile: short (from 15s), standard (from 60s) or long (from 5m). Runs of one profile can be compared.
     """
     from ioassay.store.run_folder import new_folder
 
     console.use_json(json)
     began_s = time.monotonic()
     wait_quiet_s = options.seconds("--wait-quiet", wait_quiet)
-    suite = _suite(path, options.seconds("--budget", budget))
+    budget_s = options.seconds("--budget", budget)
+    choice = _choice(path, budget_s)
+    suite = _suite(path, choice.profile)
     store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
-    warnings += _left_behind(path.resolve())
+    warnings = [*_compromise(choice, budget_s), *warnings, *_left_behind(path.resolve())]
     tally = session.execute(store, benches, wait_quiet_s=wait_quiet_s)
     published = session.publish(store, benches)
     if json:
@@ -49,6 +56,7 @@ def quick(
             {
                 **session.result(store, tally, published, warnings),
                 "target": _target(path, published),
+                "profile": asdict(choice.profile),
                 "rows": [row.as_dict() for row in _rows(published)],
                 "seconds": time.monotonic() - began_s,
             }
@@ -58,28 +66,53 @@ def quick(
     session.end(tally, published)
 
 
-def _suite(path: Path, budget_s: float) -> Suite:
-    from ioassay.study import catalog, time_budget
+def _choice(path: Path, budget_s: float) -> Choice:
+    from ioassay.study import catalog, quick_profile
 
     if not path.is_dir():
         what = "is no folder" if path.exists() else "no such folder"
         raise UsageError(f"{path}: {what}; wanted a folder on the disk to measure")
-    time_budget.check_budget(budget_s)
-    speed, free_bytes = time_budget.write_speed(path)
-    workloads = len(catalog.load("quick").studies[0].case)
-    fit = time_budget.fit(budget_s, speed, free_bytes, workloads)
-    return catalog.load("quick", lambda table: time_budget.fitted(dict(table), path.resolve(), fit))
+    quick_profile.check_budget(budget_s)
+    speed, free_bytes = quick_profile.write_speed(path)
+    try:
+        return quick_profile.choose(budget_s, speed, free_bytes, len(catalog.load("quick").studies[0].case))
+    except StudyError as error:
+        raise StudyError(str(error), source=str(path)) from None
+
+
+def _suite(path: Path, profile: QuickProfile) -> Suite:
+    from ioassay.study import catalog, quick_profile
+
+    return catalog.load("quick", lambda table: quick_profile.applied(dict(table), path.resolve(), profile))
+
+
+def _compromise(choice: Choice, budget_s: float) -> list[Warning_]:
+    """The profile that does not fit the disk, or the budget that does not fit the profile."""
+    from ioassay import units
+    from ioassay.records.record import Warning_
+
+    if choice.obstacle:
+        text = (
+            f"the profile '{choice.wanted.name}' does not fit: {choice.obstacle}. '{choice.profile.name}' is used, "
+            "which compares with runs of that profile only"
+        )
+        return [Warning_("smaller-profile", text, "raise --budget, free space, or name another folder")]
+    if choice.seconds > budget_s:
+        about, given = units.format_duration(choice.seconds), units.format_duration(budget_s)
+        text = f"the profile '{choice.profile.name}' takes about {about}; the budget is {given}"
+        return [Warning_("over-budget", text, f"--budget {choice.seconds:.0f}s")]
+    return []
 
 
 def _left_behind(folder: Path) -> list[Warning_]:
     """Test files of earlier runs of this command that were killed together with all that could have removed them."""
     from ioassay import units
     from ioassay.records.record import Warning_
-    from ioassay.study import time_budget
+    from ioassay.study import quick_profile
     from ioassay.targets import ownership_mark
 
     found = []
-    for path in time_budget.files_of_killed(folder):
+    for path in quick_profile.files_of_killed(folder):
         if parts := ownership_mark.files(path):
             size = units.format_size(sum(part.stat().st_blocks * 512 for part in parts))
             text = f"{path} ({size}) is the test file of a run that was killed"
