@@ -78,6 +78,31 @@ class Row:
         ratio = self.ratio.ratio if isinstance(self.ratio, Ratio) else 1.0
         return ratio if metrics.metric(self.response).better == "lower" else 1 / ratio
 
+    @property
+    def rank(self) -> tuple[int, float]:
+        """By verdict, then the largest loss first; of improvements and changes the largest ratio."""
+        loss = self.loss
+        size = max(loss, 1 / loss) if self.verdict in (Verdict.FASTER, Verdict.CHANGED) else loss
+        known = isinstance(self.ratio, Ratio)
+        return list(Verdict).index(self.verdict), -size if known else math.inf
+
+    def restates(self, other: Row) -> bool:
+        """Whether it says the same of the same condition in another unit: IOPS and bandwidth at one block size."""
+        if self.interval is None or other.interval is None or self._subject != other._subject:
+            return False
+        return math.isclose(self.loss, other.loss, rel_tol=_UNIT_ROUNDING) and all(
+            math.isclose(getattr(self.interval, end), getattr(other.interval, end), rel_tol=_UNIT_ROUNDING)
+            for end in ("low", "high")
+        )
+
+    @property
+    def _subject(self) -> tuple[str, ...]:
+        return self.study, self.label, self.response.partition(".")[0], self.verdict
+
+
+_UNIT_ROUNDING = 1e-4
+"""Tools round rates; ends of intervals that differ by less than this share are those of one quantity."""
+
 
 @dataclass(frozen=True)
 class Unmatched:
@@ -126,6 +151,20 @@ class Comparison:
         """Number of rows by verdict, worst first; verdicts that do not occur are absent."""
         found = [row.verdict for row in self.rows]
         return {verdict.value: found.count(verdict) for verdict in Verdict if verdict in found}
+
+    @property
+    def results(self) -> list[tuple[Row, ...]]:
+        """The rows, worst first; those that restate a row are with it."""
+        by_condition: dict[tuple[str, str], list[list[Row]]] = {}
+        for row in self.rows:
+            groups = by_condition.setdefault((row.study, row.label), [])
+            group = next((group for group in groups if row.restates(group[0])), None)
+            if group is None:
+                groups.append([row])
+            else:
+                group.append(row)
+        every = [tuple(group) for groups in by_condition.values() for group in groups]
+        return sorted(every, key=lambda group: group[0].rank)
 
     @property
     def worst(self) -> Row | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ioassay import metrics
 from ioassay.analysis.run_comparison import DRIVES, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import phrases
 from ioassay.stats.ratio_of_means import Ratio
@@ -18,7 +20,58 @@ _REASONS = {
     Verdict.UNDECIDED: ("{change}. Neither a difference nor equality to within {margin} is proved.{needed}"),
 }
 _CHANGED = "{change}."
+_DECIDED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED, Verdict.SAME)
+_LARGE = 3.0
+"""Beyond this ratio and its inverse, percent are hard to read."""
+_WHOLE_PERCENT = 9.95
+"""From here on a change has no decimals."""
 _NEEDED = " That needs {needed} in each run."
+
+
+def headline(comparison: Comparison) -> str:
+    """The verdict on all rows in one sentence."""
+    total, counts = len(comparison.rows), comparison.counts
+    slower, faster, changed, same = (counts.get(verdict.value, 0) for verdict in _DECIDED)
+    of_all, margin = f"of {phrases.count(total, 'comparison')}", phrases.percent(comparison.margin)
+    if slower:
+        return f"B is slower than A in {slower} {of_all}" + (f" and faster in {faster}." if faster else ".")
+    if faster:
+        return f"B is faster than A in {faster} {of_all} and slower in none."
+    if changed:
+        return f"B differs from A in {changed} {of_all}."
+    if same == total:
+        return f"B is the same as A to within {margin} in all {phrases.count(total, 'comparison')}."
+    if same:
+        return f"B is the same as A to within {margin} in {same} {of_all}. The others are not decided."
+    return (
+        f"Not decided: {phrases.count(total, 'comparison')} prove neither a difference nor equality to within {margin}."
+    )
+
+
+def responses(rows: Sequence[Row]) -> str:
+    """What rows of one condition are about, in brief: `read p99 latency`, `read IOPS and read bandwidth`."""
+    return phrases.listed([_brief(row.response) for row in rows])
+
+
+def _brief(response: str) -> str:
+    percentile = metrics.latency_percentile(response)
+    if percentile is None or percentile.kind != "lat":
+        return phrases.inside(response)
+    return f"{percentile.direction} {metrics.percentile_name(percentile.percent)} latency"
+
+
+def change(ratio: Ratio, bounds: Interval) -> str:
+    """`−18 % (−25 to −10 %)`; large ones as factors: `×12 (×8.1 to ×18)`."""
+    if bounds.vague:
+        return f"{_change_in_brief(ratio.ratio)} (beyond a factor of 10)"
+    return f"{_change_in_brief(ratio.ratio)} ({_change_in_brief(bounds.low)} to {_change_in_brief(bounds.high)})"
+
+
+def _change_in_brief(ratio: float) -> str:
+    if not 1 / _LARGE < ratio < _LARGE:
+        return f"×{phrases.plain_number(ratio)}"
+    percent = 100 * (ratio - 1)
+    return f"{percent:+.{0 if abs(percent) >= _WHOLE_PERCENT else 1}f} %".replace("-", "−")
 
 
 def statement(comparison: Comparison) -> str:

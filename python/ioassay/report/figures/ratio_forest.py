@@ -1,0 +1,227 @@
+"""The ratios of two runs as a forest plot: a row a condition and metric, with its interval, worst first.
+
+Colour and shape both say the verdict. The band is the margin within which a difference counts as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioassay.analysis.run_comparison import Comparison, Row, Verdict
+from ioassay.narrative import comparison_text, phrases
+from ioassay.report.figures import chart_marks, scales, titles
+from ioassay.report.figures.spec import NoData, VegaLite
+from ioassay.stats.ratio_of_means import Ratio
+
+MOST_ROWS = 30
+"""What a screen shows and an eye compares; the others are in the page's table."""
+_SHAPES: dict[str, str] = {
+    Verdict.SLOWER: "triangle-down",
+    Verdict.FASTER: "triangle-up",
+    Verdict.CHANGED: "diamond",
+    Verdict.UNDECIDED: "square",
+    Verdict.SAME: "circle",
+}
+_COLOURS = (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.CHANGED, "4", "5", "6", Verdict.UNDECIDED)
+"""A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
+_ROW_PX, _WIDTH_PX = 21, 330
+_CHANGE_PX, _GAP_PX = 175, 10
+_CHARACTER_PX = 5.9
+"""Mean width of a character of the words in a row."""
+_LEAST_PX, _MOST_PX = 70, 320
+"""Of a column of words."""
+_BEYOND = 1.6
+"""Intervals are cut at this factor beyond the outermost ratios."""
+_STEPS = (0.01, 0.02, 0.05, 0.1)
+_MOST_TICKS = 9
+_TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
+
+
+def draw(comparison: Comparison) -> Any:
+    """The worst rows; NoData where no row has a ratio."""
+    import altair as alt
+
+    known = [group for group in comparison.results if isinstance(group[0].ratio, Ratio)]
+    if not known:
+        raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
+    shown = known[:MOST_ROWS]
+    domain = _domain(shown, comparison.margin)
+    several = len({row.study for row in comparison.rows}) > 1
+    rows = [_row(group, f"{place:04}", domain, several) for place, group in enumerate(shown)]
+    widths = _width_px(rows, "condition"), _width_px(rows, "metric")
+    left_px = sum(widths) + 2 * _GAP_PX
+    ground = _ground(rows, comparison.margin, left_px)
+    layers = [*ground, *_intervals(rows, domain), *_points(rows), *_words(rows, *widths)]
+    y = alt.Y("place:N", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
+    return alt.layer(*(layer.encode(y=y) if placed else layer for layer, placed in layers)).properties(
+        width=_WIDTH_PX,
+        height=_ROW_PX * len(rows),
+        title={
+            "text": "B divided by A, worst first",
+            "frame": "bounds",
+            "subtitle": _notes(comparison, len(known), len(shown)),
+        },
+        description=_description(comparison, shown),
+    )
+
+
+def _width_px(rows: Sequence[VegaLite], name: str) -> int:
+    return int(min(max(_CHARACTER_PX * max(len(row[name]) for row in rows) + 12, _LEAST_PX), _MOST_PX))
+
+
+def _domain(shown: Sequence[Sequence[Row]], margin: float) -> tuple[float, float]:
+    """The ends of the ratio axis: all ratios, and of their intervals what does not squeeze them."""
+    ratios = [group[0].ratio.ratio for group in shown if isinstance(group[0].ratio, Ratio)]
+    ends = [group[0].interval for group in shown]
+    edge = (1 + margin) ** 1.5
+    low = max(min(end.low for end in ends if end), min(*ratios, 1.0) / _BEYOND)
+    high = min(max(end.high for end in ends if end), max(*ratios, 1.0) * _BEYOND)
+    return min(low, 1 / edge), max(high, edge)
+
+
+def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several: bool) -> VegaLite:
+    row = group[0]
+    bounds = row.interval
+    if not isinstance(row.ratio, Ratio) or bounds is None:
+        raise AssertionError("a row of the picture has a ratio")
+    change = comparison_text.change(row.ratio, bounds)
+    return {
+        "place": place,
+        "condition": f"{row.study}: {row.label}" if several else row.label,
+        "metric": comparison_text.responses(group),
+        "verdict": row.verdict.value,
+        "ratio": _digits(row.ratio.ratio),
+        "low": _digits(max(bounds.low, domain[0])),
+        "high": _digits(min(bounds.high, domain[1])),
+        "cut": [bounds.low < domain[0], bounds.high > domain[1]],
+        "change": change,
+        "repetitions": f"{row.n_a} and {row.n_b}",
+    }
+
+
+def _digits(number: float) -> float:
+    return float(f"{number:.5g}")
+
+
+Layer = tuple[Any, bool]
+"""A chart, and whether its marks stand in rows."""
+
+
+def _ground(rows: Sequence[VegaLite], margin: float, left_px: int) -> list[Layer]:
+    """A stripe behind every second row, the band of the margin, and the line at 1."""
+    import altair as alt
+
+    right_px = _WIDTH_PX + _CHANGE_PX + _GAP_PX
+    stripes = alt.Chart(chart_marks.data([{"place": row["place"]} for row in rows[::2]])).mark_rect(style="frame")
+    band = alt.Chart(chart_marks.data([{"low": 1 / (1 + margin), "high": 1 + margin}])).mark_rect(style="window")
+    line = alt.Chart(chart_marks.data([{"ratio": 1}])).mark_rule(style="reference", strokeWidth=1.5)
+    return [
+        (stripes.encode(x=alt.value(-left_px), x2=alt.value(right_px)), True),
+        (band.encode(x="low:Q", x2="high:Q"), False),
+        (line.encode(x="ratio:Q"), False),
+    ]
+
+
+def _intervals(rows: Sequence[VegaLite], domain: tuple[float, float]) -> list[Layer]:
+    """Intervals; an arrow where one goes on beyond the axis."""
+    import altair as alt
+
+    ticks = _ticks(*domain)
+    x = alt.X(
+        "low:Q",
+        title="B / A, logarithmic",
+        scale=alt.Scale(type="log", domain=[_digits(end) for end in domain], nice=False),
+        axis=alt.Axis(values=ticks, format="~g", grid=True, labelOverlap="greedy"),
+    )
+    rule = alt.Chart(chart_marks.data(rows)).mark_rule(strokeWidth=2, opacity=0.85)
+    drawn: list[Layer] = [(rule.encode(x=x, x2="high:Q", color=_colour(rows)), True)]
+    for side, end, shape in ((0, "low", "triangle-left"), (1, "high", "triangle-right")):
+        if beyond := [row for row in rows if row["cut"][side]]:
+            arrow = alt.Chart(chart_marks.data(beyond)).mark_point(filled=True, shape=shape, size=40, opacity=1)
+            drawn.append((arrow.encode(x=f"{end}:Q", color=_colour(rows)), True))
+    return drawn
+
+
+def _points(rows: Sequence[VegaLite]) -> list[Layer]:
+    import altair as alt
+
+    names = ("condition", "metric", "change", "verdict", "repetitions")
+    mark = alt.Chart(chart_marks.data(rows)).mark_point(filled=True, size=85, opacity=1)
+    shown = [alt.Tooltip(f"{name}:N", title="B / A" if name == "change" else name) for name in names]
+    shape = alt.Shape("verdict:N", title=None, scale=_shapes(), legend=_legend(rows))
+    return [(mark.encode(x="ratio:Q", color=_colour(rows), shape=shape, tooltip=shown), True)]
+
+
+def _words(rows: Sequence[VegaLite], condition_px: int, metric_px: int) -> list[Layer]:
+    """Condition and metric to the left, the change to the right."""
+    import altair as alt
+
+    columns = (
+        ("condition", "value", -condition_px - metric_px - _GAP_PX, condition_px - _GAP_PX),
+        ("metric", "note", -metric_px - _GAP_PX, metric_px - _GAP_PX),
+        ("change", "value", _WIDTH_PX + _GAP_PX, _CHANGE_PX),
+    )
+    data = chart_marks.data([{key: row[key] for key in ("place", *(name for name, *_ in columns))} for row in rows])
+    return [
+        (
+            alt.Chart(data)
+            .mark_text(style=style, align="left", limit=limit)
+            .encode(text=f"{name}:N", x=alt.value(left), tooltip=[alt.Tooltip(f"{name}:N")]),
+            True,
+        )
+        for name, style, left, limit in columns
+    ]
+
+
+def _colour(rows: Sequence[VegaLite]) -> Any:
+    import altair as alt
+
+    return alt.Color("verdict:N", title=None, scale=alt.Scale(domain=list(_COLOURS)), legend=_legend(rows))
+
+
+def _shapes() -> Any:
+    """Over the domain of the colours, so that one legend shows both."""
+    import altair as alt
+
+    return alt.Scale(domain=list(_COLOURS), range=[_SHAPES.get(name, "circle") for name in _COLOURS])
+
+
+def _legend(rows: Sequence[VegaLite]) -> Any:
+    """The verdicts that occur, worst first."""
+    import altair as alt
+
+    present = {row["verdict"] for row in rows}
+    return alt.Legend(values=[verdict.value for verdict in Verdict if verdict.value in present])
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round ratios, 1 among them: even steps where the axis is short, then wider ones, then decades."""
+    for step in _STEPS:
+        first, last = int(low / step) + 1, int(high / step)
+        if last - first < _MOST_TICKS:
+            return [round(step * number, 10) for number in range(first, last + 1)]
+    within = [tick for tick in _TICKS if low <= tick <= high]
+    return within if _TICKS[0] <= low and high <= _TICKS[-1] else scales.log_ticks(low, high)
+
+
+def _notes(comparison: Comparison, known: int, shown: int, left_px: int) -> list[str]:
+    """What the picture shows and what it leaves out."""
+    restated = len(comparison.rows) - len(comparison.results)
+    parts = [
+        f"{phrases.level(comparison.confidence)} intervals that hold for all rows at once",
+        f"shaded: the same to within {phrases.percent(comparison.margin)}",
+        f"{shown} of {known} rows" if shown < known else "",
+        "IOPS and bandwidth of one block size share a row" if restated else "",
+    ]
+    return titles.broken(" · ".join(filter(None, parts)), left_px + _WIDTH_PX + _CHANGE_PX)
+
+
+def _description(comparison: Comparison, shown: Sequence[Sequence[Row]]) -> str:
+    said = []
+    for group in shown:
+        row = group[0]
+        if isinstance(row.ratio, Ratio) and row.interval is not None:
+            change = comparison_text.change(row.ratio, row.interval)
+            said.append(f"{row.study}, {row.label}, {comparison_text.responses(group)}: {change}, {row.verdict}")
+    return f"{comparison_text.headline(comparison)} {'; '.join(said)}."

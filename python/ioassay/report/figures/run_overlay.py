@@ -1,0 +1,303 @@
+"""Two runs over each other: the curves of a response, or the latency distributions of conditions that have no order.
+
+One chart a response, with a panel for each combination of the factors that are not on its axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioassay.analysis.measurements import merged_histograms
+from ioassay.analysis.measurements.cells import Cell, cells, label
+from ioassay.factors import axis_title, level_axis_numbers, level_key
+from ioassay.metrics import DIRECTIONS
+from ioassay.records.record import Scalar
+from ioassay.report.figures import axes, chart_marks, condition_rows, panels, scales, selection, titles
+from ioassay.report.figures.spec import NoData, VegaLite
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    from ioassay._core import Histogram
+
+MOST_PANELS = 12
+_COLUMNS, _PANEL_PX, _HEIGHT_PX = 3, 230, 150
+_LINE_PX = 14
+_SPAN_OF_LOG = 10.0
+"""Ratio of largest to smallest value of a panel from which on all are logarithmic."""
+_RUNS = ("B", "1", "2", "3", "4", "5", "6", "A")
+"""The runs at the places of their colours in the theme's categories: blue, and grey for the baseline."""
+_DASHES, _SHAPES = {"A": [5, 3]}, {"A": "square"}
+_ROOM_ABOVE = 1.5
+"""For intervals on a logarithmic axis; those that go beyond are cut."""
+_POINTS = 60
+_MOST_NINES = 4.0
+_NINES = {0.0: "0", 50.0: "50", 90.0: "90", 99.0: "99", 99.9: "99.9", 99.99: "99.99"}
+Key = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One study in both runs: the records, and the study as each run has it."""
+
+    a: Dataset
+    study_a: Study
+    b: Dataset
+    study_b: Study
+
+    def cells(self, response: str) -> dict[str, dict[Key, Cell]]:
+        """Run -> condition -> its cell, of conditions that both runs have; the order is that of B."""
+        a, b = (
+            {_key(cell.point): cell for cell in cells(records, study, response).cells}
+            for records, study in ((self.a, self.study_a), (self.b, self.study_b))
+        )
+        return {"A": {key: a[key] for key in b if key in a}, "B": {key: b[key] for key in b if key in a}}
+
+    def distributions(self) -> dict[tuple[str, str], dict[str, Histogram]]:
+        """(condition, direction) -> run -> its latencies, of conditions whose trials all have kept them."""
+        known: dict[tuple[str, str], dict[str, Histogram]] = {}
+        for direction in DIRECTIONS:
+            found = self.cells(f"{direction}.lat.p50")
+            for key, cell in found["B"].items():
+                both = {"A": found["A"][key].histograms, "B": cell.histograms}
+                if all(both.values()):
+                    merged = {run: merged_histograms.merged(parts) for run, parts in both.items()}
+                    known[label(cell.point), direction] = merged
+        return known
+
+
+def _key(point: Mapping[str, Scalar]) -> Key:
+    return tuple(sorted((name, level_key(name, level)) for name, level in point.items()))
+
+
+def order(pair: Pair, response: str) -> str:
+    """The factor whose levels are numbers, over which the response is a curve; NoData where there is none."""
+    points = [cell.point for cell in pair.cells(response)["B"].values()]
+    factor, _ = panels.swept(pair.study_b, points)
+    levels = pair.study_b.design.in_order(factor, [point[factor] for point in points])
+    if len(levels) < 3 or level_axis_numbers(factor, levels) is None:
+        raise NoData(f"the study '{pair.study_b.name}' sweeps no factor whose levels are numbers")
+    return factor
+
+
+def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
+    """The response over its factor; of many panels those that hold the conditions of `labels`, worst first."""
+
+    factor = order(pair, response)
+    found = pair.cells(response)
+    parts = _parts(pair, found["B"], factor)
+    chosen = _chosen({name: [found["B"][key].label for key in keys] for name, keys in parts.items()}, labels)
+    members = {name: {run: [of[key] for key in parts[name]] for run, of in found.items()} for name in chosen}
+    spans = [
+        [float(value) for run in of.values() for cell in run for value in cell.measured] for of in members.values()
+    ]
+    unit = scales.unit_for(response, [value for span in spans for value in span])
+    is_log = min(map(min, spans)) > 0 and any(max(span) > _SPAN_OF_LOG * min(span) for span in spans)
+    look = _Look(pair.study_b, response, factor, unit, is_log)
+    charts = [_panel(_curve_layers(look, of), name) for name, of in members.items()]
+    name = unit.titled(selection.metric_label(response))
+    confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
+    notes = [f"means with their {confidence} intervals", "logarithmic axes" if is_log else "", _omitted(parts, chosen)]
+    return _arranged(charts, f"{name} over {axis_title(factor).lower()}", notes, pair)
+
+
+def distributions(pair: Pair, labels: Sequence[str]) -> Any:
+    """Latencies of each condition on an axis of nines, all repetitions of a run merged; NoData without histograms."""
+    known = pair.distributions()
+    if not known:
+        raise NoData(f"the study '{pair.study_b.name}' has kept no latency histograms in both runs")
+    named = {
+        f"{condition}, {direction}" if _is_mixed(known, condition) else condition: (condition, direction)
+        for condition, direction in known
+    }
+    chosen = _chosen({name: [place[0]] for name, place in named.items()}, labels)
+    charts = [_panel([_distribution_layer(known[named[name]])], name) for name in chosen]
+    notes = ["total latency of all requests, logarithmic", "left and higher is better", _omitted(named, chosen)]
+    return _arranged(charts, "Share of requests that took at most this long", notes, pair)
+
+
+def _is_mixed(known: Mapping[tuple[str, str], Any], condition: str) -> bool:
+    return sum(place[0] == condition for place in known) > 1
+
+
+def _parts(pair: Pair, found: Mapping[Key, Cell], factor: str) -> dict[str, list[Key]]:
+    """The conditions by the levels of all other factors that vary, in words."""
+    varied = [
+        name
+        for name in pair.study_b.levels
+        if name != factor and len({level_key(name, cell.point[name]) for cell in found.values()}) > 1
+    ]
+    parts: dict[str, list[Key]] = {}
+    for key, cell in found.items():
+        name = label({name: cell.point[name] for name in varied}) if varied else ""
+        parts.setdefault(name, []).append(key)
+    return parts
+
+
+def _chosen(conditions: Mapping[str, Sequence[str]], labels: Sequence[str]) -> list[str]:
+    """The panels to show, in their order: of too many those whose conditions come first in `labels`."""
+    place = {one: number for number, one in reversed(list(enumerate(labels)))}
+    ranked = sorted(conditions, key=lambda name: min(place.get(one, len(labels)) for one in conditions[name]))
+    kept = set(ranked[:MOST_PANELS])
+    return [name for name in conditions if name in kept]
+
+
+def _omitted(every: Mapping[str, Any], shown: Sequence[str] | Mapping[str, Any]) -> str:
+    left_out = len(every) - len(shown)
+    return f"the {len(shown)} of {len(every)} panels with the worst rows" if left_out else ""
+
+
+def _panel(drawn: Sequence[Any], name: str) -> Any:
+    """A panel under its name, which is a mark: titles stand at different heights where axis labels do."""
+    import altair as alt
+
+    lines = titles.broken(name, _PANEL_PX, 6.6)
+    text = alt.Chart(chart_marks.data([{"text": lines}])).mark_text(
+        style="value", align="left", fontSize=12, fontWeight="bold", lineHeight=_LINE_PX
+    )
+    head = text.encode(text="text:N", x=alt.value(0), y=alt.value(-12 - _LINE_PX * (len(lines) - 1)))
+    return alt.layer(*drawn, *([head] if name else [])).properties(width=_PANEL_PX, height=_HEIGHT_PX)
+
+
+def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pair) -> Any:
+    import altair as alt
+
+    width = min(len(charts), _COLUMNS) * (_PANEL_PX + 55)
+    head = {"text": titles.broken(title, width, 8.2), "subtitle": titles.broken(" · ".join(filter(None, notes)), width)}
+    study = pair.study_b.title or pair.study_b.name
+    return alt.concat(*charts, columns=_COLUMNS, spacing=18).properties(
+        title=head, description=f"{study}: {title}, of both runs. {'. '.join(filter(None, notes))}."
+    )
+
+
+def _run_channels(symbol: str | None = None) -> VegaLite:
+    """Colour, dash and shape of a run, with one legend; `symbol` is that of the legend where there are only lines."""
+    import altair as alt
+
+    look = {"symbolType": symbol, "symbolSize": 120, "labelOffset": 9} if symbol else {"symbolStrokeWidth": 0}
+    legend = alt.Legend(values=["A", "B"], labelExpr="datum.label == 'A' ? 'A, the baseline' : 'B'", **look)
+    return {
+        "color": alt.Color("run:N", title=None, scale=alt.Scale(domain=list(_RUNS)), legend=legend),
+        "dash": alt.StrokeDash("run:N", title=None, legend=legend if symbol else None, scale=_looks(_DASHES, [1, 0])),
+        "shape": alt.Shape("run:N", title=None, legend=legend, scale=_looks(_SHAPES, "circle")),
+    }
+
+
+def _looks(of_run: Mapping[str, Any], usual: Any) -> Any:
+    import altair as alt
+
+    return alt.Scale(domain=list(_RUNS), range=[of_run.get(run, usual) for run in _RUNS])
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the panels of one response share."""
+
+    study: Study
+    response: str
+    factor: str
+    unit: scales.Unit
+    is_log: bool
+
+    def points(self, run: str, of: Sequence[Cell], axis: axes.LevelAxis, values: Sequence[float]) -> list[VegaLite]:
+        """A row a condition, with its interval cut where the axis ends."""
+        spelled = {level_key(self.factor, level): level for level in axis.levels}
+        conditions = [
+            condition_rows.Condition(
+                level=spelled[level_key(self.factor, cell.point[self.factor])],
+                group=None,
+                values=cell.values.tolist(),
+                measured=cell.measured.tolist(),
+                merged=bool(cell.histograms),
+            )
+            for cell in of
+        ]
+        ask = condition_rows.Ask(self.response, None, "ci", self.study.analysis.confidence)
+        rows = condition_rows.point_rows(conditions, axis, ask, self.unit)
+        floor = self.unit.scale(axes.log_floor(values) if self.is_log else axes.linear_floor(values))
+        top = self.unit.scale(max(values)) if self.is_log else math.inf
+        kept = [{**row, "high": min(row["high"], max(top, row["y"]))} if "high" in row else row for row in rows]
+        return [{**row, "run": run} for row in chart_marks.cut_at(kept, floor)]
+
+
+def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]:
+    """Both curves with their intervals."""
+    import altair as alt
+
+    levels = look.study.design.in_order(look.factor, [cell.point[look.factor] for cell in found["B"]])
+    axis = axes.level_axis(look.factor, levels, axes.geometric(look.factor, levels))
+    values = [float(value) for run in found.values() for cell in run for value in cell.measured]
+    values.append(max(values) * _ROOM_ABOVE)
+    metric_axis = axes.log_metric_axis if look.is_log else axes.metric_axis
+    y = metric_axis(look.response, look.unit, values).title(None)
+    x, channels = axis.encoding(_PANEL_PX), _run_channels()
+    shown = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TOOLTIP]
+    drawn = []
+    for aside_px, (run, of) in zip((-2, 2), found.items(), strict=True):
+        points = look.points(run, of, axis, values)
+        place = {"xOffset": aside_px}
+        base = alt.Chart(chart_marks.data(points)).encode(x=x, y=y, color=channels["color"])
+        drawn += chart_marks.error_bars(points, y, 5, place, x=x, color=channels["color"])
+        drawn.append(base.mark_line(strokeWidth=1.6, **place).encode(strokeDash=channels["dash"]))
+        mark = base.mark_point(filled=True, size=38, opacity=1, **place)
+        drawn.append(mark.encode(shape=channels["shape"], tooltip=shown))
+    return drawn
+
+
+_TOOLTIP = (("run", "run"), ("level", "level"), ("mean_text", "mean"), ("error_text", "interval"), ("n", "repetitions"))
+
+
+def _distribution_layer(found: Mapping[str, Histogram]) -> Any:
+    """Both distributions; the axis ends where the run with fewer requests has a last nine."""
+    import altair as alt
+
+    most = min(_MOST_NINES, *(math.log10(max(one.count, 10)) for one in found.values()))
+    rows = [row for run, one in found.items() for row in _distribution_rows(run, one, most)]
+    low, high = min(row["x"] for row in rows), max(row["x"] for row in rows)
+    if high < 2 * low:
+        low, high = low / 1.5, high * 1.5
+    ticks = scales.time_labels(scales.log_ticks(low, high))
+    x = alt.X(
+        "x:Q",
+        title=None,
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(
+            values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", labelSeparation=6, grid=True
+        ),
+    )
+    nines = {_nines(share): text for share, text in _NINES.items() if _nines(share) <= most}
+    y = alt.Y(
+        "y:Q",
+        title="% of requests",
+        scale=alt.Scale(domain=[0, most], nice=False),
+        axis=alt.Axis(values=list(nines), labelExpr=scales.labels_at(nines)),
+    )
+    channels = _run_channels(chart_marks.DASH)
+    shown = [alt.Tooltip("run:N"), alt.Tooltip("share:N", title="% at most"), alt.Tooltip("time:N", title="latency")]
+    line = alt.Chart(chart_marks.data(rows)).mark_line(strokeWidth=1.8)
+    return line.encode(x=x, y=y, color=channels["color"], strokeDash=channels["dash"], tooltip=shown)
+
+
+def _nines(share: float) -> float:
+    """A percentage as its number of nines: 90 is 1, 99.9 is 3."""
+    return round(-math.log10(1 - share / 100), 5)
+
+
+def _distribution_rows(run: str, found: Histogram, most: float) -> list[VegaLite]:
+    from ioassay import units
+
+    places = [most * step / (_POINTS - 1) for step in range(_POINTS)]
+    shares = [1 - 10**-place for place in places]
+    return [
+        {
+            "run": run,
+            "x": float(f"{max(at, 1.0):.5g}"),
+            "y": round(place, 4),
+            "share": f"{100 * share:.5g}",
+            "time": units.format_ns(at),
+        }
+        for place, share, at in zip(places, shares, found.quantiles(shares), strict=True)
+    ]
