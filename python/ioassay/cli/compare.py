@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ioassay.cli import console, options, syntax
-from ioassay.errors import UsageError
+from ioassay.cli import closing, console, options, session, syntax
+from ioassay.errors import RunError, UsageError
 
 if TYPE_CHECKING:
-    from ioassay.analysis.run_comparison import Comparison
+    from ioassay.analysis.run_comparison import Comparison, Row
+    from ioassay.report.comparison_page import ComparisonPaths
+    from ioassay.store.dataset import Dataset
 
 
 def register(app: syntax.Group) -> None:
@@ -26,48 +30,127 @@ def compare(
     confidence: Annotated[
         float, syntax.Option(min=0.5, max=0.9999, metavar="P", help="Confidence level of the intervals.")
     ] = 0.95,
+    output: Annotated[
+        Path | None, syntax.Option(metavar="DIR", help="The page's folder; by default runs/<time>-compare.")
+    ] = None,
     junit: Annotated[Path | None, syntax.Option(metavar="FILE", help="Also write JUnit XML, for CI.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Compare two runs statistically; exit 1 when B is slower."""
-    from ioassay.analysis import run_comparison
-    from ioassay.narrative import comparison_text
-    from ioassay.store import frames
-    from ioassay.store.run_folder import RunStore
-
+    """Compare two runs statistically, with a page; exit 1 when B is slower."""
     console.use_json(json)
-    before, after = (frames.load(RunStore.open(root)) for root in (a, b))
-    result = run_comparison.compare(before, after, margin=options.share("--margin", margin), confidence=confidence)
-    if junit is not None:
-        from ioassay.report.junit import junit_xml
+    with session.figure_processes() as processes:
+        from ioassay.analysis import run_comparison
+        from ioassay.narrative import comparison_text
+        from ioassay.store import frames
+        from ioassay.store.run_folder import RunStore
 
-        try:
-            junit.write_text(junit_xml(result), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--junit {junit}: cannot be written: {error.strerror}") from None
-    if not result.rows:
-        raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
-    console.emit(comparison_text.as_dict(result)) if json else _say(result)
+        before, after = (frames.load(RunStore.open(root)) for root in (a, b))
+        result = run_comparison.compare(before, after, margin=options.share("--margin", margin), confidence=confidence)
+        if junit is not None:
+            _write_junit(junit, result)
+        if not result.rows:
+            raise UsageError(f"{a} and {b} share no condition with values, so there is nothing to compare")
+        paths = _publish(before, after, result, output, processes)
+    if json:
+        console.emit({**comparison_text.as_dict(result), "report": str(paths.page)})
+    else:
+        _say(before, after, result, paths)
     if result.regression:
         raise console.Exit(1)
 
 
-def _say(result: Comparison) -> None:
-    from ioassay import metrics
+def _write_junit(path: Path, result: Comparison) -> None:
+    from ioassay.report.junit import junit_xml
+
+    try:
+        path.write_text(junit_xml(result), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--junit {path}: cannot be written: {error.strerror}") from None
+
+
+def _publish(
+    a: Dataset, b: Dataset, result: Comparison, output: Path | None, processes: session.FigureProcesses
+) -> ComparisonPaths:
+    """Draw and write the page into a folder of its own, which does not stay when that fails."""
+    from ioassay.report import comparison_page
+    from ioassay.runner import worker_pool
+    from ioassay.store.run_folder import new_folder
+
+    out = output or new_folder(Path("runs"), "compare")
+    declared = processes.declaring.submit(comparison_page.declare, a, b, result)
+    try:
+        _make(out)
+        try:
+            return comparison_page.build(a, b, result, declared.result(), out, processes.drawing)
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
+            raise
+    except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:
+        raise RunError(f"the figures cannot be drawn: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written: {error.strerror}; --output names another place") from None
+
+
+def _make(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; wanted a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UsageError(f"{folder}: exists already; wanted a new or an empty folder")
+
+
+def _say(a: Dataset, b: Dataset, result: Comparison, paths: ComparisonPaths) -> None:
+    """The verdict, the worst rows, what else differs and where the page is, in closing.MOST_LINES lines."""
     from ioassay.narrative import comparison_text
+
+    head = [*console.wrapped(comparison_text.headline(result)), comparison_text.account(result), *_trust(a, b)]
+    notes = list(_notes(result))
+    room = closing.MOST_LINES - len(head) - len(notes) - len((paths.page, "header", "the rows left out"))
+    shown = result.results[: max(room, 1)]
+    left_out = len(result.results) - len(shown)
+    for line in (*head, *console.aligned(_COLUMNS, [_cells(group) for group in shown])):
+        console.line(line)
+    if left_out:
+        console.line(f"… and {console.count(left_out, 'more row')} on the page")
+    for note in notes:
+        console.note(note)
+    console.line(f"page    {paths.page}")
+
+
+_COLUMNS = ("condition", "metric", "A", "B", "B/A", "interval", "verdict")
+
+
+def _cells(group: Sequence[Row]) -> list[str]:
+    from ioassay import metrics
     from ioassay.stats.ratio_of_means import Ratio
 
-    for difference in result.differences:
-        console.note(f"warning: {comparison_text.warning(difference)}")
-    rows = []
-    for row in result.rows:
-        shown = metrics.metric(row.response)
-        ratio = f"{row.ratio.ratio:.3f}" if isinstance(row.ratio, Ratio) else "-"
-        interval = f"{row.interval.low:.3f} … {row.interval.high:.3f}" if row.interval else ""
-        means = [shown.format(row.mean_a), shown.format(row.mean_b)]
-        rows.append([f"{row.study}: {row.label}", row.response, *means, ratio, interval, row.verdict])
-    console.table(["condition", "metric", "A", "B", "B/A", "interval", "verdict"], rows)
+    row = group[0]
+    shown = metrics.metric(row.response)
+    ratio = f"{row.ratio.ratio:.3f}" if isinstance(row.ratio, Ratio) else "-"
+    interval = f"{row.interval.low:.3f} … {row.interval.high:.3f}" if row.interval else ""
+    means = shown.format(row.mean_a), shown.format(row.mean_b)
+    names = ", ".join(other.response for other in group)
+    return [f"{row.study}: {row.label}", names, *means, ratio, interval, row.verdict]
+
+
+def _trust(a: Dataset, b: Dataset) -> Iterator[str]:
+    """The trust line of a run that is not fit."""
+    from ioassay.narrative import conditions_text
+
+    for letter, records in (("A", a), ("B", b)):
+        trust = conditions_text.trust(records)
+        if trust is not None and trust.grade.name != "FIT":
+            yield from console.wrapped(f"{letter}: {trust.conditions}")
+
+
+def _notes(result: Comparison) -> Iterator[str]:
+    """The first condition that differs and the first that one run lacks, each with the number of the others."""
+    from ioassay.narrative import comparison_text, phrases
+
+    if result.differences:
+        first, *others = [comparison_text.warning(difference) for difference in result.differences]
+        more = f" and {console.count(len(others), 'more difference')}, on the page" if others else ""
+        yield f"warning: {first}{more}"
     for side, missing in (("A", result.only_a), ("B", result.only_b)):
-        for one in missing:
-            console.note(f"only in {side}: {comparison_text.unmatched(one)}")
-    console.line(f"\n{comparison_text.statement(result)}")
+        if missing:
+            yield f"only in {side}: {phrases.listed([comparison_text.unmatched(one) for one in missing], most=2)}"

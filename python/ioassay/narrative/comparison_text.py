@@ -48,6 +48,21 @@ def headline(comparison: Comparison) -> str:
     )
 
 
+def worst(comparison: Comparison) -> str:
+    """The largest loss in a sentence; '' where B is slower nowhere."""
+    row = comparison.worst
+    return f"Worst: {row.study}, {row.label}: {reason(row, comparison.margin)}" if row else ""
+
+
+def reservation(row: Row) -> str:
+    """Why a row is not compared, or what would decide it; '' where it is decided."""
+    if isinstance(row.ratio, Undefined):
+        return row.ratio.reason
+    if row.verdict != Verdict.UNDECIDED or row.needed is None:
+        return ""
+    return f"decided by {phrases.repetitions_needed(row.needed)} in each run"
+
+
 def responses(rows: Sequence[Row]) -> str:
     """What rows of one condition are about, in brief: `read p99 latency`, `read IOPS and read bandwidth`."""
     return phrases.listed([_brief(row.response) for row in rows])
@@ -78,10 +93,13 @@ def statement(comparison: Comparison) -> str:
     """One or two sentences for people."""
     if not comparison.rows:
         return "The runs share no condition with values, so there is nothing to compare."
+    return f"{account(comparison)} {worst(comparison)}".rstrip()
+
+
+def account(comparison: Comparison) -> str:
+    """`B compared with A in 24 rows: slower in 3 and same in 21.`"""
     parts = [f"{verdict} in {number}" for verdict, number in comparison.counts.items()]
-    text = f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
-    worst = comparison.worst
-    return f"{text} Worst: {worst.study}, {worst.label}: {reason(worst, comparison.margin)}" if worst else text
+    return f"B compared with A in {phrases.count(len(comparison.rows), 'row')}: {phrases.listed(parts, 9)}."
 
 
 def reason(row: Row, margin: float) -> str:

@@ -60,7 +60,7 @@ def draw(comparison: Comparison) -> Any:
         title={
             "text": "B divided by A, worst first",
             "frame": "bounds",
-            "subtitle": _notes(comparison, len(known), len(shown)),
+            "subtitle": _notes(comparison, len(known), len(shown), left_px),
         },
         description=_description(comparison, shown),
     )

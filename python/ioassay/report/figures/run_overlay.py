@@ -73,21 +73,25 @@ def _key(point: Mapping[str, Scalar]) -> Key:
     return tuple(sorted((name, level_key(name, level)) for name, level in point.items()))
 
 
-def order(pair: Pair, response: str) -> str:
-    """The factor whose levels are numbers, over which the response is a curve; NoData where there is none."""
-    points = [cell.point for cell in pair.cells(response)["B"].values()]
-    factor, _ = panels.swept(pair.study_b, points)
+def has_curve(pair: Pair, response: str) -> bool:
+    """Whether the study sweeps a factor whose levels are three numbers or more."""
+    try:
+        points = [cell.point for cell in pair.cells(response)["B"].values()]
+        factor, _ = panels.swept(pair.study_b, points)
+    except NoData:
+        return False
     levels = pair.study_b.design.in_order(factor, [point[factor] for point in points])
-    if len(levels) < 3 or level_axis_numbers(factor, levels) is None:
-        raise NoData(f"the study '{pair.study_b.name}' sweeps no factor whose levels are numbers")
-    return factor
+    return len(levels) > 2 and level_axis_numbers(factor, levels) is not None
 
 
 def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
-    """The response over its factor; of many panels those that hold the conditions of `labels`, worst first."""
+    """The response over its longest factor; of many panels those with the conditions of `labels`, worst first.
 
-    factor = order(pair, response)
+    Means of levels that are words are not joined. NoData where there is one condition only.
+    """
+
     found = pair.cells(response)
+    factor, _ = panels.swept(pair.study_b, [cell.point for cell in found["B"].values()])
     parts = _parts(pair, found["B"], factor)
     chosen = _chosen({name: [found["B"][key].label for key in keys] for name, keys in parts.items()}, labels)
     members = {name: {run: [of[key] for key in parts[name]] for run, of in found.items()} for name in chosen}
@@ -241,7 +245,8 @@ def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]
         place = {"xOffset": aside_px}
         base = alt.Chart(chart_marks.data(points)).encode(x=x, y=y, color=channels["color"])
         drawn += chart_marks.error_bars(points, y, 5, place, x=x, color=channels["color"])
-        drawn.append(base.mark_line(strokeWidth=1.6, **place).encode(strokeDash=channels["dash"]))
+        if axis.numbers is not None:
+            drawn.append(base.mark_line(strokeWidth=1.6, **place).encode(strokeDash=channels["dash"]))
         mark = base.mark_point(filled=True, size=38, opacity=1, **place)
         drawn.append(mark.encode(shape=channels["shape"], tooltip=shown))
     return drawn
