@@ -23,8 +23,8 @@ _CHANGED = "{change}."
 _DECIDED = (Verdict.SLOWER, Verdict.FASTER, Verdict.CHANGED, Verdict.SAME)
 _LARGE = 3.0
 """Beyond this ratio and its inverse, percent are hard to read."""
-_WHOLE_PERCENT = 9.95
-"""From here on a change has no decimals."""
+_NOTHING_PERCENT, _WHOLE_PERCENT = 0.05, 9.95
+"""A smaller change is none, and from the second on it has no decimals."""
 _NEEDED = " That needs {needed} in each run."
 
 
@@ -55,20 +55,21 @@ def worst(comparison: Comparison) -> str:
 
 
 def reservation(row: Row) -> str:
-    """Why a row is not compared, or what would decide it; '' where it is decided."""
+    """Why a row is not compared, or the repetitions that would decide it; '' where it is decided."""
     if isinstance(row.ratio, Undefined):
         return row.ratio.reason
     if row.verdict != Verdict.UNDECIDED or row.needed is None:
         return ""
-    return f"decided by {phrases.repetitions_needed(row.needed)} in each run"
+    return f"needs {phrases.repetitions_needed(row.needed).removesuffix(' repetitions')}"
 
 
 def responses(rows: Sequence[Row]) -> str:
     """What rows of one condition are about, in brief: `read p99 latency`, `read IOPS and read bandwidth`."""
-    return phrases.listed([_brief(row.response) for row in rows])
+    return phrases.listed([brief(row.response) for row in rows])
 
 
-def _brief(response: str) -> str:
+def brief(response: str) -> str:
+    """A response in two or three words inside a sentence: `read p99 latency`, `write bandwidth`."""
     percentile = metrics.latency_percentile(response)
     if percentile is None or percentile.kind != "lat":
         return phrases.inside(response)
@@ -86,6 +87,8 @@ def _change_in_brief(ratio: float) -> str:
     if not 1 / _LARGE < ratio < _LARGE:
         return f"×{phrases.plain_number(ratio)}"
     percent = 100 * (ratio - 1)
+    if abs(percent) < _NOTHING_PERCENT:
+        return "±0 %"
     return f"{percent:+.{0 if abs(percent) >= _WHOLE_PERCENT else 1}f} %".replace("-", "−")
 
 

@@ -33,6 +33,7 @@ MARKS = {
 }
 """As the picture has them."""
 _MOST_OVERLAYS = 8
+_MOST_BARS = 12
 _OPEN_ROWS = 40
 _MOST_ROWS = 2000
 """Of the table; the file of data has them all."""
@@ -190,6 +191,8 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
         "worst": comparison_text.worst(comparison),
         "sides": [_side("A", a, out), _side("B", b, out)],
         "ratios": next((one for one in drawn if one.name == _RATIOS), None),
+        "bars": ratio_forest.bars(comparison, _MOST_BARS) if any(one.name == _RATIOS for one in drawn) else None,
+        "marks": MARKS,
         "overlays": {
             titles[name]: [one for one in overlays if one.study == name]
             for name in dict.fromkeys(one.study for one in overlays)
@@ -236,7 +239,7 @@ def _table_row(row: Row, margin: float, several: bool) -> TableRow:
     form, known = metrics.metric(row.response).format, isinstance(row.ratio, Ratio)
     return TableRow(
         condition=f"{row.study}: {row.label}" if several else row.label,
-        metric=phrases.name(row.response),
+        metric=comparison_text.brief(row.response),
         means=(form(row.mean_a), form(row.mean_b)),
         repetitions=str(row.n_a) if row.n_a == row.n_b else f"{row.n_a} and {row.n_b}",
         ratio=f"{row.ratio.ratio:.4g}" if isinstance(row.ratio, Ratio) else "–",
@@ -248,10 +251,6 @@ def _table_row(row: Row, margin: float, several: bool) -> TableRow:
 
 
 def _setting(difference: Difference) -> Setting:
-    values = (host_facts.shown(difference.name, one) for one in (difference.a, difference.b))
-    return Setting(
-        subject=difference.subject,
-        name=difference.name,
-        values=tuple(values) if difference.name else None,  # type: ignore[arg-type]
-        text=comparison_text.warning(difference),
-    )
+    left, right = (host_facts.shown(difference.name, value) for value in (difference.a, difference.b))
+    values = (left, right) if difference.name else None
+    return Setting(difference.subject, difference.name, values, comparison_text.warning(difference))

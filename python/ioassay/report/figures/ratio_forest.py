@@ -5,7 +5,9 @@ Colour and shape both say the verdict. The band is the margin within which a dif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ioassay.analysis.run_comparison import Comparison, Row, Verdict
@@ -27,7 +29,7 @@ _COLOURS = (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.CHANGED, "4", 
 """A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
 _ROW_PX, _WIDTH_PX = 21, 330
 _CHANGE_PX, _GAP_PX = 175, 10
-_CHARACTER_PX = 5.9
+_CHARACTER_PX = 6.3
 """Mean width of a character of the words in a row."""
 _LEAST_PX, _MOST_PX = 70, 320
 """Of a column of words."""
@@ -38,16 +40,65 @@ _MOST_TICKS = 9
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A row for screens that are too narrow for the picture: places on the ratio axis in percent of its length."""
+
+    label: str
+    change: str
+    verdict: Verdict
+    low: float
+    ratio: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The worst rows, the ends of the margin's band and the place of the ratio 1."""
+
+    rows: Sequence[Bar]
+    band: tuple[float, float]
+    one: float
+
+
+def bars(comparison: Comparison, most: int) -> Bars:
+    """The rows that `draw` begins with, on the same axis."""
+    known = _known(comparison)
+    domain = _domain(known[:MOST_ROWS], comparison.margin)
+    several = _has_several_studies(comparison)
+
+    def place(ratio: float) -> float:
+        share = math.log(ratio / domain[0]) / math.log(domain[1] / domain[0])
+        return round(100 * min(max(share, 0), 1), 2)
+
+    rows = []
+    for group in known[:most]:
+        row = _row(group, "", domain, several)
+        label = f"{row['condition']}, {row['metric']}"
+        places = [place(row[name]) for name in ("low", "ratio", "high")]
+        rows.append(Bar(label, row["change"], Verdict(row["verdict"]), *places))
+    return Bars(rows, (place(1 / (1 + comparison.margin)), place(1 + comparison.margin)), place(1.0))
+
+
+def _known(comparison: Comparison) -> list[tuple[Row, ...]]:
+    known = [group for group in comparison.results if isinstance(group[0].ratio, Ratio)]
+    if not known:
+        raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
+    return known
+
+
+def _has_several_studies(comparison: Comparison) -> bool:
+    return len({row.study for row in comparison.rows}) > 1
+
+
 def draw(comparison: Comparison) -> Any:
     """The worst rows; NoData where no row has a ratio."""
     import altair as alt
 
-    known = [group for group in comparison.results if isinstance(group[0].ratio, Ratio)]
-    if not known:
-        raise NoData("no condition has a ratio: each needs two repetitions or more in both runs, and means above 0")
+    known = _known(comparison)
     shown = known[:MOST_ROWS]
     domain = _domain(shown, comparison.margin)
-    several = len({row.study for row in comparison.rows}) > 1
+    several = _has_several_studies(comparison)
     rows = [_row(group, f"{place:04}", domain, several) for place, group in enumerate(shown)]
     widths = _width_px(rows, "condition"), _width_px(rows, "metric")
     left_px = sum(widths) + 2 * _GAP_PX

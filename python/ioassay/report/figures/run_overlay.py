@@ -14,8 +14,9 @@ from ioassay.analysis.measurements import merged_histograms
 from ioassay.analysis.measurements.cells import Cell, cells, label
 from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
+from ioassay.narrative import comparison_text, phrases
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, panels, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, panels, scales, titles
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MOST_PANELS = 12
 _COLUMNS, _PANEL_PX, _HEIGHT_PX = 3, 230, 150
 _LINE_PX = 14
+_LEAST_HEAD_PX = 340
 _SPAN_OF_LOG = 10.0
 """Ratio of largest to smallest value of a panel from which on all are logarithmic."""
 _RUNS = ("B", "1", "2", "3", "4", "5", "6", "A")
@@ -102,7 +104,7 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
     is_log = min(map(min, spans)) > 0 and any(max(span) > _SPAN_OF_LOG * min(span) for span in spans)
     look = _Look(pair.study_b, response, factor, unit, is_log)
     charts = [_panel(_curve_layers(look, of), name) for name, of in members.items()]
-    name = unit.titled(selection.metric_label(response))
+    name = unit.titled(phrases.capital(comparison_text.brief(response)))
     confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
     notes = [f"means with their {confidence} intervals", "logarithmic axes" if is_log else "", _omitted(parts, chosen)]
     return _arranged(charts, f"{name} over {axis_title(factor).lower()}", notes, pair)
@@ -169,7 +171,7 @@ def _panel(drawn: Sequence[Any], name: str) -> Any:
 def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pair) -> Any:
     import altair as alt
 
-    width = min(len(charts), _COLUMNS) * (_PANEL_PX + 55)
+    width = max(min(len(charts), _COLUMNS) * (_PANEL_PX + 55), _LEAST_HEAD_PX)
     head = {"text": titles.broken(title, width, 8.2), "subtitle": titles.broken(" · ".join(filter(None, notes)), width)}
     study = pair.study_b.title or pair.study_b.name
     return alt.concat(*charts, columns=_COLUMNS, spacing=18).properties(
@@ -185,7 +187,7 @@ def _run_channels(symbol: str | None = None) -> VegaLite:
     legend = alt.Legend(values=["A", "B"], labelExpr="datum.label == 'A' ? 'A, the baseline' : 'B'", **look)
     return {
         "color": alt.Color("run:N", title=None, scale=alt.Scale(domain=list(_RUNS)), legend=legend),
-        "dash": alt.StrokeDash("run:N", title=None, legend=legend if symbol else None, scale=_looks(_DASHES, [1, 0])),
+        "dash": alt.StrokeDash("run:N", title=None, legend=legend, scale=_looks(_DASHES, [1, 0])),
         "shape": alt.Shape("run:N", title=None, legend=legend, scale=_looks(_SHAPES, "circle")),
     }
 
@@ -246,7 +248,7 @@ def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]
         base = alt.Chart(chart_marks.data(points)).encode(x=x, y=y, color=channels["color"])
         drawn += chart_marks.error_bars(points, y, 5, place, x=x, color=channels["color"])
         if axis.numbers is not None:
-            drawn.append(base.mark_line(strokeWidth=1.6, **place).encode(strokeDash=channels["dash"]))
+            drawn.append(base.mark_line(strokeWidth=1.6, strokeDash=_DASHES.get(run, [1, 0]), **place))
         mark = base.mark_point(filled=True, size=38, opacity=1, **place)
         drawn.append(mark.encode(shape=channels["shape"], tooltip=shown))
     return drawn
