@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ class Comparison:
         found = [row.verdict for row in self.rows]
         return {verdict.value: found.count(verdict) for verdict in Verdict if verdict in found}
 
-    @property
+    @cached_property
     def results(self) -> list[tuple[Row, ...]]:
         """The rows, worst first; those that restate a row are with it."""
         by_condition: dict[tuple[str, str], list[list[Row]]] = {}

@@ -107,13 +107,15 @@ def _ratios(comparison: Comparison) -> Iterator[Drawn]:
 def _overlays(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
     studies = [{study.name: study for study in records.studies} for records in (a, b)]
     responses = dict.fromkeys((group[0].study, group[0].response) for group in comparison.results)
+    labels: dict[str, list[str]] = {}
+    for group in comparison.results:
+        labels.setdefault(group[0].study, []).append(group[0].label)
     found: dict[tuple[str, str], Drawn] = {}
     for study, response in responses:
         if len(found) == _MOST_OVERLAYS:
             break
         pair = run_overlay.Pair(a, studies[0][study], b, studies[1][study])
-        labels = [row.label for group in comparison.results for row in group if row.study == study]
-        if (study, "") not in found and (drawn := _overlay(pair, study, response, labels)):
+        if (study, "") not in found and (drawn := _overlay(pair, study, response, labels[study])):
             found[study, "" if drawn.kind == "distributions" else response] = drawn
     order = list(dict.fromkeys(row.study for row in comparison.rows))
     return sorted(found.values(), key=lambda one: order.index(one.study))

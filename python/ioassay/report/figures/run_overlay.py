@@ -6,16 +6,16 @@ One chart a response, with a panel for each combination of the factors that are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioassay.analysis.measurements import merged_histograms
-from ioassay.analysis.measurements.cells import Cell, cells, label
+from ioassay.analysis.measurements.cells import Cell, cells, label, that_count
 from ioassay.factors import axis_title, level_axis_numbers, level_key
 from ioassay.metrics import DIRECTIONS
 from ioassay.narrative import comparison_text, phrases
-from ioassay.records.record import Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, panels, scales, titles
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -59,16 +59,26 @@ class Pair:
         return {"A": {key: a[key] for key in b if key in a}, "B": {key: b[key] for key in b if key in a}}
 
     def distributions(self) -> dict[tuple[str, str], dict[str, Histogram]]:
-        """(condition, direction) -> run -> its latencies, of conditions whose trials all have kept them."""
+        """(condition, direction) -> run -> its latencies, of conditions that both runs have them of."""
         known: dict[tuple[str, str], dict[str, Histogram]] = {}
         for direction in DIRECTIONS:
-            found = self.cells(f"{direction}.lat.p50")
-            for key, cell in found["B"].items():
-                both = {"A": found["A"][key].histograms, "B": cell.histograms}
-                if all(both.values()):
-                    merged = {run: merged_histograms.merged(parts) for run, parts in both.items()}
-                    known[label(cell.point), direction] = merged
+            a = {_key(point): found for point, found in _latencies(self.a, self.study_a, direction)}
+            for point, found in _latencies(self.b, self.study_b, direction):
+                if _key(point) in a:
+                    known[label(point), direction] = {"A": a[_key(point)], "B": found}
         return known
+
+
+def _latencies(records: Dataset, study: Study, direction: str) -> Iterator[tuple[Mapping[str, Scalar], Histogram]]:
+    """The total latencies of each condition, all its trials merged, in the order of the study."""
+    known, design = merged_histograms.of_trials(records, study, direction, "lat"), study.design
+    trials = that_count(records.trials_of(study)).filter(status=OK)
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in sorted(trials.iter_rows(named=True), key=design.place):
+        if row["trial"] in known:
+            found.setdefault(design.key(row), []).append(row)
+    for rows in found.values():
+        yield design.point(rows[0]), merged_histograms.merged([known[row["trial"]] for row in rows])
 
 
 def _key(point: Mapping[str, Scalar]) -> Key:

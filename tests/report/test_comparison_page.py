@@ -1,0 +1,208 @@
+"""The page of a comparison: complete, small, escaped, and readable in a browser in every form."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import compared_runs
+import polars as pl
+import pytest
+from compared_runs import comparison, row
+
+from ioassay.analysis import run_comparison
+from ioassay.analysis.run_comparison import DRIVES, Comparison, Difference, Unmatched, Verdict
+from ioassay.report import comparison_page
+from ioassay.report.comparison_page import ComparisonPaths
+from ioassay.store.dataset import Dataset
+
+HOSTILE = '<script>alert("x")</script>\'"&</style>'
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
+    return compared_runs.runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def built(both: tuple[Dataset, Dataset], tmp_path_factory: pytest.TempPathFactory) -> ComparisonPaths:
+    return build(both, run_comparison.compare(*both), tmp_path_factory.mktemp("page"))
+
+
+def build(both: tuple[Dataset, Dataset], found: Comparison, out: Path) -> ComparisonPaths:
+    return comparison_page.build(*both, found, comparison_page.declare(*both, found), out)
+
+
+def text(paths: ComparisonPaths) -> str:
+    """What is read of a page, without its scripts, styles and tags."""
+    whole = re.sub(r"<(script|style)\b.*?</\1>", "", paths.page.read_text(), flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", whole))
+
+
+def test_the_verdict_comes_first_then_the_picture_then_both_runs_the_table_and_the_conditions(
+    built: ComparisonPaths,
+) -> None:
+    page = built.page.read_text()
+    places = [
+        page.index(f'id="{name}"') for name in ("verdict", "figure-ratios", "runs", "rows", "conditions", "method")
+    ]
+    assert places == sorted(places)
+    read = text(built)
+    assert "B is slower than A in 22 of 72 comparisons and faster in 10." in read
+    assert "▼ 22 slower" in read
+    assert "Worst: block-size" in read
+
+
+def test_every_figure_has_its_files_and_the_data_all_rows(built: ComparisonPaths) -> None:
+    names = re.findall(r'id="figure-([\w-]+)"', built.page.read_text())
+    assert "ratios" in names and "block-size-read-bw" in names and "mixed-sizes-latencies" in names
+    assert {path.stem for pair in built.figures for path in pair} == set(names)
+    assert all(path.stat().st_size > 1000 for pair in built.figures for path in pair)
+    data = json.loads(built.data.read_text())
+    assert len(data["rows"]) == 72 and data["regression"]
+
+
+def test_it_needs_no_network(built: ComparisonPaths) -> None:
+    page = re.sub(r"<script.*?</script>", "", built.page.read_text(), flags=re.S)
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
+
+
+def test_a_stranger_cannot_write_into_the_page(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
+    found = comparison(
+        replace(row(1, 0.5, Verdict.SLOWER), study=HOSTILE, label=HOSTILE),
+        replace(row(2, None), label=HOSTILE, response=HOSTILE),
+    )
+    found = replace(
+        found,
+        differences=(Difference(HOSTILE, f"params.{HOSTILE}", HOSTILE, 1), DRIVES),
+        only_a=(Unmatched(HOSTILE, HOSTILE, HOSTILE),),
+        only_b=(Unmatched(HOSTILE),),
+    )
+    drawn = list(comparison_page._ratios(found))
+    page = comparison_page.build(*both, found, drawn, tmp_path).page.read_text()
+    assert HOSTILE not in page and "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_thousands_of_rows_make_a_page_that_is_small_and_made_quickly(
+    both: tuple[Dataset, Dataset], tmp_path: Path
+) -> None:
+    rows = [row(number, 1 + number / 10_000, list(Verdict)[number % 5]) for number in range(10_000)]
+    began_s = time.monotonic()
+    found = comparison(*rows)
+    paths = comparison_page.build(*both, found, list(comparison_page._ratios(found)), tmp_path)
+    assert time.monotonic() - began_s < 20
+    assert paths.page.stat().st_size < 3e6
+    assert len(json.loads(paths.data.read_text())["rows"]) == 10_000
+    read = text(paths)
+    assert "The other comparisons (1960)" in read and "8000 more are in comparison.json" in read
+
+
+def test_rows_without_a_ratio_have_no_picture_but_their_reason(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
+    first = [replace(one, trials=one.trials.filter(pl.col("repetition") == 0)) for one in both]
+    paths = build((first[0], first[1]), run_comparison.compare(*first), tmp_path)
+    read = text(paths)
+    assert "No row has a ratio" in read
+    assert "a condition has one repetition only" in read and "not compared" in read
+    assert 'id="figure-ratios"' not in paths.page.read_text()
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+def test_means_without_a_ratio_leave_the_other_rows(
+    both: tuple[Dataset, Dataset], tmp_path: Path, value: float
+) -> None:
+    a, b = both
+    odd = replace(b, trials=b.trials.with_columns(pl.lit(value).alias("read.bw")))
+    read = text(build((a, odd), run_comparison.compare(a, odd), tmp_path))
+    assert "B is " in read and "write bandwidth" in read
+
+
+def test_what_differs_and_what_one_run_lacks_is_listed(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
+    a, b = both
+    jobs = [study.model_copy(update={"params": {**study.params, "iodepth": 1}}) for study in b.studies[1:]]
+    other = replace(b, studies=jobs, host={**b.host, "kernel": {"release": "7.0"}})
+    paths = build((a, other), run_comparison.compare(a, other), tmp_path)
+    read = text(paths)
+    assert "conditions of the runs differ, so that" in read
+    assert "params.iodepth 16 1" in read and "kernel.release" in read
+    assert "Only in A (1) study write-share" in read
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    """Headless Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield started
+        started.close()
+
+
+@contextmanager
+def opened(browser: Any, path: Path, **context: Any) -> Iterator[tuple[Any, list[str]]]:
+    """The page, once it says that all is drawn, and everything that went wrong."""
+    page = browser.new_context(offline=True, **context).new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-state=drawn]", state="attached", timeout=60_000)
+    yield page, wrong
+    page.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_first_screen_has_the_verdict_and_the_picture(browser: Any, built: ComparisonPaths, scheme: str) -> None:
+    size = {"width": 1280, "height": 900}
+    with opened(browser, built.page, color_scheme=scheme, viewport=size) as (page, wrong):
+        assert page.locator("h1").inner_text().startswith("B is slower than A in 22")
+        picture = page.locator("#chart-ratios svg.marks").bounding_box()
+        assert picture["y"] < 400 and picture["width"] > 700
+        drawn = "all => all.map(one => [one.dataset.state, !!one.querySelector('svg.marks path')])"
+        assert set(map(tuple, page.eval_on_selector_all(".chart", drawn))) == {("drawn", True)}
+        assert not page.locator("ol.bars").is_visible()
+        assert wrong == []
+
+
+@pytest.mark.browser
+def test_a_telephone_has_bars_instead_of_the_wide_picture(browser: Any, built: ComparisonPaths) -> None:
+    with opened(browser, built.page, viewport={"width": 400, "height": 800}) as (page, wrong):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert not page.locator("#figure-ratios").is_visible()
+        bars = page.locator("ol.bars li")
+        assert bars.count() == 12 and "▼" in bars.first.inner_text()
+        assert bars.first.locator("svg").bounding_box()["width"] > 250
+        assert wrong == []
+
+
+@pytest.mark.browser
+def test_print_shows_no_menu_and_fits_the_paper(browser: Any, built: ComparisonPaths) -> None:
+    with opened(browser, built.page, viewport={"width": 720, "height": 900}) as (page, wrong):
+        page.emulate_media(media="print")
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert not page.locator("nav").is_visible()
+        assert page.locator(".vega-actions:visible").count() == 0
+        assert page.locator("#rows table").first.bounding_box()["width"] <= 720
+        assert wrong == []
+
+
+@pytest.mark.browser
+def test_the_keyboard_reaches_the_results_and_every_table(browser: Any, built: ComparisonPaths) -> None:
+    with opened(browser, built.page) as (page, wrong):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
+        regions = page.locator("[role=region]")
+        assert regions.count() >= 2
+        labels = [regions.nth(place).get_attribute("aria-label") for place in range(regions.count())]
+        assert all(labels)
+        assert all(regions.nth(place).get_attribute("tabindex") == "0" for place in range(regions.count()))
+        assert page.locator("#chart-ratios [role=graphics-document]").get_attribute("aria-label").startswith("B is")
+        assert wrong == []
