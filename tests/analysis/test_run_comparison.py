@@ -165,3 +165,42 @@ def test_drives_without_an_identity_are_no_other_drives(lab: Any) -> None:
 
     hosts = [host({"identity": "a"}), host({"identity": "b"}), host({"name": "sda"}), host("sda", None)]
     assert [run_comparison._drives(one) for one in hosts] == [{"a"}, {"b"}, set(), set()]
+
+
+def test_results_are_worst_first_and_rows_in_another_unit_are_with_theirs(lab: Any) -> None:
+    study = lab.study(factors={"bs": ["4KiB", "64KiB"]}, responses=["read.iops", "read.bw", "read.lat.p99"])
+
+    def records(seed: int, slow: float) -> Any:
+        rng = np.random.default_rng(seed)
+
+        def measure(point: Any, _: int) -> dict[str, float]:
+            speed = (slow if point["bs"] == "4KiB" else 1.2) * rng.lognormal(0, 0.005)
+            return {"read.iops": 1e4 * speed, "read.bw": 4096e4 * speed, "read.lat.p99": 1e5 * rng.lognormal(0, 0.005)}
+
+        return lab.records(lab.run(study, measure, 8))
+
+    found = compare(records(1, 1.2), records(2, 0.6))
+    assert [(group[0].label, [row.response for row in group], group[0].verdict) for group in found.results] == [
+        ("bs=4KiB", ["read.iops", "read.bw"], Verdict.SLOWER),
+        *((f"bs={size}", names, Verdict.SAME) for size, names in _by_loss(found)),
+    ]
+
+
+def _by_loss(found: Any) -> list[tuple[str, list[str]]]:
+    """The rows that are the same, the largest loss first."""
+    same = [row for row in found.rows if row.verdict == Verdict.SAME and row.response != "read.bw"]
+    pairs = {"read.iops": ["read.iops", "read.bw"], "read.lat.p99": ["read.lat.p99"]}
+    ordered = sorted(same, key=lambda row: -row.loss)
+    return [(row.label.removeprefix("bs="), pairs[row.response]) for row in ordered]
+
+
+def test_the_name_of_a_file_that_a_run_removes_is_no_condition_and_its_folder_is(lab: Any) -> None:
+    def records(path: str, keep: bool) -> Any:
+        target = {"kind": "file", "path": path, "size": "1MiB", "keep": keep}
+        return run(lab, 1, study=lab.study(factors={"bs": ["4KiB"]}, responses=["read.bw"], target=target))
+
+    assert compare(records("/a/quick-1", False), records("/a/quick-2", False)).differences == ()
+    (folder,) = compare(records("/a/quick-1", False), records("/b/quick-1", False)).differences
+    assert (folder.name, folder.a, folder.b) == ("target.path", "/a", "/b")
+    (kept,) = compare(records("/a/1", True), records("/a/2", True)).differences
+    assert (kept.name, kept.a, kept.b) == ("target.path", "/a/1", "/a/2")

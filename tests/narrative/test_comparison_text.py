@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import golden
 from ioassay.analysis.run_comparison import DRIVES, MACHINE, Comparison, Difference, Row, Unmatched, Verdict
 from ioassay.narrative import comparison_text
@@ -46,3 +48,54 @@ def test_sentences() -> None:
 
 def test_the_worst_row_is_the_largest_loss() -> None:
     assert comparison(ROWS).worst == ROWS[1]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        ([Verdict.SLOWER, Verdict.SAME], "B is slower than A in 1 of 2 comparisons."),
+        ([Verdict.SLOWER, Verdict.FASTER], "B is slower than A in 1 of 2 comparisons and faster in 1."),
+        ([Verdict.FASTER, Verdict.UNDECIDED], "B is faster than A in 1 of 2 comparisons and slower in none."),
+        ([Verdict.CHANGED, Verdict.SAME], "B differs from A in 1 of 2 comparisons."),
+        ([Verdict.SAME] * 3, "B is the same as A to within 5 % in all 3 comparisons."),
+        ([Verdict.SAME], "B is the same as A to within 5 % in the one comparison."),
+        (
+            [Verdict.SAME, Verdict.UNDECIDED],
+            "B is the same as A to within 5 % in 1 of 2 comparisons. The others are not decided.",
+        ),
+        (
+            [Verdict.UNDECIDED] * 2,
+            "Not decided: 2 comparisons prove neither a difference nor equality to within 5 %.",
+        ),
+    ],
+)
+def test_the_verdict_on_all_rows_is_one_sentence(verdicts: list[Verdict], sentence: str) -> None:
+    assert comparison_text.headline(comparison(tuple(row(verdict, 1.0) for verdict in verdicts))) == sentence
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "text"),
+    [
+        (0.82, 0.75, 0.9, "−18 % (−25 % to −10 %)"),
+        (1.004, 0.991, 1.018, "+0.4 % (−0.9 % to +1.8 %)"),
+        (1.0, 1.0, 1.0, "±0 % (±0 % to ±0 %)"),
+        (12.0, 8.1, 18.0, "×12 (×8.1 to ×18)"),
+        (1.1, 0.01, 100.0, "+10 % (beyond a factor of 10)"),
+    ],
+)
+def test_a_change_is_in_percent_and_a_large_one_a_factor(ratio: float, low: float, high: float, text: str) -> None:
+    interval = Interval(low, high, 0.95, "t")
+    assert comparison_text.change(Ratio(ratio, interval, 0.05, 8.0, 0.01), interval) == text
+
+
+def test_responses_are_named_in_brief() -> None:
+    rows = [row(Verdict.SAME, 1.0, name) for name in ("read.lat.p99.9", "write.iops", "write.clat.p99", "cpu.usr")]
+    names = [comparison_text.responses([one]) for one in rows]
+    assert names == ["read p99.9 latency", "write IOPS", "99th percentile of write completion latency", "CPU usr"]
+    assert comparison_text.responses(rows[:2]) == "read p99.9 latency and write IOPS"
+
+
+def test_a_row_says_why_it_is_not_decided() -> None:
+    assert comparison_text.reservation(row(Verdict.UNDECIDED, 0.97)) == "needs about 12"
+    assert comparison_text.reservation(row(Verdict.UNDECIDED, None)) == "one repetition only"
+    assert comparison_text.reservation(row(Verdict.SAME, 1.0)) == ""

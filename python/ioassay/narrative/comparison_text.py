@@ -40,7 +40,8 @@ def headline(comparison: Comparison) -> str:
     if changed:
         return f"B differs from A in {changed} {of_all}."
     if same == total:
-        return f"B is the same as A to within {margin} in all {phrases.count(total, 'comparison')}."
+        every = f"all {total} comparisons" if total > 1 else "the one comparison"
+        return f"B is the same as A to within {margin} in {every}."
     if same:
         return f"B is the same as A to within {margin} in {same} {of_all}. The others are not decided."
     return (
