@@ -79,9 +79,12 @@ def brief(response: str) -> str:
 
 def change(ratio: Ratio, bounds: Interval) -> str:
     """`−18 % (−25 to −10 %)`; large ones as factors: `×12 (×8.1 to ×18)`."""
+    shown = _change_in_brief(ratio.ratio)
+    if bounds.low == bounds.high:  # exact, as of simulations
+        return shown
     if bounds.vague:
-        return f"{_change_in_brief(ratio.ratio)} (beyond a factor of 10)"
-    return f"{_change_in_brief(ratio.ratio)} ({_change_in_brief(bounds.low)} to {_change_in_brief(bounds.high)})"
+        return f"{shown} (beyond a factor of 10)"
+    return f"{shown} ({_change_in_brief(bounds.low)} to {_change_in_brief(bounds.high)})"
 
 
 def _change_in_brief(ratio: float) -> str:

@@ -6,6 +6,7 @@ Colour and shape both say the verdict. The band is the margin within which a dif
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,14 +28,18 @@ _SHAPES: dict[str, str] = {
 }
 _COLOURS = (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.CHANGED, "4", "5", "6", Verdict.UNDECIDED)
 """A verdict at the place of its colour in the theme's categories: blue, vermilion, green, purple, and grey."""
-_ROW_PX, _WIDTH_PX = 21, 330
+_ROW_PX, _LINE_PX, _WIDTH_PX = 21, 13, 330
 _CHANGE_PX, _GAP_PX = 175, 10
 _CHARACTER_PX = 6.3
 """Mean width of a character of the words in a row."""
-_LEAST_PX, _MOST_PX = 70, 320
+_LEAST_PX, _MOST_PX = 70, 300
 """Of a column of words."""
+_LINE_CHARACTERS, _MOST_LINES = 44, 3
+"""Of the words for a condition: what tells two apart often stands at their ends."""
 _BEYOND = 1.6
 """Intervals are cut at this factor beyond the outermost ratios."""
+_ROOM = 0.03
+"""Share of the axis beyond the outermost mark."""
 _STEPS = (0.01, 0.02, 0.05, 0.1)
 _MOST_TICKS = 9
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
@@ -100,14 +105,17 @@ def draw(comparison: Comparison) -> Any:
     domain = _domain(shown, comparison.margin)
     several = _has_several_studies(comparison)
     rows = [_row(group, f"{place:04}", domain, several) for place, group in enumerate(shown)]
-    widths = _width_px(rows, "condition"), _width_px(rows, "metric")
+    widths = (
+        _width_px([line for row in rows for line in row["lines"]]),
+        _width_px([row["metric"] for row in rows]),
+    )
     left_px = sum(widths) + 2 * _GAP_PX
     ground = _ground(rows, comparison.margin, left_px)
     layers = [*ground, *_intervals(rows, domain), *_points(rows), *_words(rows, *widths)]
     y = alt.Y("place:N", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0))
     return alt.layer(*(layer.encode(y=y) if placed else layer for layer, placed in layers)).properties(
         width=_WIDTH_PX,
-        height=_ROW_PX * len(rows),
+        height=max(_ROW_PX, _LINE_PX * max(len(row["lines"]) for row in rows) + 4) * len(rows),
         title={
             "text": "B divided by A, worst first",
             "frame": "bounds",
@@ -117,18 +125,19 @@ def draw(comparison: Comparison) -> Any:
     )
 
 
-def _width_px(rows: Sequence[VegaLite], name: str) -> int:
-    return int(min(max(_CHARACTER_PX * max(len(row[name]) for row in rows) + 12, _LEAST_PX), _MOST_PX))
+def _width_px(texts: Sequence[str]) -> int:
+    return int(min(max(_CHARACTER_PX * max(map(len, texts)) + 12, _LEAST_PX), _MOST_PX))
 
 
 def _domain(shown: Sequence[Sequence[Row]], margin: float) -> tuple[float, float]:
     """The ends of the ratio axis: all ratios, and of their intervals what does not squeeze them."""
     ratios = [group[0].ratio.ratio for group in shown if isinstance(group[0].ratio, Ratio)]
     ends = [group[0].interval for group in shown]
-    edge = (1 + margin) ** 1.5
     low = max(min(end.low for end in ends if end), min(*ratios, 1.0) / _BEYOND)
     high = min(max(end.high for end in ends if end), max(*ratios, 1.0) * _BEYOND)
-    return min(low, 1 / edge), max(high, edge)
+    low, high = min(low, 1 / (1 + margin)), max(high, 1 + margin)
+    room = (high / low) ** _ROOM
+    return low / room, high * room
 
 
 def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several: bool) -> VegaLite:
@@ -137,9 +146,11 @@ def _row(group: Sequence[Row], place: str, domain: tuple[float, float], several:
     if not isinstance(row.ratio, Ratio) or bounds is None:
         raise AssertionError("a row of the picture has a ratio")
     change = comparison_text.change(row.ratio, bounds)
+    condition = f"{row.study}: {row.label}" if several else row.label
     return {
         "place": place,
-        "condition": f"{row.study}: {row.label}" if several else row.label,
+        "condition": condition,
+        "lines": textwrap.wrap(condition, _LINE_CHARACTERS, max_lines=_MOST_LINES, placeholder=" …") or [""],
         "metric": comparison_text.responses(group),
         "verdict": row.verdict.value,
         "ratio": _digits(row.ratio.ratio),
@@ -206,23 +217,26 @@ def _points(rows: Sequence[VegaLite]) -> list[Layer]:
 
 def _words(rows: Sequence[VegaLite], condition_px: int, metric_px: int) -> list[Layer]:
     """Condition and metric to the left, the change to the right."""
+    by_height: dict[int, list[VegaLite]] = {}
+    for row in rows:
+        by_height.setdefault(len(row["lines"]), []).append(row)
+    left_px = -condition_px - metric_px - _GAP_PX
+    conditions = [_column(own, "lines", "value", left_px, condition_px - _GAP_PX) for own in by_height.values()]
+    metrics = _column(rows, "metric", "note", -metric_px - _GAP_PX, metric_px - _GAP_PX)
+    return [*conditions, metrics, _column(rows, "change", "value", _WIDTH_PX + _GAP_PX, _CHANGE_PX)]
+
+
+def _column(rows: Sequence[VegaLite], field: str, style: str, left_px: int, width_px: int) -> Layer:
+    """The words of one column, of rows that have as many lines."""
     import altair as alt
 
-    columns = (
-        ("condition", "value", -condition_px - metric_px - _GAP_PX, condition_px - _GAP_PX),
-        ("metric", "note", -metric_px - _GAP_PX, metric_px - _GAP_PX),
-        ("change", "value", _WIDTH_PX + _GAP_PX, _CHANGE_PX),
+    lines = len(rows[0][field]) if field == "lines" else 1
+    told = "condition" if field == "lines" else field
+    data = chart_marks.data([{key: row[key] for key in dict.fromkeys(("place", field, told))} for row in rows])
+    text = alt.Chart(data).mark_text(
+        style=style, align="left", limit=width_px, lineHeight=_LINE_PX, dy=-_LINE_PX * (lines - 1) / 2
     )
-    data = chart_marks.data([{key: row[key] for key in ("place", *(name for name, *_ in columns))} for row in rows])
-    return [
-        (
-            alt.Chart(data)
-            .mark_text(style=style, align="left", limit=limit)
-            .encode(text=f"{name}:N", x=alt.value(left), tooltip=[alt.Tooltip(f"{name}:N")]),
-            True,
-        )
-        for name, style, left, limit in columns
-    ]
+    return text.encode(text=f"{field}:N", x=alt.value(left_px), tooltip=[alt.Tooltip(f"{told}:N")]), True
 
 
 def _colour(rows: Sequence[VegaLite]) -> Any:

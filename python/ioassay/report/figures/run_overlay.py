@@ -181,10 +181,11 @@ def _panel(drawn: Sequence[Any], name: str) -> Any:
 def _arranged(charts: Sequence[Any], title: str, notes: Sequence[str], pair: Pair) -> Any:
     import altair as alt
 
-    width = max(min(len(charts), _COLUMNS) * (_PANEL_PX + 55), _LEAST_HEAD_PX)
+    columns = math.ceil(len(charts) / math.ceil(len(charts) / _COLUMNS))  # four are two and two
+    width = max(columns * (_PANEL_PX + 55), _LEAST_HEAD_PX)
     head = {"text": titles.broken(title, width, 8.2), "subtitle": titles.broken(" · ".join(filter(None, notes)), width)}
     study = pair.study_b.title or pair.study_b.name
-    return alt.concat(*charts, columns=_COLUMNS, spacing=18).properties(
+    return alt.concat(*charts, columns=columns, spacing=18).properties(
         title=head, description=f"{study}: {title}, of both runs. {'. '.join(filter(None, notes))}."
     )
 
