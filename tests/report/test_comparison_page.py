@@ -69,6 +69,34 @@ def test_every_figure_has_its_files_and_the_data_all_rows(built: ComparisonPaths
     assert len(data["rows"]) == 72 and data["regression"]
 
 
+def test_studies_whose_names_differ_in_odd_letters_have_files_of_their_own(
+    both: tuple[Dataset, Dataset], tmp_path: Path
+) -> None:
+    names = {"jobs": "a b", "block-size": "a/b"}
+    a, b = (renamed(one, names) for one in both)
+    paths = build((a, b), run_comparison.compare(a, b), tmp_path)
+    stems = [png.stem for png, _ in paths.figures]
+    assert len(set(stems)) == len(stems) and "a-b-read-bw" in stems
+
+
+def renamed(records: Dataset, names: dict[str, str]) -> Dataset:
+    studies = [one.model_copy(update={"name": names[one.name]}) for one in records.studies if one.name in names]
+    of_study = pl.col("study").replace(names)
+    return replace(records, studies=studies, trials=records.trials.with_columns(of_study))
+
+
+def test_a_run_is_linked_only_where_its_page_is_near(both: tuple[Dataset, Dataset], tmp_path: Path) -> None:
+    near, far = tmp_path / "here" / "A", tmp_path / "elsewhere" / "B"
+    for folder in (near, far):
+        (folder / "report").mkdir(parents=True)
+        (folder / "report" / "index.html").touch()
+    a, b = (replace(one, root=root) for one, root in zip(both, (near, far), strict=True))
+    found = comparison(row(1, 0.5, Verdict.SLOWER))
+    (tmp_path / "here" / "page").mkdir()
+    page = comparison_page.build(a, b, found, [], tmp_path / "here" / "page").page.read_text()
+    assert 'href="../A/report/index.html"' in page and "elsewhere" not in page
+
+
 def test_it_needs_no_network(built: ComparisonPaths) -> None:
     page = re.sub(r"<script.*?</script>", "", built.page.read_text(), flags=re.S)
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class ComparisonPaths:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs. `link` leads to its own page, '' where there is none."""
+    """One of the two runs. `link` leads to its own page, '' where there is none near the comparison's."""
 
     letter: str
     folder: str
@@ -118,7 +118,12 @@ def _overlays(a: Dataset, b: Dataset, comparison: Comparison) -> list[Drawn]:
         if (study, "") not in found and (drawn := _overlay(pair, study, response, labels[study])):
             found[study, "" if drawn.kind == "distributions" else response] = drawn
     order = list(dict.fromkeys(row.study for row in comparison.rows))
-    return sorted(found.values(), key=lambda one: order.index(one.study))
+    shown = sorted(found.values(), key=lambda one: order.index(one.study))
+    names = [one.name for one in shown]
+    return [
+        replace(one, name=f"{one.name}-{place + 1}") if one.name in names[:place] else one
+        for place, one in enumerate(shown)
+    ]
 
 
 def _overlay(pair: run_overlay.Pair, study: str, response: str, labels: Sequence[str]) -> Drawn | None:
@@ -219,6 +224,8 @@ def _view(a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn]
 
 def _side(letter: str, records: Dataset, out: Path) -> Side:
     own_page = records.root / "report" / PAGE
+    # A link to elsewhere would tell where people keep things.
+    is_near = own_page.is_file() and own_page.resolve().is_relative_to(out.resolve().parent)
     began = [moment for moment in records.trials["started_unix_s"].to_list() if moment]
     version = records.host.get("ioassay", {}).get("version", "")
     about = (
@@ -229,7 +236,7 @@ def _side(letter: str, records: Dataset, out: Path) -> Side:
     return Side(
         letter=letter,
         folder=raw_files.run_folder(records.root),
-        link=raw_files.link(own_page, out) if own_page.is_file() else "",
+        link=raw_files.link(own_page, out) if is_near else "",
         title=", ".join(dict.fromkeys(study.title or study.name for study in records.studies)),
         about=" · ".join(filter(None, about)),
         machine=host_facts.summary(records.host),
