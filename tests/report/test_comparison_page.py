@@ -20,6 +20,7 @@ from ioassay.analysis import run_comparison
 from ioassay.analysis.run_comparison import DRIVES, Comparison, Difference, Unmatched, Verdict
 from ioassay.report import comparison_page
 from ioassay.report.comparison_page import ComparisonPaths
+from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset
 
 HOSTILE = '<script>alert("x")</script>\'"&</style>'
@@ -41,8 +42,10 @@ def build(both: tuple[Dataset, Dataset], found: Comparison, out: Path) -> Compar
 
 
 def text(paths: ComparisonPaths) -> str:
-    """What is read of a page, without its scripts, styles and tags."""
-    whole = re.sub(r"<(script|style)\b.*?</\1>", "", paths.page.read_text(), flags=re.S)
+    """What is read of a page with all that is folded, without its scripts, styles and tags."""
+    unpacked = packed_page.unpacked(paths.page.read_text())
+    opened = re.sub(r'<script type="application/gzip">(.*?)</script>', r"\1", unpacked, flags=re.S)
+    whole = re.sub(r"<(script|style)\b.*?</\1>", "", opened, flags=re.S)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", whole))
 
 
@@ -114,7 +117,7 @@ def test_a_stranger_cannot_write_into_the_page(both: tuple[Dataset, Dataset], tm
         only_b=(Unmatched(HOSTILE),),
     )
     drawn = list(comparison_page._ratios(found))
-    page = comparison_page.build(*both, found, drawn, tmp_path).page.read_text()
+    page = packed_page.unpacked(comparison_page.build(*both, found, drawn, tmp_path).page.read_text())
     assert HOSTILE not in page and "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
 
