@@ -33,6 +33,12 @@ _LIGHT = {
     "warn-sheet": "#fff4e5",
     "bad": "#b3261e",
     "good": "#1a7f4b",
+    # Verdicts in the hues of their marks, dark enough for words.
+    "slower": "#b04a00",
+    "faster": "#0068a3",
+    "changed": "#9c4a7b",
+    "same": "#007a59",
+    "undecided": "#5c6670",
 }
 _DARK = {
     "paper": "#171b21",
@@ -51,9 +57,15 @@ _DARK = {
     "warn-sheet": "#33281a",
     "bad": "#ff8a80",
     "good": "#5ccb92",
+    "slower": "#f5874f",
+    "faster": "#56b4e9",
+    "changed": "#e39ac4",
+    "same": "#2bc59b",
+    "undecided": "#aab4bf",
 }
 _PRINT = {**_LIGHT, "ink": "#000", "soft": "#444", "rule": "#ccc", "accent": "#003a70", "warn-sheet": "#fff"}
-_OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good")
+_VERDICTS = ("slower", "faster", "changed", "same", "undecided")
+_OF_PAGE = ("paper", "sheet", "ink", "soft", "rule", "accent", "warn", "warn-sheet", "bad", "good", *_VERDICTS)
 _LIGHT_CATEGORIES = ["#0072b2", "#d55e00", "#009e73", "#c46a9b", "#c27c00", "#3a97cf", "#6f4e37", "#5c6670"]
 _DARK_CATEGORIES = ["#56b4e9", "#f5874f", "#2bc59b", "#e39ac4", "#f2b632", "#a9c7ff", "#c69c7b", "#aab4bf"]
 # Without the end that would vanish in the paper.
