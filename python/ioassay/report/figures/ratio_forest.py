@@ -194,7 +194,7 @@ def _intervals(rows: Sequence[VegaLite], domain: tuple[float, float]) -> list[La
         "low:Q",
         title="B / A, logarithmic",
         scale=alt.Scale(type="log", domain=[_digits(end) for end in domain], nice=False),
-        axis=alt.Axis(values=ticks, format="~g", grid=True, labelOverlap="greedy"),
+        axis=alt.Axis(values=ticks, format="~g", grid=True, labelOverlap="greedy", labelSeparation=5),
     )
     rule = alt.Chart(chart_marks.data(rows)).mark_rule(strokeWidth=2, opacity=0.85)
     drawn: list[Layer] = [(rule.encode(x=x, x2="high:Q", color=_colour(rows)), True)]
