@@ -116,7 +116,7 @@ def curves(pair: Pair, response: str, labels: Sequence[str]) -> Any:
     charts = [_panel(_curve_layers(look, of), name) for name, of in members.items()]
     name = unit.titled(phrases.capital(comparison_text.brief(response)))
     confidence = f"{100 * pair.study_b.analysis.confidence:g} %"
-    notes = [f"means with their {confidence} intervals", "logarithmic axes" if is_log else "", _omitted(parts, chosen)]
+    notes = [f"values with their {confidence} intervals", "logarithmic axes" if is_log else "", _omitted(parts, chosen)]
     return _arranged(charts, f"{name} over {axis_title(factor).lower()}", notes, pair)
 
 
