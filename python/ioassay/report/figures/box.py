@@ -27,6 +27,7 @@ class Spec(FigureSpec):
     y: str
     x: str | None = None
     color: str | None = None
+    log_y: bool | None = None
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
@@ -37,13 +38,14 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     axis = axes.category_axis(factor, condition_rows.levels_of(found))
-    unit = scales.unit_for(spec.y, condition_rows.measured_values(found))
+    metric_axis = axes.metric_axis(spec.y, condition_rows.measured_values(found), spec.log_y)
+    unit = metric_axis.unit
     ask = Ask(spec.y, spec.color)
     places = {"x": axis.encoding(spec.width)}
     color = chart_marks.group_channel(spec.color, found)
     if color:
         places["xOffset"] = chart_marks.group_offset(color["color"])
-    y = axes.metric_axis(spec.y, unit, condition_rows.measured_values(found), zero=False)
+    y = metric_axis.encoding(zero=False)
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.measured) >= FEWEST_FOR_A_BOX]
     points = condition_rows.point_rows(found, axis, ask, unit)
     dots = condition_rows.repetition_rows(found, axis, ask, unit)
@@ -53,6 +55,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         "○ one repetition",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
+        metric_axis.note,
     ]
     drawn = [
         *_boxes(boxes, y, places, color),

@@ -28,8 +28,6 @@ _LARGEST, _SMALLEST = 150.0, 22.0
 """Areas of the marks of the first and the last level, in square pixels; a mark is seen around those drawn over it."""
 _ROW_PX = 9
 """Between crosses of several lines at one place."""
-_WIDE = 10.0
-"""Ratio of largest to smallest value from which on a panel is logarithmic."""
 
 
 class Spec(FigureSpec):
@@ -41,6 +39,7 @@ class Spec(FigureSpec):
     panel: str | None = None
     columns: Annotated[int, Field(ge=1, le=8)] = 3
     log_x: bool = False
+    log_y: bool | None = None
     width: Annotated[int, Field(ge=100, le=2000)] = 205
     height: Annotated[int, Field(ge=80, le=2000)] = 165
 
@@ -207,11 +206,9 @@ def _chart(view: _View, panel: str) -> Any:
 
 
 def _metric_axis(view: _View, rows: chart_marks.Rows) -> Any:
-    """Logarithmic where the panel's values lie far apart; from zero never."""
+    """That of one panel; it does not begin at zero."""
     values = [row["y"] * view.unit.divisor for row in rows]
-    if min(values) > 0 and max(values) > _WIDE * min(values):
-        return axes.log_metric_axis(view.spec.y, view.unit, values)
-    return axes.metric_axis(view.spec.y, view.unit, values, False)
+    return axes.metric_axis(view.spec.y, values, view.spec.log_y, view.unit).encoding(zero=False)
 
 
 def _marks(view: _View) -> VegaLite:

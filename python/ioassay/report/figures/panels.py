@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay import metrics
 from ioassay.factors import factor_label, level_axis_numbers, level_label, level_text, same_level
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection
+from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, selection
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
@@ -62,8 +62,7 @@ def draw(records: Dataset, study: Study, ask: Ask) -> Panel:
     peaks = [] if pooled else _peaks(records, study, ask, name, x)
     drawn = [*look.plateau(peaks), *look.threads(records.host), *look.levels(), *look.best(peaks)]
     chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
-    unit = look.unit.titled(selection.metric_label(name))
-    return Panel(chart, [unit, _told(peaks), pooled])
+    return Panel(chart, [look.unit_note, _told(peaks), pooled])
 
 
 def _first_response(records: Dataset, study: Study) -> str:
@@ -148,14 +147,16 @@ class _Look:
         levels = condition_rows.levels_of(found)
         self.factor, self.color_factor, self.centre = x, color, condition_rows.centre(found)
         self.axis = axes.level_axis(x, levels, axes.geometric(x, levels))
-        self.unit = scales.unit_for(name, values)
+        metric_axis = axes.metric_axis(name, values)
+        self.unit = metric_axis.unit
         self.ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
         self.points = chart_marks.cut_at(
             condition_rows.point_rows(found, self.axis, self.ask, self.unit),
-            self.unit.scale(axes.linear_floor(values)),
+            metric_axis.floor,
         )
         self.x = self.axis.encoding(ask.width)
-        self.y = axes.metric_axis(name, self.unit, values, ticks=_TICKS).title(None)
+        self.y = metric_axis.holding(self.points).encoding(ticks=_TICKS).title(None)
+        self.unit_note = self.unit.titled(selection.metric_label(name)) + (", logarithmic" if metric_axis.log else "")
         self.color = _colored(chart_marks.group_channel(color, found), color)
 
     def plateau(self, peaks: Sequence[Peak]) -> list[Any]:

@@ -139,7 +139,7 @@ def _layers(
 
     end_s = max(max(line.values) + 1 for line in lines) * step_s
     x = alt.X("x:Q", title="Time (s)", scale=alt.Scale(domain=[0, end_s], nice=False), axis=alt.Axis(tickCount=8))
-    y = axes.metric_axis(spec.y, unit, [value for line in lines for value in line.values.values()])
+    y = axes.metric_axis(spec.y, [value for line in lines for value in line.values.values()], False).encoding()
     groups: Sequence[Scalar | None] = levels or [None]
     means = [row for level in groups for row in _mean_rows(lines, level, step_s, unit, spec)]
     tooltip = [alt.Tooltip("x:Q", title="time (s)"), alt.Tooltip("text:N", title="mean")]

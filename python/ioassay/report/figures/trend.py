@@ -40,7 +40,7 @@ class Spec(FigureSpec):
     y: str
     color: str | None = None
     log_x: bool = False
-    log_y: bool = False
+    log_y: bool | None = None
     error: ErrorBar = "sd"
     regression: bool | None = None
     repetitions: bool = True
@@ -54,31 +54,31 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
     axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
     look = _Look(spec, axis, found, study.analysis.confidence)
-    points = condition_rows.point_rows(found, axis, look.ask, look.unit)
-    fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
+    fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec, look.metric_axis) else {}
     drawn = [
         *look.repetitions(condition_rows.repetition_rows(found, axis, look.ask, look.unit)),
-        *look.fits(_line_rows(fits, axis, look.unit, spec.color, look.floor)),
-        *look.means(points),
+        *look.fits(_line_rows(fits, axis, look.unit, spec.color, look.metric_axis.floor)),
+        *look.means(),
     ]
     title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     notes = [
-        selection.repetitions_text([row["n"] for row in points]),
-        _slope_text(fits, axis, spec.y),
+        selection.repetitions_text([row["n"] for row in look.points]),
+        _slope_text(fits, axis, spec.y, look.metric_axis.log),
         axis.note,
-        look.note,
+        look.metric_axis.note,
         selection.pooled([cell.point for cell in cells], spec.x, spec.color),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=titles.description(spec, study, title, points),
+        description=titles.description(spec, study, title, look.points),
     )
 
 
-def _wants_regression(spec: Spec) -> bool:
-    return spec.regression if spec.regression is not None else spec.color is None
+def _wants_regression(spec: Spec, y: axes.MetricAxis) -> bool:
+    """As asked for; otherwise of one line only, and not where a straight line would be a curve."""
+    return spec.regression if spec.regression is not None else spec.color is None and not y.log
 
 
 class _Look:
@@ -90,16 +90,15 @@ class _Look:
         values = condition_rows.measured_values(found)
         self.spec = spec
         self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, confidence)
-        self.unit = scales.unit_for(spec.y, values)
-        self.log = spec.log_y and min(values) > 0
-        self.note = "linear metric axis: a value is not positive" if spec.log_y and not self.log else ""
+        self.metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
+        self.unit = self.metric_axis.unit
+        self.points = condition_rows.point_rows(found, axis, self.ask, self.unit)
         self.centre = condition_rows.centre(found)
         self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
-        self.floor = self.unit.scale(axes.log_floor(values) if self.log else axes.linear_floor(values))
         self.x = axis.encoding(spec.width)
-        self.y = (axes.log_metric_axis if self.log else axes.metric_axis)(spec.y, self.unit, values)
+        self.y = self.metric_axis.holding(self.points).encoding()
         self.color = chart_marks.group_channel(spec.color, found)
 
     def repetitions(self, rows: Rows) -> list[Any]:
@@ -126,8 +125,8 @@ class _Look:
         marks = alt.Chart(chart_marks.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8)
         return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
 
-    def means(self, points: Rows) -> list[Any]:
-        parts = chart_marks.side_by_side(chart_marks.cut_at(points, self.floor))
+    def means(self) -> list[Any]:
+        parts = chart_marks.side_by_side(chart_marks.cut_at(self.points, self.metric_axis.floor))
         return [drawn for part, aside in parts for drawn in self._means(part, aside)]
 
     def _means(self, points: Rows, aside: Mapping[str, float]) -> list[Any]:
@@ -201,13 +200,14 @@ def _line_rows(
     return drawn
 
 
-def _slope_text(found: Mapping[Scalar | None, Line], axis: LevelAxis, name: str) -> str:
+def _slope_text(found: Mapping[Scalar | None, Line], axis: LevelAxis, name: str, log_y: bool) -> str:
     """The line of a figure without colours in words: `regression: +12.1 MB/s per doubling, R² = 0.98`."""
     line = found.get(None)
     if line is None or line.slope == 0:
         return ""
     slope = metric(name).format(abs(line.slope) * _step(axis)[0])
-    return f"regression {'−' if line.slope < 0 else '+'}{slope} {_step(axis)[1]}, R² = {line.r2:.3f}"
+    curved = ", straight on a linear axis" if log_y else ""
+    return f"regression {'−' if line.slope < 0 else '+'}{slope} {_step(axis)[1]}, R² = {line.r2:.3f}{curved}"
 
 
 def _step(axis: LevelAxis) -> tuple[float, str]:
