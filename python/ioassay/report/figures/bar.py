@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ioassay.factors import factor_label
-from ioassay.report.figures import axes, chart_marks, condition_rows, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 from ioassay.store.dataset import Dataset
@@ -38,9 +38,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
     points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), metric_axis.floor)
     y, base = metric_axis.holding(points).bars()
-    channels = {"x": axis.encoding(spec.width), **chart_marks.group_channel(spec.color, found)}
+    channels = {"x": axis.encoding(spec.width)}
     if spec.color is not None:
-        channels["xOffset"] = chart_marks.group_offset(channels["color"])
+        marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])
+        channels |= {**marks.color(), "xOffset": marks.offset()}
     dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {factor_label(factor)}"
     notes = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, scales, selection, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.condition_rows import Ask, Condition
 from ioassay.report.figures.spec import FigureSpec, VegaLite
@@ -42,9 +42,10 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     unit = metric_axis.unit
     ask = Ask(spec.y, spec.color)
     places = {"x": axis.encoding(spec.width)}
-    color = chart_marks.group_channel(spec.color, found)
-    if color:
-        places["xOffset"] = chart_marks.group_offset(color["color"])
+    color: VegaLite = {}
+    if spec.color is not None:
+        marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])
+        color, places["xOffset"] = marks.color(), marks.offset()
     y = metric_axis.encoding(zero=False)
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.measured) >= FEWEST_FOR_A_BOX]
     points = condition_rows.point_rows(found, axis, ask, unit)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import chart_marks, scales, selection, titles
+from ioassay.report.figures import chart_marks, level_marks, scales, selection, titles
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -53,7 +53,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
     name = f"{spec.direction.capitalize()} {_KINDS[spec.latency]} latency"
     levels = [level for level in merged if level is not None]
-    color = chart_marks.level_channel(factor, levels) if factor else {}
+    color = level_marks.of(records, study, factor, levels).color() if factor else {}
     drawn = _layers(spec, factor, merged, name, color)
     requests = format_count(sum(found.count for found in merged.values()))
     notes = [

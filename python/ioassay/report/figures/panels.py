@@ -6,13 +6,13 @@ The numbers are those of the question `peak` (`analysis/optimum/optimum.py`) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.factors import factor_label, level_axis_numbers, level_label, level_text, same_level
+from ioassay.factors import level_axis_numbers, level_label, level_text, same_level
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, selection
+from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, level_marks, selection
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from ioassay.analysis.optimum.optimum import Peak
 
 _TICKS = 4
+_SMALL_LEGEND: VegaLite = {
+    "labelFontSize": 10,
+    "titleFontSize": 10,
+    "titlePadding": 5,
+    "symbolSize": 36,
+    "symbolStrokeWidth": 1,
+    "offset": 2,
+    "columnPadding": 8,
+    "labelOffset": 2,
+}
 
 
 @dataclass(frozen=True)
@@ -157,7 +167,10 @@ class _Look:
         self.x = self.axis.encoding(ask.width)
         self.y = metric_axis.holding(self.points).encoding(ticks=_TICKS).title(None)
         self.unit_note = self.unit.titled(selection.metric_label(name)) + (", logarithmic" if metric_axis.log else "")
-        self.color = _colored(chart_marks.group_channel(color, found), color)
+        groups = [condition.group for condition in found]
+        marks = replace(level_marks.of(records, study, color, groups), legend=_SMALL_LEGEND) if color else None
+        self.color: VegaLite = marks.color() if marks else {}
+        self.marks: VegaLite = marks.points() if marks else {}
 
     def plateau(self, peaks: Sequence[Peak]) -> list[Any]:
         """The band of levels that are as good as the best, in every line where there are several."""
@@ -185,11 +198,11 @@ class _Look:
         tooltip = chart_marks.point_tooltip(self.color_factor, "ci", self.centre)
         drawn = []
         for part, aside in chart_marks.side_by_side(self.points):
-            base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip, **self.color)
+            base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip)
             drawn += chart_marks.error_bars(part, self.y, 5, aside, x=self.x, **self.color)
             if self.axis.numbers is not None:
-                drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside))
-            drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside))
+                drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside).encode(**self.color))
+            drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside).encode(**self.marks))
         return drawn
 
     def best(self, peaks: Sequence[Peak]) -> list[Any]:
@@ -210,14 +223,3 @@ class _Look:
             return False
         other = self.color_factor
         return other is None or row.get("group") == level_label(other, point[other])
-
-
-def _colored(channel: Mapping[str, Any], factor: str | None) -> VegaLite:
-    """The colour channel with a legend that is as small as the panel."""
-    if factor is None:
-        return {}
-    small = {"labelFontSize": 10, "titleFontSize": 10, "titlePadding": 5, "symbolSize": 36, "symbolStrokeWidth": 1}
-    color = channel["color"].copy()
-    color.title = factor_label(factor)
-    color.legend = {**small, "offset": 2, "columnPadding": 8, "labelOffset": 2}
-    return {"color": color}

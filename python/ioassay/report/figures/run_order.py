@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, level_marks, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -39,7 +39,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     color = {}
     if spec.color is not None:
         levels = [cell.point[spec.color] for cell in cells]
-        color = chart_marks.level_channel(spec.color, study.design.in_order(spec.color, levels))
+        color = level_marks.of(records, study, spec.color, levels).points()
     line = _fitted(rows, study) if spec.relative else None
     title = f"{selection.metric_label(spec.y)} over run order"
     notes = [

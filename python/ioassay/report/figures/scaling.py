@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 REPETITION = "one repetition"
 IDEAL = "perfect scaling"
 BEST = "best level"
-RING = "M-1.2,0A1.2,1.2,0,1,1,1.2,0A1.2,1.2,0,1,1,-1.2,0Z"
-"""A circle larger than a mean's, in a legend too."""
 LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
 _STEPS = 80
 _HEADROOM = 1.08
@@ -220,7 +218,7 @@ class _Look:
             return []
         rows = condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
         data, shape = self._role(rows, REPETITION)
-        marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3)
+        marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60)
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
         return [marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
 
@@ -246,7 +244,7 @@ class _Look:
         if self.found.indistinct:
             return []
         data, shape = self._role([self.points[self.found.best]], BEST)
-        ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
+        ring = alt.Chart(data).mark_point(style="best", filled=True, size=230)
         tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
         return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
 
@@ -254,8 +252,8 @@ class _Look:
         """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
         import altair as alt
 
-        shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
-        shapes |= {} if self.found.indistinct else {BEST: RING}
+        shapes = {self.mean_name: "circle", **({REPETITION: chart_marks.BAR} if self.spec.repetitions else {})}
+        shapes |= {} if self.found.indistinct else {BEST: chart_marks.RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
         return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, level_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -53,7 +53,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
     unit = scales.unit_for(spec.y, [value for line in lines for value in line.values.values()])
     levels = [] if spec.color is None else study.design.in_order(spec.color, [line.level for line in lines])
-    color = chart_marks.level_channel(spec.color, levels) if spec.color else {}
+    color = level_marks.of(records, study, spec.color, levels).color() if spec.color else {}
     faint = spec.trials and len(lines) <= _MOST_LINES
     title = f"{selection.metric_label(spec.y)} over time"
     notes = [

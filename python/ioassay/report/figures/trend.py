@@ -13,6 +13,7 @@ from ioassay.report.figures import (
     axes,
     chart_marks,
     condition_rows,
+    level_marks,
     scales,
     selection,
     statistics,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MEDIAN = "median"
 REPETITION = "one repetition"
 FIT = "regression"
+_MEAN_PX2 = 44
+"""Area of a mean's mark."""
 
 
 class Spec(FigureSpec):
@@ -53,7 +56,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
     found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
     axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
-    look = _Look(spec, axis, found, study.analysis.confidence)
+    look = _Look(records, study, spec, axis, found)
     fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec, look.metric_axis) else {}
     drawn = [
         *look.repetitions(condition_rows.repetition_rows(found, axis, look.ask, look.unit)),
@@ -62,6 +65,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     ]
     title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     notes = [
+        *look.symbols(),
         selection.repetitions_text([row["n"] for row in look.points]),
         _slope_text(fits, axis, spec.y, look.metric_axis.log),
         axis.note,
@@ -85,21 +89,24 @@ class _Look:
     """The layers of one trend, with the channels that they share."""
 
     def __init__(
-        self, spec: Spec, axis: axes.LevelAxis, found: Sequence[condition_rows.Condition], confidence: float
+        self, records: Dataset, study: Study, spec: Spec, axis: axes.LevelAxis, found: Sequence[Condition]
     ) -> None:
         values = condition_rows.measured_values(found)
         self.spec = spec
-        self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, confidence)
+        self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
         self.metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
         self.unit = self.metric_axis.unit
         self.points = condition_rows.point_rows(found, axis, self.ask, self.unit)
         self.centre = condition_rows.centre(found)
-        self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
+        self.mean_name = statistics.error_text(spec.error, self.ask.confidence, self.centre)
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
         self.x = axis.encoding(spec.width)
         self.y = self.metric_axis.holding(self.points).encoding()
-        self.color = chart_marks.group_channel(spec.color, found)
+        groups = [condition.group for condition in found]
+        marks = level_marks.of(records, study, spec.color, groups) if spec.color else None
+        self.color: VegaLite = marks.color() if marks else {}
+        self.marks: VegaLite = marks.points() if marks else {}
 
     def repetitions(self, rows: Rows) -> list[Any]:
         import altair as alt
@@ -110,8 +117,8 @@ class _Look:
         drawn = []
         for part, aside in chart_marks.side_by_side(rows):
             data, shape = self._role(part, REPETITION)
-            marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3, **aside)
-            drawn.append(marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip, **self.color))
+            marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60, **aside)
+            drawn.append(marks.encode(x=self.x, y=self.y, tooltip=tooltip, **shape, **self.color))
         return drawn
 
     def fits(self, rows: Rows) -> list[Any]:
@@ -130,31 +137,41 @@ class _Look:
         return [drawn for part, aside in parts for drawn in self._means(part, aside)]
 
     def _means(self, points: Rows, aside: Mapping[str, float]) -> list[Any]:
-        """The means of one line, with its bars and medians, `aside` of those of others."""
+        """The means of one line, with its bars, `aside` of those of others; medians where the line is alone."""
         import altair as alt
 
         channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error, self.centre)}
-        means, mean_shape = self._role(points, self.mean_name)
-        medians, median_shape = self._role(points, MEDIAN)
-        mean = alt.Chart(means).encode(y=self.y, **channels, **self.color)
-        median = alt.Chart(medians).encode(y=chart_marks.on(self.y, "median"), **channels)
-        line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside)] if self.joined else []
-        return [
+        means, marks = self._role(points, self.mean_name)
+        mean = alt.Chart(means).encode(y=self.y, **channels)
+        line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside).encode(**self.color)] if self.joined else []
+        drawn = [
             *line,
             *chart_marks.error_bars(points, self.y, aside=aside, x=self.x, **self.color),
-            mean.mark_point(style="mean", filled=True, size=34, **aside).encode(shape=mean_shape),
-            median.mark_point(style="median", filled=False, size=95, **aside).encode(shape=median_shape, **self.color),
+            mean.mark_point(style="mean", filled=True, size=_MEAN_PX2, **aside).encode(**(self.marks or marks)),
         ]
+        if self.spec.color is None:
+            medians, shape = self._role(points, MEDIAN)
+            median = alt.Chart(medians).mark_point(style="median", filled=True, size=95, **aside)
+            drawn.append(median.encode(y=chart_marks.on(self.y, "median"), **channels, **shape))
+        return drawn
 
-    def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
-        """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
+    def _role(self, rows: Rows, name: str) -> tuple[Any, VegaLite]:
+        """Rows that know what they are, and the channel that gives it its symbol and, without colours, its legend."""
         import altair as alt
 
-        shapes = {self.mean_name: "circle", MEDIAN: "diamond", REPETITION: "stroke"}
+        shapes = {self.mean_name: "circle", MEDIAN: chart_marks.DIAMOND, REPETITION: chart_marks.BAR}
         if not self.spec.repetitions:
             del shapes[REPETITION]
+        if self.spec.color is not None:
+            return chart_marks.data(rows), {"shape": alt.value(shapes[name])}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-        return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
+        return chart_marks.with_role(rows, name), {"shape": alt.Shape("role:N", scale=scale, title=None)}
+
+    def symbols(self) -> list[str]:
+        """What the symbols are, where no legend says it."""
+        if self.spec.color is None:
+            return []
+        return [self.mean_name, *(["dash: one repetition"] if self.spec.repetitions else [])]
 
 
 # Regression lines: fitted to all repetitions, linear in x or in log2 x as the axis is
