@@ -109,6 +109,16 @@ FACTORS: tuple[Factor, ...] = (
     Factor("ioengine", "I/O engine", Kind.TEXT, phrase="{}"),
     Factor("numjobs", "number of jobs", Kind.NUMBER, phrase="{} jobs", single="1 job", step="job", counts=PROCESSOR),
     Factor("random_distribution", kind=Kind.COMPOUND),
+    Factor("rate", "offered bandwidth", Kind.SIZE, "bytes/s"),
+    Factor("rate_iops", "offered IOPS", Kind.NUMBER, phrase="{} IOPS offered", step="request offered a second"),
+    Factor(
+        "rate_process",
+        "arrival process",
+        Kind.TEXT,
+        phrase="{} arrivals",
+        words={"linear": "evenly spaced arrivals", "poisson": "Poisson arrivals"},
+        preposition="with",
+    ),
     Factor("record_size", "record size", Kind.SIZE, "bytes"),
     Factor(
         "rw",
@@ -187,7 +197,7 @@ FACTORS: tuple[Factor, ...] = (
     *_kinds(Kind.DURATION, "rate_cycle log_avg_msec log_hist_msec bwavgtime iopsavgtime", "ms"),
     *_kinds(Kind.DURATION, "thinktime thinktime_spin thinktime_iotime max_latency latency_target", "µs"),
     *_kinds(Kind.DURATION, "latency_window flow_sleep cpuchunks", "µs"),
-    *_kinds(Kind.SIZE, "ba rate rate_min", "bytes/s"),
+    *_kinds(Kind.SIZE, "ba rate_min", "bytes/s"),
     # Yes or no: BOOL and STR_SET of fio's options.c, flags of the simulated drive, of file tests and of db_bench
     *_kinds(
         Kind.SWITCH,

@@ -30,6 +30,7 @@ FIGURES: dict[str, str] = {
     "search": "ioassay.report.figures.tuning_search",
     "series": "ioassay.report.figures.time_series",
     "stack": "ioassay.report.figures.stack",
+    "throughput_latency": "ioassay.report.figures.throughput_latency",
     "timeline": "ioassay.report.figures.timeline",
     "trend": "ioassay.report.figures.trend",
 }

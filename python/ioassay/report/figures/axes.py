@@ -148,8 +148,8 @@ class MetricAxis:
             return self.unit.scale(min(self.values) / _LOG_MARGIN)
         return 0.0 if min(self.values) >= 0 else float("-inf")
 
-    def encoding(self, zero: bool = True, ticks: int = _TICKS) -> Any:
-        """The y channel over the field `y`, with about as many ticks.
+    def encoding(self, zero: bool = True, ticks: int = _TICKS, across: bool = False) -> Any:
+        """The channel over the field `y` (`across`: on x, over `x`) with about as many ticks.
 
         A linear axis begins at zero, so that lengths compare, unless it shows no lengths (`zero=False`). A metric that
         is never negative keeps its axis at zero, even where a regression line or a deviation reaches below.
@@ -157,14 +157,15 @@ class MetricAxis:
         import altair as alt
 
         if self.log:
-            return self._logarithmic(self.floor, ticks)
+            return self._logarithmic(self.floor, ticks, across)
         if zero and not any(self.values):
             scale = alt.Scale(domain=[0, 1])
         elif zero:
             scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(self.values) >= 0 else alt.Undefined)
         else:
             scale = alt.Scale(zero=False, nice=ticks, padding=8)
-        return alt.Y("y:Q", title=self._title(), scale=scale, axis=alt.Axis(tickCount=ticks))
+        channel = alt.X("x:Q") if across else alt.Y("y:Q")
+        return channel.title(self._title()).scale(scale).axis(tickCount=ticks)
 
     def bars(self, ticks: int = _TICKS) -> tuple[Any, VegaLite]:
         """The same for bars, and their other end: without a zero they stand on the decade below the least value."""
@@ -175,14 +176,15 @@ class MetricAxis:
         base = self.unit.scale(10.0 ** math.floor(math.log10(min(self.values) / _LOG_MARGIN)))
         return self._logarithmic(base, ticks), {"y2": alt.Y2Datum(base)}
 
-    def _logarithmic(self, low: float, ticks: int) -> Any:
+    def _logarithmic(self, low: float, ticks: int, across: bool = False) -> Any:
         import altair as alt
 
         domain = [low, max(self.unit.scale(max(self.values)), self.highest) * _LOG_MARGIN]
         places = scales.log_ticks(*domain)
         decades = [place for place in places if math.log10(place).is_integer()]
-        axis = alt.Axis(values=decades if len(places) > ticks + 2 and len(decades) > 1 else places, format="~g")
-        return alt.Y("y:Q", title=self._title(), scale=alt.Scale(type="log", domain=domain, nice=False), axis=axis)
+        kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places
+        channel = alt.X("x:Q") if across else alt.Y("y:Q")
+        return channel.title(self._title()).scale(type="log", domain=domain, nice=False).axis(values=kept, format="~g")
 
     def _title(self) -> str:
         title = self.unit.titled(selection.metric_label(self.name))
@@ -202,3 +204,18 @@ def metric_axis(
     if log is None:
         log = metric(name).unit != "%" and max(values) >= DECADES * min(values)
     return MetricAxis(name, unit, values, log)
+
+
+def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:
+    """The logarithmic channel of latencies over the field `x` or `y` in ns, whose ticks carry their units."""
+    import altair as alt
+
+    if high_ns < 2 * low_ns:
+        low_ns, high_ns = low_ns / 1.5, high_ns * 1.5
+    ticks = scales.time_labels(scales.log_ticks(low_ns, high_ns))
+    channel = alt.X("x:Q") if field == "x" else alt.Y("y:Q")
+    return (
+        channel.title(f"{title} (logarithmic)")
+        .scale(type="log", domain=[low_ns, high_ns], nice=False)
+        .axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
+    )

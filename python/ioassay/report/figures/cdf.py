@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ioassay.factors import factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import chart_marks, level_marks, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, level_marks, selection, titles
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -120,7 +120,8 @@ def _layers(
         _point_rows(spec, factor, merged, percentile_points),
     )
     marks = [{**row, "text": format_ns(row["x"])} for row in marks]
-    x, y = _time_axis(lines, name, merged), _percent_axis(spec)
+    x = axes.latency_axis("x", name, min(row["x"] for row in lines), _right_end(lines, merged))
+    y = _percent_axis(spec)
     line = alt.Chart(chart_marks.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
     drawn = [line.encode(x=x, y=y, **color).add_params(chart_marks.zoom())]
     if marks:
@@ -155,19 +156,6 @@ def _right_end(lines: chart_marks.Rows, merged: Mapping[Scalar | None, Histogram
     last = max(row["x"] for row in lines)
     slowest = max(float(found.quantiles([SHOWN])[0]) for found in merged.values())
     return float(min(max(slowest * 1.1, 1.0), last))
-
-
-def _time_axis(lines: chart_marks.Rows, name: str, merged: Mapping[Scalar | None, Histogram]) -> Any:
-    import altair as alt
-
-    low = min(row["x"] for row in lines)
-    high = _right_end(lines, merged)
-    if high < 2 * low:
-        low, high = low / 1.5, high * 1.5
-    ticks = scales.time_labels(scales.log_ticks(low, high))
-    axis = alt.Axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    return alt.X("x:Q", title=f"{name} (logarithmic)", axis=axis, scale=scale)
 
 
 def _percent_axis(spec: Spec) -> Any:
