@@ -76,6 +76,8 @@ class Factor:
     """Level -> another word that the tools take for the same."""
     aliases: tuple[str, ...] = ()
     """Other names of the same option."""
+    offers: str = ""
+    """The metric of which each job is offered that much a second, of a rate: `iops`."""
     counts: str = ""
     """PROCESSOR or IN_FLIGHT, of what works at the same time; '' of everything else."""
 
@@ -109,8 +111,15 @@ FACTORS: tuple[Factor, ...] = (
     Factor("ioengine", "I/O engine", Kind.TEXT, phrase="{}"),
     Factor("numjobs", "number of jobs", Kind.NUMBER, phrase="{} jobs", single="1 job", step="job", counts=PROCESSOR),
     Factor("random_distribution", kind=Kind.COMPOUND),
-    Factor("rate", "offered bandwidth", Kind.SIZE, "bytes/s"),
-    Factor("rate_iops", "offered IOPS", Kind.NUMBER, phrase="{} IOPS offered", step="request offered a second"),
+    Factor("rate", "offered bandwidth", Kind.SIZE, "bytes/s", offers="bw"),
+    Factor(
+        "rate_iops",
+        "offered IOPS",
+        Kind.NUMBER,
+        phrase="{} IOPS offered",
+        step="request offered a second",
+        offers="iops",
+    ),
     Factor(
         "rate_process",
         "arrival process",
@@ -226,6 +235,8 @@ CONDITIONS = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjo
 _BY_NAME = {name: entry for entry in FACTORS for name in (entry.name, *entry.aliases)}
 CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts)
 """Factors that count what works at the same time: only over these does a law of scaling mean anything."""
+LOADS = (*(entry.name for entry in FACTORS if entry.offers), *CONCURRENCY)
+"""Factors that are a load: rates that are offered, then what works at the same time."""
 _TEXT_ENDINGS = ("file", "path", "dir", "name")
 """Of names of options that are paths or names themselves."""
 
@@ -246,6 +257,11 @@ def _reads(name: str) -> Factor:
 def counts_concurrency(name: str) -> bool:
     """Whether the factor counts what works at the same time: workers, or requests in flight."""
     return bool(_reads(name).counts)
+
+
+def offers(name: str) -> str:
+    """What a rate offers each job a second, as the last part of a metric's name; '' of all else."""
+    return _reads(name).offers
 
 
 def takes_processors(name: str) -> bool:

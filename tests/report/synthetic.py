@@ -149,6 +149,13 @@ def as_search(records: Dataset, constraint: Mapping[str, Any] | None = None) -> 
     return replace(records, trials=records.trials.with_columns(search=search), tuning=tuning)
 
 
+def with_percentiles(records: Dataset) -> Dataset:
+    """Every trial has percentiles of its latencies, which its histograms replace."""
+    ways = [way for way in DIRECTIONS if f"{way}.lat.mean" in records.trials.columns]
+    named = {f"{way}.lat.p{name}": pl.col(f"{way}.lat.mean") for way in ways for name in ("50", "99", "99.9")}
+    return replace(records, trials=records.trials.with_columns(**named))
+
+
 def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
     """The system calls of every trial of a study of jobs that went well; reads and writes grow with the jobs."""
     rare = {f"rare{place}": 3.0 for place in range(9)}

@@ -34,6 +34,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "search": {},
     "series": {"y": "read.bw"},
     "stack": {},
+    "throughput_latency": {},
     "timeline": {},
     "trend": {"x": "numjobs", "y": "read.bw"},
 }
@@ -48,7 +49,9 @@ PUBLISHED = {
 
 
 def records_for(kind: str, records: Dataset) -> Dataset:
-    """A search is a run of its own."""
+    """A search is a run of its own; only throughput against latency takes percentiles of single trials."""
+    if kind == "throughput_latency":
+        return synthetic.with_percentiles(records)
     return synthetic.as_search(records) if kind == "search" else records
 
 

@@ -13,7 +13,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from ioassay.factors import CASE, factor_label, level_axis_numbers, level_key, level_label, level_number
+from ioassay.factors import (
+    CASE,
+    LOADS,
+    factor_label,
+    level_axis_numbers,
+    level_key,
+    level_label,
+    level_number,
+    offers,
+)
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, selection, statistics, titles
@@ -22,10 +31,6 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 from ioassay.units import format_count, format_ns
 
-LOADS = ("rate_iops", "rate", "iodepth", "numjobs")
-"""Factors that are a load, those that offer a rate first."""
-_OFFERED = {"rate_iops": "iops", "rate": "bw"}
-"""What a rate offers, of each job."""
 SATURATED = 0.95
 """Below this share of the offered rate the load is more than what is measured can take."""
 _LATENCIES = {"lat": "total", "clat": "completion", "slat": "submission"}
@@ -104,7 +109,7 @@ class _Look:
         self.spec = spec
         self.load = _load(study, spec)
         self.direction = spec.direction or _direction(records, study)
-        self.throughput = f"{self.direction}.{spec.throughput or _OFFERED.get(self.load, 'iops')}"
+        self.throughput = f"{self.direction}.{spec.throughput or offers(self.load) or 'iops'}"
         self.percentiles = sorted(set(spec.percentiles))
         self.found, self.pooled, self.short = _measured(records, study, spec, self)
         values = [point.throughput.mean for point in self.found]
@@ -201,7 +206,7 @@ class _Look:
         drawn = []
         for field in ("y", "x"):
             if rows := [row for row in self.rows if f"{field}_low" in row]:
-                rule = alt.Chart(chart_marks.data(rows)).mark_rule(strokeWidth=1.2, strokeOpacity=0.4)
+                rule = alt.Chart(chart_marks.data(rows)).mark_rule(strokeWidth=1.2, strokeOpacity=0.3)
                 places = {"x": self.x, "y": self.y, field: chart_marks.on(getattr(self, field), f"{field}_low")}
                 drawn.append(rule.encode(**places, **{f"{field}2": f"{field}_high:Q"}, **self.color["rule"]))
         return drawn
@@ -243,14 +248,15 @@ class _Look:
                 abs(x - other) > half + other_half or abs(y - height) > _LINE_PX for other, height, other_half in kept
             ):
                 kept.append((x, y, half))
-                shown.append({"x": row["x"], "y": row["y"], "text": text})
+                # To the left, where a rising curve leaves room; to the right at the axis.
+                shown.append({"x": row["x"], "y": row["y"], "text": text, "first": x < 2 * half})
         text = alt.Chart(chart_marks.data(shown)).mark_text(
             style="value", align="right", baseline="bottom", dx=-5, dy=-4
         )
         return [text.encode(x=self.x, y=self.y, text="text:N")]
 
     def _label(self, row: VegaLite) -> str:
-        return format_count(row["load"]) if self.load == "rate_iops" else str(row["level"])
+        return format_count(row["load"]) if offers(self.load) == "iops" else str(row["level"])
 
     def _place(self, row: VegaLite) -> tuple[float, float]:
         """Where a row's label is, in pixels from the left and from below."""
@@ -270,7 +276,7 @@ class _Look:
         below = f"hollow: less than {SATURATED:.0%} of the offered rate".replace("%", " %")
         numbers = "numbers: requests a second that each job was offered"
         return [
-            numbers if self.load == "rate_iops" else f"numbers: {factor_label(self.load)}",
+            numbers if offers(self.load) == "iops" else f"numbers: {factor_label(self.load)}",
             f"{below}, first of {format_metric(self.throughput, offered[0])}" if offered and offered[0] else "",
             selection.repetitions_text([point.throughput.n for point in self.found]),
             f"no {' and '.join(self.short)} with fewer than {_few()} requests beyond" if self.short else "",
@@ -298,7 +304,8 @@ def _load(study: Study, spec: Spec) -> str:
     """The factor of the load; NoData where there is none, or one of words."""
     factor = spec.load or load_factor(study, spec.where)
     if factor is None:
-        raise NoData(f"the study '{study.name}' varies no load; wanted three levels or more of {', '.join(LOADS)}")
+        wanted = "three levels of a rate, a depth or a number of jobs"
+        raise NoData(f"the study '{study.name}' varies no load; wanted {wanted}")
     selection.require_factor(study, factor)
     if level_axis_numbers(factor, study.levels[factor]) is None:
         raise NoData(f"levels of {factor} are words; a load needs numbers")
@@ -332,7 +339,7 @@ def _measured(records: Dataset, study: Study, spec: Spec, look: _Look) -> tuple[
                 requests[key] = requests.get(key, 0) + sum(histogram.count for histogram in cell.histograms)
         for one in condition_rows.of(found, study, name, *split):
             key = (level_key(look.load, one.level), level_key(spec.color or CASE, one.group))
-            if one.merged and requests[key] * (1 - percent / 100) < _few():
+            if one.merged and round(requests[key] * (100 - percent) / 100, 6) < _few():
                 short.append(percentile_name(percent))
             else:
                 latencies.setdefault(key, {})[percent] = statistics.summarise(
@@ -363,7 +370,7 @@ def _key(point: Mapping[str, Scalar], split: Sequence[str | None]) -> tuple[str,
 
 def _offered(study: Study, look: _Look, one: condition_rows.Condition, spec: Spec) -> float | None:
     """The rate that all jobs together were offered; None where the load is no rate, or jobs differ among trials."""
-    if _OFFERED.get(look.load) != look.throughput.rpartition(".")[2]:
+    if offers(look.load) != look.throughput.rpartition(".")[2]:
         return None
     jobs = study.params.get("numjobs", 1)
     if "numjobs" in study.levels:
