@@ -26,6 +26,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "cdf": {"direction": "read", "latency": "lat"},
     "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
+    "latency_histogram": {"direction": "read", "latency": "lat"},
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
     "multiples": {"studies": ["jobs"]},

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ioassay.factors import factor_label, level_label
+from ioassay.factors import factor_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, level_marks, scales, selection, titles
-from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
+from ioassay.report.figures import axes, chart_marks, latency_levels, level_marks, scales, titles
+from ioassay.report.figures.latency_levels import LatencyLevels, LatencySpec
+from ioassay.report.figures.spec import VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
-from ioassay.units import format_count, format_ns
+from ioassay.units import format_ns
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ioassay._core import Histogram
 
 Percentage = Annotated[float, Field(gt=0, lt=100)]
@@ -34,15 +33,11 @@ _FOOT = 0.002
 """Share of the requests that may be faster than where the time axis begins."""
 SHOWN = 0.999
 """Share of the requests that the time axis holds next to a linear one; zooming out on the page shows the rest."""
-_KINDS = {"lat": "total", "clat": "completion", "slat": "submission"}
 
 
-class Spec(FigureSpec):
+class Spec(LatencySpec):
     """Keys of a cumulative distribution."""
 
-    direction: Direction
-    latency: Latency
-    color: str | None = None
     axis: Literal["nines", "linear"] = "nines"
     marks: tuple[Percentage, ...] | None = None
 
@@ -56,28 +51,16 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     """Curves and marks over a logarithmic time axis."""
     import altair as alt
 
-    trials = selection.select(records, study, spec.where)
-    factor = _factor(study, spec)
-    rows = _rows(records, study, trials, spec, factor)
-    merged = _supported(spec, _merged(study, trials, rows, factor))
-    shown = trials.filter(trials["trial"].is_in(rows["trial"].unique().implode()))
-    name = f"{spec.direction.capitalize()} {_KINDS[spec.latency]} latency"
-    levels = [level for level in merged if level is not None]
-    color = level_marks.of(records, study, factor, levels).color() if factor else {}
-    drawn = _layers(spec, factor, merged, name, color)
-    requests = format_count(sum(found.count for found in merged.values()))
-    notes = [
-        f"{requests} requests of {shown.height} trials",
-        _marks_text(spec, merged),
-        _end_text(spec),
-        selection.pooled(selection.points_of(study, shown), factor),
-    ]
-    title = f"{name}, cumulative distribution"
-    return alt.layer(*drawn).properties(
+    found = latency_levels.of(records, study, spec)
+    found = found if spec.axis == "linear" else found.supported()
+    color = level_marks.of(records, study, found.factor, found.levels).color() if found.factor else {}
+    notes = [found.requests_text(), _marks_text(spec, found.merged), _end_text(spec), found.pooled]
+    title = f"{found.name}, cumulative distribution"
+    return alt.layer(*_layers(spec, found, color)).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=_description(titles.text(spec, title), spec, factor, merged),
+        description=_description(titles.text(spec, title), spec, found),
     )
 
 
@@ -90,90 +73,36 @@ def _marks_text(spec: Spec, merged: Mapping[Scalar | None, Histogram]) -> str:
 
 def _end_text(spec: Spec) -> str:
     if spec.axis == "nines":
-        return f"a curve ends where fewer than {_few()} requests are slower"
+        return f"a curve ends where fewer than {latency_levels.few_slower()} requests are slower"
     return f"axis to {SHOWN:.1%}".replace("%", " %") + " of the slowest curve"
 
 
-def _few() -> int:
-    from ioassay.analysis.storage import latency
-
-    return latency.FEW_BEYOND
-
-
 def _last(spec: Spec, histogram: Histogram) -> float:
-    """The highest percentage that the requests support."""
-    return 100.0 if spec.axis == "linear" else round(100 * (1 - _few() / histogram.count), 9)
+    """Where a curve ends, in percent."""
+    return 100.0 if spec.axis == "linear" else latency_levels.last_percentage(histogram)
 
 
-def _supported(spec: Spec, merged: dict[Scalar | None, Histogram]) -> dict[Scalar | None, Histogram]:
-    """The curves with enough requests for a median; NoData without one."""
-    kept = {level: histogram for level, histogram in merged.items() if _last(spec, histogram) >= 50}
-    if not kept:
-        most = max(histogram.count for histogram in merged.values())
-        raise NoData(f"no level has more than {most} requests; a median needs {2 * _few()}, with half of them slower")
-    return kept
-
-
-def _factor(study: Study, spec: Spec) -> str | None:
-    """The factor of the curves; none where the study has one point only."""
-    free = [name for name in study.levels if name not in spec.where]
-    return spec.color or (free[0] if free else None)
-
-
-def _rows(records: Dataset, study: Study, trials: pl.DataFrame, spec: Spec, factor: str | None) -> pl.DataFrame:
-    """The buckets of each trial: of all its jobs merged, or of its single jobs where only these were kept."""
-    import polars as pl
-
-    if factor is not None:
-        selection.require_factor(study, factor)
-    wanted = (pl.col("direction") == spec.direction) & (pl.col("kind") == spec.latency)
-    rows = records.hist.filter(wanted & pl.col("trial").is_in(trials["trial"].implode()))
-    if rows.is_empty():
-        raise NoData(f"no {spec.direction} {spec.latency} histogram was recorded")
-    merged = rows.filter(pl.col("job") == -1)
-    apart = rows.filter(~pl.col("trial").is_in(merged["trial"].unique().implode()))
-    return pl.concat([merged, apart])
-
-
-def _merged(
-    study: Study, trials: pl.DataFrame, rows: pl.DataFrame, factor: str | None
-) -> dict[Scalar | None, Histogram]:
-    """One histogram a level, all its trials merged."""
-    from ioassay._core import Histogram
-
-    if factor is None:
-        return {None: Histogram.from_buckets(rows["value_ns"].to_list(), rows["count"].to_list())}
-    rows = rows.join(trials.select("trial", factor), on="trial").drop_nulls(factor)
-    found: dict[Scalar | None, Histogram] = {}
-    for level in study.design.in_order(factor, rows[factor].unique().to_list()):
-        members = rows.filter(rows[factor] == level)
-        found[level] = Histogram.from_buckets(members["value_ns"].to_list(), members["count"].to_list())
-    return found
-
-
-def _layers(
-    spec: Spec, factor: str | None, merged: Mapping[Scalar | None, Histogram], name: str, color: Mapping[str, Any]
-) -> list[Any]:
+def _layers(spec: Spec, found: LatencyLevels, color: Mapping[str, Any]) -> list[Any]:
     import altair as alt
 
+    merged = found.merged
+
     lines, marks = (
-        _point_rows(spec, factor, merged, curve_points),
-        _point_rows(spec, factor, merged, percentile_points),
+        _point_rows(spec, found, curve_points),
+        _point_rows(spec, found, percentile_points),
     )
     marks = [{**row, "text": format_ns(row["x"])} for row in marks]
     # The least of many requests would leave most of the plot to the flat foot of the curves.
-    low = max(
-        min(float(found.quantiles([_FOOT])[0]) for found in merged.values()) / 1.2, min(row["x"] for row in lines)
-    )
+    low = max(min(float(one.quantiles([_FOOT])[0]) for one in merged.values()) / 1.2, min(row["x"] for row in lines))
     high = max(row["x"] for row in lines) * 1.05
-    x = axes.latency_axis("x", name, low, high if spec.axis == "nines" else _right_end(lines, merged))
+    x = axes.latency_axis("x", found.name, low, high if spec.axis == "nines" else _right_end(lines, merged))
     y = _nines_axis(min(row["slower"] for row in lines)) if spec.axis == "nines" else _percent_axis(spec)
     line = alt.Chart(chart_marks.data(lines)).mark_line(style="curve", strokeWidth=1.8, clip=True)
     drawn = [line.encode(x=x, y=y, **color).add_params(chart_marks.zoom())]
     if marks:
         tooltip = [alt.Tooltip("text:N", title="latency"), alt.Tooltip("y:Q", title="% at most")]
-        if factor:
-            tooltip.insert(0, alt.Tooltip("group:N", title=factor_label(factor)))
+        if found.factor:
+            tooltip.insert(0, alt.Tooltip("group:N", title=factor_label(found.factor)))
         points = alt.Chart(chart_marks.data(marks)).mark_point(style="mark", filled=False, size=44, strokeWidth=1.6)
         drawn.append(points.encode(x=x, y=y, tooltip=tooltip, **color))
     if marks and len(merged) == 1:
@@ -184,19 +113,17 @@ def _layers(
 
 def _point_rows(
     spec: Spec,
-    factor: str | None,
-    merged: Mapping[Scalar | None, Histogram],
+    found: LatencyLevels,
     points_of: Callable[[Histogram, Sequence[float], Shares], Sequence[Point]],
 ) -> list[VegaLite]:
     """Rows of curves or of marks: x (ns), y (percent at most), slower (percent), ascending."""
     rows = []
-    for level, histogram in merged.items():
-        group = {} if factor is None or level is None else {"group": level_label(factor, level)}
+    for level, histogram in found.merged.items():
         shares = Shares(spec.axis == "nines", _last(spec, histogram))
         marked = [share for share in spec.marked if share <= shares.last]
         for time_ns, share in points_of(histogram, marked, shares):
             row = {"x": float(f"{max(time_ns, 1.0):.7g}"), "y": float(f"{share:.9g}")}
-            rows.append({**row, "slower": float(f"{max(100 - share, 0.0):.7g}"), **group})
+            rows.append({**row, "slower": float(f"{max(100 - share, 0.0):.7g}"), **found.group(level)})
     return rows
 
 
@@ -227,11 +154,11 @@ def _percent_axis(spec: Spec) -> Any:
     return alt.Y("y:Q", title="Share of requests (%)", axis=axis, scale=alt.Scale(domain=[0, 100], nice=False))
 
 
-def _description(title: str, spec: Spec, factor: str | None, merged: Mapping[Scalar | None, Histogram]) -> str:
+def _description(title: str, spec: Spec, found: LatencyLevels) -> str:
     """The percentiles in words."""
     told = []
-    for level, histogram in merged.items():
-        name = "" if factor is None or level is None else f"{level_label(factor, level)}: "
+    for level, histogram in found.merged.items():
+        name = "".join(f"{group}: " for group in found.group(level).values())
         marked = [share for share in spec.marked if share <= _last(spec, histogram)]
         points = percentile_points(histogram, marked)
         told.append(name + ", ".join(f"{share:g} % {format_ns(at)}" for at, share in points))

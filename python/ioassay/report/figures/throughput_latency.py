@@ -25,7 +25,16 @@ from ioassay.factors import (
 )
 from ioassay.metrics import DIRECTIONS, PERCENTILES, format_metric, percentile_name
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, selection, statistics, titles
+from ioassay.report.figures import (
+    axes,
+    chart_marks,
+    condition_rows,
+    latency_levels,
+    level_marks,
+    selection,
+    statistics,
+    titles,
+)
 from ioassay.report.figures.spec import Direction, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -33,7 +42,6 @@ from ioassay.units import format_count, format_ns
 
 SATURATED = 0.95
 """Below this share of the offered rate the load is more than what is measured can take."""
-_LATENCIES = {"lat": "total", "clat": "completion", "slat": "submission"}
 _DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])
 _MARGIN = 2.0
 """The latency axis goes on by this factor at both ends."""
@@ -123,7 +131,7 @@ class _Look:
 
     @property
     def latency_name(self) -> str:
-        return f"{self.direction.capitalize()} {_LATENCIES[self.spec.latency]} latency"
+        return latency_levels.latency_name(self.direction, self.spec.latency)
 
     @property
     def throughput_name(self) -> str:
@@ -279,7 +287,9 @@ class _Look:
             numbers if offers(self.load) == "iops" else f"numbers: {factor_label(self.load)}",
             f"{below}, first of {format_metric(self.throughput, offered[0])}" if offered and offered[0] else "",
             selection.repetitions_text([point.throughput.n for point in self.found]),
-            f"no {' and '.join(self.short)} with fewer than {_few()} requests beyond" if self.short else "",
+            f"no {' and '.join(self.short)} with fewer than {latency_levels.few_slower()} requests beyond"
+            if self.short
+            else "",
             self.pooled,
             self.x_axis.note,
         ]
@@ -292,12 +302,6 @@ class _Look:
             told = rows.setdefault(f"{row['level']}{group}: {row['throughput']}", [])
             told.append(f"{row['percentile']} {row['latency']}")
         return "; ".join(f"{head}, {', '.join(parts)}" for head, parts in rows.items())
-
-
-def _few() -> int:
-    from ioassay.analysis.storage import latency
-
-    return latency.FEW_BEYOND
 
 
 def _load(study: Study, spec: Spec) -> str:
@@ -339,7 +343,7 @@ def _measured(records: Dataset, study: Study, spec: Spec, look: _Look) -> tuple[
                 requests[key] = requests.get(key, 0) + sum(histogram.count for histogram in cell.histograms)
         for one in condition_rows.of(found, study, name, *split):
             key = (level_key(look.load, one.level), level_key(spec.color or CASE, one.group))
-            if one.merged and round(requests[key] * (100 - percent) / 100, 6) < _few():
+            if one.merged and round(requests[key] * (100 - percent) / 100, 6) < latency_levels.few_slower():
                 short.append(percentile_name(percent))
             else:
                 latencies.setdefault(key, {})[percent] = statistics.summarise(
@@ -357,7 +361,7 @@ def _measured(records: Dataset, study: Study, spec: Spec, look: _Look) -> tuple[
         if (key := (level_key(look.load, one.level), level_key(spec.color or CASE, one.group))) in latencies
     ]
     if not points:
-        raise NoData(f"fewer than {_few()} requests lie beyond {short[0]}")
+        raise NoData(f"fewer than {latency_levels.few_slower()} requests lie beyond {short[0]}")
     points.sort(key=lambda point: level_number(look.load, point.level) or 0.0)
     return points, selection.pooled([cell.point for cell in cells], *split), list(dict.fromkeys(short))
 
