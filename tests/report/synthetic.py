@@ -156,6 +156,25 @@ def with_percentiles(records: Dataset) -> Dataset:
     return replace(records, trials=records.trials.with_columns(**named))
 
 
+BINS = 29 * 16
+"""Of a histogram log of fio 3 with log_hist_coarseness=2."""
+
+
+def with_histogram_logs(records: Dataset, study: str, windows: int = 20) -> Dataset:
+    """Trials of a study keep a histogram log: ten windows a second of 100 requests, and a slow one in the third."""
+    for trial in records.trials.filter(study=study, status="ok")["trial"].to_list():
+        raw = records.root / "trials" / trial / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        lines = []
+        for window in range(1, windows + 1):
+            counts = [0] * BINS
+            counts[150] = 100
+            counts[300] = int(window == 3)
+            lines.append(f"{100 * window + 7}, 0, 4096, {', '.join(map(str, counts))}\n")
+        (raw / "log_clat_hist.1.log").write_text("".join(lines))
+    return records
+
+
 def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
     """The system calls of every trial of a study of jobs that went well; reads and writes grow with the jobs."""
     rare = {f"rare{place}": 3.0 for place in range(9)}

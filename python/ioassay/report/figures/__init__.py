@@ -22,6 +22,7 @@ FIGURES: dict[str, str] = {
     "cdf": "ioassay.report.figures.cdf",
     "heatmap": "ioassay.report.figures.heatmap",
     "latency_bar": "ioassay.report.figures.latency_bar",
+    "latency_heatmap": "ioassay.report.figures.latency_heatmap",
     "latency_histogram": "ioassay.report.figures.latency_histogram",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.machine_load",
