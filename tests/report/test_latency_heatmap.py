@@ -11,6 +11,7 @@ from charts import layers, rows, subtitle
 
 from ioassay.errors import StudyError
 from ioassay.report import figures
+from ioassay.report.figures import default_figures
 from ioassay.store.dataset import Dataset
 
 
@@ -77,6 +78,14 @@ def test_a_run_without_histograms_over_time_says_how_to_record_them(suite: Datas
         "histograms of write latencies"
         in synthetic.draw(suite, suite.studies[0], {"kind": "latency_heatmap", "direction": "write"}).problem
     )
+
+
+def test_it_is_among_the_default_figures_where_histograms_were_kept(logged: Dataset, suite: Dataset) -> None:
+    def kinds(records: Dataset) -> list[str]:
+        return [figure.name for figure in default_figures.of_study(records, records.studies[0])]
+
+    assert {"read_lat_over_time", "write_lat_over_time"} <= set(kinds(logged))
+    assert "read_lat_over_time" not in kinds(suite)
 
 
 def test_a_broken_log_and_an_unknown_repetition_are_told(logged: Dataset) -> None:

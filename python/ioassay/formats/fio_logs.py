@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ioassay.errors import InputError
 from ioassay.metrics import PERCENTILES, percentile_name
-from ioassay.records.record import Buckets, Series, Warning_
+from ioassay.records.record import Buckets, LatencyWindow, Series, Warning_
 
 if TYPE_CHECKING:
     from ioassay._core import DirectionSummary, Histogram, LogSummary
@@ -88,15 +88,6 @@ class Logs:
         except (CoreError, OSError) as error:
             raise InputError(str(error)) from None
         return results
-
-
-@dataclass(frozen=True)
-class LatencyWindow:
-    """The requests of one window of a histogram log: middles of fio's bins and the requests in each."""
-
-    end_s: float
-    values_ns: Sequence[int]
-    counts: Sequence[int]
 
 
 def histogram_logs(folder: Path) -> list[Path]:

@@ -5,11 +5,21 @@ They stay in the raw folders of the trials, since a log has a histogram for each
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from ioassay.formats import fio_logs
-from ioassay.formats.fio_logs import LatencyWindow
+from ioassay.records.record import LatencyWindow
 from ioassay.store.dataset import Dataset
+
+
+def kept(records: Dataset, trial: str) -> bool:
+    """Whether a trial kept a histogram log, readable or not."""
+    return bool(_logs(records, trial))
+
+
+def _logs(records: Dataset, trial: str) -> Sequence[Path]:
+    return fio_logs.histogram_logs(records.root / "trials" / trial / "raw")
 
 
 def of_trials(records: Dataset, trials: Iterable[str], direction: str) -> dict[str, list[LatencyWindow]]:
@@ -19,7 +29,6 @@ def of_trials(records: Dataset, trials: Iterable[str], direction: str) -> dict[s
     """
     found = {}
     for trial in trials:
-        paths = fio_logs.histogram_logs(records.root / "trials" / trial / "raw")
-        if windows := fio_logs.latency_windows(paths).get(direction):
+        if windows := fio_logs.latency_windows(_logs(records, trial)).get(direction):
             found[trial] = windows
     return found

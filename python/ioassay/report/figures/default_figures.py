@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ioassay.factors import counts_concurrency, level_axis_numbers, takes_processors
 from ioassay.metrics import DIRECTIONS, RATE, metric
-from ioassay.records.record import Scalar
+from ioassay.records.record import OK, Scalar
 from ioassay.report.figures import axes, throughput_latency
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study
@@ -49,7 +49,7 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
     for direction in DIRECTIONS:
         if rows.filter((rows["direction"] == direction) & (rows["kind"] == "lat")).height:
             figures.append(_figure("cdf", f"{direction}_lat_cdf", direction=direction, latency="lat"))
-    return [*figures, *_of_the_machine(records, study, _along(factors))]
+    return [*figures, *_over_time(records, study), *_of_the_machine(records, study, _along(factors))]
 
 
 def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scalar]]) -> list[Figure]:
@@ -64,6 +64,21 @@ def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scal
         _figure("throughput_latency", f"{direction}_throughput_latency", load=load, direction=direction, **color)
         for direction in DIRECTIONS
         if f"{direction}.lat.p99" in trials.columns and trials[f"{direction}.lat.p99"].null_count() < trials.height
+    ]
+
+
+def _over_time(records: Dataset, study: Study) -> list[Figure]:
+    """Latency over time of each direction, where the first trial that went well kept histograms of it."""
+    from ioassay.analysis.measurements import latency_windows
+
+    first = records.trials_of(study).filter(status=OK)["trial"].to_list()[:1]
+    if not any(latency_windows.kept(records, trial) for trial in first):
+        return []
+    directions = set(records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list())
+    return [
+        _figure("latency_heatmap", f"{direction}_lat_over_time", direction=direction)
+        for direction in DIRECTIONS
+        if direction in directions
     ]
 
 

@@ -25,7 +25,7 @@ from ioassay.units import format_count, format_ns
 if TYPE_CHECKING:
     import polars as pl
 
-    from ioassay.formats.fio_logs import LatencyWindow
+    from ioassay.records.record import LatencyWindow
 
 _COLUMNS, _STEPS = 100, 48
 """At most: of time and of latency."""
