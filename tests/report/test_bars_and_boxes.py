@@ -82,6 +82,17 @@ def test_few_repetitions_have_no_box_only_themselves_and_their_median() -> None:
     assert "line: median" in subtitle(drawn.spec)
 
 
+def test_repetitions_without_boxes_have_the_colours_of_their_levels(suite: Dataset) -> None:
+    few = dataclasses.replace(suite, trials=suite.trials.filter(pl.col("repetition") < 3))
+    drawn = draw(few, 0, kind="box", y="read.bw", x="rwmixwrite", color="rw")
+    (points,) = styled(drawn.spec, "mark")
+    assert points["encoding"]["color"]["field"] == points["encoding"]["shape"]["field"] == "group"
+    assert (
+        "color"
+        not in styled(draw(suite, 0, kind="box", y="read.bw", x="rwmixwrite", color="rw").spec, "dot")[0]["encoding"]
+    )
+
+
 def test_run_order_shows_each_trial_relative_to_its_condition(suite: Dataset) -> None:
     drawn = draw(suite, 3, kind="order", y="read.bw")
     points = rows(styled(drawn.spec, "mark")[0])

@@ -43,6 +43,13 @@ class LevelMarks:
         scale = alt.Scale(domain=list(self.every))
         return {"color": alt.Color(self._field(), scale=scale, **self._named())}
 
+    def lines(self) -> VegaLite:
+        """The colour channel of lines without points, which a legend shows as lines."""
+        color = self.color()["color"]
+        color.legend.symbolType, color.legend.symbolStrokeWidth = chart_marks.DASH, 2
+        color.legend.labelOffset = 8
+        return {"color": color}
+
     def points(self) -> VegaLite:
         """The channels of points: colour and shape, which share one legend."""
         return self.color() if self.ordered else {**self.color(), "shape": self.shape()}

@@ -135,7 +135,7 @@ class _Look:
 
     @property
     def throughput_name(self) -> str:
-        return selection.metric_label(self.throughput).lower().replace("iops", "IOPS")
+        return selection.metric_phrase(self.throughput)
 
     def _colors(self, records: Dataset, study: Study) -> VegaLite:
         """Colour and mark of a level of the second factor, or of a percentile."""

@@ -53,7 +53,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
     unit = scales.unit_for(spec.y, [value for line in lines for value in line.values.values()])
     levels = [] if spec.color is None else study.design.in_order(spec.color, [line.level for line in lines])
-    color = level_marks.of(records, study, spec.color, levels).color() if spec.color else {}
+    color = level_marks.of(records, study, spec.color, levels).lines() if spec.color else {}
     faint = spec.trials and len(lines) <= _MOST_LINES
     title = f"{selection.metric_label(spec.y)} over time"
     notes = [
