@@ -36,19 +36,16 @@ class LevelMarks:
     legend: VegaLite | None = None
     """The look of a legend smaller than usual."""
 
-    def color(self) -> VegaLite:
-        """The colour channel, to be passed on as keywords."""
+    def color(self, **symbol: Any) -> VegaLite:
+        """The colour channel, to be passed on as keywords; `symbol` is the look of the legend's."""
         import altair as alt
 
         scale = alt.Scale(domain=list(self.every))
-        return {"color": alt.Color(self._field(), scale=scale, **self._named())}
+        return {"color": alt.Color(self._field(), scale=scale, **self._named(**symbol))}
 
     def lines(self) -> VegaLite:
         """The colour channel of lines without points, which a legend shows as lines."""
-        color = self.color()["color"]
-        color.legend.symbolType, color.legend.symbolStrokeWidth = chart_marks.DASH, 2
-        color.legend.labelOffset = 8
-        return {"color": color}
+        return self.color(symbolType=chart_marks.DASH, symbolStrokeWidth=2, labelOffset=8)
 
     def points(self) -> VegaLite:
         """The channels of points: colour and shape, which share one legend."""
@@ -87,13 +84,17 @@ class LevelMarks:
     def _field(self) -> str:
         return f"group:{'O' if self.ordered else 'N'}"
 
-    def _named(self) -> VegaLite:
+    def _named(self, **symbol: Any) -> VegaLite:
         import altair as alt
 
         small = self.legend is not None
         look = self.legend or {"columns": chart_marks.legend_columns(self.shown), "labelLimit": 560}
         title = (factor_label if small else axis_title)(self.factor)
-        return {"sort": list(self.every), "title": title, "legend": alt.Legend(values=list(self.shown), **look)}
+        return {
+            "sort": list(self.every),
+            "title": title,
+            "legend": alt.Legend(values=list(self.shown), **look, **symbol),
+        }
 
 
 def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | None]) -> LevelMarks:
