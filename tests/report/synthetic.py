@@ -161,9 +161,13 @@ BINS = 29 * 16
 
 
 def with_histogram_logs(records: Dataset, study: str, windows: int = 20) -> Dataset:
-    """Trials of a study keep a histogram log: ten windows a second of 100 requests, and a slow one in the third."""
+    """Trials of a study keep a histogram log: ten windows a second of 100 requests, and a slow one in the third.
+
+    The logs are in a folder of their own: a session's run must not be changed.
+    """
+    root = records.root / "logged"
     for trial in records.trials.filter(study=study, status="ok")["trial"].to_list():
-        raw = records.root / "trials" / trial / "raw"
+        raw = root / "trials" / trial / "raw"
         raw.mkdir(parents=True, exist_ok=True)
         lines = []
         for window in range(1, windows + 1):
@@ -172,7 +176,7 @@ def with_histogram_logs(records: Dataset, study: str, windows: int = 20) -> Data
             counts[300] = int(window == 3)
             lines.append(f"{100 * window + 7}, 0, 4096, {', '.join(map(str, counts))}\n")
         (raw / "log_clat_hist.1.log").write_text("".join(lines))
-    return records
+    return replace(records, root=root)
 
 
 def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
