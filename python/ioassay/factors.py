@@ -76,6 +76,8 @@ class Factor:
     """Level -> another word that the tools take for the same."""
     aliases: tuple[str, ...] = ()
     """Other names of the same option."""
+    offers: str = ""
+    """The metric of which each job is offered that much a second, of a rate: `iops`."""
     counts: str = ""
     """PROCESSOR or IN_FLIGHT, of what works at the same time; '' of everything else."""
 
@@ -109,6 +111,23 @@ FACTORS: tuple[Factor, ...] = (
     Factor("ioengine", "I/O engine", Kind.TEXT, phrase="{}"),
     Factor("numjobs", "number of jobs", Kind.NUMBER, phrase="{} jobs", single="1 job", step="job", counts=PROCESSOR),
     Factor("random_distribution", kind=Kind.COMPOUND),
+    Factor("rate", "offered bandwidth", Kind.SIZE, "bytes/s", "{} offered", offers="bw"),
+    Factor(
+        "rate_iops",
+        "offered IOPS",
+        Kind.NUMBER,
+        phrase="{} IOPS offered",
+        step="request offered a second",
+        offers="iops",
+    ),
+    Factor(
+        "rate_process",
+        "arrival process",
+        Kind.TEXT,
+        phrase="{} arrivals",
+        words={"linear": "evenly spaced arrivals", "poisson": "Poisson arrivals"},
+        preposition="with",
+    ),
     Factor("record_size", "record size", Kind.SIZE, "bytes"),
     Factor(
         "rw",
@@ -187,7 +206,7 @@ FACTORS: tuple[Factor, ...] = (
     *_kinds(Kind.DURATION, "rate_cycle log_avg_msec log_hist_msec bwavgtime iopsavgtime", "ms"),
     *_kinds(Kind.DURATION, "thinktime thinktime_spin thinktime_iotime max_latency latency_target", "µs"),
     *_kinds(Kind.DURATION, "latency_window flow_sleep cpuchunks", "µs"),
-    *_kinds(Kind.SIZE, "ba rate rate_min", "bytes/s"),
+    *_kinds(Kind.SIZE, "ba rate_min", "bytes/s"),
     # Yes or no: BOOL and STR_SET of fio's options.c, flags of the simulated drive, of file tests and of db_bench
     *_kinds(
         Kind.SWITCH,
@@ -216,6 +235,8 @@ CONDITIONS = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjo
 _BY_NAME = {name: entry for entry in FACTORS for name in (entry.name, *entry.aliases)}
 CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts)
 """Factors that count what works at the same time: only over these does a law of scaling mean anything."""
+LOADS = (*(entry.name for entry in FACTORS if entry.offers), *CONCURRENCY)
+"""Factors that are a load: rates that are offered, then what works at the same time."""
 _TEXT_ENDINGS = ("file", "path", "dir", "name")
 """Of names of options that are paths or names themselves."""
 
@@ -236,6 +257,11 @@ def _reads(name: str) -> Factor:
 def counts_concurrency(name: str) -> bool:
     """Whether the factor counts what works at the same time: workers, or requests in flight."""
     return bool(_reads(name).counts)
+
+
+def offers(name: str) -> str:
+    """What a rate offers each job a second, as the last part of a metric's name; '' of all else."""
+    return _reads(name).offers
 
 
 def takes_processors(name: str) -> bool:

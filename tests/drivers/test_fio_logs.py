@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ioassay.drivers.fio import logs
+from ioassay.drivers.fio.section import Section
 from ioassay.records.record import Series
 
+HISTOGRAMS = Path(__file__).parents[2] / "crates" / "fiolog" / "tests" / "golden" / "fio-3.33"
 ALL = {"logs": ["bw", "iops", "lat", "clat", "slat"], "log_interval": "100ms"}
 
 
@@ -63,6 +65,27 @@ def test_latencies_of_jobs_are_weighted_by_their_requests(tmp_path: Path) -> Non
 def test_a_single_job_has_no_series_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, "iops", 1, (100, 5, 0), (100, 7, 1))
     assert {job for _, job in read(tmp_path, "iops")} == {-1}
+
+
+def test_histograms_over_time_are_asked_for_and_leave_no_series(tmp_path: Path) -> None:
+    job = Section("job", {"rw": "randread"})
+    options = logs.options({"logs": ["hist"], "log_interval": "250ms"}, job, "raw/")
+    assert {name: options[name] for name in ("write_hist_log", "log_hist_msec", "log_hist_coarseness")} == {
+        "write_hist_log": "raw/log",
+        "log_hist_msec": "250",
+        "log_hist_coarseness": "2",
+    }
+    assert "write_hist_log" not in logs.options({"logs": ["bw"]}, job)
+    shutil.copy(HISTOGRAMS / "coarse_clat_hist.1.log", tmp_path / "log_clat_hist.1.log")
+    assert logs.series({"logs": ["hist"]}, tmp_path) == ([], [])
+
+
+@pytest.mark.parametrize("text", [None, "107, 0, 4096, 1, 2\n", "gibberish\n"])
+def test_histograms_that_are_missing_or_broken_are_a_warning(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "log_clat_hist.1.log").write_text(text)
+    _, (warning,) = logs.series({"logs": ["hist"]}, tmp_path)
+    assert warning.code == "log-unreadable" and "log_clat_hist.1.log" in warning.text
 
 
 def test_jobs_past_the_ninth_keep_their_order(tmp_path: Path) -> None:

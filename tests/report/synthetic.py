@@ -149,6 +149,36 @@ def as_search(records: Dataset, constraint: Mapping[str, Any] | None = None) -> 
     return replace(records, trials=records.trials.with_columns(search=search), tuning=tuning)
 
 
+def with_percentiles(records: Dataset) -> Dataset:
+    """Every trial has percentiles of its latencies, which its histograms replace."""
+    ways = [way for way in DIRECTIONS if f"{way}.lat.mean" in records.trials.columns]
+    named = {f"{way}.lat.p{name}": pl.col(f"{way}.lat.mean") for way in ways for name in ("50", "99", "99.9")}
+    return replace(records, trials=records.trials.with_columns(**named))
+
+
+BINS = 29 * 16
+"""Of a histogram log of fio 3 with log_hist_coarseness=2."""
+
+
+def with_histogram_logs(records: Dataset, study: str, windows: int = 20) -> Dataset:
+    """Trials of a study keep a histogram log: ten windows a second of 100 requests, and a slow one in the third.
+
+    The logs are in a folder of their own: a session's run must not be changed.
+    """
+    root = records.root / "logged"
+    for trial in records.trials.filter(study=study, status="ok")["trial"].to_list():
+        raw = root / "trials" / trial / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        lines = []
+        for window in range(1, windows + 1):
+            counts = [0] * BINS
+            counts[150] = 100
+            counts[300] = int(window == 3)
+            lines.append(f"{100 * window + 7}, 0, 4096, {', '.join(map(str, counts))}\n")
+        (raw / "log_clat_hist.1.log").write_text("".join(lines))
+    return replace(records, root=root)
+
+
 def calls(trials: list[dict[str, Any]]) -> pl.DataFrame:
     """The system calls of every trial of a study of jobs that went well; reads and writes grow with the jobs."""
     rare = {f"rare{place}": 3.0 for place in range(9)}

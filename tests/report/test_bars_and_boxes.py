@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 
 import numpy as np
 import polars as pl
 import pytest
 import synthetic
-from charts import mark, rows, styled, subtitle
+from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.report import figures
 from ioassay.store.dataset import Dataset
@@ -81,6 +82,17 @@ def test_few_repetitions_have_no_box_only_themselves_and_their_median() -> None:
     assert "line: median" in subtitle(drawn.spec)
 
 
+def test_repetitions_without_boxes_have_the_colours_of_their_levels(suite: Dataset) -> None:
+    few = dataclasses.replace(suite, trials=suite.trials.filter(pl.col("repetition") < 3))
+    drawn = draw(few, 0, kind="box", y="read.bw", x="rwmixwrite", color="rw")
+    (points,) = styled(drawn.spec, "mark")
+    assert points["encoding"]["color"]["field"] == points["encoding"]["shape"]["field"] == "group"
+    assert (
+        "color"
+        not in styled(draw(suite, 0, kind="box", y="read.bw", x="rwmixwrite", color="rw").spec, "dot")[0]["encoding"]
+    )
+
+
 def test_run_order_shows_each_trial_relative_to_its_condition(suite: Dataset) -> None:
     drawn = draw(suite, 3, kind="order", y="read.bw")
     points = rows(styled(drawn.spec, "mark")[0])
@@ -104,6 +116,25 @@ def test_bars_that_differ_by_decades_stand_on_the_decade_below(suite: Dataset) -
     assert "y2" not in styled(drawn.spec, "dot")[0]["encoding"]
 
 
+def test_bars_and_boxes_that_span_decades_are_logarithmic_without_being_asked(suite: Dataset) -> None:
+    far = suite.trials.with_columns(
+        **{"read.bw": pl.when(pl.col("case") == "4k").then(1e5).otherwise(pl.col("read.bw"))}
+    )
+    records = dataclasses.replace(suite, trials=far)
+    for kind in ("bar", "box", "order"):
+        table = {"kind": kind, "y": "read.bw", **({"relative": False} if kind == "order" else {})}
+        for log_y, expected in ((None, "log"), (False, None)):
+            drawn = draw(records, 2, log_y=log_y, **table)
+            scales = [layer["encoding"]["y"]["scale"] for layer in layers(drawn.spec) if "y" in layer["encoding"]]
+            assert {scale.get("type") for scale in scales} == {expected}, kind
+
+
+def test_submission_alone_does_not_make_latency_bars_logarithmic(suite: Dataset) -> None:
+    short = suite.trials.with_columns(**{"read.slat.mean": pl.col("read.lat.mean") / 100})
+    drawn = draw(dataclasses.replace(suite, trials=short), 2, kind="latency_bar", directions=["read"])
+    assert "type" not in styled(drawn.spec, "bar")[0]["encoding"]["y"]["scale"]
+
+
 def test_latency_bars_can_have_a_logarithmic_axis(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="latency_bar", log_y=True, error="ci")
     for layer in styled(drawn.spec, "bar"):
@@ -113,9 +144,7 @@ def test_latency_bars_can_have_a_logarithmic_axis(suite: Dataset) -> None:
 
 
 def test_bars_of_values_that_are_not_positive_stay_linear(suite: Dataset) -> None:
-    import dataclasses
-
     zero = suite.trials.with_columns(**{"read.bw": pl.col("read.bw") * 0})
     drawn = draw(dataclasses.replace(suite, trials=zero), 2, kind="bar", y="read.bw", log_y=True)
     assert "type" not in styled(drawn.spec, "bar")[0]["encoding"]["y"]["scale"]
-    assert "linear axis: a value is not positive" in subtitle(drawn.spec)
+    assert "linear metric axis: a value is not positive" in subtitle(drawn.spec)

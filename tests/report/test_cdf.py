@@ -24,7 +24,7 @@ def draw(records: Dataset, **keys: object) -> figures.Drawn:
 @pytest.mark.parametrize("latency", ["lat", "clat", "slat"])
 @pytest.mark.parametrize("direction", ["read", "write"])
 def test_marks_lie_on_the_drawn_curve_at_the_merged_percentiles(suite: Dataset, direction: str, latency: str) -> None:
-    drawn = draw(suite, direction=direction, latency=latency)
+    drawn = draw(suite, direction=direction, latency=latency, marks=[10, 25, 50, 75, 90, 99])
     lines, marks = rows(styled(drawn.spec, "curve")[0]), rows(styled(drawn.spec, "mark")[0])
     assert len(marks) == 4 * 6
     for case in ("mixed", "4k", "16k", "64k"):
@@ -63,6 +63,33 @@ def test_marks_can_be_chosen(suite: Dataset) -> None:
     assert {row["y"] for row in marks} == {50, 99.9}
 
 
+def test_shares_have_a_decade_of_slower_requests_in_each_step(suite: Dataset) -> None:
+    (curve,) = styled(draw(suite).spec, "curve")
+    y = curve["encoding"]["y"]
+    assert y["scale"]["type"] == "log" and y["scale"]["domain"][0] == 100 > y["scale"]["domain"][1]
+    assert '"0.1": "99.9", "0.01": "99.99"' in y["axis"]["labelExpr"]
+    assert all(row["slower"] == pytest.approx(100 - row["y"], rel=1e-5, abs=1e-6) for row in rows(curve))
+
+
+def test_a_curve_ends_where_ten_requests_are_slower(suite: Dataset) -> None:
+    """2000 requests of five trials: 99.9 %; of one trial 99.5 %, so that 99.9 has no mark."""
+    for trials, end in ((5, 99.9), (1, 99.5)):
+        kept = replace(suite, trials=suite.trials.filter(pl.col("repetition") < trials))
+        drawn = draw(kept)
+        assert max(row["y"] for row in rows(styled(drawn.spec, "curve")[0])) == pytest.approx(end)
+        assert max(row["y"] for row in rows(styled(drawn.spec, "mark")[0])) == (99.9 if trials == 5 else 99)
+        assert "a curve ends where fewer than 10 requests are slower" in subtitle(drawn.spec)
+
+
+def test_a_handful_of_requests_is_no_curve(suite: Dataset) -> None:
+    few = replace(
+        suite, hist=suite.hist.group_by(["study", "trial", "direction", "kind"]).head(1).with_columns(count=1)
+    )
+    few = replace(few, hist=few.hist.select(suite.hist.columns).cast(dict(suite.hist.schema)))
+    assert "no level has more than 5 requests; a median needs 20" in draw(few).problem
+    assert draw(few, axis="linear").problem == ""
+
+
 def test_trials_that_kept_only_their_jobs_are_merged_from_these(suite: Dataset) -> None:
     apart = replace(suite, hist=suite.hist.with_columns(job=pl.lit(0, pl.Int64)))
     assert rows(styled(draw(apart).spec, "mark")[0]) == rows(styled(draw(suite).spec, "mark")[0])
@@ -88,7 +115,7 @@ def test_a_single_stall_does_not_squeeze_the_curves_into_a_corner(suite: Dataset
     stall = suite.hist.filter(wanted).head(1)
     stall = stall.with_columns(value_ns=pl.lit(60e9).cast(suite.hist["value_ns"].dtype), count=pl.lit(1, pl.Int64))
     stalled = replace(suite, hist=pl.concat([suite.hist, stall.cast(dict(suite.hist.schema))]))
-    drawn = draw(stalled)
+    drawn = draw(stalled, axis="linear")
     line = styled(drawn.spec, "curve")[0]
     assert max(row["x"] for row in rows(line)) >= 59e9
     assert line["encoding"]["x"]["scale"]["domain"][1] < 1e9

@@ -37,12 +37,32 @@ def test_the_curve_only_rises_from_0_to_100_percent_in_few_points(buckets: dict[
     assert all(left[0] <= right[0] and left[1] <= right[1] for left, right in itertools.pairwise(points))
 
 
+@given(BUCKETS)
+def test_on_an_axis_of_nines_the_curve_ends_at_its_last_share(buckets: dict[int, int]) -> None:
+    merged = histogram(buckets)
+    shares = cdf.Shares(nines=True, last=99.5)
+    points = cdf.curve_points(merged, MARKS, shares)
+    assert len(points) <= cdf.MAX_POINTS
+    assert points[-1] == (merged.quantile(0.995), 99.5)
+    assert all(left[0] <= right[0] and left[1] <= right[1] for left, right in itertools.pairwise(points))
+
+
+def test_the_tail_keeps_its_shape_on_an_axis_of_nines() -> None:
+    merged = histogram(
+        {1000 + number: 1000 for number in range(5000)} | {10**6 * number: 1 for number in range(1, 400)}
+    )
+    shares = cdf.Shares(nines=True, last=99.999)
+    points = cdf.curve_points(merged, (), shares, 60)
+    assert sum(share > 99 for _, share in points) > 20
+    assert sum(share > 99 for _, share in cdf.curve_points(merged, (), most=60)) < 35
+
+
 def test_thinning_does_not_move_the_marks() -> None:
     merged = histogram({1000 + 37 * number: 1 + number % 7 for number in range(5000)})
     assert cdf.percentile_points(merged, MARKS) == [
-        point for point in cdf.curve_points(merged, MARKS, 60) if point[1] in MARKS
+        point for point in cdf.curve_points(merged, MARKS, most=60) if point[1] in MARKS
     ]
-    assert len(cdf.curve_points(merged, MARKS, 60)) <= 60
+    assert len(cdf.curve_points(merged, MARKS, most=60)) <= 60
 
 
 def test_a_bucket_with_many_requests_is_drawn_as_a_step() -> None:

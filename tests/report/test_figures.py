@@ -26,6 +26,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "cdf": {"direction": "read", "latency": "lat"},
     "heatmap": {"x": "numjobs", "y": "numjobs", "value": "read.bw"},
     "latency_bar": {},
+    "latency_heatmap": {},
+    "latency_histogram": {"direction": "read", "latency": "lat"},
     "lines": {"x": "numjobs", "y": "read.bw", "color": "numjobs"},
     "monitors": {"monitor": "cpu"},
     "multiples": {"studies": ["jobs"]},
@@ -34,6 +36,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "search": {},
     "series": {"y": "read.bw"},
     "stack": {},
+    "throughput_latency": {},
     "timeline": {},
     "trend": {"x": "numjobs", "y": "read.bw"},
 }
@@ -48,7 +51,11 @@ PUBLISHED = {
 
 
 def records_for(kind: str, records: Dataset) -> Dataset:
-    """A search is a run of its own."""
+    """What a kind needs and the made-up run has not."""
+    if kind == "throughput_latency":
+        return synthetic.with_percentiles(records)
+    if kind == "latency_heatmap":
+        return synthetic.with_histogram_logs(records, records.studies[3].name)
     return synthetic.as_search(records) if kind == "search" else records
 
 

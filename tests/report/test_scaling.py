@@ -49,6 +49,18 @@ def draw(records: Dataset, **keys: Any) -> figures.Drawn:
     return synthetic.draw(records, records.studies[0], table)
 
 
+def test_levels_decades_apart_make_perfect_scaling_a_straight_line_on_two_logarithmic_axes() -> None:
+    workers = [1, 2, 4, 8, 16, 32]
+    records = run(lambda point: 100.0 * point["workers"] ** 0.95, {"workers": workers}, 3)
+    drawn = draw(records)
+    (ideal,) = styled(drawn.spec, "reference")
+    assert ideal["encoding"]["y"]["scale"]["type"] == ideal["encoding"]["x"]["scale"]["type"] == "log"
+    line = rows(ideal)
+    assert line[-1]["y"] / line[0]["y"] == pytest.approx(line[-1]["x"] / line[0]["x"], rel=1e-5)
+    linear = styled(draw(records, log_y=False).spec, "reference")[0]["encoding"]
+    assert linear["y"]["scale"].get("type") is linear["x"]["scale"].get("type") is None
+
+
 def falling_back(seed: int = 1) -> Any:
     rng = np.random.default_rng(seed)
 

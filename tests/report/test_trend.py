@@ -129,7 +129,7 @@ def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: 
 
 def test_a_deviation_below_zero_ends_at_the_axis_without_a_cap(suite: Dataset) -> None:
     wild = [1e6 if order % 7 else 1e9 for order in range(suite.trials.height)]
-    drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
+    drawn = draw(with_values(suite, **{"read.bw": wild}), 1, log_y=False)
     rule = next(layer for layer in styled(drawn.spec, "deviation") if mark(layer)["type"] == "rule")
     assert min(row["low"] for row in rows(rule)) == 0
     assert any(row.get("cut") for row in rows(rule))
@@ -151,6 +151,40 @@ def test_a_logarithmic_metric_axis_needs_positive_values(suite: Dataset) -> None
     assert next(layers(draw(suite, 1, log_y=True).spec))["encoding"]["y"]["scale"]["type"] == "log"
     drawn = draw(with_values(suite, **{"read.bw": 0.0}), 1, log_y=True)
     assert "linear metric axis" in subtitle(drawn.spec)
+
+
+def test_a_metric_that_spans_decades_has_a_logarithmic_axis_unless_refused(suite: Dataset) -> None:
+    def y(largest: float, **keys: object) -> Any:
+        far = [1e6 if place % 2 else largest for place in range(suite.trials.height)]
+        return next(layers(draw(with_values(suite, **{"read.bw": far}), 1, **keys).spec))["encoding"]["y"]
+
+    assert y(30e6)["scale"]["type"] == "log" and y(30e6)["title"].endswith("(MB/s), logarithmic")
+    assert y(30e6, log_y=False)["scale"].get("type") is None
+    assert y(10e6)["scale"].get("type") is None
+
+
+def test_shares_of_a_whole_stay_linear(suite: Dataset) -> None:
+    far = [0.5 if place % 2 else 90.0 for place in range(suite.trials.height)]
+    drawn = draw(with_values(suite, **{"cpu.usr": far}), 1, y="cpu.usr")
+    assert next(layers(drawn.spec))["encoding"]["y"]["scale"].get("type") is None
+
+
+def test_error_bars_end_within_a_logarithmic_axis(suite: Dataset) -> None:
+    wild = [1e6 if order % 7 else 1e9 for order in range(suite.trials.height)]
+    drawn = draw(with_values(suite, **{"read.bw": wild}), 1)
+    scale = next(layers(drawn.spec))["encoding"]["y"]["scale"]
+    rule = next(layer for layer in styled(drawn.spec, "deviation") if mark(layer)["type"] == "rule")
+    assert scale["type"] == "log"
+    assert all(scale["domain"][0] <= row["low"] and row["high"] <= scale["domain"][1] for row in rows(rule))
+
+
+def test_a_straight_line_is_a_curve_on_a_logarithmic_axis_and_ends_above_zero(suite: Dataset) -> None:
+    steep = [1e6 + 1e9 * (place % 11) for place in range(suite.trials.height)]
+    assert not styled(draw(with_values(suite, **{"read.bw": steep}), 1).spec, "fit")
+    drawn = draw(with_values(suite, **{"read.bw": steep}), 1, log_x=True, regression=True)
+    (fit,) = styled(drawn.spec, "fit")
+    assert all(row["y"] > 0 for row in rows(fit)) and len(rows(fit)) > 2
+    assert "straight on a linear axis" in subtitle(drawn.spec)
 
 
 def test_one_repetition_has_no_error_bar(tmp_path: synthetic.Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ioassay.errors import InputError
 from ioassay.metrics import PERCENTILES, percentile_name
-from ioassay.records.record import Buckets, Series, Warning_
+from ioassay.records.record import Buckets, LatencyWindow, Series, Warning_
 
 if TYPE_CHECKING:
     from ioassay._core import DirectionSummary, Histogram, LogSummary
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LATENCIES = ("lat", "clat", "slat")
 _NAME = re.compile(r"^(?P<prefix>.*?)_(?P<kind>(?:[cs]?lat|bw|iops|clat_hist))(?:\.(?P<job>\d+))?\.log$")
 _HISTOGRAM = "clat_hist"
+_DIRECTIONS = ("read", "write", "trim")
 _WINDOW_MS = 100
 
 _Windows = dict[float, float]
@@ -87,6 +88,38 @@ class Logs:
         except (CoreError, OSError) as error:
             raise InputError(str(error)) from None
         return results
+
+
+def histogram_logs(folder: Path) -> list[Path]:
+    """The histogram logs in a folder, in the order of their jobs."""
+    return [path for logs in grouped(sorted(folder.glob("*.log"))) for path in logs.kinds.get(_HISTOGRAM, ())]
+
+
+def latency_windows(paths: Sequence[Path]) -> dict[str, list[LatencyWindow]]:
+    """Direction -> the windows of histogram logs, log by log; InputError names file, line and fault."""
+    from ioassay._core import CoreError, read_histogram_log
+
+    found: dict[str, list[LatencyWindow]] = {}
+    for path in paths:
+        try:
+            layout = read_histogram_log(path)  # checks every line
+            middles = _middles(layout.bins or 0, layout.coarseness or 0, layout.unit_ns or 1)
+            for line in filter(str.strip, path.read_text(encoding="ascii").splitlines()):
+                end_ms, direction, _, *counts = map(int, line.split(","))
+                kept = [place for place, count in enumerate(counts) if count]
+                window = LatencyWindow(end_ms / 1e3, [middles[at] for at in kept], [counts[at] for at in kept])
+                found.setdefault(_DIRECTIONS[direction], []).append(window)
+        except (CoreError, OSError, ValueError) as error:
+            raise InputError(str(error)) from None
+    return found
+
+
+def _middles(bins: int, coarseness: int, unit_ns: int) -> list[int]:
+    """What stands for each bin of a log: the middle of the finest bins that it joins."""
+    from ioassay._core import fio_bin_ns
+
+    joined = 2**coarseness
+    return [(fio_bin_ns(place * joined) + fio_bin_ns((place + 1) * joined - 1)) // 2 * unit_ns for place in range(bins)]
 
 
 def is_log(path: Path) -> bool:

@@ -44,6 +44,15 @@ class Buckets:
 
 
 @dataclass(frozen=True)
+class LatencyWindow:
+    """The requests of one direction that completed in one window of a trial: middles of bins, requests in each."""
+
+    end_s: float
+    values_ns: Sequence[int]
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True)
 class Series:
     """One time series of one trial, in the unit of its metric (`read.bw`: bytes/s; `read.lat.mean`: ns)."""
 

@@ -159,7 +159,7 @@ def _legend(color: dict[str, str]) -> VegaLite:
         "direction": "horizontal",
         "symbolType": "circle",
         "symbolSize": 70,
-        "symbolStrokeWidth": 2,
+        "symbolStrokeWidth": 1.6,
         "columnPadding": 14,
         "labelLimit": 220,
         "titleOrient": "left",

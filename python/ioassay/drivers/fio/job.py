@@ -22,8 +22,8 @@ OURS = frozenset({"logs", "log_interval"})
 _OF_TARGET = words("filename directory filename_format unique_filename opendir nrfiles filesize openfiles")
 _OF_JOB_FILES = words("read_iolog write_iolog merge_blktrace_file replay_redirect stonewall wait_for new_group")
 _OF_LOGS = words(
-    "write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_hist_msec per_job_logs log_offset "
-    "log_max_value log_compression log_store_compressed log_unix_epoch bwavgtime iopsavgtime"
+    "write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_hist_msec log_hist_coarseness "
+    "per_job_logs log_offset log_max_value log_compression log_store_compressed log_unix_epoch bwavgtime iopsavgtime"
 )
 _RESERVED: dict[str, str] = {
     **dict.fromkeys(_OF_TARGET, "belongs to the target: write it under [target]"),

@@ -1,7 +1,8 @@
 """fio's time logs, where a study wants `logs`: asking for them, and finding what a trial left.
 
 fio averages over `log_interval` itself, so the logs stay small and the load undisturbed; the last, unfinished window
-is not logged. Single requests are not logged here: the distributions come from JSON+.
+is not logged. Histograms over time are read again where they are shown. Single requests are not logged here: the
+distributions come from JSON+.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from ioassay.formats import fio_logs
 from ioassay.formats.fio_logs import LATENCIES
 from ioassay.records.record import Series, Warning_
 
-KINDS = ("bw", "iops", "lat", "clat", "slat")
+SERIES = ("bw", "iops", "lat", "clat", "slat")
+HISTOGRAMS = "hist"
+"""Completion latencies over time: one histogram an interval. They stay in the trial's raw folder."""
+KINDS = (*SERIES, HISTOGRAMS)
+_COARSENESS = 2
+"""fio's log_hist_coarseness: 16 bins for each power of two instead of 64, in a quarter of the space."""
 _PREFIX = "log"
 _DEFAULT_INTERVAL = "100ms"
 _FASTEST_MS = 10
@@ -53,7 +59,11 @@ def options(params: Mapping[str, Any], job: Section, folder: str = "") -> dict[s
         "write_iops_log": "iops" in asked or (job.numjobs > 1 and bool(asked.intersection(LATENCIES))),
     }
     averaging = dict.fromkeys(("log_avg_msec", "bwavgtime", "iopsavgtime"), interval_ms)
-    return {**{name: prefix for name, is_wanted in wanted.items() if is_wanted}, **averaging, "per_job_logs": "1"}
+    chosen = {name: prefix for name, is_wanted in wanted.items() if is_wanted}
+    if HISTOGRAMS in asked:
+        intervals = {"log_hist_msec": interval_ms, "log_hist_coarseness": str(_COARSENESS)}
+        chosen |= {"write_hist_log": prefix, **intervals}
+    return {**chosen, **averaging, "per_job_logs": "1"}
 
 
 def series(params: Mapping[str, Any], raw: Path) -> tuple[list[Series], list[Warning_]]:
@@ -62,18 +72,26 @@ def series(params: Mapping[str, Any], raw: Path) -> tuple[list[Series], list[War
     warnings: list[Warning_] = []
     for kind in params.get("logs", []):
         try:
-            made += _series_of(kind, raw, _interval_ms(params))
+            if kind == HISTOGRAMS:
+                fio_logs.latency_windows(_required(raw, "clat_hist"))
+            else:
+                made += _series_of(kind, raw, _interval_ms(params))
         except (OSError, IoassayError, ValueError) as error:
             warnings.append(Warning_("log-unreadable", f"{kind} log: {error}", "look into the trial's raw folder"))
     return made, warnings
 
 
 def _series_of(kind: str, raw: Path, interval_ms: int) -> list[Series]:
+    paths = _required(raw, kind)
+    weights = _files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
+    return fio_logs.series_of(kind, paths, interval_ms, weights)
+
+
+def _required(raw: Path, kind: str) -> list[Path]:
     paths = _files(raw, kind)
     if not paths:
         raise FileNotFoundError(f"fio wrote none: {_PREFIX}_{kind}.1.log is not there")
-    weights = _files(raw, "iops") if kind in LATENCIES and len(paths) > 1 else []
-    return fio_logs.series_of(kind, paths, interval_ms, weights)
+    return paths
 
 
 def _files(raw: Path, kind: str) -> list[Path]:

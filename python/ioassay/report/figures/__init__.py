@@ -22,6 +22,8 @@ FIGURES: dict[str, str] = {
     "cdf": "ioassay.report.figures.cdf",
     "heatmap": "ioassay.report.figures.heatmap",
     "latency_bar": "ioassay.report.figures.latency_bar",
+    "latency_heatmap": "ioassay.report.figures.latency_heatmap",
+    "latency_histogram": "ioassay.report.figures.latency_histogram",
     "lines": "ioassay.report.figures.lines",
     "monitors": "ioassay.report.figures.machine_load",
     "multiples": "ioassay.report.figures.multiples",
@@ -30,6 +32,7 @@ FIGURES: dict[str, str] = {
     "search": "ioassay.report.figures.tuning_search",
     "series": "ioassay.report.figures.time_series",
     "stack": "ioassay.report.figures.stack",
+    "throughput_latency": "ioassay.report.figures.throughput_latency",
     "timeline": "ioassay.report.figures.timeline",
     "trend": "ioassay.report.figures.trend",
 }

@@ -9,15 +9,19 @@ import re
 import statistics
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ioassay.factors import axis_title, level_axis_numbers, level_label
+from ioassay.metrics import metric
 from ioassay.records.record import Scalar
 from ioassay.report.figures import scales, selection
+from ioassay.report.figures.spec import VegaLite
 
 MANY_FOLD = 16
 """Numbers that span at least this factor may be seen best on a logarithmic axis."""
+DECADES = 20
+"""A metric whose largest value is at least this multiple of its smallest has a logarithmic axis."""
 _TICKS = 6
 _LOG_MARGIN = 1.15
 """A logarithmic axis goes on by this factor at both ends."""
@@ -116,50 +120,102 @@ def _unevenness(steps: Sequence[float]) -> float:
     return statistics.pstdev(steps) / statistics.fmean(steps)
 
 
-def metric_axis(name: str, unit: scales.Unit, values: Sequence[float], zero: bool = True, ticks: int = _TICKS) -> Any:
-    """The linear y channel of a metric in `unit`, over the field `y`; `values` are the stored numbers it shows.
+@dataclass(frozen=True)
+class MetricAxis:
+    """How a metric lies on y: in one unit, from zero on a linear axis, or on a logarithmic one.
 
-    From zero, so that lengths compare, unless it shows no lengths (`zero=False`). A metric that is never negative
-    keeps its axis at zero, even where a regression line or a deviation reaches below.
+    `values` are the stored numbers that it shows.
     """
+
+    name: str
+    unit: scales.Unit
+    values: Sequence[float]
+    log: bool = False
+    note: str = ""
+    """Why it is not as it was asked for."""
+    highest: float = 0.0
+    """In its unit: what a logarithmic axis has to hold in addition to the values."""
+
+    def holding(self, rows: Sequence[VegaLite]) -> MetricAxis:
+        """The axis with room for the error bars of the rows."""
+        ends: list[float] = [row["high"] if "high" in row else row["y"] for row in rows]
+        return replace(self, highest=max(ends, default=0.0))
+
+    @property
+    def floor(self) -> float:
+        """Where the axis can end, in its unit: error bars that reach lower are cut there."""
+        if self.log:
+            return self.unit.scale(min(self.values) / _LOG_MARGIN)
+        return 0.0 if min(self.values) >= 0 else float("-inf")
+
+    def encoding(self, zero: bool = True, ticks: int = _TICKS, across: bool = False) -> Any:
+        """The channel over the field `y` (`across`: on x, over `x`) with about as many ticks.
+
+        A linear axis begins at zero, so that lengths compare, unless it shows no lengths (`zero=False`). A metric that
+        is never negative keeps its axis at zero, even where a regression line or a deviation reaches below.
+        """
+        import altair as alt
+
+        if self.log:
+            return self._logarithmic(self.floor, ticks, across)
+        if zero and not any(self.values):
+            scale = alt.Scale(domain=[0, 1])
+        elif zero:
+            scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(self.values) >= 0 else alt.Undefined)
+        else:
+            scale = alt.Scale(zero=False, nice=ticks, padding=8)
+        channel = alt.X("x:Q") if across else alt.Y("y:Q")
+        return channel.title(self._title()).scale(scale).axis(tickCount=ticks)
+
+    def bars(self, ticks: int = _TICKS) -> tuple[Any, VegaLite]:
+        """The same for bars, and their other end: without a zero they stand on the decade below the least value."""
+        import altair as alt
+
+        if not self.log:
+            return self.encoding(ticks=ticks), {}
+        base = self.unit.scale(10.0 ** math.floor(math.log10(min(self.values) / _LOG_MARGIN)))
+        return self._logarithmic(base, ticks), {"y2": alt.Y2Datum(base)}
+
+    def _logarithmic(self, low: float, ticks: int, across: bool = False) -> Any:
+        import altair as alt
+
+        domain = [low, max(self.unit.scale(max(self.values)), self.highest) * _LOG_MARGIN]
+        places = scales.log_ticks(*domain)
+        decades = [place for place in places if math.log10(place).is_integer()]
+        kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places
+        channel = alt.X("x:Q") if across else alt.Y("y:Q")
+        return channel.title(self._title()).scale(type="log", domain=domain, nice=False).axis(values=kept, format="~g")
+
+    def _title(self) -> str:
+        title = self.unit.titled(selection.metric_label(self.name))
+        return f"{title}, logarithmic" if self.log else title
+
+
+def metric_axis(
+    name: str, values: Sequence[float], log: bool | None = None, unit: scales.Unit | None = None
+) -> MetricAxis:
+    """The axis of a metric: logarithmic if `log` is True, or if it is None and `values` span decades.
+
+    Shares of a whole (%) are then linear; values that are not positive always are.
+    """
+    unit = unit or scales.unit_for(name, values)
+    if not values or min(values) <= 0:
+        return MetricAxis(name, unit, values, note="linear metric axis: a value is not positive" if log else "")
+    if log is None:
+        log = metric(name).unit != "%" and max(values) >= DECADES * min(values)
+    return MetricAxis(name, unit, values, log)
+
+
+def latency_axis(field: str, title: str, low_ns: float, high_ns: float) -> Any:
+    """The logarithmic channel of latencies over the field `x` or `y` in ns, whose ticks carry their units."""
     import altair as alt
 
-    if zero and not any(values):
-        scale = alt.Scale(domain=[0, 1])
-    elif zero:
-        scale = alt.Scale(zero=True, nice=ticks, domainMin=0 if min(values) >= 0 else alt.Undefined)
-    else:
-        scale = alt.Scale(zero=False, nice=ticks, padding=8)
-    return alt.Y("y:Q", title=_titled(name, unit), scale=scale, axis=alt.Axis(tickCount=ticks))
-
-
-def log_metric_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
-    """The logarithmic y channel of a metric whose `values` are all positive."""
-    import altair as alt
-
-    domain = [unit.scale(log_floor(values)), unit.scale(max(values) * _LOG_MARGIN)]
-    scale = alt.Scale(type="log", domain=domain, nice=False)
-    axis = alt.Axis(values=scales.log_ticks(*domain), format="~g")
-    return alt.Y("y:Q", title=f"{_titled(name, unit)}, logarithmic", scale=scale, axis=axis)
-
-
-def log_bar_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> tuple[Any, Any]:
-    """The same for bars, and where they begin: a bar has no zero there, so it stands on the decade below the least."""
-    import altair as alt
-
-    floor = 10.0 ** math.floor(math.log10(min(values) / _LOG_MARGIN))
-    return log_metric_axis(name, unit, [*values, floor * _LOG_MARGIN]), alt.Y2Datum(unit.scale(floor))
-
-
-def linear_floor(values: Sequence[float]) -> float:
-    """Where a linear axis that starts at zero can end: nowhere, once a value is negative."""
-    return 0.0 if min(values) >= 0 else float("-inf")
-
-
-def log_floor(values: Sequence[float]) -> float:
-    """Where a logarithmic axis begins: error bars that would reach zero or below end there."""
-    return min(values) / _LOG_MARGIN
-
-
-def _titled(name: str, unit: scales.Unit) -> str:
-    return unit.titled(selection.metric_label(name))
+    if high_ns < 2 * low_ns:
+        low_ns, high_ns = low_ns / 1.5, high_ns * 1.5
+    ticks = scales.time_labels(scales.log_ticks(low_ns, high_ns))
+    channel = alt.X("x:Q") if field == "x" else alt.Y("y:Q")
+    return (
+        channel.title(f"{title} (logarithmic)")
+        .scale(type="log", domain=[low_ns, high_ns], nice=False)
+        .axis(values=list(ticks), labelExpr=scales.labels_at(ticks), labelOverlap="greedy", grid=True)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ioassay.factors import factor_label
-from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 from ioassay.store.dataset import Dataset
@@ -21,7 +21,7 @@ class Spec(FigureSpec):
     color: str | None = None
     error: ErrorBar = "ci"
     repetitions: bool = True
-    log_y: bool = False
+    log_y: bool | None = None
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
@@ -33,14 +33,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     axis = axes.category_axis(factor, condition_rows.levels_of(found))
     values = condition_rows.measured_values(found)
-    unit, log = scales.unit_for(spec.y, values), spec.log_y and min(values) > 0
-    y, base = axes.log_bar_axis(spec.y, unit, values) if log else (axes.metric_axis(spec.y, unit, values), None)
+    metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
+    unit = metric_axis.unit
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
-    floor = unit.scale(axes.log_floor(values)) if log else axes.linear_floor(values)
-    points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), floor)
-    channels = {"x": axis.encoding(spec.width), **chart_marks.group_channel(spec.color, found)}
+    points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), metric_axis.floor)
+    y, base = metric_axis.holding(points).bars()
+    channels = {"x": axis.encoding(spec.width)}
     if spec.color is not None:
-        channels["xOffset"] = chart_marks.group_offset(channels["color"])
+        marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])
+        channels |= {**marks.color(), "xOffset": marks.offset()}
     dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {factor_label(factor)}"
     notes = [
@@ -48,9 +49,9 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         "○ one repetition" if dots else "",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
-        "linear axis: a value is not positive" if spec.log_y and not log else "",
+        metric_axis.note,
     ]
-    channels |= {"y2": base} if log else {}
+    channels |= base
     tooltip = chart_marks.point_tooltip(spec.color, spec.error, condition_rows.centre(found))
     return alt.layer(
         *_layers(points, dots, channels, y, tooltip, chart_marks.offset_px(spec.width, found, 0.15))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ioassay.factors import factor_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, scales, selection, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.condition_rows import Ask, Condition
 from ioassay.report.figures.spec import FigureSpec, VegaLite
@@ -27,6 +27,7 @@ class Spec(FigureSpec):
     y: str
     x: str | None = None
     color: str | None = None
+    log_y: bool | None = None
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
@@ -37,27 +38,32 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, factor, spec.color)
     found = condition_rows.of(cells, study, spec.y, factor, spec.color)
     axis = axes.category_axis(factor, condition_rows.levels_of(found))
-    unit = scales.unit_for(spec.y, condition_rows.measured_values(found))
+    metric_axis = axes.metric_axis(spec.y, condition_rows.measured_values(found), spec.log_y)
+    unit = metric_axis.unit
     ask = Ask(spec.y, spec.color)
     places = {"x": axis.encoding(spec.width)}
-    color = chart_marks.group_channel(spec.color, found)
-    if color:
-        places["xOffset"] = chart_marks.group_offset(color["color"])
-    y = axes.metric_axis(spec.y, unit, condition_rows.measured_values(found), zero=False)
+    color, points_of = dict[str, Any](), dict[str, Any]()
+    if spec.color is not None:
+        marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])
+        color, points_of, places["xOffset"] = marks.color(), marks.points(), marks.offset()
+    y = metric_axis.encoding(zero=False)
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.measured) >= FEWEST_FOR_A_BOX]
     points = condition_rows.point_rows(found, axis, ask, unit)
     dots = condition_rows.repetition_rows(found, axis, ask, unit)
-    title = f"Repetitions of {selection.metric_label(spec.y).lower()} by {factor_label(factor)}"
+    title = f"Repetitions of {selection.metric_phrase(spec.y)} by {factor_label(factor)}"
     notes = [
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
-        "○ one repetition",
+        "○ one repetition" if boxes or not color else "marks: one repetition each",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
+        metric_axis.note,
     ]
+    aside_px = chart_marks.offset_px(spec.width, found, 0.2 if color else 0.32)
     drawn = [
         *_boxes(boxes, y, places, color),
         *_medians(points, y, places, _WIDE if color else _NARROW),
-        *_dots(dots, y, places, chart_marks.offset_px(spec.width, found, 0.2 if color else 0.32)),
+        # Without boxes, the repetitions themselves have the colours.
+        *_dots(dots, y, {**places, **({} if boxes else points_of)}, aside_px),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
@@ -112,5 +118,6 @@ def _medians(rows: Rows, y: Any, places: Mapping[str, Any], width: float) -> lis
 def _dots(rows: Rows, y: Any, places: Mapping[str, Any], beside_px: float) -> list[Any]:
     import altair as alt
 
-    dots = alt.Chart(chart_marks.data(rows)).mark_point(style="dot", filled=True, size=18, xOffset=beside_px)
+    look: VegaLite = {"style": "mark", "size": 34} if "color" in places else {"style": "dot", "size": 18}
+    dots = alt.Chart(chart_marks.data(rows)).mark_point(filled=True, xOffset=beside_px, **look)
     return [dots.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]

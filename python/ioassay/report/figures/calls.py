@@ -245,9 +245,8 @@ def _stacks(
     rows = [{**row, "rank": order.index(row["name"])} for one in levels for row in _rows(one, unit)]
     labels = [one.label or "all" for one in levels]
     title = axis_title(factor) if factor else None
-    color = alt.Color(
-        "name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=chart_marks.level_legend(order)
-    )
+    legend = alt.Legend(columns=chart_marks.legend_columns(order), labelLimit=560)
+    color = alt.Color("name:N", title=None, sort=order, scale=alt.Scale(domain=order), legend=legend)
     chart = alt.Chart(chart_marks.data(rows)).mark_bar(style="band", width=alt.RelativeBandSize(0.72))
     y = alt.Y("x:Q", title=unit.titled("Calls a second"), stack="zero", axis=alt.Axis(tickCount=6))
     return chart.encode(

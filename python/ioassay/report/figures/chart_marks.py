@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_label
-from ioassay.records.record import Scalar
+from ioassay.factors import factor_label
 from ioassay.report.figures.condition_rows import Condition
 from ioassay.report.figures.spec import ErrorBar, VegaLite
 
 DASH = "M-2,0L2,0"
 """A legend symbol for lines, wide enough to show dashes."""
+# All marks of a legend are filled where those of its chart are, so those that look hollow are outlines with a hole.
+RING = "M-1.2,0A1.2,1.2,0,1,1,1.2,0A1.2,1.2,0,1,1,-1.2,0ZM-.96,0A.96,.96,0,1,0,.96,0A.96,.96,0,1,0,-.96,0Z"
+"""A circle larger than a mean's."""
+DIAMOND = "M0,-1L1,0L0,1L-1,0ZM0,-.62L-.62,0L0,.62L.62,0Z"
+BAR = "M-1,-.17L1,-.17L1,.17L-1,.17Z"
 
 _ASIDE_PX = 6.0
 """Between the marks of two groups at one level."""
@@ -57,43 +61,10 @@ def on(channel: Any, field: str) -> Any:
     return other
 
 
-def group_channel(factor: str | None, conditions: Sequence[Condition]) -> VegaLite:
-    """The colour channel of the conditions' groups; empty without a colour factor, to be passed on as keywords."""
-    if factor is None:
-        return {}
-    levels = list(dict.fromkeys(found.group for found in conditions if found.group is not None))
-    return level_channel(factor, levels)
-
-
-def level_channel(factor: str, levels: Sequence[Scalar]) -> VegaLite:
-    """The colour channel over the field `group`: ordered colours for many numbers, distinct ones otherwise."""
-    import altair as alt
-
-    labels = [level_label(factor, level) for level in levels]
-    ordered = len(levels) > 8 or (len(levels) > 4 and level_axis_numbers(factor, levels) is not None)
-    title = axis_title(factor)
-    return {
-        "color": alt.Color(f"group:{'O' if ordered else 'N'}", title=title, sort=labels, legend=level_legend(labels))
-    }
-
-
-def level_legend(labels: Sequence[str]) -> Any:
-    """The legend of a factor's levels, in as many columns as fit."""
-    import altair as alt
-
-    return alt.Legend(columns=_columns(labels), labelLimit=560)
-
-
-def _columns(labels: Sequence[str], width_px: int = 600) -> int:
+def legend_columns(labels: Sequence[str], width_px: int = 600) -> int:
+    """In how many columns the entries of a legend fit."""
     longest = max((len(label) for label in labels), default=1)
     return max(1, min(len(labels), int(width_px / (longest * 6.2 + 36))))
-
-
-def group_offset(color: Any) -> Any:
-    """The channel that puts the levels of a colour channel side by side, in its order."""
-    import altair as alt
-
-    return alt.XOffset("group:N", sort=color.to_dict()["sort"])
 
 
 def side_by_side(rows: Rows) -> Iterator[tuple[Rows, dict[str, float]]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ioassay.factors import counts_concurrency, level_axis_numbers
+from ioassay.factors import counts_concurrency, level_axis_numbers, takes_processors
 from ioassay.metrics import DIRECTIONS, RATE, metric
-from ioassay.records.record import Scalar
-from ioassay.report.figures import axes
+from ioassay.records.record import OK, Scalar
+from ioassay.report.figures import axes, throughput_latency
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Figure, Study
 
@@ -44,12 +44,42 @@ def of_study(records: Dataset, study: Study) -> list[Figure]:
     if not factors:
         over_time = [_figure("order", _name(response, "order"), y=response) for response in responses]
         return [*over_time, *_of_the_machine(records, study, None)]
-    figures = [_response(response, factors) for response in responses]
+    figures = _of_load(records, study, factors) + [_response(response, factors) for response in responses]
     rows = records.hist.filter(records.hist["study"] == study.name)
     for direction in DIRECTIONS:
         if rows.filter((rows["direction"] == direction) & (rows["kind"] == "lat")).height:
             figures.append(_figure("cdf", f"{direction}_lat_cdf", direction=direction, latency="lat"))
-    return [*figures, *_of_the_machine(records, study, _along(factors))]
+    return [*figures, *_over_time(records, study), *_of_the_machine(records, study, _along(factors))]
+
+
+def _of_load(records: Dataset, study: Study, factors: Mapping[str, Sequence[Scalar]]) -> list[Figure]:
+    """Throughput against latency of each direction, where a rate or a depth is swept and latencies were recorded."""
+    load = throughput_latency.load_factor(study)
+    others = [name for name in factors if name != load]
+    if load is None or takes_processors(load) or len(others) >= _MOST_FACTORS:
+        return []
+    trials = records.trials_of(study)
+    color = {"color": others[0]} if others else {}
+    return [
+        _figure("throughput_latency", f"{direction}_throughput_latency", load=load, direction=direction, **color)
+        for direction in DIRECTIONS
+        if f"{direction}.lat.p99" in trials.columns and trials[f"{direction}.lat.p99"].null_count() < trials.height
+    ]
+
+
+def _over_time(records: Dataset, study: Study) -> list[Figure]:
+    """Latency over time of each direction, where the first trial that went well kept histograms of it."""
+    from ioassay.analysis.measurements import latency_windows
+
+    first = records.trials_of(study).filter(status=OK)["trial"].to_list()[:1]
+    if not any(latency_windows.kept(records, trial) for trial in first):
+        return []
+    directions = set(records.hist.filter(study=study.name, kind="clat")["direction"].unique().to_list())
+    return [
+        _figure("latency_heatmap", f"{direction}_lat_over_time", direction=direction)
+        for direction in DIRECTIONS
+        if direction in directions
+    ]
 
 
 def _along(factors: Mapping[str, Sequence[Scalar]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ioassay.factors import factor_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
 from ioassay.store.dataset import Dataset
@@ -29,7 +29,7 @@ class Spec(FigureSpec):
     directions: Annotated[tuple[Direction, ...], Field(min_length=1)] = ("read", "write")
     latencies: Annotated[tuple[Latency, ...], Field(min_length=1)] = ("lat", "clat", "slat")
     error: ErrorBar = "sd"
-    log_y: bool = False
+    log_y: bool | None = None
     height: Annotated[int, Field(ge=80, le=2000)] = 210
 
 
@@ -50,6 +50,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         selection.repetitions_text([row["n"] for row in rows]),
         *(f"no {panel.direction} latency was recorded" for panel in panels if not panel.rows),
         *dict.fromkeys(panel.pooled for panel in drawn),
+        *dict.fromkeys(panel.y.note for panel in drawn),
     ]
     return alt.vconcat(*(_chart(panel, spec) for panel in drawn), spacing=18).properties(
         title=titles.head(spec, study, title, notes),
@@ -64,11 +65,9 @@ class _Panel:
     direction: str
     rows: Rows
     axis: axes.LevelAxis
-    unit: scales.Unit
+    y: axes.MetricAxis
     pooled: str
     """What lies together in one bar, '' for nothing."""
-    values: Sequence[float] = ()
-    log: bool = False
 
     @classmethod
     def of(cls, records: Dataset, study: Study, spec: Spec, factor: str, direction: str) -> _Panel:
@@ -84,28 +83,24 @@ class _Panel:
         everything = [condition for members in found.values() for condition in members]
         axis = axes.category_axis(factor, study.design.in_order(factor, condition_rows.levels_of(everything)))
         values = condition_rows.measured_values(everything) if everything else []
-        unit = scales.unit_for(f"{direction}.lat.mean", values)
-        log = spec.log_y and min(values, default=0.0) > 0
-        floor = unit.scale(axes.log_floor(values)) if log else 0.0
+        # Submission is a small part of total latency in any study: that alone is no reason for a logarithmic axis.
+        decades = any(
+            axes.metric_axis(name, condition_rows.measured_values(members)).log for name, members in found.items()
+        )
+        y = axes.metric_axis(f"{direction}.lat.mean", values, decades if spec.log_y is None else spec.log_y)
         rows = []
         for name, members in found.items():
             ask = condition_rows.Ask(name, error=spec.error, confidence=study.analysis.confidence)
-            bars = chart_marks.cut_at(condition_rows.point_rows(members, axis, ask, unit), floor)
+            bars = chart_marks.cut_at(condition_rows.point_rows(members, axis, ask, y.unit), y.floor)
             group = NAMES[name.split(".")[1]]
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
-        return cls(direction, rows, axis, unit, selection.pooled(points, factor), values, log)
+        return cls(direction, rows, axis, y, selection.pooled(points, factor))
 
-    def y(self) -> tuple[Any, VegaLite]:
-        """The axis, and what bars need beside it: on a logarithmic one, where they begin."""
-        import altair as alt
-
-        if self.log:
-            axis, base = axes.log_bar_axis(f"{self.direction}.lat.mean", self.unit, self.values)
-            axis.title = f"{self.unit.titled(f'{self.direction.capitalize()} latency')}, logarithmic"
-            return axis, {"y2": base}
-        title = self.unit.titled(f"{self.direction.capitalize()} latency")
-        scale = alt.Scale(domainMin=0, nice=5)
-        return alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5)), {}
+    def bars(self) -> tuple[Any, VegaLite]:
+        """The y axis and the other end of the bars."""
+        y, base = self.y.holding(self.rows).bars(ticks=5)
+        title = self.y.unit.titled(f"{self.direction.capitalize()} latency")
+        return y.title(f"{title}, logarithmic" if self.y.log else title), base
 
 
 def _chart(panel: _Panel, spec: Spec) -> Any:
@@ -115,10 +110,10 @@ def _chart(panel: _Panel, spec: Spec) -> Any:
     color = alt.Color("group:N", title=None, sort=names)
     x = panel.axis.encoding(spec.width).scale(paddingInner=0.14, paddingOuter=0.07)
     places = {"x": x, "xOffset": alt.XOffset("group:N", sort=names)}
-    y, beside = panel.y()
+    y, base = panel.bars()
     bars = alt.Chart(chart_marks.data(panel.rows)).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
     drawn = [
-        bars.encode(y=y, color=color, tooltip=chart_marks.point_tooltip("latency", spec.error), **places, **beside),
+        bars.encode(y=y, color=color, tooltip=chart_marks.point_tooltip("latency", spec.error), **places, **base),
         *chart_marks.error_bars(panel.rows, y, cap_px=7, **places),
     ]
     if spec.width / max(len(panel.axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:

@@ -13,23 +13,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ioassay.factors import Design, axis_title, factor_label, level_label
+from ioassay.factors import Design, factor_label, level_label
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 SATURATED = "sim.saturated"
 _CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 _DASHES = ([1, 0], [7, 4], [2, 3])
 _LARGEST, _SMALLEST = 150.0, 22.0
 """Areas of the marks of the first and the last level, in square pixels; a mark is seen around those drawn over it."""
 _ROW_PX = 9
 """Between crosses of several lines at one place."""
-_WIDE = 10.0
-"""Ratio of largest to smallest value from which on a panel is logarithmic."""
 
 
 class Spec(FigureSpec):
@@ -41,6 +38,7 @@ class Spec(FigureSpec):
     panel: str | None = None
     columns: Annotated[int, Field(ge=1, le=8)] = 3
     log_x: bool = False
+    log_y: bool | None = None
     width: Annotated[int, Field(ge=100, le=2000)] = 205
     height: Annotated[int, Field(ge=80, le=2000)] = 165
 
@@ -76,7 +74,7 @@ class _View:
     panels: Sequence[str]
     axis: axes.LevelAxis
     unit: scales.Unit
-    groups: Sequence[str]
+    marks: level_marks.LevelMarks
     rows: chart_marks.Rows
     crosses: chart_marks.Rows
     points: Sequence[Mapping[str, Scalar]]
@@ -115,10 +113,10 @@ class _View:
             }
             for point in crossed
         ]
-        groups = [level_label(spec.color, level) for level in levels[spec.color]]
+        looks = level_marks.of(records, study, spec.color, levels[spec.color])
         absent = _absent(study, spec, levels)
         centre = condition_rows.centre(everything)
-        return cls(spec, list(found), axis, unit, groups, rows, marks, points, absent, centre)
+        return cls(spec, list(found), axis, unit, looks, rows, marks, points, absent, centre)
 
     def rows_of(self, panel: str) -> chart_marks.Rows:
         """The points of one panel."""
@@ -187,7 +185,7 @@ def _chart(view: _View, panel: str) -> Any:
     rows, spec = view.rows_of(panel), view.spec
     x, marks = view.axis.encoding(spec.width), _marks(view)
     words = view.axis.numbers is None
-    beside = {"xOffset": chart_marks.group_offset(marks["color"])} if words else {}
+    beside = {"xOffset": view.marks.offset()} if words else {}
     drawn = []
     if rows:
         y, tooltip = _metric_axis(view, rows), chart_marks.point_tooltip(spec.color, "none", view.centre)
@@ -196,7 +194,7 @@ def _chart(view: _View, panel: str) -> Any:
             drawn.append(base.mark_line(style="mark", strokeWidth=1.5, opacity=0.8).encode(strokeDash=marks["dash"]))
         pointed = {name: marks[name] for name in ("color", "shape", "size")}
         drawn.append(base.mark_point(style="mark", filled=False, strokeWidth=1.5).encode(**pointed))
-    crossing = [group for group in view.groups if any(row["group"] == group for row in view.crosses)]
+    crossing = [group for group in view.marks.shown if any(row["group"] == group for row in view.crosses)]
     for row in view.crosses_of(panel):
         mark = alt.Chart(chart_marks.data([row])).mark_point(style="mark", shape=_CROSS, size=60, strokeWidth=2)
         height = alt.value(5 + _ROW_PX * crossing.index(row["group"]))
@@ -207,36 +205,14 @@ def _chart(view: _View, panel: str) -> Any:
 
 
 def _metric_axis(view: _View, rows: chart_marks.Rows) -> Any:
-    """Logarithmic where the panel's values lie far apart; from zero never."""
+    """That of one panel; it does not begin at zero."""
     values = [row["y"] * view.unit.divisor for row in rows]
-    if min(values) > 0 and max(values) > _WIDE * min(values):
-        return axes.log_metric_axis(view.spec.y, view.unit, values)
-    return axes.metric_axis(view.spec.y, view.unit, values, False)
+    return axes.metric_axis(view.spec.y, values, view.spec.log_y, view.unit).encoding(zero=False)
 
 
 def _marks(view: _View) -> VegaLite:
     """Colour, shape, size and dash of a level; one legend for all, since they say the same."""
-    import altair as alt
-
-    groups = view.groups
-    named: VegaLite = {
-        "sort": list(groups),
-        "title": axis_title(view.spec.color),
-        "legend": chart_marks.level_legend(groups),
-    }
-    step = (_SMALLEST / _LARGEST) ** (1 / max(len(groups) - 1, 1))
-    sizes = [round(_LARGEST * step**place, 1) for place in range(len(groups))]
-    return {
-        "color": alt.Color("group:N", scale=alt.Scale(domain=list(groups)), **named),
-        "shape": alt.Shape("group:N", scale=_by_group(groups, _SHAPES), **named),
-        "size": alt.Size("group:N", scale=_by_group(groups, sizes), **named),
-        "dash": alt.StrokeDash("group:N", scale=_by_group(groups, _DASHES), **named),
-    }
-
-
-def _by_group(groups: Sequence[str], looks: Sequence[Any]) -> Any:
-    """A scale that gives the levels these looks, again from the first where there are more levels."""
-    import altair as alt
-
-    taken = [looks[place % len(looks)] for place in range(len(groups))]
-    return alt.Scale(domain=list(groups), range=taken)
+    marks = view.marks
+    step = (_SMALLEST / _LARGEST) ** (1 / max(len(marks.every) - 1, 1))
+    sizes = [round(_LARGEST * step**place, 1) for place in range(len(marks.every))]
+    return {**marks.color(), "shape": marks.shape(), "size": marks.size(sizes), "dash": marks.dash(_DASHES)}

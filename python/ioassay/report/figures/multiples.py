@@ -61,7 +61,7 @@ def draw(records: Dataset, _: Study | None, spec: Spec) -> Any:
     described = "; ".join(f"{one.title}: {one.told}" for one in shown)
     chart = alt.concat(*(one.chart for one in shown), columns=spec.columns, spacing=_GAP_PX)
     if spec.show == "response":
-        chart = chart.resolve_scale(color="independent")
+        chart = chart.resolve_scale(color="independent", shape="independent")
     return chart.properties(
         title=titles.head(whole, None, title, _notes(spec, chosen, shown)), description=f"{title}. {described}."
     )

@@ -6,13 +6,13 @@ The numbers are those of the question `peak` (`analysis/optimum/optimum.py`) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ioassay import metrics
-from ioassay.factors import factor_label, level_axis_numbers, level_label, level_text, same_level
+from ioassay.factors import level_axis_numbers, level_label, level_text, same_level
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, scales, selection
+from ioassay.report.figures import axes, chart_marks, condition_rows, hardware_threads, level_marks, selection
 from ioassay.report.figures.spec import NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.store.schema import Host
@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from ioassay.analysis.optimum.optimum import Peak
 
 _TICKS = 4
+_SMALL_LEGEND: VegaLite = {
+    "labelFontSize": 10,
+    "titleFontSize": 10,
+    "titlePadding": 5,
+    "symbolSize": 36,
+    "symbolStrokeWidth": 1,
+    "offset": 2,
+    "columnPadding": 8,
+    "labelOffset": 2,
+}
 
 
 @dataclass(frozen=True)
@@ -62,8 +72,7 @@ def draw(records: Dataset, study: Study, ask: Ask) -> Panel:
     peaks = [] if pooled else _peaks(records, study, ask, name, x)
     drawn = [*look.plateau(peaks), *look.threads(records.host), *look.levels(), *look.best(peaks)]
     chart = alt.layer(*drawn).properties(width=ask.width, height=ask.height)
-    unit = look.unit.titled(selection.metric_label(name))
-    return Panel(chart, [unit, _told(peaks), pooled])
+    return Panel(chart, [look.unit_note, _told(peaks), pooled])
 
 
 def _first_response(records: Dataset, study: Study) -> str:
@@ -148,15 +157,20 @@ class _Look:
         levels = condition_rows.levels_of(found)
         self.factor, self.color_factor, self.centre = x, color, condition_rows.centre(found)
         self.axis = axes.level_axis(x, levels, axes.geometric(x, levels))
-        self.unit = scales.unit_for(name, values)
+        metric_axis = axes.metric_axis(name, values)
+        self.unit = metric_axis.unit
         self.ask = condition_rows.Ask(name, color, "ci", study.analysis.confidence)
         self.points = chart_marks.cut_at(
             condition_rows.point_rows(found, self.axis, self.ask, self.unit),
-            self.unit.scale(axes.linear_floor(values)),
+            metric_axis.floor,
         )
         self.x = self.axis.encoding(ask.width)
-        self.y = axes.metric_axis(name, self.unit, values, ticks=_TICKS).title(None)
-        self.color = _colored(chart_marks.group_channel(color, found), color)
+        self.y = metric_axis.holding(self.points).encoding(ticks=_TICKS).title(None)
+        self.unit_note = self.unit.titled(selection.metric_label(name)) + (", logarithmic" if metric_axis.log else "")
+        groups = [condition.group for condition in found]
+        marks = replace(level_marks.of(records, study, color, groups), legend=_SMALL_LEGEND) if color else None
+        self.color: VegaLite = marks.color() if marks else {}
+        self.marks: VegaLite = marks.points() if marks else {}
 
     def plateau(self, peaks: Sequence[Peak]) -> list[Any]:
         """The band of levels that are as good as the best, in every line where there are several."""
@@ -184,11 +198,11 @@ class _Look:
         tooltip = chart_marks.point_tooltip(self.color_factor, "ci", self.centre)
         drawn = []
         for part, aside in chart_marks.side_by_side(self.points):
-            base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip, **self.color)
+            base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip)
             drawn += chart_marks.error_bars(part, self.y, 5, aside, x=self.x, **self.color)
             if self.axis.numbers is not None:
-                drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside))
-            drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside))
+                drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside).encode(**self.color))
+            drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside).encode(**self.marks))
         return drawn
 
     def best(self, peaks: Sequence[Peak]) -> list[Any]:
@@ -209,14 +223,3 @@ class _Look:
             return False
         other = self.color_factor
         return other is None or row.get("group") == level_label(other, point[other])
-
-
-def _colored(channel: Mapping[str, Any], factor: str | None) -> VegaLite:
-    """The colour channel with a legend that is as small as the panel."""
-    if factor is None:
-        return {}
-    small = {"labelFontSize": 10, "titleFontSize": 10, "titlePadding": 5, "symbolSize": 36, "symbolStrokeWidth": 1}
-    color = channel["color"].copy()
-    color.title = factor_label(factor)
-    color.legend = {**small, "offset": 2, "columnPadding": 8, "labelOffset": 2}
-    return {"color": color}

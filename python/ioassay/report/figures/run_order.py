@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
-from ioassay.report.figures import axes, chart_marks, scales, selection, statistics, titles
+from ioassay.report.figures import axes, chart_marks, level_marks, scales, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
@@ -24,6 +24,7 @@ class Spec(FigureSpec):
     y: str
     color: str | None = None
     relative: bool = True
+    log_y: bool | None = None
 
 
 def draw(records: Dataset, study: Study, spec: Spec) -> Any:
@@ -32,20 +33,23 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
     cells = selection.measured(records, study, spec.where, spec.y, spec.color)
     values = [float(value) for cell in cells for value in cell.measured]
-    unit = scales.Unit(1.0, "%") if spec.relative else scales.unit_for(spec.y, values)
+    axis = axes.metric_axis(spec.y, values, spec.log_y)
+    unit = scales.Unit(1.0, "%") if spec.relative else axis.unit
     rows = _rows(cells, spec, unit)
     color = {}
     if spec.color is not None:
         levels = [cell.point[spec.color] for cell in cells]
-        color = chart_marks.level_channel(spec.color, study.design.in_order(spec.color, levels))
+        color = level_marks.of(records, study, spec.color, levels).points()
     line = _fitted(rows, study) if spec.relative else None
     title = f"{selection.metric_label(spec.y)} over run order"
     notes = [
         f"{len(rows)} trials",
         "each as a share of the mean of its own condition" if spec.relative else "",
         _line_text(line, rows),
+        "" if spec.relative else axis.note,
     ]
-    return alt.layer(*_layers(rows, line, unit, spec, color)).properties(
+    y = _share_axis(spec) if spec.relative else axis.encoding(zero=False)
+    return alt.layer(*_layers(rows, line, unit, spec, y, color)).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
@@ -83,15 +87,22 @@ def _line_text(line: Line | None, rows: Rows) -> str:
     return f"line: {change:+.2g} % from first to last"
 
 
-def _layers(rows: Rows, line: Line | None, unit: scales.Unit, spec: Spec, color: Mapping[str, Any]) -> list[Any]:
+def _share_axis(spec: Spec) -> Any:
+    """Linear: shares of one mean lie close together."""
     import altair as alt
 
-    title = f"{selection.metric_label(spec.y)} (% of its condition's mean)" if spec.relative else None
+    title = f"{selection.metric_label(spec.y)} (% of its condition's mean)"
+    return alt.Y("y:Q", title=title, scale=alt.Scale(zero=False, nice=6, padding=8), axis=alt.Axis(tickCount=6))
+
+
+def _layers(
+    rows: Rows, line: Line | None, unit: scales.Unit, spec: Spec, y: Any, color: Mapping[str, Any]
+) -> list[Any]:
+    import altair as alt
+
     x = alt.X(
         "x:Q", title="Run order", scale=alt.Scale(zero=False, nice=False, padding=12), axis=alt.Axis(tickMinStep=1)
     )
-    y = axes.metric_axis(spec.y, unit, [], zero=False)
-    y = y.title(title) if title else y
     shown = ("condition", "value", "repetition")
     tooltip = [alt.Tooltip(f"{name}:N") for name in shown]
     dots = alt.Chart(chart_marks.data(rows)).mark_point(style="mark", filled=True, size=30, fillOpacity=0.75)

@@ -25,6 +25,7 @@ _THOUSANDS = {
     "requests": _COUNTS,
     "bogo ops": _COUNTS,
     "bogo ops/s": _RATES,
+    "ops/s": ("ops/s", "k ops/s", "M ops/s"),
     "1/s": _COUNTS,  # labels of these say that they are rates
     **dict.fromkeys(("switches", "faults", "processes", "threads", "tasks", "workers", "blocks", "pages"), _COUNTS),
 }

@@ -15,7 +15,6 @@ from ioassay.report.figures import (
     chart_marks,
     condition_rows,
     hardware_threads,
-    scales,
     selection,
     statistics,
     titles,
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 REPETITION = "one repetition"
 IDEAL = "perfect scaling"
 BEST = "best level"
-RING = "M-1.2,0A1.2,1.2,0,1,1,1.2,0A1.2,1.2,0,1,1,-1.2,0Z"
-"""A circle larger than a mean's, in a legend too."""
 LAWS = {"usl": "universal scalability law", "amdahl": "Amdahl's law"}
 _STEPS = 80
 _HEADROOM = 1.08
@@ -47,6 +44,7 @@ class Spec(FigureSpec):
     x: str
     y: str
     log_x: bool = False
+    log_y: bool | None = None
     error: ErrorBar = "ci"
     ideal: bool = True
     law: bool = True
@@ -61,16 +59,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
 
     found = measured(records, study, spec)
     look = _Look(spec, found, condition_rows.of(found.cells, study, spec.y, spec.x), study.analysis.confidence)
-    points = condition_rows.point_rows(look.conditions, look.axis, look.ask, look.unit)
     title = f"{selection.metric_label(spec.y)} over {factor_label(spec.x)}: scaling"
     drawn = [*look.plateau(), *look.threads(records.host), *look.lines(), *look.peak()]
-    drawn += [*look.repetitions(), *look.means(points), *look.best(points)]
-    notes = [selection.repetitions_text([row["n"] for row in points]), *look.notes(), look.axis.note]
+    drawn += [*look.repetitions(), *look.means(), *look.best()]
+    notes = [selection.repetitions_text([row["n"] for row in look.points]), *look.notes(), look.axis.note, look.note]
     chart = alt.layer(*drawn).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=titles.description(spec, study, title, points),
+        description=titles.description(spec, study, title, look.points),
     )
     # A legend that all lines shared would show them in the colour of one.
     return chart.resolve_scale(strokeDash="independent")
@@ -107,11 +104,15 @@ class _Look:
         self.conditions = sorted(shown, key=lambda one: self._number(one))
         values = condition_rows.measured_values(self.conditions)
         self.ask = condition_rows.Ask(spec.y, None, spec.error, confidence)
-        self.unit = scales.unit_for(spec.y, values)
-        self.axis = axes.level_axis(spec.x, condition_rows.levels_of(self.conditions), spec.log_x)
-        self.floor, self.top = axes.linear_floor(values), max(values) * _HEADROOM
+        metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
+        self.unit, self.floor, self.note = metric_axis.unit, metric_axis.floor, metric_axis.note
+        levels = condition_rows.levels_of(self.conditions)
+        # Perfect scaling is a straight line where both axes are linear or both logarithmic.
+        self.axis = axes.level_axis(spec.x, levels, spec.log_x or (metric_axis.log and axes.geometric(spec.x, levels)))
+        self.top = max(values) * _HEADROOM
+        self.points = condition_rows.point_rows(self.conditions, self.axis, self.ask, self.unit)
         self.x = self.axis.encoding(spec.width)
-        self.y = axes.metric_axis(spec.y, self.unit, values)
+        self.y = metric_axis.holding(self.points).encoding()
         self.centre = condition_rows.centre(self.conditions)
         self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
 
@@ -177,7 +178,8 @@ class _Look:
     def _curve(self, law: Law) -> Rows:
         ends = self.found.plateau if law is self.growth else None
         last = self.numbers[ends.first] if ends else self.numbers[-1]
-        return [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], last)]
+        rows = [{"x": x, "y": self.unit.scale(law.at(x))} for x in self._along(self.numbers[0], last)]
+        return [row for row in rows if row["y"] >= self.floor]
 
     def _along(self, first: float, last: float) -> list[float]:
         """Places from `first` to `last`, even on the axis."""
@@ -206,7 +208,7 @@ class _Look:
         down = alt.Chart(data).mark_rule(style="fit", strokeWidth=1.2)
         return [
             across.encode(x=chart_marks.on(self.x, "from"), x2="to:Q", y=self.y),
-            down.encode(x=self.x, y=self.y, y2=alt.datum(0), tooltip=tooltip),
+            down.encode(x=self.x, y=self.y, y2=alt.value(self.spec.height), tooltip=tooltip),
         ]
 
     def repetitions(self) -> list[Any]:
@@ -216,14 +218,14 @@ class _Look:
             return []
         rows = condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
         data, shape = self._role(rows, REPETITION)
-        marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3)
+        marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60)
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
         return [marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
 
-    def means(self, points: Rows) -> list[Any]:
+    def means(self) -> list[Any]:
         import altair as alt
 
-        points = chart_marks.cut_at(points, self.unit.scale(self.floor))
+        points = chart_marks.cut_at(self.points, self.floor)
         data, shape = self._role(points, self.mean_name)
         tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
         mean = alt.Chart(data).encode(x=self.x, y=self.y, tooltip=tooltip)
@@ -235,14 +237,14 @@ class _Look:
             mean.mark_point(style="mean", filled=True, size=44).encode(shape=shape),
         ]
 
-    def best(self, points: Rows) -> list[Any]:
+    def best(self) -> list[Any]:
         """A ring around the best mean, unless the levels are not distinguishable."""
         import altair as alt
 
         if self.found.indistinct:
             return []
-        data, shape = self._role([points[self.found.best]], BEST)
-        ring = alt.Chart(data).mark_point(style="best", filled=False, size=230, strokeWidth=1.8)
+        data, shape = self._role([self.points[self.found.best]], BEST)
+        ring = alt.Chart(data).mark_point(style="best", filled=True, size=230)
         tooltip = chart_marks.point_tooltip(None, self.spec.error, self.centre)
         return [ring.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip)]
 
@@ -250,8 +252,8 @@ class _Look:
         """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
         import altair as alt
 
-        shapes = {self.mean_name: "circle", **({REPETITION: "stroke"} if self.spec.repetitions else {})}
-        shapes |= {} if self.found.indistinct else {BEST: RING}
+        shapes = {self.mean_name: "circle", **({REPETITION: chart_marks.BAR} if self.spec.repetitions else {})}
+        shapes |= {} if self.found.indistinct else {BEST: chart_marks.RING}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
         return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
 

@@ -123,3 +123,9 @@ def metric_label(name: str) -> str:
     from ioassay.narrative import phrases
 
     return phrases.name(name)
+
+
+def metric_phrase(name: str) -> str:
+    """The same inside a title: `read IOPS`."""
+    label = metric_label(name)
+    return label[:1].lower() + label[1:]

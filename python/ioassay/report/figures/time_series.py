@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ioassay.factors import level_label
 from ioassay.metrics import format_metric
 from ioassay.records.record import Scalar
-from ioassay.report.figures import axes, chart_marks, scales, selection, titles
+from ioassay.report.figures import axes, chart_marks, level_marks, scales, selection, titles
 from ioassay.report.figures.spec import FigureSpec, NoData, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
@@ -53,7 +53,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     shown = trials.filter(trials["trial"].is_in([line.trial for line in lines]))
     unit = scales.unit_for(spec.y, [value for line in lines for value in line.values.values()])
     levels = [] if spec.color is None else study.design.in_order(spec.color, [line.level for line in lines])
-    color = chart_marks.level_channel(spec.color, levels) if spec.color else {}
+    color = level_marks.of(records, study, spec.color, levels).lines() if spec.color else {}
     faint = spec.trials and len(lines) <= _MOST_LINES
     title = f"{selection.metric_label(spec.y)} over time"
     notes = [
@@ -139,7 +139,7 @@ def _layers(
 
     end_s = max(max(line.values) + 1 for line in lines) * step_s
     x = alt.X("x:Q", title="Time (s)", scale=alt.Scale(domain=[0, end_s], nice=False), axis=alt.Axis(tickCount=8))
-    y = axes.metric_axis(spec.y, unit, [value for line in lines for value in line.values.values()])
+    y = axes.metric_axis(spec.y, [value for line in lines for value in line.values.values()], False).encoding()
     groups: Sequence[Scalar | None] = levels or [None]
     means = [row for level in groups for row in _mean_rows(lines, level, step_s, unit, spec)]
     tooltip = [alt.Tooltip("x:Q", title="time (s)"), alt.Tooltip("text:N", title="mean")]

@@ -13,6 +13,7 @@ from ioassay.report.figures import (
     axes,
     chart_marks,
     condition_rows,
+    level_marks,
     scales,
     selection,
     statistics,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MEDIAN = "median"
 REPETITION = "one repetition"
 FIT = "regression"
+_MEAN_PX2 = 44
+"""Area of a mean's mark."""
 
 
 class Spec(FigureSpec):
@@ -40,7 +43,7 @@ class Spec(FigureSpec):
     y: str
     color: str | None = None
     log_x: bool = False
-    log_y: bool = False
+    log_y: bool | None = None
     error: ErrorBar = "sd"
     regression: bool | None = None
     repetitions: bool = True
@@ -53,54 +56,57 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     cells = selection.measured(records, study, spec.where, spec.y, spec.x, spec.color)
     found = condition_rows.of(cells, study, spec.y, spec.x, spec.color)
     axis = axes.level_axis(spec.x, condition_rows.levels_of(found), spec.log_x)
-    look = _Look(spec, axis, found, study.analysis.confidence)
-    points = condition_rows.point_rows(found, axis, look.ask, look.unit)
-    fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec) else {}
+    look = _Look(records, study, spec, axis, found)
+    fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec, look.metric_axis) else {}
     drawn = [
         *look.repetitions(condition_rows.repetition_rows(found, axis, look.ask, look.unit)),
-        *look.fits(_line_rows(fits, axis, look.unit, spec.color, look.floor)),
-        *look.means(points),
+        *look.fits(_line_rows(fits, axis, look.unit, spec.color, look.metric_axis.floor)),
+        *look.means(),
     ]
     title = f"{selection.metric_label(spec.y)} against {factor_label(spec.x)}"
     notes = [
-        selection.repetitions_text([row["n"] for row in points]),
-        _slope_text(fits, axis, spec.y),
+        *look.symbols(),
+        selection.repetitions_text([row["n"] for row in look.points]),
+        _slope_text(fits, axis, spec.y, look.metric_axis.log),
         axis.note,
-        look.note,
+        look.metric_axis.note,
         selection.pooled([cell.point for cell in cells], spec.x, spec.color),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
-        description=titles.description(spec, study, title, points),
+        description=titles.description(spec, study, title, look.points),
     )
 
 
-def _wants_regression(spec: Spec) -> bool:
-    return spec.regression if spec.regression is not None else spec.color is None
+def _wants_regression(spec: Spec, y: axes.MetricAxis) -> bool:
+    """As asked for; otherwise of one line only, and not where a straight line would be a curve."""
+    return spec.regression if spec.regression is not None else spec.color is None and not y.log
 
 
 class _Look:
     """The layers of one trend, with the channels that they share."""
 
     def __init__(
-        self, spec: Spec, axis: axes.LevelAxis, found: Sequence[condition_rows.Condition], confidence: float
+        self, records: Dataset, study: Study, spec: Spec, axis: axes.LevelAxis, found: Sequence[Condition]
     ) -> None:
         values = condition_rows.measured_values(found)
         self.spec = spec
-        self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, confidence)
-        self.unit = scales.unit_for(spec.y, values)
-        self.log = spec.log_y and min(values) > 0
-        self.note = "linear metric axis: a value is not positive" if spec.log_y and not self.log else ""
+        self.ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
+        self.metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
+        self.unit = self.metric_axis.unit
+        self.points = condition_rows.point_rows(found, axis, self.ask, self.unit)
         self.centre = condition_rows.centre(found)
-        self.mean_name = statistics.error_text(spec.error, confidence, self.centre)
+        self.mean_name = statistics.error_text(spec.error, self.ask.confidence, self.centre)
         # A line between words would suggest an order; between colours it shows the interaction.
         self.joined = axis.numbers is not None or spec.color is not None
-        self.floor = self.unit.scale(axes.log_floor(values) if self.log else axes.linear_floor(values))
         self.x = axis.encoding(spec.width)
-        self.y = (axes.log_metric_axis if self.log else axes.metric_axis)(spec.y, self.unit, values)
-        self.color = chart_marks.group_channel(spec.color, found)
+        self.y = self.metric_axis.holding(self.points).encoding()
+        groups = [condition.group for condition in found]
+        marks = level_marks.of(records, study, spec.color, groups) if spec.color else None
+        self.color: VegaLite = marks.color() if marks else {}
+        self.marks: VegaLite = marks.points() if marks else {}
 
     def repetitions(self, rows: Rows) -> list[Any]:
         import altair as alt
@@ -111,8 +117,8 @@ class _Look:
         drawn = []
         for part, aside in chart_marks.side_by_side(rows):
             data, shape = self._role(part, REPETITION)
-            marks = alt.Chart(data).mark_point(style="repetition", filled=False, size=60, strokeWidth=1.3, **aside)
-            drawn.append(marks.encode(x=self.x, y=self.y, shape=shape, tooltip=tooltip, **self.color))
+            marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60, **aside)
+            drawn.append(marks.encode(x=self.x, y=self.y, tooltip=tooltip, **shape, **self.color))
         return drawn
 
     def fits(self, rows: Rows) -> list[Any]:
@@ -126,36 +132,46 @@ class _Look:
         marks = alt.Chart(chart_marks.with_role(rows, FIT)).mark_line(style="fit", strokeWidth=1.8)
         return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
 
-    def means(self, points: Rows) -> list[Any]:
-        parts = chart_marks.side_by_side(chart_marks.cut_at(points, self.floor))
+    def means(self) -> list[Any]:
+        parts = chart_marks.side_by_side(chart_marks.cut_at(self.points, self.metric_axis.floor))
         return [drawn for part, aside in parts for drawn in self._means(part, aside)]
 
     def _means(self, points: Rows, aside: Mapping[str, float]) -> list[Any]:
-        """The means of one line, with its bars and medians, `aside` of those of others."""
+        """The means of one line, with its bars, `aside` of those of others; medians where the line is alone."""
         import altair as alt
 
         channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error, self.centre)}
-        means, mean_shape = self._role(points, self.mean_name)
-        medians, median_shape = self._role(points, MEDIAN)
-        mean = alt.Chart(means).encode(y=self.y, **channels, **self.color)
-        median = alt.Chart(medians).encode(y=chart_marks.on(self.y, "median"), **channels)
-        line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside)] if self.joined else []
-        return [
+        means, marks = self._role(points, self.mean_name)
+        mean = alt.Chart(means).encode(y=self.y, **channels)
+        line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside).encode(**self.color)] if self.joined else []
+        drawn = [
             *line,
             *chart_marks.error_bars(points, self.y, aside=aside, x=self.x, **self.color),
-            mean.mark_point(style="mean", filled=True, size=34, **aside).encode(shape=mean_shape),
-            median.mark_point(style="median", filled=False, size=95, **aside).encode(shape=median_shape, **self.color),
+            mean.mark_point(style="mean", filled=True, size=_MEAN_PX2, **aside).encode(**(self.marks or marks)),
         ]
+        if self.spec.color is None:
+            medians, shape = self._role(points, MEDIAN)
+            median = alt.Chart(medians).mark_point(style="median", filled=True, size=95, **aside)
+            drawn.append(median.encode(y=chart_marks.on(self.y, "median"), **channels, **shape))
+        return drawn
 
-    def _role(self, rows: Rows, name: str) -> tuple[Any, Any]:
-        """Rows that know what they are, and the channel that gives it its symbol and legend entry."""
+    def _role(self, rows: Rows, name: str) -> tuple[Any, VegaLite]:
+        """Rows that know what they are, and the channel that gives it its symbol and, without colours, its legend."""
         import altair as alt
 
-        shapes = {self.mean_name: "circle", MEDIAN: "diamond", REPETITION: "stroke"}
+        shapes = {self.mean_name: "circle", MEDIAN: chart_marks.DIAMOND, REPETITION: chart_marks.BAR}
         if not self.spec.repetitions:
             del shapes[REPETITION]
+        if self.spec.color is not None:
+            return chart_marks.data(rows), {"shape": alt.value(shapes[name])}
         scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-        return chart_marks.with_role(rows, name), alt.Shape("role:N", scale=scale, title=None)
+        return chart_marks.with_role(rows, name), {"shape": alt.Shape("role:N", scale=scale, title=None)}
+
+    def symbols(self) -> list[str]:
+        """What the symbols are, where no legend says it."""
+        if self.spec.color is None:
+            return []
+        return [self.mean_name, *(["dash: one repetition"] if self.spec.repetitions else [])]
 
 
 # Regression lines: fitted to all repetitions, linear in x or in log2 x as the axis is
@@ -201,13 +217,14 @@ def _line_rows(
     return drawn
 
 
-def _slope_text(found: Mapping[Scalar | None, Line], axis: LevelAxis, name: str) -> str:
+def _slope_text(found: Mapping[Scalar | None, Line], axis: LevelAxis, name: str, log_y: bool) -> str:
     """The line of a figure without colours in words: `regression: +12.1 MB/s per doubling, R² = 0.98`."""
     line = found.get(None)
     if line is None or line.slope == 0:
         return ""
     slope = metric(name).format(abs(line.slope) * _step(axis)[0])
-    return f"regression {'−' if line.slope < 0 else '+'}{slope} {_step(axis)[1]}, R² = {line.r2:.3f}"
+    curved = ", straight on a linear axis" if log_y else ""
+    return f"regression {'−' if line.slope < 0 else '+'}{slope} {_step(axis)[1]}, R² = {line.r2:.3f}{curved}"
 
 
 def _step(axis: LevelAxis) -> tuple[float, str]:

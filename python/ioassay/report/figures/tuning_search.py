@@ -33,8 +33,6 @@ _WHOLE = ("default", "explore", "refine", "repeat")
 _CONFIRM_PX = 110
 _AXIS_PX = 150
 _SMALL_PX = 110
-_WIDE = 30.0
-"""Ratio of the highest to the lowest value from which on the axis is logarithmic."""
 
 
 class Spec(FigureSpec):
@@ -289,10 +287,11 @@ def _mean(values: Sequence[float]) -> float:
 def _value_axis(name: str, unit: scales.Unit, values: Sequence[float]) -> Any:
     """The y channel that all panels share, with one range for all of them."""
     low, high = min(values), max(values)
-    if low > 0 and high > _WIDE * low:
-        return axes.log_metric_axis(name, unit, values)
+    axis = axes.metric_axis(name, values)
+    shared = axis.encoding(zero=False)
+    if axis.log:
+        return shared
     margin = 0.06 * (high - low or abs(high) or 1.0)
-    shared = axes.metric_axis(name, unit, values, zero=False)
     floor = max(low - margin, 0.0) if low >= 0 else low - margin
     shared.scale = {"domain": [unit.scale(floor), unit.scale(high + margin)], "nice": False, "zero": False}
     return shared

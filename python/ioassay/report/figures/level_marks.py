@@ -1,0 +1,132 @@
+"""One colour and one mark for each level of a factor, the same in every figure of a run.
+
+Both follow from the level's place among all levels of the run's studies, never from what a figure happens to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioassay.factors import axis_title, factor_label, level_axis_numbers, level_key, level_label
+from ioassay.records.record import Scalar
+from ioassay.report.figures import chart_marks
+from ioassay.report.figures.spec import VegaLite
+from ioassay.store.dataset import Dataset
+from ioassay.study.model import Study
+
+# A diamond is the mark of a median.
+_SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left", "wedge")
+_COLOURS = 8
+"""Distinct ones of the theme."""
+_ORDERED = 4
+"""More levels than this, if they are numbers, have ordered colours."""
+
+
+@dataclass(frozen=True)
+class LevelMarks:
+    """The channels over the field `group` of a figure that shows `shown`, some of the levels `every`, by label."""
+
+    factor: str
+    every: Sequence[str]
+    shown: Sequence[str]
+    ordered: bool
+    """Colours of a scale, and one mark for all."""
+    legend: VegaLite | None = None
+    """The look of a legend smaller than usual."""
+
+    def color(self, **symbol: Any) -> VegaLite:
+        """The colour channel, to be passed on as keywords; `symbol` is the look of the legend's."""
+        import altair as alt
+
+        scale = alt.Scale(domain=list(self.every))
+        return {"color": alt.Color(self._field(), scale=scale, **self._named(**symbol))}
+
+    def lines(self) -> VegaLite:
+        """The colour channel of lines without points, which a legend shows as lines."""
+        return self.color(symbolType=chart_marks.DASH, symbolStrokeWidth=2, labelOffset=8)
+
+    def points(self) -> VegaLite:
+        """The channels of points: colour and shape, which share one legend."""
+        return self.color() if self.ordered else {**self.color(), "shape": self.shape()}
+
+    def shape(self) -> Any:
+        """The shape channel."""
+        import altair as alt
+
+        return alt.Shape(self._field(), scale=self.scale(_SHAPES), **self._named())
+
+    def scale(self, looks: Sequence[Any]) -> Any:
+        """A scale that gives each level one of `looks`, again from the first where there are more levels."""
+        import altair as alt
+
+        return alt.Scale(domain=list(self.every), range=[looks[place % len(looks)] for place in range(len(self.every))])
+
+    def dash(self, looks: Sequence[Sequence[int]]) -> Any:
+        """The channel of a line's dashes."""
+        import altair as alt
+
+        return alt.StrokeDash(self._field(), scale=self.scale(looks), **self._named())
+
+    def size(self, looks: Sequence[float]) -> Any:
+        """The channel of a mark's area."""
+        import altair as alt
+
+        return alt.Size(self._field(), scale=self.scale(looks), **self._named())
+
+    def offset(self) -> Any:
+        """The channel that puts the levels side by side."""
+        import altair as alt
+
+        return alt.XOffset("group:N", sort=list(self.shown))
+
+    def _field(self) -> str:
+        return f"group:{'O' if self.ordered else 'N'}"
+
+    def _named(self, **symbol: Any) -> VegaLite:
+        import altair as alt
+
+        small = self.legend is not None
+        look = self.legend or {"columns": chart_marks.legend_columns(self.shown), "labelLimit": 560}
+        title = (factor_label if small else axis_title)(self.factor)
+        return {
+            "sort": list(self.every),
+            "title": title,
+            "legend": alt.Legend(values=list(self.shown), **look, **symbol),
+        }
+
+
+def of(records: Dataset, study: Study, factor: str, levels: Iterable[Scalar | None]) -> LevelMarks:
+    """The marks of a figure of `study` that shows these levels of the factor."""
+    shown = [level_label(factor, level) for level in study.design.in_order(factor, levels)]
+    known = _of_run(records, study, factor)
+    own = study.levels.get(factor, ())
+    if len(known) > _COLOURS >= len(own):
+        known = own
+    numbers = level_axis_numbers(factor, known) if known else None
+    if numbers is not None:
+        known = [level for _, level in sorted(zip(numbers, known, strict=True), key=lambda pair: pair[0])]
+    every = list(dict.fromkeys([*(level_label(factor, level) for level in known), *shown]))
+    ordered = len(every) > _COLOURS or (len(every) > _ORDERED and numbers is not None)
+    return LevelMarks(factor, every, shown, ordered)
+
+
+def _of_run(records: Dataset, study: Study, factor: str) -> Sequence[Scalar]:
+    """The levels of all studies of the run that share some with this one, directly or through others, in its words."""
+    listed = [
+        _by_key(factor, (study if one.name == study.name else one).levels.get(factor, ())) for one in records.studies
+    ]
+    own = _by_key(factor, study.levels.get(factor, ()))
+    reached = set(own)
+    while joined := [levels for levels in listed if levels.keys() & reached and not levels.keys() <= reached]:
+        reached.update(*joined)
+    known: dict[str, Scalar] = {}
+    for levels in [*listed, own]:
+        for key in (key for key in levels if key in reached):
+            known.setdefault(key, own.get(key, levels[key]))
+    return list(known.values())
+
+
+def _by_key(factor: str, levels: Iterable[Scalar]) -> Mapping[str, Scalar]:
+    return {level_key(factor, level): level for level in levels}
