@@ -204,9 +204,9 @@ class _Watched:
                 (raw / "conditions.json").write_text(json.dumps(kept, indent=1))
 
     def _run(self, command: Command, load: Load, raw: Path, tag: str, timeout_s: float, hold: Hold) -> Outcome:
-        devices = host.devices(load.path)
-        sampler = Sampler(_monitors(self.bench, devices), self.bench.study.watch.interval)
-        rates = RateReader(self.bench.driver, raw / "stdout", self._device(load, devices), self.on_rates)
+        loaded = host.devices(load.path)
+        sampler = Sampler(_monitors(self.bench, loaded), self.bench.study.watch.interval)
+        rates = RateReader(self.bench.driver, raw / "stdout", self._device(load, loaded), self.on_rates)
         for name, text in command.files.items():
             (raw / name).write_text(text)
 
@@ -223,7 +223,7 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with self._watching(devices, raw) as watching, self._confined(command, load, raw) as net:
+            with self._watching(loaded, raw) as watching, self._confined(command, load, raw) as net:
                 outcome = supervisor.run(
                     watching.command(command.argv),
                     stdout=raw / "stdout",
