@@ -125,7 +125,6 @@ class _Http(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Http
-    server_version, sys_version = "ioassay", ""
     timeout = _PATIENCE_S
 
     def __init__(self, state: RunState, token: str, *connection: Any) -> None:
@@ -152,6 +151,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         super().end_headers()
+
+    def version_string(self) -> str:
+        """Name the server, without the versions of what it runs in."""
+        return "ioassay"
 
     def log_message(self, format: str, *parts: object) -> None:
         """Log a request where a fault is looked for; its path has the token, so that is left out."""

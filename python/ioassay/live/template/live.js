@@ -184,7 +184,7 @@ function showEnd(news) {
   say("end-text", news.end_text);
   if (news.report) {
     element("report").hidden = false;
-    element("report-link").href = encodeURI(`file://${news.report}`);
+    element("report-link").href = `file://${news.report.split("/").map(encodeURIComponent).join("/")}`;
     say("report-link", news.report);
   }
   announce(news.end_text);
