@@ -122,13 +122,14 @@ class Terminal(Silent):
         """Show the point."""
         self._running[trial.id] = trial
         self._left.start(trial.id)
-        self._show_running()
+        self._bar.update(point=self._latest())
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
         """Show the current rates, each with its source."""
         sources = "   ".join(_sources(trial.driver, rates))
         left = units.format_duration(round(self._left.seconds()))
-        self._bar.update(left=left, rates=f"{rates.elapsed_s:.0f} s" + (f"  now {sources}" if sources else ""))
+        line = f"{rates.elapsed_s:.0f} s" + (f"  now {sources}" if sources else "")
+        self._bar.update(left=left, point=self._latest(), rates=line)
 
     def ended(self, trial: Trial, status: str) -> None:
         """Advance, and estimate the rest again."""
@@ -139,17 +140,17 @@ class Terminal(Silent):
             self._bar.say(f"failed: {_named(trial)}")
         self._bar.update(left=units.format_duration(round(self._left.seconds())), rates="")
         if self._running:
-            self._show_running()
+            self._bar.update(point=self._latest())
 
     def said(self, text: str) -> None:
         """Above the bar."""
         self._bar.say(text)
 
-    def _show_running(self) -> None:
+    def _latest(self) -> str:
         """The trial that began last, and how many others run."""
         latest = next(reversed(self._running.values()))
         others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
-        self._bar.update(point=f"{_named(latest)} #{latest.repetition + 1}{others}")
+        return f"{_named(latest)} #{latest.repetition + 1}{others}"
 
 
 def _sources(driver: str, rates: CurrentRates) -> Iterator[str]:

@@ -149,7 +149,7 @@ class RunState:
         """A trial's tool runs."""
         tool, device = (source.iops if source else None for source in (rates.tool, rates.storage))
         self._add_point(tool, device, rates.latency_ns)
-        self._replace(rates=rates, driver=trial.driver)
+        self._replace(rates=rates, driver=trial.driver, note="")
 
     def ended(self, trial: Trial, status: str) -> None:
         """A trial ended."""
