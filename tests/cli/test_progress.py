@@ -120,5 +120,17 @@ def test_each_source_gives_its_own_numbers(clock: Clock) -> None:
     assert bar.shown["rates"] == "3 s  now sda 31 k IOPS, 128 MB/s"
     shown.measuring(trial(0), CurrentRates(4.0))
     assert bar.shown["rates"] == "4 s"
+
+
+def test_the_line_of_rates_stays_between_trials_without_old_numbers(clock: Clock) -> None:
+    stream = io.StringIO()
+    shown = progress.Terminal(progress.Bar(stream, 4), 4, 30.0)
+    shown.started(trial(0))
+    assert "\n" not in stream.getvalue()
+    clock.now_s += 2
+    shown.measuring(trial(0), CurrentRates(2.0, Rates(12_345.0, 50e6)))
+    clock.now_s += 1
     shown.ended(trial(0), "ok")
-    assert bar.shown["rates"] == ""
+    clock.now_s += 1
+    shown.started(trial(1))
+    assert stream.getvalue().rpartition("\n")[2] == "0 s\x1b[A"

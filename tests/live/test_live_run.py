@@ -89,7 +89,7 @@ def test_a_run_of_fio_is_followed_to_its_report(tmp_path: Path) -> None:
     assert news[0]["total"] == 2
     assert {row[4] for each in news for row in each["rows"]} == {"planned", "running", "ok"}
     stated = [each["tool"]["iops"] for each in news if each["tool"]]
-    assert stated and all(800 <= iops <= 1200 for iops in stated)
+    assert stated and all(500 <= iops <= 2000 for iops in stated)  # the limit, about
     assert news[-1]["end"] == "complete"
     assert news[-1]["report"] == str(tmp_path / "run/report/index.html")
     assert Path(news[-1]["report"]).exists()

@@ -87,7 +87,7 @@ def test_rates_are_points_of_the_charts_and_lines_end_with_their_trial(state: Ru
     state.ended(trial(0), "ok")
     news, _ = state.news(cursor)
     assert news["points"] == [(2.0, None, None, None)] * 2
-    assert (news["tool"], news["device"], news["latency_ns"]) == (None, None, None)
+    assert (news["tool"], news["device"], news["latency_ns"], news["rates_age_s"]) == (None, None, None, 0.0)
 
 
 def test_a_reader_that_was_away_for_long_gets_the_latest_points(state: RunState) -> None:

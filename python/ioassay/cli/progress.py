@@ -39,6 +39,10 @@ class Bar:
         self._erase = _ERASE_LINE
         self._lock = threading.Lock()
 
+    @property
+    def has_rates(self) -> bool:
+        return bool(self._rates)
+
     def update(self, *, left: str | None = None, point: str | None = None, rates: str | None = None) -> None:
         """Show the time left, what is under way, or how fast it is; rates of '' take their line away."""
         self._left = self._left if left is None else left
@@ -119,10 +123,10 @@ class Terminal(Silent):
         self._bar.update(point=f"{text} {share:.0%}")
 
     def started(self, trial: Trial) -> None:
-        """Show the point."""
+        """Show the point; numbers of the trial before go, their line stays."""
         self._running[trial.id] = trial
         self._left.start(trial.id)
-        self._bar.update(point=self._latest())
+        self._bar.update(point=self._latest(), rates="0 s" if self._bar.has_rates else "")
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
         """Show the current rates, each with its source."""
@@ -138,7 +142,7 @@ class Terminal(Silent):
         self._bar.advance()
         if status == "failed":
             self._bar.say(f"failed: {_named(trial)}")
-        self._bar.update(left=units.format_duration(round(self._left.seconds())), rates="")
+        self._bar.update(left=units.format_duration(round(self._left.seconds())))
         if self._running:
             self._bar.update(point=self._latest())
 

@@ -56,6 +56,7 @@ class News(TypedDict):
     running: str
     running_row: int | None
     running_s: float | None
+    rates_age_s: float
     tool: Source | None
     device: Source | None
     latency_ns: float | None
@@ -93,6 +94,7 @@ class _Now:
 
     note: str = ""
     rates: CurrentRates | None = None
+    rates_at_s: float = 0.0
     driver: str = ""
     conditions: str = ""
     grade: str = ""
@@ -143,13 +145,13 @@ class RunState:
             self._running[trial.id] = _Running(trial, number, self.clock())
             self._left.start(trial.id)
             self._set(number, RUNNING)
-        self._replace(note="", rates=None)
+        self._replace(note="")
 
     def measuring(self, trial: Trial, rates: CurrentRates) -> None:
         """A trial's tool runs."""
         tool, device = (source.iops if source else None for source in (rates.tool, rates.storage))
         self._add_point(tool, device, rates.latency_ns)
-        self._replace(rates=rates, driver=trial.driver, note="")
+        self._replace(rates=rates, rates_at_s=self.clock(), driver=trial.driver, note="")
 
     def ended(self, trial: Trial, status: str) -> None:
         """A trial ended."""
@@ -160,7 +162,7 @@ class RunState:
             self._set(self._number(trial), status)
         if running is not None:
             self._add_point(None, None, None)  # the lines of two trials are not joined
-        self._replace(rates=None)
+        self._replace()
 
     def recorded(self, trial: Trial, record: Record) -> None:
         """A trial has its record."""
@@ -226,6 +228,7 @@ class RunState:
             "running": f"{_name(latest.trial)} #{latest.trial.repetition + 1}{others}" if latest else "",
             "running_row": latest.row if latest else None,
             "running_s": self.clock() - latest.began_s if latest else None,
+            "rates_age_s": self.clock() - now.rates_at_s,
             "tool": _source(now.driver, rates.tool),
             "device": _source(rates.device, rates.storage),
             "latency_ns": rates.latency_ns,

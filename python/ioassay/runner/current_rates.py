@@ -1,4 +1,4 @@
-"""What a running trial does at the moment, once a second: as its tool says, and as the kernel counts for its device.
+"""What a running trial does now, about once a second: as its tool says, and as the kernel counts for its device.
 
 Reading is a pread(2) of the end of the tool's output and one of /proc/diskstats, in the thread that waits for the tool.
 It is the same in every run, whether or not anybody looks on. A source that has nothing to say is left out.
@@ -15,7 +15,8 @@ from pathlib import Path
 from ioassay.monitors import monitor
 from ioassay.roles import CurrentRates, Driver, Rates
 
-INTERVAL_S = 1.0
+INTERVAL_S, FIRST_S = 1.0, 0.5
+"""Between two reports, and before the first: trials of little more than a second have one, too."""
 _STALE_S = 2.5
 """A tool that has written nothing for so long says nothing of the moment; fio writes once a second."""
 _END_BYTES = 4096
@@ -49,10 +50,10 @@ class RateReader:
         self._counted = self._counters()
 
     def report(self) -> None:
-        """Hand over the rates since the last time, once that is a second ago."""
+        """Hand over the rates since the last time, once that is long enough ago."""
         now_s = self._clock()
         seconds = now_s - self._reported_s
-        if seconds < INTERVAL_S:
+        if seconds < (INTERVAL_S if self._reported_s > self._began_s else FIRST_S):
             return
         before, self._counted, self._reported_s = self._counted, self._counters(), now_s
         storage, latency_ns = _of_device(self._device, before, self._counted, seconds)

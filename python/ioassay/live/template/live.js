@@ -5,6 +5,7 @@ const WINDOW_S = 300;
 const LEAST_WINDOW_S = 60;
 const ANNOUNCE_EVERY_MS = 30000;
 const LOST_AFTER_MS = 6000;
+const STALE_MS = 3000;
 const LOG_FROM_RATIO = 40;
 const RATES = ["", " k", " M", " G", " T"];
 const BYTES = [" B/s", " kB/s", " MB/s", " GB/s", " TB/s"];
@@ -13,10 +14,12 @@ const WORDS = { unneeded: "not needed", kept: "recorded before" };
 
 const element = (id) => document.getElementById(id);
 const rows = [];
+const studies = new Set();
 let points = [];
 let latest = null;
 let announcedAt = 0;
 let lostTimer = 0;
+let staleTimer = 0;
 
 function scaled(number, units) {
   let step = 0;
@@ -42,6 +45,7 @@ function say(id, text) {
 }
 
 function showRow([number, study, point, repetition, state, result, took]) {
+  studies.add(study);
   let row = rows[number];
   if (!row) {
     row = rows[number] = document.createElement("tr");
@@ -52,7 +56,7 @@ function showRow([number, study, point, repetition, state, result, took]) {
     }
     element("trials").append(row);
   }
-  const texts = [number + 1, `${study} ${point} #${repetition}`, WORDS[state] || state, result, took];
+  const texts = [number + 1, `${studies.size > 1 ? `${study} ` : ""}${point} #${repetition}`, WORDS[state] || state, result, took];
   texts.forEach((text, index) => { row.cells[index].textContent = text; });
   row.className = state;
   row.cells[2].className = state;
@@ -79,19 +83,29 @@ function showProgress(news) {
 }
 
 function showRates(news) {
-  const source = news.tool || news.device;
-  const of = (name) => (name === (news.device && news.device.name) ? `all requests of ${name}` : `as ${name} states`);
+  clearTimeout(staleTimer);
+  const left = STALE_MS - 1000 * news.rates_age_s;
+  const fresh = left > 0;
+  const source = fresh && (news.tool || news.device);
+  const latency = fresh ? news.latency_ns : null;
+  const from = source && (source === news.tool ? `as ${source.name} states` : `all requests of ${source.name}`);
   say("iops", source ? scaled(source.iops, RATES) : "–");
   say("bandwidth", source ? scaled(source.bytes_per_s, BYTES) : "–");
-  say("iops-source", source ? of(source.name) : "");
-  say("bandwidth-source", source ? of(source.name) : "");
-  const known = news.latency_ns !== null;
-  say("latency", known ? scaled(news.latency_ns, TIMES) : "–");
-  say("latency-source", known ? `mean of ${news.device.name}` : source && !news.device ? "no device is loaded" : "");
+  say("iops-source", from || "");
+  say("bandwidth-source", from || "");
+  say("latency", latency !== null ? scaled(latency, TIMES) : "–");
+  say("latency-source", latency !== null ? `mean of ${news.device.name}` : source && !news.device ? "no device is loaded" : "");
+  if (fresh) staleTimer = setTimeout(showRates, left, { ...news, rates_age_s: Infinity });
+}
+
+function showNames(news) {
   if (news.tool) say("tool-name", news.tool.name);
   if (news.device) {
     say("device-name", news.device.name);
     say("latency-name", news.device.name);
+  }
+  for (const name of ["tool", "device", "latency"]) {
+    element(`${name}-name`).parentElement.hidden = !element(`${name}-name`).textContent;
   }
   if (news.grade) {
     say("grade", news.grade);
@@ -151,18 +165,17 @@ function draw(id, scale, lines, units, now) {
     svg(chart, "text", { x: x(now - part * span), y: height - 5, "text-anchor": anchor }, label);
   }
   for (const [column, kind] of lines) {
+    const known = (point) => point !== undefined && point[column] !== null;
     let path = "";
-    let joined = false;
-    let last = null;
-    for (const point of shown) {
-      if (point[column] !== null) {
-        path += `${joined ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[column]).toFixed(1)}`;
-        last = point;
-      }
-      joined = point[column] !== null;
-    }
+    shown.forEach((point, index) => {
+      if (!known(point)) return;
+      const [joined, goesOn] = [known(shown[index - 1]), known(shown[index + 1])];
+      const [cx, cy] = [x(point[0]).toFixed(1), y(point[column]).toFixed(1)];
+      path += `${joined ? "L" : "M"}${cx} ${cy}`;
+      const isLatest = index === shown.length - 1;
+      if (isLatest || (!joined && !goesOn)) svg(chart, "circle", { class: kind, cx, cy, r: isLatest ? 3.5 : 2 });
+    });
     svg(chart, "path", { class: kind, d: path });
-    if (joined && last) svg(chart, "circle", { class: kind, cx: x(last[0]), cy: y(last[column]), r: 3.5 });
   }
 }
 
@@ -205,6 +218,7 @@ function take(news) {
   say("folder", news.folder);
   const done = showProgress(news);
   showRates(news);
+  showNames(news);
   drawCharts();
   if (!before || before.running_row !== news.running_row) follow(news.running_row);
   if (news.end) {
