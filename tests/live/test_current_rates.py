@@ -48,11 +48,13 @@ def test_they_come_once_a_second_and_are_those_of_that_second(tmp_path: Path) ->
     assert scene.after(0.4) is None
     first = scene.after(0.1)
     assert first == CurrentRates(0.5, None, "sda", Rates(2000.0, 512 * 16_000.0), 200_000.0)
-    assert scene.after(0.9) is None
+    assert scene.after(0.5) == CurrentRates(1.0, None, "sda", Rates(0.0, 0.0))
+    assert scene.after(0.4) is None
     scene.count(reads=1600, read_sectors=12_800, read_ms=640, writes=500, write_ms=100)
-    second = scene.after(1.1)
-    assert second is not None
-    assert (second.elapsed_s, second.storage, second.latency_ns) == (2.5, Rates(50.0, 512 * 400.0), 400_000.0)
+    later = scene.after(1.6)
+    assert later == CurrentRates(3.0, None, "sda", Rates(50.0, 512 * 400.0), 400_000.0)
+    assert scene.after(0.9) is None
+    assert scene.after(0.1) is not None
 
 
 def test_a_latency_that_rounding_would_change_is_none(tmp_path: Path) -> None:

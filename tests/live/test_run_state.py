@@ -109,7 +109,10 @@ def test_a_failed_trial_has_its_reason_as_result(state: RunState) -> None:
 def test_an_unfit_machine_is_named_with_its_reason(state: RunState) -> None:
     state.recorded(trial(0), record(trial(0), environment=replace(QUIET, own_share=0.3, others_share=0.6)))
     news, _ = state.news(Cursor())
-    assert (news["grade"], news["conditions"]) == ("unfit", "Other programs used 60 % of the CPU time.")
+    assert (news["grade"], news["conditions"]) == (
+        "unfit",
+        "Other programs used 60 % of the CPU time. Stop them, or repeat the run with --wait-quiet.",
+    )
 
 
 def test_trials_of_a_search_get_rows_as_they_come(clock: Clock) -> None:

@@ -19,6 +19,7 @@ from ioassay import metrics, units
 from ioassay.analysis import machine_conditions
 from ioassay.errors import one_line
 from ioassay.live.remaining_time import RemainingTime
+from ioassay.narrative import conditions_text
 from ioassay.records.record import OK, Record
 from ioassay.roles import CurrentRates, Rates, Trial
 from ioassay.study import plan
@@ -172,10 +173,9 @@ class RunState:
         if (environment := record.environment) is None:
             self._replace()
             return
-        grade = machine_conditions.grade(environment)
-        busiest = f" ({environment.programs[0].name})" if environment.programs and grade else ""
-        text = f"Other programs{busiest} used {100 * environment.others_share:.0f} % of the CPU time."
-        self._replace(grade=grade.name.lower(), conditions=text)
+        conditions = machine_conditions.summary(record.trial["study"], [environment])
+        _, _, text = conditions_text.line(conditions).partition(". ")
+        self._replace(grade=conditions_text.GRADES[conditions.grade], conditions=text)
 
     def said(self, text: str) -> None:
         """A line about how it goes."""

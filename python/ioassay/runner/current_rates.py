@@ -15,8 +15,8 @@ from pathlib import Path
 from ioassay.monitors import monitor
 from ioassay.roles import CurrentRates, Driver, Rates
 
-INTERVAL_S, FIRST_S = 1.0, 0.5
-"""Between two reports, and before the first: trials of little more than a second have one, too."""
+INTERVAL_S, SHORT_INTERVAL_S, SHORT_S = 1.0, 0.5, 2.0
+"""Between two reports; and in the first seconds of a trial, since some trials have no more."""
 _STALE_S = 2.5
 """A tool that has written nothing for so long says nothing of the moment; fio writes once a second."""
 _END_BYTES = 4096
@@ -53,7 +53,7 @@ class RateReader:
         """Hand over the rates since the last time, once that is long enough ago."""
         now_s = self._clock()
         seconds = now_s - self._reported_s
-        if seconds < (INTERVAL_S if self._reported_s > self._began_s else FIRST_S):
+        if seconds < (INTERVAL_S if now_s - self._began_s > SHORT_S else SHORT_INTERVAL_S):
             return
         before, self._counted, self._reported_s = self._counted, self._counters(), now_s
         storage, latency_ns = _of_device(self._device, before, self._counted, seconds)
