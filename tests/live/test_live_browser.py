@@ -108,6 +108,10 @@ def test_it_follows_the_run_and_says_calmly_that_it_ended(browser: Any, server: 
         state.measuring(trial(1), CurrentRates(2.0, None, "sda", Rates(7.0, 8e3)))
         page.wait_for_selector("#iops:text-is('7')")
         assert texts(page, "iops-source", "latency") == ["all requests of sda", "–"]
+        state.ended(trial(1), "ok")
+        state.started(trial(2))
+        page.wait_for_selector("#iops-source:text-is('all requests of sda, in the trial before')")
+        page.wait_for_selector("#iops:text-is('–')", timeout=5000)
         state.end("complete", "The run has ended.", "/runs/a #b/report/index.html")
         server.stop()
         page.wait_for_selector("#end", state="visible")

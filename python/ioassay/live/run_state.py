@@ -58,6 +58,7 @@ class News(TypedDict):
     running_row: int | None
     running_s: float | None
     rates_age_s: float
+    rates_row: int | None
     tool: Source | None
     device: Source | None
     latency_ns: float | None
@@ -96,7 +97,8 @@ class _Now:
     note: str = ""
     rates: CurrentRates | None = None
     rates_at_s: float = 0.0
-    driver: str = ""
+    measured: Trial | None = None
+    """Whose rates they are."""
     conditions: str = ""
     grade: str = ""
     end: str = ""
@@ -152,7 +154,7 @@ class RunState:
         """A trial's tool runs."""
         tool, device = (source.iops if source else None for source in (rates.tool, rates.storage))
         self._add_point(tool, device, rates.latency_ns)
-        self._replace(rates=rates, rates_at_s=self.clock(), driver=trial.driver, note="")
+        self._replace(rates=rates, rates_at_s=self.clock(), measured=trial, note="")
 
     def ended(self, trial: Trial, status: str) -> None:
         """A trial ended."""
@@ -229,7 +231,8 @@ class RunState:
             "running_row": latest.row if latest else None,
             "running_s": self.clock() - latest.began_s if latest else None,
             "rates_age_s": self.clock() - now.rates_at_s,
-            "tool": _source(now.driver, rates.tool),
+            "rates_row": self._numbers[now.measured.id] if now.measured else None,
+            "tool": _source(now.measured.driver if now.measured else "", rates.tool),
             "device": _source(rates.device, rates.storage),
             "latency_ns": rates.latency_ns,
             "conditions": now.conditions,

@@ -88,13 +88,14 @@ function showRates(news) {
   const fresh = left > 0;
   const source = fresh && (news.tool || news.device);
   const latency = fresh ? news.latency_ns : null;
-  const from = source && (source === news.tool ? `as ${source.name} states` : `all requests of ${source.name}`);
+  const where = news.rates_row === news.running_row ? "" : ", in the trial before";
+  const from = source && (source === news.tool ? `as ${source.name} states` : `all requests of ${source.name}`) + where;
   say("iops", source ? scaled(source.iops, RATES) : "–");
   say("bandwidth", source ? scaled(source.bytes_per_s, BYTES) : "–");
   say("iops-source", from || "");
   say("bandwidth-source", from || "");
   say("latency", latency !== null ? scaled(latency, TIMES) : "–");
-  say("latency-source", latency !== null ? `mean of ${news.device.name}` : source && !news.device ? "no device is loaded" : "");
+  say("latency-source", latency !== null ? `mean of ${news.device.name}${where}` : source && !news.device ? "no device is loaded" : "");
   if (fresh) staleTimer = setTimeout(showRates, left, { ...news, rates_age_s: Infinity });
 }
 
