@@ -112,7 +112,7 @@ def test_it_follows_the_run_and_says_calmly_that_it_ended(browser: Any, server: 
         state.started(trial(2))
         page.wait_for_selector("#iops-source:text-is('all requests of sda, in the trial before')")
         page.wait_for_selector("#iops:text-is('–')", timeout=5000)
-        state.end("complete", "The run has ended.", "/runs/a #b/report/index.html")
+        state.end("complete", "The run has ended.", Path("/runs/a #b/report/index.html"))
         server.stop()
         page.wait_for_selector("#end", state="visible")
         assert texts(page, "end-text", "announcement") == ["The run has ended.", "The run has ended."]
@@ -163,7 +163,7 @@ def test_a_screen_reader_hears_of_it_now_and_then(browser: Any, server: PageServ
 
 
 def test_the_keyboard_reaches_everything(browser: Any, server: PageServer, state: RunState) -> None:
-    state.end("complete", "The run has ended.", "/r/index.html")
+    state.end("complete", "The run has ended.", Path("/r/index.html"))
     with opened(browser, server) as (page, _):
         page.wait_for_selector("#end", state="visible")
         reached = []

@@ -115,7 +115,7 @@ def test_a_client_gets_the_news_and_the_end(scene: Scene) -> None:
     scene.tick()
     later = next(news)
     assert (later["running"], later["tool"]["iops"]) == ("s x=1 #1", 1.0)
-    scene.state.end("complete", "It ended.", "/r/index.html")
+    scene.state.end("complete", "It ended.", Path("/r/index.html"))
     last = list(news)[-1]
     assert (last["end"], last["report"]) == ("complete", "/r/index.html")
 

@@ -122,7 +122,7 @@ def test_trials_of_a_search_get_rows_as_they_come(clock: Clock) -> None:
 
 
 def test_the_first_end_stands(state: RunState) -> None:
-    state.end("complete", "It ended.", "/runs/r/report/index.html")
+    state.end("complete", "It ended.", Path("/runs/r/report/index.html"))
     state.end("failed", "no")
     news, _ = state.news(Cursor())
     assert (news["end"], news["end_text"], news["report"]) == ("complete", "It ended.", "/runs/r/report/index.html")

@@ -155,7 +155,7 @@ def measure(
             page.publishing()
         published = publish(store, benches)
         if page:
-            page.end("complete", "The run has ended.", str(published.report.page.absolute()))
+            page.end("complete", "The run has ended.", published.report.page.absolute())
     return tally, published
 
 

@@ -70,6 +70,7 @@ class News(TypedDict):
     end: str
     end_text: str
     report: str
+    report_uri: str
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class _Now:
     grade: str = ""
     end: str = ""
     end_text: str = ""
-    report: str = ""
+    report: Path | None = None
 
 
 @dataclass
@@ -187,7 +188,7 @@ class RunState:
         """All trials have ended; what is left is the report."""
         self._replace(note="analysing the records and writing the report", rates=None)
 
-    def end(self, how: str, text: str, report: str = "") -> None:
+    def end(self, how: str, text: str, report: Path | None = None) -> None:
         """The run ended: `how` is complete, interrupted or failed. Later ends change nothing."""
         if not self._now.end:
             self._replace(end=how, end_text=text, report=report, note="", rates=None)
@@ -242,7 +243,8 @@ class RunState:
             "points": points,
             "end": now.end,
             "end_text": now.end_text,
-            "report": now.report,
+            "report": str(now.report or ""),
+            "report_uri": now.report.as_uri() if now.report else "",
         }, seen
 
     def _number(self, trial: Trial) -> int:

@@ -198,7 +198,7 @@ function showEnd(news) {
   say("end-text", news.end_text);
   if (news.report) {
     element("report").hidden = false;
-    element("report-link").href = `file://${news.report.split("/").map(encodeURIComponent).join("/")}`;
+    element("report-link").href = news.report_uri;
     say("report-link", news.report);
   }
   announce(news.end_text);
