@@ -44,7 +44,7 @@ def browser(chromium: str) -> Iterator[Any]:
 @pytest.fixture
 def state() -> RunState:
     """A run whose first trial has ended and whose second one runs."""
-    made = RunState(f"Title {HOSTILE}", Path("/runs/a #b"), 40, 60.0, map(trial, range(40)))
+    made = RunState(f"Title {HOSTILE}", Path("/runs/a #b"), 40, 60.0, map(trial, range(40)), clock=lambda: 9.0)
     made.started(trial(0))
     for second in range(5):
         made.measuring(trial(0), CurrentRates(second, Rates(1000.0, 4e6), "sda", Rates(1100.0, 5e6), 80_000.0))
@@ -65,9 +65,10 @@ def server(state: RunState) -> Iterator[PageServer]:
 
 
 @contextmanager
-def opened(browser: Any, server: PageServer, **context: Any) -> Iterator[tuple[Any, list[str]]]:
-    """The page with its first news, and everything that went wrong."""
+def opened(browser: Any, server: PageServer, script: str = "", **context: Any) -> Iterator[tuple[Any, list[str]]]:
+    """The page with its first news, and everything that went wrong; `script` runs before its own."""
     page = browser.new_context(**context).new_page()
+    page.add_init_script(script)
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
@@ -88,7 +89,7 @@ def test_the_page_shows_the_run_in_every_width_and_scheme(
     browser: Any, server: PageServer, scheme: str, paper: str, width: int
 ) -> None:
     context = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}}
-    with opened(browser, server, **context) as (page, wrong):
+    with opened(browser, server, script="window.setTimeout = () => 0", **context) as (page, wrong):  # no number ages
         assert texts(page, "iops", "bandwidth", "latency") == ["12.3 k", "50 MB/s", "81 µs"]
         assert texts(page, "iops-source", "latency-source") == ["as fio states", "mean of sda"]
         assert texts(page, "counts") == ["1 of 40 trials"]
