@@ -89,6 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"host.privacy"},
 }
+MAY_IMPORT["live"] = ROLES | {"analysis", "narrative", "report", "study"}
 MAY_IMPORT["cli"] = MAY_IMPORT.keys() | {"_core"}
 MAY_IMPORT["__main__"] = {"cli", "process"}
 MAY_IMPORT["__init__"] = {"simulator"}

@@ -264,6 +264,29 @@ class Parsed:
     """Skipped for a reason that holds for every repetition of its point: the others are not begun."""
 
 
+@dataclass(frozen=True)
+class Rates:
+    """What a load does per second, in its latest interval of about a second: never a mean since its start."""
+
+    iops: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class CurrentRates:
+    """A trial's current rates by each source that has any, for whoever looks on; nothing of it is recorded."""
+
+    elapsed_s: float
+    tool: Rates | None = None
+    """As the tool itself says."""
+    device: str = ""
+    """The block device under the target; '' where there is none."""
+    storage: Rates | None = None
+    """Requests that the device completed, those of other programs included."""
+    latency_ns: float | None = None
+    """Their mean latency; None where too few completed for the kernel's counter of milliseconds."""
+
+
 def short_s(whole_s: float, share: float, step_s: float = 0.0) -> float | None:
     """`share` of a running time, at least LEAST_SHORT_S and a multiple of `step_s`; None if more than its half."""
     wanted_s = max(share * whole_s, LEAST_SHORT_S)
@@ -355,6 +378,10 @@ class Driver(DriverFacts, Protocol):
 
     def command(self, trial: Trial, load: Load, raw: Path) -> Command | None:
         """The command of one trial; None when the driver needs no process (null)."""
+
+    def rates(self, output: str) -> Rates | None:
+        """The current rates in the end of what a running tool has written to stdout; None where it says none."""
+        return None
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read the tool's output; never raises for bad output, but says `failed` with the reason."""

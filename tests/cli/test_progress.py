@@ -5,7 +5,7 @@ import io
 import pytest
 
 from ioassay.cli import progress
-from ioassay.roles import Trial
+from ioassay.roles import CurrentRates, Rates, Trial
 
 
 class Clock:
@@ -86,3 +86,51 @@ def test_the_bar_is_one_line_that_is_drawn_anew_and_taken_away(clock: Clock) -> 
     assert first == "╺" + "─" * 23 + " 0/4 10 s left \x1b[K"
     assert second == "━" * 6 + "╺" + "─" * 17 + " 1/4 10 s left s x=1 #1\x1b[K"
     assert rest.startswith("\x1b[Kfailed: s x=0\n") and rest.endswith("\r\x1b[K")
+
+
+def test_rates_have_a_line_below_the_bar_while_there_are_any(clock: Clock) -> None:
+    stream = io.StringIO()
+    bar = progress.Bar(stream, 4)
+    bar.update(left="10 s", rates="1 s  now fio 5 IOPS")
+    clock.now_s += 1
+    bar.say("best after 1: x=1")
+    clock.now_s += 1
+    bar.update(rates="")
+    bar.end()
+    empty = "╺" + "─" * 23 + " 0/4 10 s left "
+    below = "\n1 s  now fio 5 IOPS\x1b[A"
+    first, said, again, last, end = stream.getvalue().split("\r")[1:]
+    assert first == f"{empty}\x1b[K{below}"
+    assert said == "\x1b[Jbest after 1: x=1\n"
+    assert again == f"{empty}\x1b[J{below}"
+    assert last == f"{empty}\x1b[J"
+    assert end == "\x1b[K"
+
+
+def test_each_source_gives_its_own_numbers(clock: Clock) -> None:
+    bar = Bar()
+    shown = progress.Terminal(bar, 10, 30.0)
+    shown.started(trial(0))
+    clock.now_s += 2
+    device = Rates(31_000.0, 128e6)
+    shown.measuring(trial(0), CurrentRates(2.0, Rates(12_345.0, 50e6), "sda", device, 107_000.0))
+    assert bar.shown["rates"] == "2 s  now null 12.3 k IOPS, 50 MB/s   sda 31 k IOPS, 128 MB/s, 107 µs"
+    assert bar.shown["left"] == "28 s"
+    shown.measuring(trial(0), CurrentRates(3.0, None, "sda", device))
+    assert bar.shown["rates"] == "3 s  now sda 31 k IOPS, 128 MB/s"
+    shown.measuring(trial(0), CurrentRates(4.0))
+    assert bar.shown["rates"] == "4 s"
+
+
+def test_the_line_of_rates_stays_between_trials_without_old_numbers(clock: Clock) -> None:
+    stream = io.StringIO()
+    shown = progress.Terminal(progress.Bar(stream, 4), 4, 30.0)
+    shown.started(trial(0))
+    assert "\n" not in stream.getvalue()
+    clock.now_s += 2
+    shown.measuring(trial(0), CurrentRates(2.0, Rates(12_345.0, 50e6)))
+    clock.now_s += 1
+    shown.ended(trial(0), "ok")
+    clock.now_s += 1
+    shown.started(trial(1))
+    assert stream.getvalue().rpartition("\n")[2] == "0 s\x1b[A"

@@ -108,6 +108,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 WORDS: dict[str, str] = {
     "run": "run {work}/null.toml --output run",
+    "run --live": "run {work}/null.toml --live --output run",
     "plan": "plan {work}/null.toml",
     "studies": "studies",
     "report": "report {work}/A",

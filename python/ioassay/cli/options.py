@@ -35,6 +35,7 @@ Workers = Annotated[
     ),
 ]
 Output = Annotated[Path | None, syntax.Option(metavar="DIR", help="The run's folder; by default runs/<time>-<study>.")]
+Live = Annotated[bool, syntax.Option("--live", help="Show the run on a local page; its address is printed.")]
 WaitQuiet = Annotated[
     str,
     syntax.Option(

@@ -1,4 +1,7 @@
-"""Progress of a run on a terminal: a bar, the time left, the current point. Silent where stderr is none."""
+"""Progress of a run on a terminal: a bar, the time left, the current point and its current rates.
+
+Silent where stderr is no terminal.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,45 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ioassay import debug_log, units
-from ioassay.roles import Trial
+from ioassay.live.remaining_time import RemainingTime
+from ioassay.roles import CurrentRates, Trial
+
+if TYPE_CHECKING:
+    from ioassay.records.record import Record
 
 _BAR_COLUMNS = 24
 _DRAWN_EVERY_S = 0.1
+_ERASE_LINE, _ERASE_BELOW, _UP = "\x1b[K", "\x1b[J", "\x1b[A"
+"""To the end of the line, to the end of the screen, one line up (ECMA-48: EL, ED, CUU)."""
 
 
 class Bar:
-    """One line of a terminal, drawn anew where it stands and gone at the end; what is said stays above it."""
+    """One line of a terminal, and one below it while there are rates, redrawn in place and removed at the end.
+
+    What is said stays above it. Between drawings the cursor is in its first line.
+    """
 
     def __init__(self, stream: TextIO, total: int) -> None:
-        self._stream, self._total, self._left, self._point = stream, total, "", ""
+        self._stream, self._total, self._left, self._point, self._rates = stream, total, "", "", ""
         self.completed = 0
         self._drawn_s = -_DRAWN_EVERY_S
+        self._erase = _ERASE_LINE
         self._lock = threading.Lock()
 
-    def update(self, *, left: str | None = None, point: str | None = None) -> None:
-        """Show the time left, or what is under way."""
+    @property
+    def has_rates(self) -> bool:
+        return bool(self._rates)
+
+    def update(self, *, left: str | None = None, point: str | None = None, rates: str | None = None) -> None:
+        """Show the time left, what is under way, or how fast it is; rates of '' take their line away."""
         self._left = self._left if left is None else left
         self._point = self._point if point is None else point
+        self._rates = self._rates if rates is None else rates
         if time.monotonic() - self._drawn_s >= _DRAWN_EVERY_S:
             self._draw()
 
@@ -41,13 +58,13 @@ class Bar:
     def say(self, text: str) -> None:
         """A line that stays, above the bar."""
         with self._lock:
-            self._stream.write(f"\r\x1b[K{text}\n")
+            self._stream.write(f"\r{self._erase}{text}\n")
         self._draw()
 
     def end(self) -> None:
         """Take the bar away."""
         with self._lock:
-            self._stream.write("\r\x1b[K")
+            self._stream.write(f"\r{self._erase}")
             self._stream.flush()
 
     def _draw(self) -> None:
@@ -59,7 +76,10 @@ class Bar:
                 columns = os.get_terminal_size(self._stream.fileno()).columns or 80
             except OSError:
                 columns = 80
-            self._stream.write("\r" + line[: columns - 1] + "\x1b[K")
+            self._stream.write("\r" + line[: columns - 1] + self._erase)
+            if self._rates:
+                self._stream.write("\n" + self._rates[: columns - 1] + _UP)
+            self._erase = _ERASE_BELOW if self._rates else _ERASE_LINE
             self._stream.flush()
             self._drawn_s = time.monotonic()
 
@@ -73,7 +93,13 @@ class Silent:
     def started(self, trial: Trial) -> None:
         """See run.Progress."""
 
+    def measuring(self, trial: Trial, rates: CurrentRates) -> None:
+        """See run.Progress."""
+
     def ended(self, trial: Trial, status: str) -> None:
+        """See run.Progress."""
+
+    def recorded(self, trial: Trial, record: Record) -> None:
         """See run.Progress."""
 
     def said(self, text: str) -> None:
@@ -88,52 +114,57 @@ class Terminal(Silent):
 
     def __init__(self, bar: Bar, total: int, forecast_s: float) -> None:
         self._bar = bar
-        self._total = total
-        self._forecast_s = forecast_s
-        self._measured: deque[float] = deque(maxlen=50)
-        """What the latest trials took of the run's time, in s."""
-        self._running: dict[str, tuple[Trial, float]] = {}
-        """Trial's id -> trial and when it began."""
-        bar.update(left=units.format_duration(forecast_s))
+        self._left = RemainingTime(total, forecast_s, time.monotonic)
+        self._running: dict[str, Trial] = {}
+        bar.update(left=units.format_duration(round(forecast_s)))
 
     def preparing(self, text: str, share: float) -> None:
         """Show what is being made."""
         self._bar.update(point=f"{text} {share:.0%}")
 
     def started(self, trial: Trial) -> None:
-        """Show the point."""
-        self._running[trial.id] = (trial, time.monotonic())
-        self._show_running()
+        """Show the point; numbers of the trial before go, their line stays."""
+        self._running[trial.id] = trial
+        self._left.start(trial.id)
+        self._bar.update(point=self._latest(), rates="0 s" if self._bar.has_rates else "")
+
+    def measuring(self, trial: Trial, rates: CurrentRates) -> None:
+        """Show the current rates, each with its source."""
+        sources = "   ".join(_sources(trial.driver, rates))
+        left = units.format_duration(round(self._left.seconds()))
+        line = f"{rates.elapsed_s:.0f} s" + (f"  now {sources}" if sources else "")
+        self._bar.update(left=left, point=self._latest(), rates=line)
 
     def ended(self, trial: Trial, status: str) -> None:
-        """Advance, and estimate the rest anew."""
-        at_once = len(self._running)
-        if trial.id in self._running:
-            _, began_s = self._running.pop(trial.id)
-            self._measured.append((time.monotonic() - began_s) / at_once)
+        """Advance, and estimate the rest again."""
+        self._running.pop(trial.id, None)
+        self._left.end(trial.id)
         self._bar.advance()
         if status == "failed":
             self._bar.say(f"failed: {_named(trial)}")
-        self._bar.update(left=units.format_duration(self._left_s()))
+        self._bar.update(left=units.format_duration(round(self._left.seconds())))
         if self._running:
-            self._show_running()
+            self._bar.update(point=self._latest())
 
     def said(self, text: str) -> None:
         """Above the bar."""
         self._bar.say(text)
 
-    def _show_running(self) -> None:
-        """The trial that began last, and how many run beside it."""
-        latest, _ = next(reversed(self._running.values()))
-        beside = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
-        self._bar.update(point=f"{_named(latest)} #{latest.repetition + 1}{beside}")
+    def _latest(self) -> str:
+        """The trial that began last, and how many others run."""
+        latest = next(reversed(self._running.values()))
+        others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
+        return f"{_named(latest)} #{latest.repetition + 1}{others}"
 
-    def _left_s(self) -> float:
-        done = self._bar.completed
-        each_s = self._forecast_s / max(self._total, 1)
-        if self._measured:
-            each_s = sum(self._measured) / len(self._measured)
-        return (self._total - done) * each_s
+
+def _sources(driver: str, rates: CurrentRates) -> Iterator[str]:
+    """What each source says of the latest second."""
+    for name, source in ((driver, rates.tool), (rates.device, rates.storage)):
+        if source is not None:
+            numbers = [f"{units.format_count(source.iops)} IOPS", units.format_rate(source.bytes_per_s)]
+            if source is rates.storage and rates.latency_ns is not None:
+                numbers.append(units.format_ns(rates.latency_ns))
+            yield f"{name} {', '.join(numbers)}"
 
 
 def _named(trial: Trial) -> str:

@@ -32,6 +32,7 @@ def quick(
     ] = "60s",
     output: options.Output = None,
     wait_quiet: options.WaitQuiet = "",
+    live: options.Live = False,
     json: options.Json = False,
 ) -> None:
     """Measure the disk under PATH in about a minute, with a report.
@@ -49,8 +50,7 @@ def quick(
     suite = _suite(path, choice.profile)
     store, benches, warnings = session.begin(suite, output or new_folder(Path("runs"), "quick"), Consent())
     warnings = [*_compromise(choice, budget_s), *warnings, *_left_behind(path.resolve())]
-    tally = session.execute(store, benches, wait_quiet_s=wait_quiet_s)
-    published = session.publish(store, benches)
+    tally, published = session.measure(store, benches, wait_quiet_s=wait_quiet_s, live=live)
     if json:
         console.emit(
             {

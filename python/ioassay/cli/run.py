@@ -39,6 +39,7 @@ def run(
         ),
     ] = None,
     wait_quiet: options.WaitQuiet = "",
+    live: options.Live = False,
     json: options.Json = False,
 ) -> None:
     """Run a study and write its report.
@@ -53,8 +54,7 @@ def run(
         store, benches, warnings = session.resume(resume, consent)
     else:
         store, benches, warnings = _new(study, output, consent, setting, factor, repetitions, scale)
-    tally = session.execute(store, benches, workers, wait_quiet_s=wait_quiet_s)
-    published = session.publish(store, benches)
+    tally, published = session.measure(store, benches, workers, wait_quiet_s=wait_quiet_s, live=live)
     if json:
         console.emit(session.result(store, tally, published, warnings))
     else:

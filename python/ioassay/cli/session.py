@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioassay import units
-from ioassay.cli import console, progress
+from ioassay.cli import console, live_page, progress
 from ioassay.errors import Contradicted, InputError, Interrupted, IoassayError, RunError, ToolError, UsageError
 from ioassay.roles import WRITE, Consent
 from ioassay.runner import worker_pool
@@ -125,29 +125,45 @@ def _measured_path(benches: Sequence[Bench]) -> Path:
     return Path()
 
 
-def execute(
+def measure(
     store: RunStore,
     benches: Sequence[Bench],
     workers: int | None = None,
     source: Callable[[progress.Silent], Source] | None = None,
     most: int | None = None,
     wait_quiet_s: float = 0.0,
-) -> Tally:
-    """Run what is left of a run, see run.execute; an interruption says how to go on.
+    live: bool = False,
+) -> tuple[Tally, Published]:
+    """Run what is left of a run, see run.execute, and publish it; an interruption says how to go on.
 
-    A `source` that is not the plan is made for the progress that it tells, and gives `most` trials at most.
+    A `source` that is not the plan is made for the progress that it tells, and gives `most` trials at most. With
+    `live`, a local page follows all of it.
     """
     from ioassay.runner import preflight, run
 
     say_devices(benches)
     forecasts = [preflight.forecast(bench, workers) for bench in benches]
     total = most or sum(store.planned().values())
-    forecast_s = sum(one.seconds for one in forecasts)
+    forecast_s = sum(each.seconds for each in forecasts)
     if most is not None:
-        forecast_s *= most / max(sum(one.trials for one in forecasts), 1)
+        forecast_s *= most / max(sum(each.trials for each in forecasts), 1)
+    with live_page.opened(live, store, total, forecast_s) as page:
+        with _resumption(store, benches), progress.shown(total, forecast_s) as shown:
+            views = live_page.Several([shown, page]) if page else shown
+            tally = run.execute(store, benches, views, workers, source(views) if source else None, wait_quiet_s)
+        if page:
+            page.publishing()
+        published = publish(store, benches)
+        if page:
+            page.end("complete", "The run has ended.", published.report.page.absolute())
+    return tally, published
+
+
+@contextmanager
+def _resumption(store: RunStore, benches: Sequence[Bench]) -> Iterator[None]:
+    """Say at an early end which files stay, and at an interruption how to go on."""
     try:
-        with progress.shown(total, forecast_s) as shown:
-            return run.execute(store, benches, shown, workers, source(shown) if source else None, wait_quiet_s)
+        yield
     except BaseException as error:
         with suppress(OSError, IoassayError):
             for line in kept_lines(kept_files(benches)):

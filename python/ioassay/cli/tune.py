@@ -59,6 +59,7 @@ def tune(
     destroy_data: options.DestroyData = None,
     allow_exec: options.AllowExec = False,
     workers: options.Workers = None,
+    live: options.Live = False,
     json: options.Json = False,
 ) -> None:
     """Search for a study's best parameters in few trials, and confirm them against the default.
@@ -88,8 +89,9 @@ def tune(
             store, request, bench, warnings = _new(chosen, source, wanted, words, output, consent, workers)
         warnings = [*left_out, *warnings]
     campaign = _campaign(store, request, bench)
-    tally = session.execute(store, [bench], workers, lambda shown: _watched(campaign, shown), campaign.most)
-    published = session.publish(store, [bench])
+    tally, published = session.measure(
+        store, [bench], workers, lambda shown: _watched(campaign, shown), campaign.most, live=live
+    )
     found = tune_text.search_result(published)
     if json:
         console.emit(tune_text.result(store, request, published, found, warnings))

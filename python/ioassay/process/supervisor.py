@@ -98,6 +98,7 @@ def run(
     spare_daemons: bool = False,
     confine: landlock.Ruleset | None = None,
     must_end: Callable[[], str] | None = None,
+    on_wait: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """Run `argv` to its end or to `timeout_s`; its output goes to the two files.
@@ -107,7 +108,7 @@ def run(
     to read from, by default nothing; `timeout_s` may be infinite. With `spare_daemons`, what left the group and
     outlives the program goes on when that has ended by itself; an exception ends it all the same. With `confine` the
     program and all that it starts may change only what the ruleset grants; the two files are opened before. `must_end`
-    is asked a few times a second, and ends it by naming a reason.
+    is asked a few times a second, and ends it by naming a reason; `on_wait` is called as often.
     Any exception, Ctrl-C included, ends the whole group before it goes on. ToolError: the program cannot be started.
     """
     whole_env = {**os.environ, **(env or {})}
@@ -123,7 +124,7 @@ def run(
         )  # it has started nothing yet: what comes later is adopted
         started_unix_s, started_s = time.time(), clock()
         child.release(argv[0])
-        ended, ended_for = _has_ended(child.pid, timeout_s, own, must_end)
+        ended, ended_for = _has_ended(child.pid, timeout_s, own, must_end, on_wait)
         duration_s = clock() - started_s
         timed_out = not ended and not ended_for
         if not ended:
@@ -247,7 +248,13 @@ def _become(program: _Program, wait_end: int, ready_end: int) -> NoReturn:
     os.execvpe(program.argv[0], list(program.argv), dict(program.env))
 
 
-def _has_ended(pid: int, timeout_s: float, own: frozenset[int], must_end: Callable[[], str] | None) -> tuple[bool, str]:
+def _has_ended(
+    pid: int,
+    timeout_s: float,
+    own: frozenset[int],
+    must_end: Callable[[], str] | None,
+    on_wait: Callable[[], None] | None,
+) -> tuple[bool, str]:
     """Whether `pid` ended within `timeout_s`, and the reason why it has to end before.
 
     It is left to be reaped, what was adopted meanwhile is not.
@@ -262,6 +269,8 @@ def _has_ended(pid: int, timeout_s: float, own: frozenset[int], must_end: Callab
                 return bool(ready), ""
             if must_end is not None and (reason := must_end()):
                 return False, reason
+            if on_wait is not None:
+                on_wait()
             pause_s = _SHORTEST_PAUSE_S if _reap_adopted(own) else min(2 * pause_s, _LONGEST_PAUSE_S)
     finally:
         os.close(pidfd)

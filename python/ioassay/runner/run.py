@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +27,7 @@ from ioassay.errors import RunError
 from ioassay.host.settings import KEEP, HostSettings
 from ioassay.process import supervisor
 from ioassay.records.record import FAILED, OK, Record, Warning_
-from ioassay.roles import Parsed, Trial
+from ioassay.roles import CurrentRates, Parsed, Trial
 from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
 from ioassay.runner.preflight import Bench, rehearse
@@ -51,6 +52,12 @@ class Progress(Protocol):
 
     def started(self, trial: Trial) -> None:
         """A trial begins; of pure drivers several at once."""
+
+    def measuring(self, trial: Trial, rates: CurrentRates) -> None:
+        """A trial's tool runs; about once a second."""
+
+    def recorded(self, trial: Trial, record: Record) -> None:
+        """A trial has its record, from now or from before; right after it `ended`."""
 
     def ended(self, trial: Trial, status: str) -> None:
         """A trial ended: ok, failed, skipped, `unneeded` (its point is precise enough) or `kept` (has a record)."""
@@ -373,7 +380,7 @@ class _Round:
             noted = [*warnings, *([_repeated(repeated)] if repeated else [])]
             if self.wait_quiet_s and not self._await_quiet(bench):
                 noted.append(_never_quiet(self.wait_quiet_s))
-            record = one.measure(self.store, bench, trial, noted, must_end)
+            record = one.measure(self.store, bench, trial, noted, must_end, partial(self.progress.measuring, trial))
             grade = machine_conditions.grade(record.environment) if record.environment is not None else Grade.FIT
             if not self.wait_quiet_s or grade < Grade.UNFIT or repeated == _MOST_REPEATED:
                 return record
@@ -432,6 +439,7 @@ class _Round:
 
     def _count(self, trial: Trial, record: Record, told: str) -> None:
         self.progress.ended(trial, told)
+        self.progress.recorded(trial, record)
         self.patience[trial.study].note(record, self.store.folder(trial.id))
         self.source.told(trial, record)
         self.tally.add(record.status)

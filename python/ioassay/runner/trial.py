@@ -26,9 +26,10 @@ from ioassay.process import supervisor
 from ioassay.records.environment import Environment
 from ioassay.records.observation import OFF, Observation
 from ioassay.records.record import FAILED, SKIPPED, Record, Samples, Warning_
-from ioassay.roles import Command, Counted, Load, Monitor, Outcome, Parsed, Trial
+from ioassay.roles import Command, Counted, CurrentRates, Load, Monitor, Outcome, Parsed, Trial
 from ioassay.runner import confinement
 from ioassay.runner.conditions import Conditions, Hold
+from ioassay.runner.current_rates import RateReader
 from ioassay.runner.preflight import Bench
 from ioassay.runner.worker import Computed
 from ioassay.store.run_folder import RunStore
@@ -63,13 +64,17 @@ def measure(
     trial: Trial,
     warnings: Sequence[Warning_] = (),
     must_end: Callable[[], str] | None = None,
+    on_rates: Callable[[CurrentRates], None] = lambda rates: None,
 ) -> Record:
-    """Run one trial of a driver that measures, to its durable record; `must_end` may end its tool, with the reason."""
+    """Run one trial of a driver that measures, to its durable record; `must_end` may end its tool, with the reason.
+
+    `on_rates` gets the current rates about once a second while the tool runs.
+    """
     raw, point = store.begin(trial.id), json.dumps(trial.point, sort_keys=True)
     if why := bench.cannot.get(point):
         return _record(store, trial, _Run(Parsed(SKIPPED, why), time.time(), 0.0, warnings=warnings))
     warnings = [*warnings, *_settle(trial)]
-    watched = _Watched(bench, trial, must_end)
+    watched = _Watched(bench, trial, on_rates, must_end)
     started_unix_s, started_s = time.time(), time.monotonic()
     try:
         with bench.target(trial).load(trial) as load:
@@ -170,6 +175,7 @@ class _Watched:
 
     bench: Bench
     trial: Trial
+    on_rates: Callable[[CurrentRates], None]
     must_end: Callable[[], str] | None = None
     samples: Sequence[Samples] = ()
     cost: dict[str, float] = field(default_factory=dict)
@@ -198,7 +204,9 @@ class _Watched:
                 (raw / "conditions.json").write_text(json.dumps(kept, indent=1))
 
     def _run(self, command: Command, load: Load, raw: Path, tag: str, timeout_s: float, hold: Hold) -> Outcome:
-        sampler = Sampler(_monitors(self.bench, load), self.bench.study.watch.interval)
+        loaded = host.devices(load.path)
+        sampler = Sampler(_monitors(self.bench, loaded), self.bench.study.watch.interval)
+        rates = RateReader(self.bench.driver, raw / "stdout", self._device(load, loaded), self.on_rates)
         for name, text in command.files.items():
             (raw / name).write_text(text)
 
@@ -207,6 +215,7 @@ class _Watched:
             self.bench.meter.begin(os.sched_getaffinity(pid))
             watching.held(pid)
             sampler.start()
+            rates.begin()
 
         def ended(pid: int) -> None:
             sampler.end()
@@ -214,7 +223,7 @@ class _Watched:
             hold.ended(pid)
 
         try:
-            with self._watching(host.devices(load.path), raw) as watching, self._confined(command, load, raw) as net:
+            with self._watching(loaded, raw) as watching, self._confined(command, load, raw) as net:
                 outcome = supervisor.run(
                     watching.command(command.argv),
                     stdout=raw / "stdout",
@@ -226,6 +235,7 @@ class _Watched:
                     on_ended=ended,
                     confine=net.ruleset,
                     must_end=self.must_end,
+                    on_wait=rates.report,
                 )
                 environment = self.bench.meter.end(interference.cpu_time(outcome.usage))
                 net.refused(outcome.unconfined)
@@ -239,6 +249,12 @@ class _Watched:
         finally:
             self.samples, self.cost = sampler.stop()
             self.warnings = [*self.warnings, *sampler.warnings, *_witness_warnings(self.seen)]
+
+    def _device(self, load: Load, devices: Sequence[str]) -> str:
+        """The block device that is loaded: under the target, or without one under the first file of the parameters."""
+        if load.path is None and (touches := self.bench.driver.touches(self.trial.params)):
+            devices = host.devices(touches[0].path)
+        return devices[0] if devices else ""
 
     def _confined(self, command: Command, load: Load, raw: Path) -> AbstractContextManager[confinement.Net]:
         driver, params = self.bench.driver, self.trial.params
@@ -274,10 +290,9 @@ def _witness_warnings(seen: Observation | None) -> list[Warning_]:
     return [Warning_("witness-limited", seen.why)] if seen is not None and seen.why else []
 
 
-def _monitors(bench: Bench, load: Load) -> list[Monitor]:
+def _monitors(bench: Bench, devices: Sequence[str]) -> list[Monitor]:
     from ioassay.monitors import monitor
 
-    devices = host.devices(load.path) if load.path else ()
     return [monitor(name, devices=devices) for name in bench.study.watch.monitors]
 
 

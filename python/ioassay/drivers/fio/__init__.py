@@ -17,6 +17,7 @@ from typing import Any
 
 from ioassay.drivers.fio import (
     cost,
+    eta_line,
     expansion,
     external_code,
     fio_metrics,
@@ -47,6 +48,7 @@ from ioassay.roles import (
     Load,
     Outcome,
     Parsed,
+    Rates,
     Rehearsal,
     Tool,
     Touch,
@@ -231,7 +233,8 @@ class Fio(Driver):
             text, folder = jobfile.rewrite(view.text, view.file, _ungrouped(view), redirected), view.folder
             options = _command_line(trial, view, raw)
             environment = {"TMPDIR": os.environ.get("TMPDIR", "")}  # as its ${TMPDIR} was read
-        standard = ["--output-format=json+", f"--output={raw / RESULTS}", "--eta=never", f"--aux-path={raw}"]
+        eta = "never" if trial.calls else "always"  # its own writes would be among the calls that are counted
+        standard = ["--output-format=json+", f"--output={raw / RESULTS}", f"--eta={eta}", f"--aux-path={raw}"]
         return Command(
             argv=["fio", *standard, *options, str(raw / JOB)],
             timeout_s=cost.timeout_s(view.stages, load.size_bytes or None),
@@ -239,6 +242,10 @@ class Fio(Driver):
             cwd=folder,
             env=environment,
         )
+
+    def rates(self, output: str) -> Rates | None:
+        """Those of fio's last status line."""
+        return eta_line.rates(output)
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
         """Read fio's results; `failed` with the reason for everything that is not a measurement."""

@@ -1,0 +1,1 @@
+"""The live view of a run: its state, and the local page that shows it while it lasts."""

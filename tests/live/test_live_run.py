@@ -1,0 +1,181 @@
+"""`--live` on real runs: the address on stderr, the page while trials run, its end, interruption and exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIO = """
+title = "Null engine"
+driver = "fio"
+repetitions = 1
+[params]
+ioengine = "null"
+rw = "randread"
+size = "1GiB"
+rate_iops = 1000
+runtime = "5s"
+[factors]
+bs = ["4KiB", "64KiB"]
+[watch]
+monitors = []
+"""
+NULL = """
+title = "Null"
+driver = "null"
+repetitions = 3
+[factors]
+x = [1, 2]
+[watch]
+monitors = []
+"""
+STRESS = """
+title = "Stress"
+driver = "stress_ng"
+repetitions = 1
+[params]
+stressor = "null"
+workers = 1
+timeout = "3s"
+[watch]
+monitors = []
+"""
+
+
+@contextmanager
+def running(folder: Path, study: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command, and the address that it prints."""
+    (folder / "study.toml").write_text(study)
+    argv = [sys.executable, "-I", "-m", "ioassay", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as command:
+        try:
+            assert command.stderr is not None
+            line = next(line for line in command.stderr if line.startswith("live"))
+            assert re.fullmatch(r"live    http://127\.0\.0\.1:\d+/[\w-]{22,}/\n", line)
+            yield command, line.split()[1]
+        finally:
+            command.kill()
+
+
+def news_of(url: str) -> Iterator[dict[str, Any]]:
+    with urllib.request.urlopen(f"{url}events", timeout=60) as lines:
+        for line in lines:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+
+@pytest.mark.fio
+def test_a_run_of_fio_is_followed_to_its_report(tmp_path: Path) -> None:
+    with running(tmp_path, FIO, "run", "study.toml", "--live", "--output", "run") as (command, url):
+        page = urllib.request.urlopen(url, timeout=20).read()
+        news = list(news_of(url))
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, err
+    assert b'<script src="live.js"' in page
+    assert news[0]["total"] == 2
+    assert {row[4] for each in news for row in each["rows"]} == {"planned", "running", "ok"}
+    stated = [each["tool"]["iops"] for each in news if each["tool"]]
+    assert stated and all(500 <= iops <= 2000 for iops in stated)  # the limit, about
+    assert news[-1]["end"] == "complete"
+    assert news[-1]["report"] == str(tmp_path / "run/report/index.html")
+    assert Path(news[-1]["report"]).exists()
+    assert news[-1]["counts"] == {"ok": 2}
+    assert "live" not in out
+    record = json.loads(next((tmp_path / "run/trials").glob("*/record.json")).read_text())
+    assert record["metrics"]["read.iops"] == pytest.approx(1000, rel=0.05)
+
+
+@pytest.mark.fio
+def test_an_interruption_ends_run_and_page_as_without_it(tmp_path: Path) -> None:
+    with running(tmp_path, FIO, "run", "study.toml", "--live", "--output", "run") as (command, url):
+        news = news_of(url)
+        assert next(each for each in news if each["running"])
+        os.killpg(command.pid, signal.SIGINT)
+        last = list(news)[-1]
+        _, err = command.communicate(timeout=60)
+    assert command.returncode == 130
+    assert last["end"] == "interrupted"
+    assert "Resume it with: ioassay run --resume run" in last["end_text"]
+    assert "Traceback" not in err
+
+
+def test_computed_trials_are_counted_and_json_stays_json(tmp_path: Path) -> None:
+    words = ("run", "study.toml", "--live", "--json", "--output", "run", "--workers", "1")
+    with running(tmp_path, NULL, *words) as (command, url):
+        last = list(news_of(url))[-1]
+        out, _ = command.communicate(timeout=60)
+    assert command.returncode == 0
+    assert json.loads(out)["trials"]["ok"] == 6
+    assert last["counts"] == {"ok": 6}
+    assert [row[4] for row in last["rows"]] == ["ok"] * 6 or not last["rows"]
+
+
+def test_an_error_of_the_run_is_the_end_of_its_page(tmp_path: Path) -> None:
+    study = NULL.replace("repetitions = 3", 'repetitions = 3\n[params]\nduration = "2s"')
+    with running(tmp_path, study, "run", "study.toml", "--live", "--output", "run", "--workers", "1") as (command, url):
+        news = news_of(url)
+        next(news)
+        shutil.rmtree(tmp_path / "run/trials")
+        (tmp_path / "run/trials").write_text("no folder")
+        last = list(news)[-1]
+        _, err = command.communicate(timeout=60)
+    assert command.returncode == 1
+    assert last["end"] == "failed"
+    assert last["end_text"].removeprefix("The run ended with an error: ") in err
+
+
+@pytest.mark.parametrize("words", [("quick", "--help"), ("run", "--help"), ("tune", "--help")])
+def test_each_command_that_runs_trials_has_the_option(words: tuple[str, ...]) -> None:
+    shown = subprocess.run([sys.executable, "-I", "-m", "ioassay", *words], capture_output=True, text=True).stdout
+    assert re.search(r"--live +Show the run on a local page", shown)
+
+
+def on_terminal(folder: Path, study: str, *words: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    (folder / "study.toml").write_text(study)
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-I", "-m", "ioassay", *words]
+    written = b""
+    with subprocess.Popen(argv, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as done:
+        os.close(theirs)
+        try:
+            while piece := os.read(ours, 65536):
+                written += piece
+        except OSError:  # its last process closed it
+            pass
+        finally:
+            os.close(ours)
+    assert done.returncode == 0, written.decode()
+    return written.decode()
+
+
+@pytest.mark.fio
+def test_the_terminal_shows_the_latest_second_below_the_bar(tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, FIO, "run", "study.toml", "--output", "run")
+    lines = re.findall(r"\r\n(\d+ s(?:  now [^\x1b]*)?)\x1b\[A", written)
+    assert lines
+    rates = [re.fullmatch(r"\d+ s  now fio (\d+|1) ?k? IOPS, [\d.]+ [kM]B/s", line) for line in lines]
+    assert any(rates)
+    assert not [line for line in lines if " vda " in line]  # the null engine loads no device
+
+
+@pytest.mark.stress
+def test_a_tool_that_states_nothing_has_its_time_alone(tmp_path: Path) -> None:
+    written = on_terminal(tmp_path, STRESS, "run", "study.toml", "--output", "run")
+    lines = re.findall(r"\r\n(\d+ s[^\x1b]*)\x1b\[A", written)
+    assert lines
+    assert not [line for line in lines if "now" in line]

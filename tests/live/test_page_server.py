@@ -1,0 +1,216 @@
+"""The page's server: who gets an answer, and that no client, however it behaves, delays the run."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ioassay.live import page_server
+from ioassay.live.page_server import PageServer
+from ioassay.live.run_state import RunState
+from ioassay.roles import CurrentRates, Rates, Trial
+
+TRIAL = Trial("1", "s", "fio", {"x": 1}, {}, {}, {}, 0, 1, 0)
+
+
+class Scene:
+    """A server with its state."""
+
+    def __init__(self) -> None:
+        self.state = RunState("Title", Path("/runs/r"), 1, 10.0, [TRIAL])
+        self.server = PageServer(self.state)
+        self.server.start()
+        self.port = int(urlsplit(self.server.url).port or 0)
+        self.path = urlsplit(self.server.url).path
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, path, headers=headers)
+        return connection.getresponse()
+
+    def follow(self) -> socket.socket:
+        """A client that has begun to follow the run and reads nothing by itself."""
+        connection = self.connect()
+        connection.sendall(f"GET {self.path}events HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n\r\n".encode())
+        return connection
+
+    def tick(self, count: int = 1) -> float:
+        """The time that the runner needs to tell of `count` seconds of a trial."""
+        began_s = time.monotonic()
+        for number in range(count):
+            self.state.measuring(TRIAL, CurrentRates(float(number), Rates(1.0, 2.0)))
+        return time.monotonic() - began_s
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
+    yield made
+    made.state.end("complete", "It ended.")
+    made.server.stop()
+
+
+def events(connection: socket.socket) -> Iterator[dict[str, Any]]:
+    with connection.makefile("rb") as lines:
+        for line in lines:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+
+def test_the_page_asks_for_nothing_but_its_own_files(scene: Scene) -> None:
+    answers = {name: scene.get(scene.path + name) for name in ("", "live.css", "live.js")}
+    assert {name: answer.status for name, answer in answers.items()} == {"": 200, "live.css": 200, "live.js": 200}
+    for answer in answers.values():
+        headers = dict(answer.getheaders())
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self';")
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Server"] == "ioassay"
+        assert not [name for name in headers if name.lower().startswith("access-control")]
+    assert b"prefers-color-scheme: dark" in answers["live.css"].read()
+    assert b"http" not in answers[""].read()
+
+
+def test_only_the_whole_address_is_answered(scene: Scene) -> None:
+    token = scene.path.strip("/")
+    assert len(token) >= 22
+    for path in ("/", "/events", f"/{token[:-1]}/", f"/{token}x/events", f"{scene.path}../x", f"{scene.path}run", "/é"):
+        connection = scene.connect()
+        connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        assert connection.recv(100).split()[1] == b"404", path
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost:1:2", "169.254.1.1", ""])
+def test_another_host_is_refused(scene: Scene, host: str) -> None:
+    for name in ("", "events"):
+        assert scene.get(scene.path + name, Host=host).status == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "LOCALHOST", "[::1]:9"])
+def test_a_forwarded_port_is_answered(scene: Scene, host: str) -> None:
+    assert scene.get(scene.path, Host=host).status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"])
+def test_nothing_but_get_is_answered(scene: Scene, method: str) -> None:
+    assert scene.get(scene.path, method).status == 501
+
+
+def test_a_client_gets_the_news_and_the_end(scene: Scene) -> None:
+    news = events(scene.follow())
+    assert next(news)["title"] == "Title"
+    scene.state.started(TRIAL)
+    scene.tick()
+    later = next(news)
+    assert (later["running"], later["tool"]["iops"]) == ("s x=1 #1", 1.0)
+    scene.state.end("complete", "It ended.", Path("/r/index.html"))
+    last = list(news)[-1]
+    assert (last["end"], last["report"]) == ("complete", "/r/index.html")
+
+
+def test_news_come_once_a_second_at_most_however_much_happens(scene: Scene) -> None:
+    news = events(scene.follow())
+    next(news)
+    ended = time.monotonic() + 2.5
+    while time.monotonic() < ended:
+        scene.tick()
+        time.sleep(0.01)
+    scene.state.end("complete", "")
+    assert 2 <= len(list(news)) <= 4
+
+
+def test_fifty_clients_follow_and_all_get_the_end(scene: Scene) -> None:
+    clients = [scene.follow() for _ in range(50)]
+    ends: list[str] = []
+
+    def read(client: socket.socket) -> None:
+        *_, last = events(client)
+        ends.append(last["end"])
+
+    readers = [threading.Thread(target=read, args=(client,)) for client in clients]
+    for reader in readers:
+        reader.start()
+    time.sleep(1.5)
+    assert scene.tick(100) < 1.0
+    scene.state.end("complete", "")
+    for reader in readers:
+        reader.join(20)
+    assert ends == ["complete"] * 50
+
+
+def test_a_client_that_never_reads_delays_neither_run_nor_end(scene: Scene) -> None:
+    stuck = scene.connect()
+    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    stuck.sendall(f"GET {scene.path}events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    news = events(scene.follow())
+    next(news)
+    for number in range(20_000):  # more than its buffers hold, in one piece of news
+        scene.state.started(Trial(f"t{number}", "s" * 100, "fio", {"x": number}, {}, {}, {}, 0, 1, 0))
+    assert scene.tick(1000) < 2.0
+    assert len(next(news)["rows"]) == 20_000
+    scene.state.end("complete", "")
+    assert list(news)[-1]["end"] == "complete"
+    began_s = time.monotonic()
+    scene.server.stop()
+    assert time.monotonic() - began_s < page_server._FAREWELL_S + 2
+
+
+GARBAGE = {
+    "binary": bytes(range(256)) * 20,
+    "line without end": b"GET /" + b"a" * 200_000,
+    "header without end": b"GET / HTTP/1.1\r\nX: " + b"b" * 200_000,
+    "thousands of headers": b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 5000 + b"\r\n",
+    "no version": b"GET /\r\n\r\n",
+    "strange version": b"GET / HTTP/9.9\r\n\r\n",
+    "TLS": bytes.fromhex("16030100c8010000c40303"),
+    "body": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n" + b"c" * 100_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_gets_no_page_and_harms_no_other(scene: Scene, garbage: bytes, capfd: pytest.CaptureFixture) -> None:
+    connection = scene.connect()
+    try:
+        connection.sendall(garbage)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(65536)
+    except OSError:
+        answer = b""
+    assert b"200 OK" not in answer
+    assert scene.get(scene.path).status == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_one_connection_too_many_is_closed_and_gives_way_later(scene: Scene) -> None:
+    idle = [scene.connect() for _ in range(page_server._MOST_CLIENTS)]
+    time.sleep(0.5)
+    surplus = scene.connect()
+    surplus.sendall(f"GET {scene.path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    with pytest.raises(ConnectionError):
+        assert surplus.recv(100) or (_ for _ in ()).throw(ConnectionError)
+    for connection in idle:
+        connection.close()
+    time.sleep(0.5)
+    assert scene.get(scene.path).status == 200
+
+
+def test_a_client_that_goes_away_is_no_error(scene: Scene, capfd: pytest.CaptureFixture) -> None:
+    for _ in range(20):
+        scene.follow().close()
+    for _ in range(5):
+        scene.tick()
+        time.sleep(0.2)
+    assert capfd.readouterr() == ("", "")
