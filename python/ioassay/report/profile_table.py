@@ -19,7 +19,7 @@ from ioassay.metrics import format_metric
 from ioassay.narrative import describe_text
 from ioassay.report import tables
 from ioassay.report.tables import Cell
-from ioassay.stats.result import Floats
+from ioassay.stats.result import Floats, as_floats
 
 WIDTH, HEIGHT = 250, 34
 """Of a small chart, in pixels."""
@@ -142,4 +142,4 @@ def _counts(profile: Profile, axis: tuple[float, float]) -> Floats:
     values, counts = profile.latencies.buckets()
     shares = (np.log10(np.maximum(values, 1)) - axis[0]) / (axis[1] - axis[0])
     places = np.clip((shares * _BINS).astype(int), 0, _BINS - 1)
-    return np.bincount(places, weights=np.asarray(counts, dtype=float), minlength=_BINS)
+    return as_floats(np.bincount(places, weights=counts, minlength=_BINS))

@@ -219,7 +219,9 @@ class _Look:
     unit: scales.Unit
     is_log: bool
 
-    def points(self, run: str, of: Sequence[Cell], axis: axes.LevelAxis, values: Sequence[float]) -> list[VegaLite]:
+    def points(
+        self, run: str, of: Sequence[Cell], axis: axes.LevelAxis, metric_axis: axes.MetricAxis
+    ) -> list[VegaLite]:
         """A row a condition, with its interval cut where the axis ends."""
         spelled = {level_key(self.factor, level): level for level in axis.levels}
         conditions = [
@@ -234,10 +236,9 @@ class _Look:
         ]
         ask = condition_rows.Ask(self.response, None, "ci", self.study.analysis.confidence)
         rows = condition_rows.point_rows(conditions, axis, ask, self.unit)
-        floor = self.unit.scale(axes.log_floor(values) if self.is_log else axes.linear_floor(values))
-        top = self.unit.scale(max(values)) if self.is_log else math.inf
+        top = self.unit.scale(max(metric_axis.values)) if metric_axis.log else math.inf
         kept = [{**row, "high": min(row["high"], max(top, row["y"]))} if "high" in row else row for row in rows]
-        return [{**row, "run": run} for row in chart_marks.cut_at(kept, floor)]
+        return [{**row, "run": run} for row in chart_marks.cut_at(kept, metric_axis.floor)]
 
 
 def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]:
@@ -248,13 +249,13 @@ def _curve_layers(look: _Look, found: Mapping[str, Sequence[Cell]]) -> list[Any]
     axis = axes.level_axis(look.factor, levels, axes.geometric(look.factor, levels))
     values = [float(value) for run in found.values() for cell in run for value in cell.measured]
     values.append(max(values) * _ROOM_ABOVE)
-    metric_axis = axes.log_metric_axis if look.is_log else axes.metric_axis
-    y = metric_axis(look.response, look.unit, values).title(None)
+    metric_axis = axes.metric_axis(look.response, values, look.is_log, look.unit)
+    y = metric_axis.encoding().title(None)
     x, channels = axis.encoding(_PANEL_PX), _run_channels()
     shown = [alt.Tooltip(f"{name}:N", title=title) for name, title in _TOOLTIP]
     drawn = []
     for aside_px, (run, of) in zip((-2, 2), found.items(), strict=True):
-        points = look.points(run, of, axis, values)
+        points = look.points(run, of, axis, metric_axis)
         place = {"xOffset": aside_px}
         base = alt.Chart(chart_marks.data(points)).encode(x=x, y=y, color=channels["color"])
         drawn += chart_marks.error_bars(points, y, 5, place, x=x, color=channels["color"])
