@@ -46,8 +46,8 @@ class Kind(StrEnum):
     """Names, paths and patterns of bytes: the same only where every character is."""
 
 
-PROCESSOR, IN_FLIGHT = "processor", "in flight"
-"""What a factor counts: workers that take a processor each, or requests that take none."""
+PROCESSOR, IN_FLIGHT, LOAD = "processor", "in flight", "load"
+"""What a factor counts: workers that take a processor each, requests that take none, or requests asked for a second."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Factor:
     aliases: tuple[str, ...] = ()
     """Other names of the same option."""
     counts: str = ""
-    """PROCESSOR or IN_FLIGHT, of what works at the same time; '' of everything else."""
+    """PROCESSOR or IN_FLIGHT, of what works at the same time; LOAD of a rate that is asked for; '' of all else."""
 
 
 def _kinds(kind: Kind, names: str, unit: str = "") -> tuple[Factor, ...]:
@@ -109,6 +109,7 @@ FACTORS: tuple[Factor, ...] = (
     Factor("ioengine", "I/O engine", Kind.TEXT, phrase="{}"),
     Factor("numjobs", "number of jobs", Kind.NUMBER, phrase="{} jobs", single="1 job", step="job", counts=PROCESSOR),
     Factor("random_distribution", kind=Kind.COMPOUND),
+    Factor("rate_iops", "requested rate", phrase="{} requests/s", step="request/s", counts=LOAD),
     Factor("record_size", "record size", Kind.SIZE, "bytes"),
     Factor(
         "rw",
@@ -214,7 +215,7 @@ FACTORS: tuple[Factor, ...] = (
 CONDITIONS = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct", "stressor")
 """What a figure names where the study fixes it, in this order: it decides what is measured at all."""
 _BY_NAME = {name: entry for entry in FACTORS for name in (entry.name, *entry.aliases)}
-CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts)
+CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts in (PROCESSOR, IN_FLIGHT))
 """Factors that count what works at the same time: only over these does a law of scaling mean anything."""
 _TEXT_ENDINGS = ("file", "path", "dir", "name")
 """Of names of options that are paths or names themselves."""
@@ -235,6 +236,11 @@ def _reads(name: str) -> Factor:
 
 def counts_concurrency(name: str) -> bool:
     """Whether the factor counts what works at the same time: workers, or requests in flight."""
+    return _reads(name).counts in (PROCESSOR, IN_FLIGHT)
+
+
+def loads_machine(name: str) -> bool:
+    """Whether a higher level asks for more of the machine at the same time: concurrency, or a rate of requests."""
     return bool(_reads(name).counts)
 
 

@@ -1,0 +1,242 @@
+"""How far each trial used what it could have used up: processors, quota, memory, devices, limits of its control group.
+
+Shares and rates of whole trials, from whatever was recorded: the account of the machine around the trial, the witness's
+counters, and monitors. What was not recorded is missing, and is not 0. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from ioassay import units
+from ioassay.analysis.measurements import monitor_rates
+from ioassay.analysis.measurements.memo import memoized
+from ioassay.store.dataset import Dataset
+from ioassay.study import run_conditions
+from ioassay.study.model import Study
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PINNING = ("taskset", "cpus_allowed")
+"""Parameters by which tools bind their own processes to processors."""
+_TICKED = 0.3
+"""Seconds; what ticks of 10 ms say of a shorter trial is rough."""
+
+
+class Use(StrEnum):
+    """What is measured of a trial."""
+
+    BUSY = "processors busy"
+    """Share of the time of the processors that the trial may run on."""
+    OTHERS = "other programs"
+    """Share of that time that programs other than the trial's took."""
+    WAIT = "run-queue wait"
+    """Share of the time that the trial's tasks ran or could have run, in which they waited for a processor."""
+    QUOTA = "CPU limit"
+    """Processor time that the trial took over what its limit allows."""
+    THROTTLED = "throttled periods"
+    """Share of the periods of the limit in which the group's time was used up."""
+    MEMORY_PRESSURE = "memory pressure"
+    """Share of the time in which some task of the machine waited for memory."""
+    LIMIT_HITS = "memory limit hits"
+    """Times a second that the group's memory limit was reached."""
+    RECLAIM = "direct reclaim"
+    """Pages a second that tasks had to look at themselves for want of free ones."""
+    SWAP = "swap"
+    """Pages a second, in and out."""
+    MAJOR_FAULTS = "major page faults"
+    """A second, of the trial's processes."""
+    IO_PRESSURE = "I/O pressure"
+    """Share of the time in which some task of the machine waited for I/O."""
+    DISK_BUSY = "device busy"
+    """Share of the time in which the busiest device had a request."""
+    IO_LIMIT = "I/O limit"
+    """Rate of the group's I/O over the limit that it comes nearest to."""
+    SWITCHES = "voluntary context switches"
+    """A second: a task waited for another task, a lock or a device."""
+    SYSTEM = "kernel share"
+    """Share of the trial's processor time that was spent in the kernel."""
+    CPU = "CPU time"
+    """Seconds a second, of the trial's processes."""
+    DROPS = "dropped packets"
+    """Share of all packets."""
+    STALLS = "cycles per instruction"
+
+
+Uses = Mapping[Use, float]
+
+
+@memoized
+def resource_use(records: Dataset, study: Study) -> dict[str, dict[Use, float]]:
+    """Trial -> what was measured of it."""
+    found: dict[str, dict[Use, float]] = {}
+    for trial, use, value in _values(records, study):
+        found.setdefault(trial, {})[use] = value
+    return found
+
+
+def _values(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    names = ["trial", *(name for name in study.levels if name in records.trials_of(study).columns)]
+    points = records.trials_of(study).select(names).to_dicts()
+    cores = _core_use(records, study)
+    for point in points:
+        trial = point.pop("trial")
+        settings = {**study.params_at(point), **study.settings(point)}
+        yield from _of_machine(records, study, trial, settings)
+        yield from _of_witness(records, trial)
+        pinned = next((str(settings[key]) for key in _PINNING if settings.get(key)), "")
+        if pinned and (busy := _mean_of_cores(cores.get(trial, {}), pinned)) is not None:
+            yield trial, Use.BUSY, busy
+    for monitor in (_schedstat, _group, _memory, _disk, _network, _perf):
+        yield from monitor(records, study)
+
+
+def _of_machine(
+    records: Dataset, study: Study, trial: str, settings: Mapping[str, Any]
+) -> Iterator[tuple[str, Use, float]]:
+    environment = records.environments.get(trial)
+    if environment is None or environment.seconds < _TICKED:
+        return
+    if environment.idle_share is not None:
+        yield trial, Use.BUSY, 1 - environment.idle_share
+    yield trial, Use.OTHERS, environment.others_share
+    limit = settings.get("run.cpu_limit", study.run.cpu_limit)
+    if limit:
+        yield trial, Use.QUOTA, environment.own_share * environment.processors / run_conditions.cores(limit)
+    for name, use in (("memory", Use.MEMORY_PRESSURE), ("io", Use.IO_PRESSURE)):
+        if name in environment.pressure:
+            yield trial, use, environment.pressure[name]
+    yield trial, Use.CPU, environment.own_share * environment.processors
+
+
+def _of_witness(records: Dataset, trial: str) -> Iterator[tuple[str, Use, float]]:
+    seen = records.observations.get(trial)
+    environment = records.environments.get(trial)
+    if seen is None or environment is None or environment.seconds <= 0:
+        return
+    counters, seconds = seen.counters, environment.seconds
+    if "voluntary_switches" in counters:
+        yield trial, Use.SWITCHES, counters["voluntary_switches"] / seconds
+    if "major_faults" in counters:
+        yield trial, Use.MAJOR_FAULTS, counters["major_faults"] / seconds
+    used_s = counters.get("user_s", 0.0) + counters.get("system_s", 0.0)
+    if used_s > 0:
+        yield trial, Use.SYSTEM, counters["system_s"] / used_s
+
+
+def _core_use(records: Dataset, study: Study) -> dict[str, dict[str, float]]:
+    """Trial -> core -> busy share, where the monitor `cpu` was on and a tool may bind its processes."""
+    import polars as pl
+
+    if not any(key in study.params or key in study.levels for key in _PINNING):
+        return {}
+    grown = monitor_rates.counters(records, study, "cpu", prefix="cpu", whole=True).with_columns(
+        core=pl.col("name").str.split(".").list.first(), state=pl.col("name").str.split(".").list.last()
+    )
+    states = grown.filter(pl.col("state").is_in(monitor_rates.CPU_STATES))
+    idle = pl.col("delta").filter(pl.col("state").is_in(["idle", "iowait"])).sum()
+    shares = states.group_by("trial", "core").agg(busy=1 - idle / pl.col("delta").sum())
+    found: dict[str, dict[str, float]] = {}
+    for trial, core, busy in shares.iter_rows():
+        found.setdefault(trial, {})[core] = busy
+    return found
+
+
+def _mean_of_cores(busy: Mapping[str, float], pinned: str) -> float | None:
+    try:
+        cores = [busy[f"cpu{number}"] for number in units.parse_processors(pinned)]
+    except (KeyError, ValueError):
+        return None
+    return sum(cores) / len(cores) if cores else None
+
+
+def _grown(records: Dataset, study: Study, monitor: str) -> dict[str, dict[str, tuple[float, float]]]:
+    """Trial -> counter -> growth and seconds of the whole trial."""
+    frame: pl.DataFrame = monitor_rates.counters(records, study, monitor, whole=True)
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for trial, name, delta, seconds in frame.select("trial", "name", "delta", "seconds").iter_rows():
+        found.setdefault(trial, {})[name] = (delta, seconds)
+    return found
+
+
+def _schedstat(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    for trial, grown in _grown(records, study, "schedstat").items():
+        run_ns, wait_ns = (grown.get(name, (0.0, 0.0))[0] for name in ("run_ns", "wait_ns"))
+        if run_ns + wait_ns > 0:
+            yield trial, Use.WAIT, wait_ns / (run_ns + wait_ns)
+
+
+def _group(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    import polars as pl
+
+    frame = monitor_rates.per_second(records, study, "cgroup")
+    levels = frame.filter(pl.col("name").str.contains(r"_limit(_iops)?$|quota_us$|memory\.limit_bytes$"))
+    limits = {(trial, name): value for trial, name, value in levels.select("trial", "name", "value").iter_rows()}
+    for trial, grown in _grown(records, study, "cgroup").items():
+        periods = grown.get("cpu.periods", (0.0, 0.0))[0]
+        if (trial, "cpu.quota_us") in limits and periods > 0:
+            yield trial, Use.THROTTLED, grown.get("cpu.throttled", (0.0, 0.0))[0] / periods
+        if (trial, "memory.limit_bytes") in limits and "memory.limit_hits" in grown:
+            hits, seconds = grown["memory.limit_hits"]
+            yield trial, Use.LIMIT_HITS, hits / seconds
+        uses = [
+            factor * grown[f"{device}.{counted}"][0] / grown[f"{device}.{counted}"][1] / limit
+            for (of, name), limit in limits.items()
+            for device, _, field in [name.rpartition(".")]
+            if of == trial and (counting := _LIMITED.get(field)) and f"{device}.{counting[0]}" in grown
+            for counted, factor in [counting]
+        ]
+        if uses:
+            yield trial, Use.IO_LIMIT, max(uses)
+
+
+_LIMITED = {
+    "read_limit": ("read_sectors", monitor_rates.SECTOR_BYTES),
+    "write_limit": ("write_sectors", monitor_rates.SECTOR_BYTES),
+    "read_limit_iops": ("reads", 1),
+    "write_limit_iops": ("writes", 1),
+}
+"""Limit of a group -> the counter that it limits, and what one of it is in the limit's unit."""
+
+
+def _memory(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    for trial, grown in _grown(records, study, "memory").items():
+        rate = {name: delta / seconds for name, (delta, seconds) in grown.items()}
+        if "scanned_direct_pages" in rate:
+            yield trial, Use.RECLAIM, rate["scanned_direct_pages"]
+        if "swapped_in_pages" in rate:
+            yield trial, Use.SWAP, rate["swapped_in_pages"] + rate.get("swapped_out_pages", 0.0)
+
+
+def _disk(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    import polars as pl
+
+    busy = monitor_rates.disk(records, study, whole=True).filter(pl.col("quantity") == "util")
+    for trial, percent in busy.group_by("trial").agg(pl.col("value").max()).iter_rows():
+        yield trial, Use.DISK_BUSY, percent / 100
+
+
+def _network(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    for trial, grown in _grown(records, study, "net").items():
+        packets = sum(delta for name, (delta, _) in grown.items() if name.endswith("x_packets"))
+        lost = sum(delta for name, (delta, _) in grown.items() if name.endswith(("x_dropped", "x_errors")))
+        if packets > 0:
+            yield trial, Use.DROPS, lost / packets
+
+
+def _perf(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
+    for trial, grown in _grown(records, study, "perf").items():
+        cycles, instructions = _scaled(grown, "cycles"), _scaled(grown, "instructions")
+        if cycles and instructions:
+            yield trial, Use.STALLS, cycles / instructions
+
+
+def _scaled(grown: Mapping[str, tuple[float, float]], event: str) -> float | None:
+    """The estimate for the whole time of an event that had a counter for a part of it only (perf_event_open(2))."""
+    count, enabled, running = (
+        grown.get(f"{event}.{name}", (0.0, 0.0))[0] for name in ("count", "enabled_ns", "running_ns")
+    )
+    return count * enabled / running if running > 0 else None
