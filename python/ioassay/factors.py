@@ -234,6 +234,11 @@ def _reads(name: str) -> Factor:
     return factor(name if name in _BY_NAME else name.rpartition(".")[2])
 
 
+def level_kind(name: str) -> Kind:
+    """How the levels of a factor, or the values of a parameter, are read."""
+    return _reads(name).kind
+
+
 def counts_concurrency(name: str) -> bool:
     """Whether the factor counts what works at the same time: workers, or requests in flight."""
     return _reads(name).counts in (PROCESSOR, IN_FLIGHT)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ioassay import debug_log, validation
 from ioassay.errors import StudyError
+from ioassay.study import machine_levels
 from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
 from ioassay.validation import shown
 
@@ -99,7 +100,12 @@ def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict
 
 def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll, stored: bool) -> list[Study]:
     changed = change([table for table, _ in members])
-    return [make_study(table, str(path), stored=stored) for table, (_, path) in zip(changed, members, strict=True)]
+    return [_study(table, str(path), stored) for table, (_, path) in zip(changed, members, strict=True)]
+
+
+def _study(table: Mapping[str, Any], source: str, stored: bool) -> Study:
+    """A stored study has the numbers of the machine that it was planned on."""
+    return make_study(table if stored else machine_levels.resolved(table, source), source, stored=stored)
 
 
 def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:
