@@ -6,7 +6,8 @@ Each case is a sweep whose limit is known: processors, affinity, the CPU limit o
 the disk, a lock; and one with no limit that a counter could show. The study runs as a user's would, its records are
 analysed, and the cause named for the first response is held against the known one. Prints a row a case and the score.
 
-Control groups for I/O limits are made for the case and removed after it; nothing else of the host is changed. Needs
+Control groups are made for the case and removed after it: one that outweighs other programs of the machine, and one
+with the I/O limits of the case. Nothing else of the host is changed. Needs
 root, fio and stress-ng; a case that cannot run here is said and does not count.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,7 +57,15 @@ class Case:
 NPROC = len(os.sched_getaffinity(0))
 WIDE = [1, NPROC, 2 * NPROC, 4 * NPROC]
 READ = {"rw": "randread", "ioengine": "libaio", "direct": 1, "bs": "4KiB"}
-CACHED = {"rw": "randread", "ioengine": "psync", "direct": 0, "bs": "4KiB", "rate_iops": 4000, "size": "64MiB"}
+CACHED = {
+    "rw": "randread",
+    "ioengine": "psync",
+    "direct": 0,
+    "bs": "4KiB",
+    "rate_iops": 20000,
+    "size": "64MiB",
+    "offset_increment": "64MiB",
+}
 CASES = [
     Case("processors", (Cause.PROCESSORS,), STRESS, {"stressor": "cpu", "cpu-method": "int64"}, "workers", WIDE),
     Case(
@@ -75,7 +85,7 @@ CASES = [
         run={"cpu_limit": 0.75 * NPROC},
     ),
     Case(
-        "memory", (Cause.MEMORY,), FIO, CACHED, "numjobs", [1, 2, 4, 8], run={"memory_limit": "200MiB"}, size="64MiB",
+        "memory", (Cause.MEMORY,), FIO, CACHED, "numjobs", [1, 2, 4, 8], run={"memory_limit": "200MiB"}, size="512MiB",
     ),
     Case("lock-flock", (Cause.LOCK,), STRESS, {"stressor": "flock"}, "workers", [1, 2, 4, 8]),
     Case("lock-lockf", (Cause.LOCK,), STRESS, {"stressor": "lockf"}, "workers", [1, 2, 4, 8]),
@@ -95,6 +105,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="keep the runs in this folder")
     parser.add_argument("--verbose", action="store_true", help="show every counter")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that control groups are removed
     right, ran = 0, 0
     with tempfile.TemporaryDirectory(prefix="peak-causes-", dir=options.keep) as folder:
         for case in CASES:
@@ -156,28 +167,45 @@ def toml(value: Any) -> str:
 
 @contextmanager
 def limited(case: Case, place: Path) -> Iterator[list[Path]]:
-    """A control group with the I/O limits of the case, on the device under `place`; OSError where there can be none."""
-    if not case.io:
-        yield []
-        return
-    device = place.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
+    """Groups for the run: one that outweighs other programs, and one with the I/O limits of the case, on the device
+    under `place`; OSError where there can be none of the latter.
+    """
     trees = cgroup.groups_of("self")
-    controller = next((name for name in ("io", "blkio") if name in trees), None)
-    if controller is None:
-        raise OSError("no control group limits I/O here")
-    version, _, mount = trees[controller]
-    group = mount / f"peak-causes-{os.getpid()}"
-    group.mkdir()
+    groups: list[Path] = []
     try:
-        for name, most in case.io.items():
-            if version == 1:
-                (group / f"blkio.throttle.{name}_device").write_text(f"{number} {most}")
-            else:
-                (group / "io.max").write_text(f"{number} {name[0]}{name.partition('_')[2]}={most}")
-        yield [group]
+        if "cpu" in trees:
+            version, _, mount = trees["cpu"]
+            groups.append(made(mount))
+            name, most = ("cpu.shares", 262144) if version == 1 else ("cpu.weight", 10000)
+            (groups[-1] / name).write_text(str(most))
+        if case.io:
+            controller = next((name for name in ("io", "blkio") if name in trees), None)
+            if controller is None:
+                raise OSError("no control group limits I/O here")
+            version, _, mount = trees[controller]
+            groups.append(made(mount))
+            limit(groups[-1], version, case.io, place.stat().st_dev)
+        yield groups
     finally:
-        group.rmdir()
+        for group in set(groups):
+            group.rmdir()
+
+
+def made(mount: Path) -> Path:
+    """A group of this benchmark's own; of version 2 one for all controllers."""
+    group = mount / f"peak-causes-{os.getpid()}"
+    group.mkdir(exist_ok=True)
+    return group
+
+
+def limit(group: Path, version: int, limits: Mapping[str, int], device: int) -> None:
+    """Limit the I/O of a group."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for name, most in limits.items():
+        if version == 1:
+            (group / f"blkio.throttle.{name}_device").write_text(f"{number} {most}")
+        else:
+            (group / "io.max").write_text(f"{number} {name[0]}{name.partition('_')[2]}={most}")
 
 
 def peaks_of(run: Path) -> list[Peak]:

@@ -98,8 +98,11 @@ def _relative(study: Study) -> list[dict[str, Any]]:
     """Each key that is relative to the machine: as it was written, and the numbers here."""
     from ioassay.study import machine_levels
 
-    written = study.relative.written if study.relative else {}
-    return [{"key": key, "written": value, "here": machine_levels.number(study, key)} for key, value in written.items()]
+    if study.relative is None:
+        return []
+    known = [(key, written, machine_levels.number(study, key)) for key, written in study.relative.written.items()]
+    waiting = [(f"params.{name}", written, None) for name, written in study.relative.pending.items()]
+    return [{"key": key, "written": written, "here": here} for key, written, here in (*known, *waiting)]
 
 
 def _power(suite: Suite, margin: float, noise: str | None) -> list[dict[str, Any]]:
@@ -125,8 +128,15 @@ def _power(suite: Suite, margin: float, noise: str | None) -> list[dict[str, Any
 def _order(suite: Suite) -> list[dict[str, Any]]:
     from ioassay.study import plan
 
+    known = {trial.id for trial in plan.known_trials(suite)}
     return [
-        {"order": trial.order, "id": trial.id, "study": trial.study, "repetition": trial.repetition, **trial.point}
+        {
+            "order": trial.order,
+            "id": trial.id if trial.id in known else "",
+            "study": trial.study,
+            "repetition": trial.repetition,
+            **trial.point,
+        }
         for trial in plan.trials(suite)
     ]
 
@@ -157,7 +167,7 @@ def _say(result: dict[str, Any], benches: list[Bench], warnings: list[Warning_],
         _say_power(result["power"])
     for trial in order:
         point = " ".join(f"{key}={value}" for key, value in trial.items() if key not in ("order", "id", "study"))
-        console.line(f"{trial['order']:6d}  {trial['id']}  {trial['study']}  {point}")
+        console.line(f"{trial['order']:6d}  {trial['id'] or 'known later':16s}  {trial['study']}  {point}")
 
 
 def _say_power(plans: list[dict[str, Any]]) -> None:
@@ -180,6 +190,8 @@ def _say_power(plans: list[dict[str, Any]]) -> None:
 def _relative_text(relative: dict[str, Any]) -> str:
     """`factors.workers = 1, 2, 4 here, written 1, nproc, nproc*2; 1 level was there already`."""
     written, here = relative["written"], relative["here"]
+    if here is None:
+        return f"{relative['key']} = {written}, known when that study has ended"
     if not isinstance(written, list):
         return f"{relative['key']} = {here} here, written {written}"
     text = f"{relative['key']} = {', '.join(map(str, here))} here, written {', '.join(map(str, written))}"

@@ -138,10 +138,11 @@ def execute(
     A `source` that is not the plan is made for the progress that it tells, and gives `most` trials at most.
     """
     from ioassay.runner import preflight, run
+    from ioassay.study import plan
 
     say_devices(benches)
     forecasts = [preflight.forecast(bench, workers) for bench in benches]
-    total = most or sum(store.planned().values())
+    total = most or sum({**plan.count(store.suite()), **store.planned()}.values())
     forecast_s = sum(one.seconds for one in forecasts)
     if most is not None:
         forecast_s *= most / max(sum(one.trials for one in forecasts), 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ioassay import units
-from ioassay.analysis.measurements.resource_use import Use
+from ioassay.analysis.measurements.resource_use import SHARES, Use
 from ioassay.analysis.optimum.optimum import Peak
 from ioassay.analysis.optimum.peak_cause import Cause, Counter, Explanation, PerOperation, Reading
 from ioassay.factors import level_text
@@ -45,10 +45,6 @@ _OTHERS = "Other programs took {share} of the processors' time there."
 _RISES = "{counter} {rises} from {before} to {after}."
 _FACTOR = "{counter} {rises} by a factor of {factor}."
 _PLURAL = {Use.THROTTLED, Use.LIMIT_HITS, Use.MAJOR_FAULTS, Use.SWITCHES, Use.DROPS, Use.STALLS, PerOperation.SWITCHES}
-_SHARES = {
-    *(Use.BUSY, Use.WAIT, Use.QUOTA, Use.THROTTLED, Use.MEMORY_PRESSURE, Use.IO_PRESSURE, Use.DISK_BUSY),
-    *(Use.IO_LIMIT, Use.SYSTEM, Use.DROPS, Use.OTHERS),
-}
 _SHORT = {
     Cause.QUOTA: "CPU limit used up",
     Cause.MEMORY: "memory short",
@@ -101,7 +97,7 @@ def change(reading: Reading) -> str:
 
 def shown(counter: Counter, number: float) -> str:
     """A counter's value for people."""
-    if counter in _SHARES:
+    if counter in SHARES:
         return f"{phrases.points(number)} %"
     formats: dict[Counter, Callable[[float], str]] = {
         PerOperation.LATENCY: units.format_ns,

@@ -205,6 +205,8 @@ class Relative(_Strict):
     memory_bytes: PositiveInt
     written: dict[str, bool | int | float | str | list[Level]]
     """Key -> expression such as `nproc*2`, or all levels of a factor in which there is one."""
+    pending: dict[str, str] = Field(default_factory=dict)
+    """Parameter -> `best of STUDY`, while that study has not ended: its value is a stand-in."""
 
 
 class Figure(BaseModel):

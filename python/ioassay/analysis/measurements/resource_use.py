@@ -31,11 +31,13 @@ class Use(StrEnum):
 
     BUSY = "processors busy"
     """Share of the time of the processors that the trial may run on."""
+    OWN = "own share of the processors"
+    """Share of that time that the trial's processes took."""
     OTHERS = "other programs"
     """Share of that time that programs other than the trial's took."""
     WAIT = "run-queue wait"
     """Share of the time that the trial's tasks ran or could have run, in which they waited for a processor."""
-    QUOTA = "CPU limit"
+    QUOTA = "use of the CPU limit"
     """Processor time that the trial took over what its limit allows."""
     THROTTLED = "throttled periods"
     """Share of the periods of the limit in which the group's time was used up."""
@@ -53,7 +55,7 @@ class Use(StrEnum):
     """Share of the time in which some task of the machine waited for I/O."""
     DISK_BUSY = "device busy"
     """Share of the time in which the busiest device had a request."""
-    IO_LIMIT = "I/O limit"
+    IO_LIMIT = "use of the I/O limit"
     """Rate of the group's I/O over the limit that it comes nearest to."""
     SWITCHES = "voluntary context switches"
     """A second: a task waited for another task, a lock or a device."""
@@ -66,7 +68,13 @@ class Use(StrEnum):
     STALLS = "cycles per instruction"
 
 
-Uses = Mapping[Use, float]
+SHARES = frozenset(
+    (
+        *(Use.BUSY, Use.OWN, Use.OTHERS, Use.WAIT, Use.QUOTA, Use.THROTTLED, Use.MEMORY_PRESSURE, Use.IO_PRESSURE),
+        *(Use.DISK_BUSY, Use.IO_LIMIT, Use.SYSTEM, Use.DROPS),
+    )
+)
+"""Those whose differences are differences of shares: ratios of shares near 0 scatter."""
 
 
 @memoized
@@ -88,7 +96,9 @@ def _values(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
         yield from _of_machine(records, study, trial, settings)
         yield from _of_witness(records, trial)
         pinned = next((str(settings[key]) for key in _PINNING if settings.get(key)), "")
-        if pinned and (busy := _mean_of_cores(cores.get(trial, {}), pinned)) is not None:
+        if not pinned:
+            yield from _of_processors(records, trial)
+        elif (busy := _mean_of_cores(cores.get(trial, {}), pinned)) is not None:
             yield trial, Use.BUSY, busy
     for monitor in (_schedstat, _group, _memory, _disk, _network, _perf):
         yield from monitor(records, study)
@@ -100,9 +110,6 @@ def _of_machine(
     environment = records.environments.get(trial)
     if environment is None or environment.seconds < _TICKED:
         return
-    if environment.idle_share is not None:
-        yield trial, Use.BUSY, 1 - environment.idle_share
-    yield trial, Use.OTHERS, environment.others_share
     limit = settings.get("run.cpu_limit", study.run.cpu_limit)
     if limit:
         yield trial, Use.QUOTA, environment.own_share * environment.processors / run_conditions.cores(limit)
@@ -110,6 +117,16 @@ def _of_machine(
         if name in environment.pressure:
             yield trial, use, environment.pressure[name]
     yield trial, Use.CPU, environment.own_share * environment.processors
+
+
+def _of_processors(records: Dataset, trial: str) -> Iterator[tuple[str, Use, float]]:
+    environment = records.environments.get(trial)
+    if environment is None or environment.seconds < _TICKED:
+        return
+    if environment.idle_share is not None:
+        yield trial, Use.BUSY, 1 - environment.idle_share
+    yield trial, Use.OWN, environment.own_share
+    yield trial, Use.OTHERS, environment.others_share
 
 
 def _of_witness(records: Dataset, trial: str) -> Iterator[tuple[str, Use, float]]:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.resource_use import Use, resource_use
-from ioassay.stats.condition_means import fit
+from ioassay.analysis.measurements.resource_use import SHARES, Use, resource_use
+from ioassay.stats.condition_means import Scale, fit
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.result import Floats, Undefined, mean_of
 from ioassay.store.dataset import Dataset
@@ -152,7 +152,7 @@ def readings(records: Dataset, study: Study, family: LevelFamily, end: int) -> d
     before, after = neighbours(family, end)
     found: dict[Counter, Reading] = {}
     for counter, groups in known.items():
-        model = fit(groups)
+        model = fit(groups, [cell.repetition for cell in family.cells], scale=Scale.RAW if counter in SHARES else None)
         above = None
         if not isinstance(model, Undefined):
             above = Contrasts(model, study.analysis.confidence, share=len(_TESTS)).above
@@ -235,12 +235,12 @@ def _quota(found: Found, first: bool, load: float) -> list[Reading]:
 def _memory(found: Found, first: bool, load: float) -> list[Reading]:
     evidence = [
         *_rising(found, Use.MEMORY_PRESSURE, STALLED),
-        *_rising(found, Use.LIMIT_HITS, 1.0),
         *_rising(found, Use.SWAP, FEWEST_FAULTS),
         *_rising(found, Use.MAJOR_FAULTS, FEWEST_FAULTS),
     ]
-    # Reclaim of page cache that nobody needs again costs nothing: alone it is no cause.
-    return [*evidence, *_rising(found, Use.RECLAIM, 1.0)] if evidence else []
+    if not evidence:  # reclaim of page cache that nobody needs again costs nothing: alone it is no cause
+        return []
+    return [*evidence, *_rising(found, Use.LIMIT_HITS, 1.0), *_rising(found, Use.RECLAIM, 1.0)]
 
 
 def _io_limit(found: Found, first: bool, load: float) -> list[Reading]:
@@ -249,11 +249,12 @@ def _io_limit(found: Found, first: bool, load: float) -> list[Reading]:
 
 
 def _processors(found: Found, first: bool, load: float) -> list[Reading]:
-    busy = found[Use.BUSY]
+    busy, own = found[Use.BUSY], found.get(Use.OWN)
     if _used_up(busy, first):
         return [busy, *_waiting(found)]
-    full_before = busy.end >= FULL and bool(_waiting(found))  # others filled the rest before
-    return [busy, *_waiting(found)] if full_before else []
+    # Other programs filled before what the trial fills then.
+    taken = own is not None and own.reaches and own.end >= NEARLY
+    return [busy, *_waiting(found)] if busy.end >= FULL and (taken or _waiting(found)) else []
 
 
 def _disk(found: Found, first: bool, load: float) -> list[Reading]:
