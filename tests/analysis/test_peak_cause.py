@@ -225,13 +225,19 @@ def test_a_busy_device_without_a_queue_is_no_cause(lab: Any) -> None:
     assert found.explanation is not None and found.explanation.cause is Cause.NONE
 
 
-def test_waiting_for_each_other_is_not_claimed_where_processors_are_full_with_other_programs(lab: Any) -> None:
+def test_waiting_for_each_other_is_seen_where_other_programs_fill_the_processors(lab: Any) -> None:
     counters = lambda n, j: {  # noqa: E731
         "_environment": environment(0.99, own=0.3, others_share=0.6),
         "_observation": observation(voluntary_switches=100 if n < 3 else 5e4 * j),
     }
     found = peak(lab, two, counters).explanation
-    assert found is not None and found.cause is Cause.NONE and found.others == pytest.approx(0.6)
+    assert found is not None and found.cause is Cause.LOCK and found.others == pytest.approx(0.6)
+
+
+def test_processors_that_other_programs_fill_are_no_cause_without_a_wait_for_them(lab: Any) -> None:
+    counters = lambda *_: {"_environment": environment(0.99, own=0.2, others_share=0.75)}  # noqa: E731
+    found = peak(lab, constant, counters).explanation
+    assert found is not None and found.cause is Cause.NONE
 
 
 def test_a_share_of_a_limit_is_that_of_the_study_or_of_the_point(lab: Any) -> None:

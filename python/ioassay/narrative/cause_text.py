@@ -24,7 +24,7 @@ _CAUSES = {
     Cause.IO_LIMIT: "the I/O limit of its control group is used up{value}",
     Cause.PROCESSORS: "the processors are full{value}",
     Cause.DISK: "the device is busy and requests queue{value}",
-    Cause.LOCK: "tasks wait for a lock or for each other{lock}, while processors are idle",
+    Cause.LOCK: "tasks wait for a lock or for each other{lock}",
     Cause.RUN_QUEUE: "tasks wait for a processor, while others are idle",
     Cause.NETWORK: "the network drops packets",
     Cause.STALLS: "the processors wait for memory",
@@ -44,7 +44,16 @@ _NONE = "No counter explains why it stops growing {at}."
 _OTHERS = "Other programs took {share} of the processors' time there."
 _RISES = "{counter} {rises} from {before} to {after}."
 _FACTOR = "{counter} {rises} by a factor of {factor}."
-_PLURAL = {Use.THROTTLED, Use.LIMIT_HITS, Use.MAJOR_FAULTS, Use.SWITCHES, Use.DROPS, Use.STALLS, PerOperation.SWITCHES}
+_PLURAL = {
+    Use.THROTTLED,
+    Use.LIMIT_HITS,
+    Use.MAJOR_FAULTS,
+    Use.SWITCHES,
+    Use.DROPS,
+    Use.STALLS,
+    Use.DISK_QUEUE,
+    PerOperation.SWITCHES,
+}
 _SHORT = {
     Cause.QUOTA: "CPU limit used up",
     Cause.MEMORY: "memory short",
@@ -104,6 +113,7 @@ def shown(counter: Counter, number: float) -> str:
         PerOperation.CPU: units.format_duration,
         PerOperation.SWITCHES: phrases.plain_number,
         Use.STALLS: phrases.plain_number,
+        Use.DISK_QUEUE: phrases.plain_number,
         Use.CPU: phrases.plain_number,
     }
     return formats[counter](number) if counter in formats else f"{phrases.plain_number(number)}/s"

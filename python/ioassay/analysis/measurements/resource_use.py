@@ -55,6 +55,8 @@ class Use(StrEnum):
     """Share of the time in which some task of the machine waited for I/O."""
     DISK_BUSY = "device busy"
     """Share of the time in which the busiest device had a request."""
+    DISK_QUEUE = "requests in the device"
+    """Mean number in flight, of the device that has most."""
     IO_LIMIT = "use of the I/O limit"
     """Rate of the group's I/O over the limit that it comes nearest to."""
     SWITCHES = "voluntary context switches"
@@ -74,7 +76,9 @@ SHARES = frozenset(
         *(Use.DISK_BUSY, Use.IO_LIMIT, Use.SYSTEM, Use.DROPS),
     )
 )
-"""Those whose differences are differences of shares: ratios of shares near 0 scatter."""
+"""Shares of a time, of a limit or of a number."""
+NEAR_ZERO = SHARES | {Use.LIMIT_HITS, Use.RECLAIM, Use.SWAP, Use.MAJOR_FAULTS}
+"""Those that are compared by their differences: ratios of numbers near 0 scatter."""
 
 
 @memoized
@@ -98,7 +102,8 @@ def _values(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
         pinned = next((str(settings[key]) for key in _PINNING if settings.get(key)), "")
         if not pinned:
             yield from _of_processors(records, trial)
-        elif (busy := _mean_of_cores(cores.get(trial, {}), pinned)) is not None:
+        processors = pinned or str(settings.get("run.affinity", study.run.affinity) or "all")
+        if (busy := _mean_of_cores(cores.get(trial, {}), processors)) is not None:
             yield trial, Use.BUSY, busy
     for monitor in (_schedstat, _group, _memory, _disk, _network, _perf):
         yield from monitor(records, study)
@@ -145,17 +150,13 @@ def _of_witness(records: Dataset, trial: str) -> Iterator[tuple[str, Use, float]
 
 
 def _core_use(records: Dataset, study: Study) -> dict[str, dict[str, float]]:
-    """Trial -> core -> busy share, where the monitor `cpu` was on and a tool may bind its processes."""
+    """Trial -> core (`all` too) -> busy share in the median interval, where the monitor `cpu` was on."""
     import polars as pl
 
-    if not any(key in study.params or key in study.levels for key in _PINNING):
-        return {}
-    grown = monitor_rates.counters(records, study, "cpu", prefix="cpu", whole=True).with_columns(
-        core=pl.col("name").str.split(".").list.first(), state=pl.col("name").str.split(".").list.last()
-    )
-    states = grown.filter(pl.col("state").is_in(monitor_rates.CPU_STATES))
-    idle = pl.col("delta").filter(pl.col("state").is_in(["idle", "iowait"])).sum()
-    shares = states.group_by("trial", "core").agg(busy=1 - idle / pl.col("delta").sum())
+    states = monitor_rates.during_load(monitor_rates.cpu(records, study))
+    idle = pl.col("percent").filter(pl.col("state").is_in(["idle", "iowait"])).sum()
+    each = states.group_by("trial", "core", "time_s").agg(busy=1 - idle / 100)
+    shares = each.group_by("trial", "core").agg(pl.col("busy").median())
     found: dict[str, dict[str, float]] = {}
     for trial, core, busy in shares.iter_rows():
         found.setdefault(trial, {})[core] = busy
@@ -163,6 +164,8 @@ def _core_use(records: Dataset, study: Study) -> dict[str, dict[str, float]]:
 
 
 def _mean_of_cores(busy: Mapping[str, float], pinned: str) -> float | None:
+    if pinned == "all":
+        return busy.get("all")
     try:
         cores = [busy[f"cpu{number}"] for number in units.parse_processors(pinned)]
     except (KeyError, ValueError):
@@ -192,6 +195,10 @@ def _group(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
     frame = monitor_rates.per_second(records, study, "cgroup")
     levels = frame.filter(pl.col("name").str.contains(r"_limit(_iops)?$|quota_us$|memory\.limit_bytes$"))
     limits = {(trial, name): value for trial, name, value in levels.select("trial", "name", "value").iter_rows()}
+    used: dict[tuple[str, str], float] = {}
+    counted = monitor_rates.during_load(frame.filter(pl.col("name").str.contains(r"\.(read|write)(s|_sectors)$")))
+    for trial, name, rate in counted.group_by("trial", "name").agg(pl.col("value").median()).iter_rows():
+        used[trial, name] = rate
     for trial, grown in _grown(records, study, "cgroup").items():
         periods = grown.get("cpu.periods", (0.0, 0.0))[0]
         if (trial, "cpu.quota_us") in limits and periods > 0:
@@ -199,15 +206,13 @@ def _group(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
         if (trial, "memory.limit_bytes") in limits and "memory.limit_hits" in grown:
             hits, seconds = grown["memory.limit_hits"]
             yield trial, Use.LIMIT_HITS, hits / seconds
-        uses = [
-            factor * grown[f"{device}.{counted}"][0] / grown[f"{device}.{counted}"][1] / limit
-            for (of, name), limit in limits.items()
-            for device, _, field in [name.rpartition(".")]
-            if of == trial and (counting := _LIMITED.get(field)) and f"{device}.{counting[0]}" in grown
-            for counted, factor in [counting]
-        ]
-        if uses:
-            yield trial, Use.IO_LIMIT, max(uses)
+    shares: dict[str, float] = {}
+    for (trial, name), limit in limits.items():
+        device, _, field = name.rpartition(".")
+        counter, size = _LIMITED.get(field, ("", 0))
+        if (rate := used.get((trial, f"{device}.{counter}"))) is not None and limit > 0:
+            shares[trial] = max(shares.get(trial, 0.0), size * rate / limit)
+    yield from ((trial, Use.IO_LIMIT, share) for trial, share in shares.items())
 
 
 _LIMITED = {
@@ -231,9 +236,11 @@ def _memory(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
 def _disk(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:
     import polars as pl
 
-    busy = monitor_rates.disk(records, study, whole=True).filter(pl.col("quantity") == "util")
-    for trial, percent in busy.group_by("trial").agg(pl.col("value").max()).iter_rows():
-        yield trial, Use.DISK_BUSY, percent / 100
+    found = monitor_rates.during_load(monitor_rates.disk(records, study))
+    for use, quantity, factor in ((Use.DISK_BUSY, "util", 0.01), (Use.DISK_QUEUE, "queue", 1.0)):
+        each = found.filter(pl.col("quantity") == quantity).group_by("trial", "device").agg(pl.col("value").median())
+        for trial, most in each.group_by("trial").agg(pl.col("value").max()).iter_rows():
+            yield trial, use, most * factor
 
 
 def _network(records: Dataset, study: Study) -> Iterator[tuple[str, Use, float]]:

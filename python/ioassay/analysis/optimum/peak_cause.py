@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.resource_use import SHARES, Use, resource_use
+from ioassay.analysis.measurements.resource_use import NEAR_ZERO, Use, resource_use
 from ioassay.stats.condition_means import Scale, fit
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.result import Floats, Undefined, mean_of
@@ -152,7 +152,9 @@ def readings(records: Dataset, study: Study, family: LevelFamily, end: int) -> d
     before, after = neighbours(family, end)
     found: dict[Counter, Reading] = {}
     for counter, groups in known.items():
-        model = fit(groups, [cell.repetition for cell in family.cells], scale=Scale.RAW if counter in SHARES else None)
+        model = fit(
+            groups, [cell.repetition for cell in family.cells], scale=Scale.RAW if counter in NEAR_ZERO else None
+        )
         above = None
         if not isinstance(model, Undefined):
             above = Contrasts(model, study.analysis.confidence, share=len(_TESTS)).above
@@ -249,18 +251,24 @@ def _io_limit(found: Found, first: bool, load: float) -> list[Reading]:
 
 
 def _processors(found: Found, first: bool, load: float) -> list[Reading]:
-    busy, own = found[Use.BUSY], found.get(Use.OWN)
-    if _used_up(busy, first):
-        return [busy, *_waiting(found)]
-    # Other programs filled before what the trial fills then.
-    taken = own is not None and own.reaches and own.end >= NEARLY
-    return [busy, *_waiting(found)] if busy.end >= FULL and (taken or _waiting(found)) else []
+    busy, own, waiting = found[Use.BUSY], found.get(Use.OWN), _waiting(found)
+    # Processors that other programs fill hold up a load only that fills the rest, or that waits for them.
+    taken = own is None or own.end >= NEARLY
+    if not taken and _blocking(found, first, load):
+        return []  # a task that waits for a processor does not give it up by itself
+    rises = busy.changes or (own is not None and own.reaches)
+    if busy.end >= FULL and (waiting or (taken and (rises or first))):
+        return [busy, *waiting]
+    return [busy, *waiting] if _used_up(busy, first) and taken else []
 
 
 def _disk(found: Found, first: bool, load: float) -> list[Reading]:
     """A busy device, and requests that queue: more of them take as much longer."""
     latency = found.get(PerOperation.LATENCY)
     queues = latency is not None and latency.after >= latency.end * max(IN_PROPORTION * load, 1.0) and latency.rises
+    queue = found.get(Use.DISK_QUEUE)
+    if queue is not None and queue.after < GROWTH * max(queue.end, queue.before):
+        return []  # they wait before the device: for a limit, or for a lock
     least = FULL if latency is None else NEARLY
     waiting = [found[use] for use in (Use.DISK_BUSY, Use.IO_PRESSURE) if use in found and found[use].end >= least]
     if latency is not None:
@@ -285,8 +293,8 @@ _LOCK_CALLS = ("futex", "futex_waitv", "flock", "fcntl", "semop", "semtimedop", 
 
 
 def _blocking(found: Found, first: bool, load: float) -> list[Reading]:
-    """Tasks wait for each other while processors are left."""
-    return _rising(found, PerOperation.SWITCHES, 0.0, GROWTH) if found[Use.BUSY].end < FULL else []
+    """Tasks give up their processor by themselves more often, so they wait for each other."""
+    return _rising(found, PerOperation.SWITCHES, 0.0, GROWTH)
 
 
 def _run_queue(found: Found, first: bool, load: float) -> list[Reading]:
