@@ -27,7 +27,7 @@ from ioassay.metrics import Metric, plain
 from ioassay.records.record import FAILED, OK, Warning_
 from ioassay.roles import NOTHING, Command, Confinement, Driver, Estimate, Load, Outcome, Parsed, Tool, Touch, Trial
 
-HELD_S = 0.001
+HELD_S, SLEPT_S = 0.001, 0.005
 FILE_PAGES, PACE_HZ = 8192, 20_000
 RESPONSE = "limited.turns"
 
@@ -79,7 +79,7 @@ def flock(seconds: float, path: str, number: int, semaphore: Any) -> int:
     with Path(path).open("w") as file:
         while time.monotonic() < end_s:
             fcntl.flock(file, fcntl.LOCK_EX)
-            time.sleep(HELD_S)
+            time.sleep(SLEPT_S)
             fcntl.flock(file, fcntl.LOCK_UN)
             turns += 1
     return turns

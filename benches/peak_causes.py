@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,10 +91,10 @@ CASES = [
     Case("memory", (Cause.MEMORY,), LIMITED, {"load": "pages"}, "workers", [1, 2, 4, 8], run={"memory_limit": "96MiB"}),
     Case("lock-file", (Cause.LOCK,), LIMITED, {"load": "flock"}, "workers", [1, 2, 4, 8]),
     Case("lock-semaphore", (Cause.LOCK,), LIMITED, {"load": "semaphore"}, "workers", [1, 2, 4, 8]),
-    Case("io-limit", (Cause.IO_LIMIT,), FIO, READ, "iodepth", [1, 2, 4, 8], io={"read_iops": 3000}),
+    Case("io-limit", (Cause.IO_LIMIT,), FIO, READ, "iodepth", [1, 2, 4, 8], io={"read_iops": 1000}),
     Case("io-limit-bytes", (Cause.IO_LIMIT,), FIO, {**READ, "bs": "64KiB"}, "iodepth", [1, 2, 4, 8],
-         io={"read_bps": 100_000_000}),
-    Case("disk", (Cause.DISK,), FIO, {**READ, "bs": "256KiB"}, "iodepth", [1, 16, 64, 256]),
+         io={"read_bps": 30_000_000}),
+    Case("disk", (Cause.DISK,), FIO, {**READ, "bs": "1MiB"}, "iodepth", [1, 8, 64]),
     Case("nothing", (Cause.NONE,), FIO, {**READ, "ioengine": "psync"}, "iodepth", [1, 2, 4, 8]),
 ]  # fmt: skip
 
@@ -102,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=[case.name for case in CASES], default=[])
     parser.add_argument("--repetitions", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each trial")
+    parser.add_argument("--seconds", type=int, default=2, help="of each trial; stress-ng takes whole ones")
     parser.add_argument("--keep", type=Path, help="keep the runs in this folder")
     parser.add_argument("--verbose", action="store_true", help="show every counter")
     options = parser.parse_args()
@@ -120,10 +121,10 @@ def main() -> None:
                 continue
             good = report(case, peaks_of(place / "run"), options.verbose)
             right, ran = right + good, ran + 1
-    print(f"\n{right} of {ran} causes are right, with {options.repetitions} repetitions of {options.seconds:g} s")
+    print(f"\n{right} of {ran} causes are right, with {options.repetitions} repetitions of {options.seconds} s")
 
 
-def measure(case: Case, place: Path, repetitions: int, seconds: float) -> str:
+def measure(case: Case, place: Path, repetitions: int, seconds: int) -> str:
     """Run the study of a case; why it could not be run, or ''."""
     place.mkdir(parents=True)
     (place / "study.toml").write_text(study(case, place, repetitions, seconds))
@@ -142,12 +143,12 @@ def measure(case: Case, place: Path, repetitions: int, seconds: float) -> str:
     return (done.stderr or done.stdout).strip().splitlines()[-1] if failed else ""
 
 
-def study(case: Case, place: Path, repetitions: int, seconds: float) -> str:
+def study(case: Case, place: Path, repetitions: int, seconds: int) -> str:
     """The study's TOML."""
     length = {"fio": "runtime", "stress_ng": "timeout", "limited": "seconds"}[case.tool["driver"]]
-    time = seconds if case.tool["driver"] == "limited" else f"{seconds:g}s"
+    lasting = seconds if case.tool["driver"] == "limited" else f"{seconds}s"
     tables: dict[str, dict[str, Any]] = {
-        "params": {**case.params, length: time},
+        "params": {**case.params, length: lasting},
         "factors": {case.factor: list(case.levels)},
         "run": dict(case.run),
         "watch": {"monitors": MONITORS, "interval": "100ms"},
@@ -190,7 +191,7 @@ def limited(case: Case, place: Path) -> Iterator[list[Path]]:
         yield groups
     finally:
         for group in set(groups):
-            group.rmdir()
+            remove(group)
 
 
 def made(mount: Path) -> Path:
@@ -198,6 +199,18 @@ def made(mount: Path) -> Path:
     group = mount / f"peak-causes-{os.getpid()}"
     group.mkdir(exist_ok=True)
     return group
+
+
+def remove(group: Path, patience_s: float = 10.0) -> None:
+    """Remove a group once the processes of an interrupted run have ended."""
+    end_s = time.monotonic() + patience_s
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(0.1)
 
 
 def limit(group: Path, version: int, limits: Mapping[str, int], device: int) -> None:
