@@ -76,9 +76,9 @@ SHARES = frozenset(
         *(Use.DISK_BUSY, Use.IO_LIMIT, Use.SYSTEM, Use.DROPS),
     )
 )
-"""Shares of a time, of a limit or of a number."""
-NEAR_ZERO = SHARES | {Use.LIMIT_HITS, Use.RECLAIM, Use.SWAP, Use.MAJOR_FAULTS}
-"""Those that are compared by their differences: ratios of numbers near 0 scatter."""
+"""Shares of a time, of a limit or of a number, compared by their differences: ratios of shares near 0 scatter."""
+FLOORS = {Use.LIMIT_HITS: 1.0, Use.RECLAIM: 100.0, Use.SWAP: 100.0, Use.MAJOR_FAULTS: 100.0}
+"""Rates a second that are nothing yet. Each is added before rates are compared by their ratios: they may be 0."""
 
 
 @memoized

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ioassay.analysis.effects.level_contrasts import LevelFamily
-from ioassay.analysis.measurements.resource_use import NEAR_ZERO, Use, resource_use
+from ioassay.analysis.measurements.resource_use import FLOORS, SHARES, Use, resource_use
 from ioassay.stats.condition_means import Scale, fit
 from ioassay.stats.contrasts import Contrasts
 from ioassay.stats.result import Floats, Undefined, mean_of
@@ -152,9 +152,9 @@ def readings(records: Dataset, study: Study, family: LevelFamily, end: int) -> d
     before, after = neighbours(family, end)
     found: dict[Counter, Reading] = {}
     for counter, groups in known.items():
-        model = fit(
-            groups, [cell.repetition for cell in family.cells], scale=Scale.RAW if counter in NEAR_ZERO else None
-        )
+        compared = [group + FLOORS.get(counter, 0.0) for group in groups]
+        scale = Scale.RAW if counter in SHARES else None
+        model = fit(compared, [cell.repetition for cell in family.cells], scale=scale)
         above = None
         if not isinstance(model, Undefined):
             above = Contrasts(model, study.analysis.confidence, share=len(_TESTS)).above
