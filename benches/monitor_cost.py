@@ -31,6 +31,7 @@ import psutil
 from ioassay.monitors import MONITORS, monitor
 from ioassay.monitors.sampler import Sampler
 from ioassay.process import supervisor
+from ioassay.roles import ProcessMonitor
 
 FIO = ("fio", "--name=null", "--ioengine=null", "--rw=randread", "--bs=4k", "--size=1G", "--time_based",
        "--thread", "--output-format=json")  # fmt: skip
@@ -40,6 +41,7 @@ BASE = "no monitors"
 ARMS: dict[str, tuple[tuple[str, ...], float]] = {
     BASE: ((), 1.0),
     "cpu, disk every 250 ms": (("cpu", "disk"), 0.25),
+    "perf, schedstat, cgroup every 100 ms": (("perf", "schedstat", "cgroup"), 0.1),
     "all every 100 ms": (ALL, 0.1),
 }
 PSUTIL: dict[str, Callable[[], object]] = {
@@ -75,7 +77,10 @@ def main() -> None:
 def say_prices(readings: int = 1000, cold: int = 20) -> None:
     print(f"one reading, processor time in µs, on {os.cpu_count()} processors; cold: after 100 ms of doing nothing")
     for name in (*ALL, "null"):
-        read = monitor(name).read
+        made = monitor(name)
+        if isinstance(made, ProcessMonitor):
+            made.attach(os.getpid())  # events are open and counted from the next program on: reading costs the same
+        read = made.read
         other = f"   psutil {price_us(PSUTIL[name], readings):6.1f}" if name in PSUTIL else ""
         print(f"  {name:10s}{price_us(read, readings):7.1f}   cold {price_us(read, cold, 0.1):6.1f}{other}")
 
@@ -144,7 +149,7 @@ def alternating(rounds: int, window_s: float, chance: random.Random) -> list[Rou
         fio = subprocess.Popen([*FIO, *log, f"--runtime={seconds:g}"], cwd=folder, stdout=subprocess.DEVNULL)
         try:
             time.sleep(1)
-            spans = [{arm: watched(arm, window_s) for arm in shuffled(chance)} for _ in range(rounds)]
+            spans = [{arm: watched(arm, window_s, fio.pid) for arm in shuffled(chance)} for _ in range(rounds)]
         finally:
             fio.terminate()
             fio.wait()
@@ -154,7 +159,7 @@ def alternating(rounds: int, window_s: float, chance: random.Random) -> list[Rou
     return [{arm: (mean_iops(logged, *span), share) for arm, (span, share) in one.items()} for one in spans]
 
 
-def watched(arm: str, window_s: float) -> tuple[tuple[float, float], float]:
+def watched(arm: str, window_s: float, pid: int) -> tuple[tuple[float, float], float]:
     """Watch for one window; its beginning and end (unix ms), and the sampler's share of a core."""
     names, interval_s = ARMS[arm]
     began_s = time.time()
@@ -162,6 +167,7 @@ def watched(arm: str, window_s: float) -> tuple[tuple[float, float], float]:
         time.sleep(window_s)
         return (began_s * 1000, time.time() * 1000), 0.0
     sampler = Sampler([monitor(name) for name in names], interval_s)
+    sampler.attach(pid)
     sampler.start()
     time.sleep(window_s)
     _, cost = sampler.stop()
@@ -177,13 +183,19 @@ def whole_run(arm: str, seconds: float) -> tuple[float, float]:
     """A run as a trial makes it: the sampler starts while fio is held."""
     names, interval_s = ARMS[arm]
     sampler = Sampler([monitor(name) for name in names], interval_s) if names else None
+
+    def held(pid: int) -> None:
+        if sampler is not None:
+            sampler.attach(pid)
+            sampler.start()
+
     with tempfile.TemporaryDirectory() as folder:
         outcome = supervisor.run(
             [*FIO, f"--runtime={seconds:g}"],
             stdout=Path(folder, "stdout"),
             stderr=Path(folder, "stderr"),
             timeout_s=seconds + 60,
-            on_held=(lambda _: sampler.start()) if sampler else None,
+            on_held=held,
         )
         share = sampler.stop()[1]["cpu_s"] / outcome.duration_s if sampler else 0.0
         text = Path(folder, "stdout").read_text()
@@ -194,7 +206,7 @@ def say(title: str, rounds: Sequence[Round]) -> None:
     print(f"\nfio, null engine, one job: {title}")
     for arm in ARMS:
         iops = [one[arm][0] for one in rounds]
-        line = f"  {arm:24s}{statistics.median(iops) / 1e6:7.3f} M IOPS"
+        line = f"  {arm:38s}{statistics.median(iops) / 1e6:7.3f} M IOPS"
         if arm != BASE:
             ratios = [one[arm][0] / one[BASE][0] for one in rounds]
             low, high, coverage = median_interval(ratios)

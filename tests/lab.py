@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from ioassay.records.environment import Environment
+from ioassay.records.observation import Observation
 from ioassay.store.dataset import Dataset
 from ioassay.store.frames import drivers_of
 from ioassay.study import plan
@@ -78,6 +79,7 @@ class Rows:
     study: Study
     trials: list[dict[str, Any]]
     environments: dict[str, Environment] = field(default_factory=dict)
+    observations: dict[str, Observation] = field(default_factory=dict)
     extra: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
 
 
@@ -127,7 +129,7 @@ class Lab:
 
         Keys of the metrics that start with '_' go to other frames: `_series` {metric: values} (one every 0.1 s),
         `_hist` [(direction, kind, values_ns, counts)], `_samples` [(monitor, name, time_s, value)],
-        `_warnings` [(code, text)]; `_environment` is an Environment.
+        `_warnings` [(code, text)]; `_environment` is an Environment, `_observation` an Observation.
         """
         rows, order = Rows(study, []), itertools.count(first_order)
         for repetition in range(repetitions):
@@ -170,6 +172,8 @@ class Lab:
             )
         if (environment := given.get("_environment")) is not None:
             rows.environments[trial] = environment
+        if (observation := given.get("_observation")) is not None:
+            rows.observations[trial] = observation
         for code, text in given.get("_warnings", ()):
             rows.extra["warnings"].append({**key, "code": code, "text": text, "remedy": ""})
 
@@ -195,6 +199,7 @@ class Lab:
             trials=trials,
             planned={part.study.name: len(part.trials) for part in parts},
             environments={trial: one for part in parts for trial, one in part.environments.items()},
+            observations={trial: one for part in parts for trial, one in part.observations.items()},
             drivers=drivers_of([part.study for part in parts]),
             **frames,
         )

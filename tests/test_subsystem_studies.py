@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from ioassay.study import catalog, overrides, plan
+from ioassay.study import catalog, machine_levels, overrides, plan
+from ioassay.study.machine_levels import Machine
 from ioassay.study.model import Study, Suite
 
-WORKERS = [1, 2, 3, 4, 6, 8, 12, 16]
+WORKERS = [1, 2, 3, 4, 6, 8, 16]
+"""Of the host with four processors that these tests plan for, whichever they run on."""
 POLICIES = ["batch", "fifo:99", "idle", "other", "rr:99"]
 SWEEPS: dict[str, tuple[str, dict[str, list[Any]]]] = {
     "subsystem-cpu-workers": ("cpu", {"cpu-method": ["int16", "int64"], "workers": WORKERS}),
@@ -21,7 +23,7 @@ SWEEPS: dict[str, tuple[str, dict[str, list[Any]]]] = {
     "subsystem-io-ioprio": ("ioprio", {"workers": WORKERS}),
     "subsystem-io-ioport": ("ioport", {"workers": WORKERS}),
     "subsystem-memory-zlib": ("zlib", {"zlib-mem-level": list(range(1, 10))}),
-    "subsystem-memory-shm": ("shm", {"workers": WORKERS}),
+    "subsystem-memory-shm": ("shm", {"workers": WORKERS[:-1]}),
     "subsystem-network-netdev": ("netdev", {"workers": WORKERS}),
     "subsystem-network-sockdiag": ("sockdiag", {"workers": WORKERS}),
     "subsystem-pipe-pipeherd": ("pipeherd", {"workers": WORKERS}),
@@ -32,6 +34,11 @@ SWEEPS: dict[str, tuple[str, dict[str, list[Any]]]] = {
 SUBSYSTEMS = ("cpu", "cache", "io", "memory", "network", "pipe", "scheduler")
 QUICK_S = 270
 """Of load; starting trials and the report take the rest of six minutes."""
+
+
+@pytest.fixture(autouse=True)
+def four_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(4, 2**33))
 
 
 def quick(name: str) -> Suite:
@@ -70,6 +77,19 @@ def test_the_quick_scale_has_levels_of_every_factor(name: str) -> None:
         assert set(levels) <= set(factors[factor]), factor
         assert len(levels) >= min(4, len(factors[factor])), f"{factor}: too few levels for a knee"
     assert study.max_repetitions >= 3
+
+
+@pytest.mark.parametrize("processors", [1, 2, 3, 8, 64, 256])
+def test_sweeps_of_workers_go_past_the_processors_of_every_host(
+    processors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(processors, 2**33))
+    for name, (_, factors) in SWEEPS.items():
+        if "workers" in factors:
+            (study,), (short,) = catalog.load(name).studies, quick(name).studies
+            levels = study.factors["workers"]
+            assert 1 in levels and processors in levels and max(levels) >= 2 * processors
+            assert 3 <= len(levels) <= 10 and set(short.factors["workers"]) <= set(levels)
 
 
 @pytest.mark.parametrize("name", SWEEPS)

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": CONTRACTS | {"_core", "traces"},
     "virtual_drive": CONTRACTS | {"_core", "simulator"},
     "drivers": ROLES | {"study", "formats", "simulator", "traces"},  # simulate computes with the last two
-    "monitors": ROLES | {"study"},
+    "monitors": ROLES | {"study", "host"},  # host.perf_events, host.cgroup: what monitors of processes read
     "host.settings": ROLES | {"process"},
     "host.privacy": ROLES | {"host.settings"},  # restore_file: the user's state folder
     "host.doctor": ROLES | {"host", "host.settings"},

@@ -46,8 +46,8 @@ class Kind(StrEnum):
     """Names, paths and patterns of bytes: the same only where every character is."""
 
 
-PROCESSOR, IN_FLIGHT = "processor", "in flight"
-"""What a factor counts: workers that take a processor each, or requests that take none."""
+PROCESSOR, IN_FLIGHT, LOAD = "processor", "in flight", "load"
+"""What a factor counts: workers that take a processor each, requests that take none, or requests asked for a second."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Factor:
     offers: str = ""
     """The metric of which each job is offered that much a second, of a rate: `iops`."""
     counts: str = ""
-    """PROCESSOR or IN_FLIGHT, of what works at the same time; '' of everything else."""
+    """PROCESSOR or IN_FLIGHT, of what works at the same time; LOAD of a rate that is asked for; '' of all else."""
 
 
 def _kinds(kind: Kind, names: str, unit: str = "") -> tuple[Factor, ...]:
@@ -119,6 +119,7 @@ FACTORS: tuple[Factor, ...] = (
         phrase="{} IOPS offered",
         step="request offered a second",
         offers="iops",
+        counts=LOAD,
     ),
     Factor(
         "rate_process",
@@ -233,7 +234,7 @@ FACTORS: tuple[Factor, ...] = (
 CONDITIONS = ("rw", "bs", "bssplit", "rwmixwrite", "ioengine", "iodepth", "numjobs", "direct", "stressor")
 """What a figure names where the study fixes it, in this order: it decides what is measured at all."""
 _BY_NAME = {name: entry for entry in FACTORS for name in (entry.name, *entry.aliases)}
-CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts)
+CONCURRENCY = tuple(entry.name for entry in FACTORS if entry.counts in (PROCESSOR, IN_FLIGHT))
 """Factors that count what works at the same time: only over these does a law of scaling mean anything."""
 LOADS = (*(entry.name for entry in FACTORS if entry.offers), *CONCURRENCY)
 """Factors that are a load: rates that are offered, then what works at the same time."""
@@ -254,8 +255,18 @@ def _reads(name: str) -> Factor:
     return factor(name if name in _BY_NAME else name.rpartition(".")[2])
 
 
+def level_kind(name: str) -> Kind:
+    """How the levels of a factor, or the values of a parameter, are read."""
+    return _reads(name).kind
+
+
 def counts_concurrency(name: str) -> bool:
     """Whether the factor counts what works at the same time: workers, or requests in flight."""
+    return _reads(name).counts in (PROCESSOR, IN_FLIGHT)
+
+
+def loads_machine(name: str) -> bool:
+    """Whether a higher level asks for more of the machine at the same time: concurrency, or a rate of requests."""
     return bool(_reads(name).counts)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ioassay import metrics
 from ioassay.metrics import Metric
@@ -428,3 +428,17 @@ class Monitor(Protocol):
 
     def read(self) -> Mapping[str, float]:
         """One reading: field name -> raw value."""
+
+
+@runtime_checkable
+class ProcessMonitor(Monitor, Protocol):
+    """Watches the processes of the trial alone."""
+
+    unavailable: Mapping[str, str]
+    """What this machine cannot count, with the reason; known after `attach`."""
+
+    def attach(self, pid: int) -> None:
+        """Begin with a process that is held before its first instruction; what it starts belongs to it."""
+
+    def detach(self) -> None:
+        """Give back what is open, after the last reading."""

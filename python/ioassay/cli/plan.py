@@ -12,7 +12,7 @@ from ioassay.errors import UsageError
 if TYPE_CHECKING:
     from ioassay.records.record import Warning_
     from ioassay.runner.preflight import Bench
-    from ioassay.study.model import Suite
+    from ioassay.study.model import Study, Suite
 
 
 def register(app: syntax.Group) -> None:
@@ -80,6 +80,7 @@ def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dic
                 "seconds": forecast.seconds,
                 "written_bytes": forecast.written_bytes,
                 "written_is_lower_bound": forecast.unknown_writes,
+                "relative": _relative(bench.study),
             }
         )
     return {
@@ -91,6 +92,17 @@ def _result(suite: Suite, benches: list[Bench], warnings: list[Warning_]) -> dic
         "seconds": sum(study["seconds"] for study in studies),
         "warnings": [vars(warning) for warning in warnings],
     }
+
+
+def _relative(study: Study) -> list[dict[str, Any]]:
+    """Each key that is relative to the machine: as it was written, and the numbers here."""
+    from ioassay.study import machine_levels
+
+    if study.relative is None:
+        return []
+    known = [(key, written, machine_levels.number(study, key)) for key, written in study.relative.written.items()]
+    waiting = [(f"params.{name}", written, None) for name, written in study.relative.pending.items()]
+    return [{"key": key, "written": written, "here": here} for key, written, here in (*known, *waiting)]
 
 
 def _power(suite: Suite, margin: float, noise: str | None) -> list[dict[str, Any]]:
@@ -116,8 +128,15 @@ def _power(suite: Suite, margin: float, noise: str | None) -> list[dict[str, Any
 def _order(suite: Suite) -> list[dict[str, Any]]:
     from ioassay.study import plan
 
+    known = {trial.id for trial in plan.known_trials(suite)}
     return [
-        {"order": trial.order, "id": trial.id, "study": trial.study, "repetition": trial.repetition, **trial.point}
+        {
+            "order": trial.order,
+            "id": trial.id if trial.id in known else "",
+            "study": trial.study,
+            "repetition": trial.repetition,
+            **trial.point,
+        }
         for trial in plan.trials(suite)
     ]
 
@@ -141,11 +160,14 @@ def _say(result: dict[str, Any], benches: list[Bench], warnings: list[Warning_],
     ]
     console.table(["study", "points", "repetitions", "trials", "time", "written"], rows)
     console.line(f"{console.count(result['trials'], 'trial')}, about {units.format_duration(result['seconds'])}")
+    for study in result["studies"]:
+        for relative in study["relative"]:
+            console.line(f"{study['study']}: {_relative_text(relative)}")
     if "power" in result:
         _say_power(result["power"])
     for trial in order:
         point = " ".join(f"{key}={value}" for key, value in trial.items() if key not in ("order", "id", "study"))
-        console.line(f"{trial['order']:6d}  {trial['id']}  {trial['study']}  {point}")
+        console.line(f"{trial['order']:6d}  {trial['id'] or 'known later':16s}  {trial['study']}  {point}")
 
 
 def _say_power(plans: list[dict[str, Any]]) -> None:
@@ -163,6 +185,19 @@ def _say_power(plans: list[dict[str, Any]]) -> None:
         for plan in plans
     ]
     console.table(["study", "response", "noise", "repetitions"], rows)
+
+
+def _relative_text(relative: dict[str, Any]) -> str:
+    """`factors.workers = 1, 2, 4 here, written 1, nproc, nproc*2; 1 level was there already`."""
+    written, here = relative["written"], relative["here"]
+    if here is None:
+        return f"{relative['key']} = {written}, known when that study has ended"
+    if not isinstance(written, list):
+        return f"{relative['key']} = {here} here, written {written}"
+    text = f"{relative['key']} = {', '.join(map(str, here))} here, written {', '.join(map(str, written))}"
+    repeated = len(written) - len(here)
+    were = "level was" if repeated == 1 else "levels were"
+    return f"{text}; {repeated} {were} there already" if repeated else text
 
 
 def _volume(study: dict[str, Any]) -> str:

@@ -140,10 +140,11 @@ def measure(
     `live`, a local page follows all of it.
     """
     from ioassay.runner import preflight, run
+    from ioassay.study import plan
 
     say_devices(benches)
     forecasts = [preflight.forecast(bench, workers) for bench in benches]
-    total = most or sum(store.planned().values())
+    total = most or sum({**plan.count(store.suite()), **store.planned()}.values())
     forecast_s = sum(each.seconds for each in forecasts)
     if most is not None:
         forecast_s *= most / max(sum(each.trials for each in forecasts), 1)

@@ -12,6 +12,7 @@ Everything is read below an injected root; what a machine does not tell is an ab
     identity        machine_id
     user            root                                      leftovers       what killed runs left
     witness         bpf, unusable: why BPF programs cannot watch
+    perf_events     event -> `available`, or `not available: …` with the reason
     confinement     landlock, abi, gaps: whether the kernel holds trials to what they may write; unusable: why not
     disk            path, mount, size_bytes, free_bytes, devices: from the mounted one down to the drives, each with
                     name, number, kind, size_bytes, model, serial, queue, link, health, …
@@ -31,7 +32,7 @@ from typing import Any
 
 from ioassay import validation
 from ioassay.errors import InputError, one_line
-from ioassay.host import background_load, cgroup, cpus, disks, settings, system
+from ioassay.host import background_load, cgroup, cpus, disks, perf_events, settings, system
 from ioassay.host.machine import Capture, Machine
 from ioassay.process import supervisor
 from ioassay.roles import Tool
@@ -76,6 +77,7 @@ def facts(
         "ioassay": lambda: system.ioassay_itself(machine),
         "witness": lambda: system.witness(machine),
         "confinement": lambda: system.confinement(machine),
+        "perf_events": lambda: perf_events.availability() if root == Path("/") else {},
     }
     sections = {
         "cpu": cpu,

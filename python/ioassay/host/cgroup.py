@@ -30,7 +30,7 @@ _KEY_OF = {"cpu": "run.cpu_limit", "memory": "run.memory_limit"}
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """One mounted tree of groups: its version, what it controls, where it is and where in it the runner is."""
+    """One mounted tree of groups: its version, what it controls, where it is and where in it a process is."""
 
     version: int
     controllers: frozenset[str]
@@ -139,6 +139,26 @@ def make(wanted: Conditions, root: Path = Path("/")) -> Group:
     return group
 
 
+def groups_of(pid: int | str, root: Path = Path("/")) -> dict[str, tuple[int, Path, Path]]:
+    """Controller -> version of its tree, the process's own group in it, and where the tree is mounted.
+
+    Groups that cannot be seen from here are left out.
+    """
+    found: dict[str, tuple[int, Path, Path]] = {}
+    for tree in _hierarchies(root, pid):
+        if tree.version == 1:
+            found |= dict.fromkeys(tree.controllers, (1, tree.own, tree.mount))
+        else:
+            given = _read(tree.own / "cgroup.controllers").split()
+            found = dict.fromkeys(given, (2, tree.own, tree.mount)) | found
+    return found
+
+
+def is_ours(folder: Path) -> bool:
+    """True of a group that was made for a trial."""
+    return _NAME.match(folder.name) is not None
+
+
 def remove_leftovers(root: Path = Path("/")) -> list[str]:
     """Remove the groups of runs that are gone; a sentence for each."""
     return [_removal(folder) for folder in leftovers(root)]
@@ -206,10 +226,10 @@ def _denied(controller: str, why: str) -> ConditionError:
     )
 
 
-def _hierarchies(root: Path) -> list[Hierarchy]:
-    """The mounted trees in which the runner's own group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
+def _hierarchies(root: Path, pid: int | str = "self") -> list[Hierarchy]:
+    """The mounted trees in which a process's group can be seen (proc_pid_mountinfo(5), cgroups(7))."""
     own: dict[frozenset[str], str] = {}
-    for line in _read(root / "proc/self/cgroup").splitlines():
+    for line in _read(root / f"proc/{pid}/cgroup").splitlines():
         if len(words := line.split(":", 2)) == 3:
             own[frozenset(filter(None, words[1].split(",")))] = words[2]
     return list(_mounted(_read(root / "proc/self/mountinfo"), own, root))

@@ -29,6 +29,9 @@ MONITORS: dict[str, str] = {
     "scheduler": "ioassay.monitors.scheduler",
     "frequency": "ioassay.monitors.frequency",
     "thermal": "ioassay.monitors.thermal",
+    "perf": "ioassay.monitors.perf",
+    "schedstat": "ioassay.monitors.schedstat",
+    "cgroup": "ioassay.monitors.control_group",
     "null": "ioassay.monitors.null",
 }
 """Name -> module. The order is the order of the documentation."""

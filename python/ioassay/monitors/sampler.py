@@ -4,6 +4,7 @@ The grid does not drift: reading k is due at start + k x interval, however long 
 too late are skipped and counted, never squeezed together. It computes nothing from what it reads.
 
     sampler = Sampler(monitors, 0.25)
+    sampler.attach(pid)                     # monitors of processes begin with the held child
     sampler.start()                         # the first reading; time zero is when it has been taken
     try:
         ...                                 # the load is let go
@@ -31,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ioassay.errors import UsageError, one_line
 from ioassay.monitors.text_monitor import TextMonitor, Texts
 from ioassay.records.record import Samples, Warning_
-from ioassay.roles import Monitor
+from ioassay.roles import Monitor, ProcessMonitor
 
 _SENSELESS = (ValueError, LookupError, ArithmeticError)
 """What parsing raises where a kernel writes another format than its documentation."""
@@ -64,6 +65,7 @@ class Sampler:
         self._clock = clock
         self._max_values = max_values
         self._logs = [_Log(monitor, self.warnings) for monitor in monitors]
+        self._attached = [monitor for monitor in monitors if isinstance(monitor, ProcessMonitor)]
         self._thread = threading.Thread(target=self._run, name="ioassay-sampler", daemon=True)
         self._running = threading.Lock()  # held until the end; cheaper to wait for than an Event
         self._running.acquire()
@@ -72,6 +74,16 @@ class Sampler:
         self._ended = False
         self._cpu_s = self._parsing_s = 0.0
         self._readings = self._missed = self._values = 0
+
+    def attach(self, pid: int) -> None:
+        """Show a process, held before its first instruction, to the monitors of processes."""
+        for monitor in self._attached:
+            monitor.attach(pid)
+
+    @property
+    def unavailable(self) -> dict[str, Mapping[str, str]]:
+        """Monitor -> what it cannot count on this machine, with the reason; those that can count all are left out."""
+        return {monitor.name: monitor.unavailable for monitor in self._attached if monitor.unavailable}
 
     def start(self) -> None:
         """Take the first reading and begin; times count from the end of this call until `mark` says otherwise."""
@@ -107,6 +119,8 @@ class Sampler:
             raise self._failure
         began_s = time.thread_time()
         samples = [log.samples(self._origin_s) for log in self._logs]
+        for monitor in self._attached:
+            monitor.detach()
         self._parsing_s = time.thread_time() - began_s
         return samples, {
             "cpu_s": self._cpu_s,

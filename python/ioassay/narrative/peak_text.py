@@ -8,7 +8,7 @@ from ioassay import metrics
 from ioassay.analysis.effects.level_contrasts import lower_is_better
 from ioassay.analysis.optimum.optimum import Optimum, Outcome, Peak
 from ioassay.factors import factor_label
-from ioassay.narrative import omissions, peak_tables, phrases
+from ioassay.narrative import cause_text, omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.narrative.peak_tables import phrase_at, place, place_text, short, span
 from ioassay.stats.best_level import BestLevel
@@ -61,7 +61,7 @@ def _single(answer: Optimum, one: Peak) -> Finding:
         statement=" ".join(sentences(one)),
         where=one.part.where(),
         statistics={**one.statistics(), "not_measured": [part.as_dict() for part in answer.missing]},
-        tables=[peak_tables.levels(one), *peak_tables.fits(one)],
+        tables=[peak_tables.levels(one), *peak_tables.fits(one), *cause_text.tables(one)],
         caveats=[*omissions.left_out(one.part), *_caveats(one, answer.ask.confidence)],
     )
 
@@ -108,10 +108,10 @@ def in_brief(one: Peak) -> list[str]:
         centre = "value" if one.part.merged else "mean"
         shown = f"The {word} {centre} is {level_at(one, one.best)}: {value(one)}."
         known = [*_second(one), *_needed(one)] if outcome == Outcome.UNDECIDED else []
-        return [phrases.placed(one.part.where(), _text(one, outcome)), shown, *known]
+        return [phrases.placed(one.part.where(), _text(one, outcome)), shown, *cause_text.sentences(one), *known]
     plateau = _categories(one) if outcome == Outcome.CATEGORIES else [_text(one, outcome)]
     undecided = _needed(one) if outcome in (Outcome.NARROWED, Outcome.STILL_IMPROVES) else []
-    return [best(one), *plateau, *_earlier(one), *_apart(one), *_second(one), *undecided]
+    return [best(one), *plateau, *cause_text.sentences(one), *_earlier(one), *_apart(one), *_second(one), *undecided]
 
 
 def _text(one: Peak, outcome: Outcome) -> str:

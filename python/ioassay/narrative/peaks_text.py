@@ -10,12 +10,12 @@ from ioassay.analysis.optimum.optimum import Outcome, Peak
 from ioassay.analysis.optimum.optimum_overview import Sweep
 from ioassay.analysis.optimum.study_focus import FACTS
 from ioassay.factors import level_text
-from ioassay.narrative import omissions, peak_tables, phrases
+from ioassay.narrative import cause_text, omissions, peak_tables, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval
 from ioassay.stats.scalability import USL, Law
 
-COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law")
+COLUMNS = ("Sweep", "Best", "It may be", "Value", "Plateau", "Scaling law", "Why it ends")
 _NONE = "–"
 _LONG = 200
 """Characters of a note above which it is not repeated in every row."""
@@ -70,6 +70,7 @@ def _texts(one: Peak) -> dict[str, str]:
         "value": _value(one),
         "plateau": _plateau(one),
         "law": _law(one),
+        "cause": cause_text.in_brief(one) or _NONE,
     }
 
 
@@ -127,7 +128,7 @@ def _row(one: Sweep) -> list[Any]:
     note, where = _note(one), phrases.levels(one.peak.part.where()) if one.peak else ""
     sweep = f"{_title(one)} ({where})" if where else _title(one)
     if one.peak is None:
-        return [sweep, note, _NONE, _NONE, _NONE, _NONE]
+        return [sweep, note, *[_NONE] * (len(COLUMNS) - 2)]
     texts = _texts(one.peak)
     texts["best"] += f" ({note})" if note else ""
     return [sweep, *texts.values()]

@@ -191,7 +191,8 @@ class Observation:
     watching stopped), `dropped` (records that found no room in the ring), `untracked_files`, `untracked_sessions`."""
     counters: Mapping[str, float] = field(default_factory=dict)
     """The process tree's own account: rchar, wchar, syscr, syscw, read_bytes, write_bytes, cancelled_write_bytes
-    (proc(5), /proc/pid/io); major_faults, minor_faults, user_s, system_s, in_blocks, out_blocks (getrusage(2))."""
+    (proc(5), /proc/pid/io); major_faults, minor_faults, user_s, system_s, in_blocks, out_blocks,
+    voluntary_switches, involuntary_switches (getrusage(2))."""
     disks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Whole devices over the trial, whoever used them: name -> reads, read_merges, read_bytes, writes, write_merges,
     write_bytes, discards, flushes (Documentation/block/stat.rst)."""

@@ -30,8 +30,10 @@ from ioassay.records.record import FAILED, OK, Record, Warning_
 from ioassay.roles import CurrentRates, Parsed, Trial
 from ioassay.runner import conditions, worker, worker_pool
 from ioassay.runner import trial as one
+from ioassay.runner.best_levels import Following
 from ioassay.runner.preflight import Bench, rehearse
 from ioassay.store.run_folder import RunStore
+from ioassay.study import earlier_best
 from ioassay.targets.job_guard import Guard, Reserve, guarded
 from ioassay.units import format_duration
 
@@ -72,6 +74,9 @@ class Source(Protocol):
     def told(self, trial: Trial, record: Record) -> None:
         """A trial has its record, from now or from before."""
 
+    def notes(self, study: str) -> Sequence[Warning_]:
+        """What each trial of a study bears, asked before its first one."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -85,6 +90,10 @@ class Planned:
 
     def told(self, trial: Trial, record: Record) -> None:
         """See Source; nothing depends on it."""
+
+    def notes(self, study: str) -> Sequence[Warning_]:
+        """See Source."""
+        return ()
 
 
 @dataclass
@@ -202,7 +211,8 @@ def execute(
         debug_log.info("run", f"{store.root}: up to {number} trials that only compute at once, {len(benches)} studies")
         flight = stack.enter_context(_Flight(lambda: worker_pool.executor(number, one.tag(store)), number, progress))
         by_name = {bench.study.name: bench for bench in benches}
-        given = source or Planned(store)
+        follows = any(map(earlier_best.follows, store.suite().studies))
+        given = source or (Following(store, by_name) if follows else Planned(store))
         of_host = [*settings.warnings, *of_groups]
         return _Round(store, given, by_name, guards, progress, flight, of_host, of_pool, wait_quiet_s).run()
 
@@ -354,7 +364,7 @@ class _Round:
             debug_log.debug("run", f"{trial.id}: not needed, the interval of {trial.point} is narrow enough")
             self.progress.ended(trial, "unneeded")
             self.tally.add("unneeded")
-        elif self.benches[trial.study].driver.measures:
+        elif self.benches[trial.study].driver.measures or _key(trial.point) in self.benches[trial.study].cannot:
             self._measure(trial)
         else:
             self._compute(trial)
@@ -421,7 +431,8 @@ class _Round:
     def _ready(self, trial: Trial, known: Sequence[Warning_]) -> Sequence[Warning_]:
         bench = self.benches[trial.study]
         if trial.study not in self.prepared:
-            self.prepared[trial.study] = [*known, *_prepare(bench, self.progress)]
+            notes = self.source.notes(trial.study)
+            self.prepared[trial.study] = [*known, *notes, *_prepare(bench, self.progress)]
         self.guards[trial.study].require_same(bench.driver.touches(trial.params))
         rehearse(bench, trial.params)
         return self.prepared[trial.study]

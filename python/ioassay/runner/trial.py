@@ -37,6 +37,8 @@ from ioassay.verify import witness
 
 COUNTED = "drive.json"
 """In a trial's raw folder: what storage that counts for itself said."""
+UNAVAILABLE = "monitors.json"
+"""Beside it: what the monitors cannot count on this machine, and why."""
 _LEAST_SPACE_BYTES = 2**16
 """A record and a tool's smallest results."""
 _KEPT = ("id", "study", "driver", "point", "repetition", "seed", "order", "twin", "calls")
@@ -214,6 +216,7 @@ class _Watched:
             hold.apply(pid)
             self.bench.meter.begin(os.sched_getaffinity(pid))
             watching.held(pid)
+            sampler.attach(pid)
             sampler.start()
             rates.begin()
 
@@ -248,6 +251,8 @@ class _Watched:
                 return _with_tasks(outcome, self.seen)
         finally:
             self.samples, self.cost = sampler.stop()
+            if sampler.unavailable:
+                (raw / UNAVAILABLE).write_text(json.dumps(sampler.unavailable, indent=1))
             self.warnings = [*self.warnings, *sampler.warnings, *_witness_warnings(self.seen)]
 
     def _device(self, load: Load, devices: Sequence[str]) -> str:

@@ -105,19 +105,20 @@ class ConditionMeans:
 
 
 def fit(
-    groups: Sequence[Floats], passes: Sequence[Ints] | None = None, *, exact: bool = False
+    groups: Sequence[Floats], passes: Sequence[Ints] | None = None, *, exact: bool = False, scale: Scale | None = None
 ) -> ConditionMeans | Undefined:
     """Fit the model; `groups[i]` are the repetitions of condition i, `passes[i]` the pass that each belongs to.
 
     With `exact` the results hold no chance, as those of a simulation: every squared error is 0, unless repetitions
     differ, as over traces that are made anew. Otherwise a second repetition of at least one condition is needed.
+    Without a `scale` it is the logarithmic one where that exists; shares near 0 are compared on the raw one.
     """
     arrays = [as_floats(group) for group in groups]
     if not arrays or not all(array.size for array in arrays):
         return Undefined("a condition has no values")
     sizes = np.array([array.size for array in arrays])
     means = np.array([mean_of(array) for array in arrays])
-    scale = Scale.LOG if means.min() > 0 else Scale.RAW
+    scale = scale or (Scale.LOG if means.min() > 0 else Scale.RAW)
     estimates = np.log(means) if scale == Scale.LOG else means
     if exact and not any(float(np.ptp(array)) for array in arrays):
         zeros = np.zeros(means.size)

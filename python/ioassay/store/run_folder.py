@@ -168,6 +168,16 @@ class RunStore:
         except OSError as error:
             raise self.stopped(path, error) from error
 
+    def replace_suite(self, suite: Suite) -> None:
+        """Make durable what became known of a study since the run began."""
+        import tomli_w
+
+        path = self.root / STUDY
+        try:
+            atomic_file.write(path, tomli_w.dumps(catalog.to_table(suite)))
+        except OSError as error:
+            raise self.stopped(path, error) from error
+
     def tuning(self) -> schema.Search | None:
         """What a search was asked and, as `found`, what it came to (None before its end); None for other runs."""
         if not self.is_search:
@@ -327,7 +337,7 @@ def _write_plan(
             atomic_file.write(root / PLACE, json.dumps({FOLDER: host[FOLDER]}, indent=1))
         kept = {name: value for name, value in host.items() if name != FOLDER}
         atomic_file.write(root / HOST, json.dumps(privacy.published(kept), indent=1))
-        atomic_file.write_pieces(root / PLAN, map(_line, trials or plan.trials(suite)))
+        atomic_file.write_pieces(root / PLAN, map(_line, trials or plan.known_trials(suite)))
         with suppress(PermissionError):  # a folder that may be entered and not read
             atomic_file.sync(root.absolute().parent)
     except OSError as error:

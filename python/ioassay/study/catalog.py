@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from ioassay import debug_log, validation
 from ioassay.errors import StudyError
+from ioassay.study import earlier_best, machine_levels
 from ioassay.study.model import Study, Suite, check_scales, make_study, study_error
 from ioassay.validation import shown
 
@@ -99,7 +100,11 @@ def _named(table: Mapping[str, Any], name: str | None, path: Path) -> tuple[dict
 
 def _studies(members: Sequence[tuple[dict[str, Any], Path]], change: ChangeAll, stored: bool) -> list[Study]:
     changed = change([table for table, _ in members])
-    return [make_study(table, str(path), stored=stored) for table, (_, path) in zip(changed, members, strict=True)]
+    sources = [str(path) for _, path in members]
+    if not stored:  # a stored study has the numbers of the machine that it was planned on
+        read = [machine_levels.resolved(table, source) for table, source in zip(changed, sources, strict=True)]
+        changed = earlier_best.with_stand_ins(read, sources)
+    return [make_study(table, source, stored=stored) for table, source in zip(changed, sources, strict=True)]
 
 
 def _member(name: str, suite_path: Path) -> tuple[dict[str, Any], Path]:

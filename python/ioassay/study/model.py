@@ -198,6 +198,17 @@ class Analysis(_Strict):
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
 
 
+class Relative(_Strict):
+    """Written by ioassay: the machine that the study was planned on, and what its numbers were written as."""
+
+    processors: PositiveInt
+    memory_bytes: PositiveInt
+    written: dict[str, bool | int | float | str | list[Level]]
+    """Key -> expression such as `nproc*2`, or all levels of a factor in which there is one."""
+    pending: dict[str, str] = Field(default_factory=dict)
+    """Parameter -> `best of STUDY`, while that study has not ended: its value is a stand-in."""
+
+
 class Figure(BaseModel):
     """One figure: `kind` is an entry of `ioassay.report.figures.FIGURES`; other keys are that figure's own."""
 
@@ -237,6 +248,7 @@ class Study(_Strict):
     analysis: Analysis = Field(default_factory=Analysis)
     figures: list[Figure] = Field(default_factory=list)
     scale: dict[str, Scale] = Field(default_factory=dict)
+    relative: Relative | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:

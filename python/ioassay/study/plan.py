@@ -47,6 +47,12 @@ def trials(suite: Suite) -> Iterator[Trial]:
                 order += 1
 
 
+def known_trials(suite: Suite) -> Iterator[Trial]:
+    """The same without the trials of studies that wait for the best level of an earlier one."""
+    waiting = {study.name for study in suite.studies if study.relative and study.relative.pending}
+    return (trial for trial in trials(suite) if trial.study not in waiting)
+
+
 def count(suite: Suite) -> dict[str, int]:
     """Number of trials by study name; the cap where repetition is adaptive."""
     return {study.name: _count(study) for study in suite.studies}

@@ -33,7 +33,7 @@ from dataclasses import asdict, dataclass, field
 from typing import cast
 
 from ioassay.errors import InputError, UsageError
-from ioassay.records.record import OK, Record
+from ioassay.records.record import OK, Record, Warning_
 from ioassay.roles import Driver, Trial
 from ioassay.store import schema
 from ioassay.store.run_folder import RunStore
@@ -78,6 +78,10 @@ class Campaign:
         if not self._checked and record.status == OK:
             self.script.require_metrics(record)
             self._checked = True
+
+    def notes(self, study: str) -> Sequence[Warning_]:
+        """See run.Source."""
+        return ()
 
     def _steps(self) -> Steps:
         tuning, over = self.store.tuning(), self._clocked()

@@ -18,7 +18,8 @@ CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "ste
 """States that add up to all time; guest time is inside user and nice (proc_stat(5))."""
 SECTOR_BYTES = 512
 _GAUGES = (
-    r"(^|\.)(running|blocked|in_flight|load1|load5|load15|runnable|tasks|frequency_khz|temperature_mc)$|_bytes$|_avg10$"
+    r"(^|\.)(running|blocked|in_flight|load1|load5|load15|runnable|tasks|unread|own|frequency_khz|temperature_mc"
+    r"|(quota|period)_us|(read|write)_limit(_iops)?)$|_bytes$|_avg10$"
 )
 
 

@@ -19,7 +19,8 @@ from ioassay.analysis.effects.level_contrasts import LevelFamily
 from ioassay.analysis.measurements.cells import Cell, Cells, cells
 from ioassay.analysis.measurements.memo import memoized
 from ioassay.analysis.measurements.missing_trials import MissingConditions, missing
-from ioassay.factors import CASE, counts_concurrency, level_phrase, takes_processors
+from ioassay.analysis.optimum.peak_cause import Explanation, explain
+from ioassay.factors import CASE, counts_concurrency, level_phrase, loads_machine, takes_processors
 from ioassay.stats.best_level import BestLevel, Plateau, best_level, levels_off, plateau, second_peaks
 from ioassay.stats.contrasts import Contrasts, bend_p
 from ioassay.stats.power import repetitions_needed
@@ -106,6 +107,7 @@ class Peak:
     else `no_plateau` is the reason. `second` are peaks apart from the best. `needed`: repetitions that would show a
     difference of the margin, None of exact results. `growth` is a law that levels up to the plateau's first follow,
     where all of them follow none. `processors`: the machine's hardware threads where the factor counts what takes one.
+    `explanation`: what was used up where the gain ends, of rates over a concurrency or a load.
     """
 
     family: LevelFamily
@@ -124,6 +126,7 @@ class Peak:
     amdahl: Law | Undefined | None
     growth: Law | None = None
     processors: int | None = None
+    explanation: Explanation | None = None
 
     @property
     def factor(self) -> str:
@@ -207,6 +210,24 @@ class Peak:
             return Outcome.BEST_AT_FIRST if number > 1 else Outcome.ISOLATED  # nor below one worker
         return Outcome.BEST_AT_LAST
 
+    @property
+    def end_of_gain(self) -> int | None:
+        """The first level beyond which there is no certain gain; None where there may be one beyond the last."""
+        known = {
+            Outcome.SATURATES,
+            Outcome.INNER_PLATEAU,
+            Outcome.DECLINES,
+            Outcome.EQUIVALENT,
+            Outcome.BEST_AT_FIRST,
+            Outcome.ISOLATED,
+            Outcome.NARROWED,
+        }
+        if self.numbers is None or self.outcome not in known:
+            return None
+        end = 0 if self.outcome == Outcome.EQUIVALENT else self.candidates[0]
+        first = self.plateau.first if self.plateau and self.outcome != Outcome.EQUIVALENT else end
+        return first if first < len(self.cells) - 1 else None
+
     def at_processors(self, index: int) -> bool:
         """True if a level is the number of the machine's processors."""
         return self.numbers is not None and self.processors is not None and self.numbers[index] == self.processors
@@ -253,6 +274,7 @@ class Peak:
             "amdahl": plain(self.amdahl),
             "law": self.law.kind if self.law else None,
             "growth": plain(self.growth),
+            "cause": self.explanation and self.explanation.statistics(levels),
         }
 
     @property
@@ -296,7 +318,17 @@ def measured(records: Dataset, study: Study, response: str) -> dict[str, list[Pe
     """Factor -> its peak in each place where it varies; factors that vary nowhere are left out."""
     how = ask_of(records, study)
     groups = level_contrasts.families(records, study, response)
-    return {factor: [measure(family, how) for family in group] for factor, group in groups.items()}
+    found = {factor: [measure(family, how) for family in group] for factor, group in groups.items()}
+    return {factor: [_explained(records, study, one, how) for one in peaks] for factor, peaks in found.items()}
+
+
+def _explained(records: Dataset, study: Study, found: Peak, how: Ask) -> Peak:
+    """With what was used up where the gain ends, of a rate of the whole load over what loads the machine."""
+    end = found.end_of_gain
+    loads = counts_workers(found, how) or (loads_machine(found.factor) and metrics.metric(found.part.response).kind)
+    if end is None or found.exact or not loads:
+        return found
+    return replace(found, explanation=explain(records, study, found.family, end))
 
 
 def swept(study: Study, peaks: Mapping[str, Sequence[Peak]]) -> list[str]:

@@ -32,6 +32,7 @@ FACTS = (
     "plateau_at_processors",
     "processors",
     "law",
+    "cause",
 )
 
 

@@ -29,6 +29,8 @@ _RUSAGE_FIELDS = {
     "ru_stime": "system_s",
     "ru_inblock": "in_blocks",
     "ru_oublock": "out_blocks",
+    "ru_nvcsw": "voluntary_switches",
+    "ru_nivcsw": "involuntary_switches",
 }
 _SECTOR_FIELDS = {"read_bytes", "write_bytes"}
 _DISK_COLUMNS = {

@@ -1,0 +1,188 @@
+"""Levels and parameters relative to the machine: numbers where a study is planned, expressions beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from ioassay.errors import StudyError
+from ioassay.store.run_folder import RunStore
+from ioassay.study import catalog, machine_levels, overrides, plan
+from ioassay.study.machine_levels import Machine
+from ioassay.study.model import Study, Suite
+
+MIB = 2**20
+HOST = Machine(6, 8192 * MIB + 4096)
+
+
+def table(**parts: Any) -> dict[str, Any]:
+    return {"name": "s", "title": "s", "driver": "null", **parts}
+
+
+def resolved(machine: Machine = HOST, **parts: Any) -> dict[str, Any]:
+    return machine_levels.resolved(table(**parts), "s.toml", machine)
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_levels, "this_machine", lambda: HOST)
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("nproc", 6),
+        (" nproc * 2 ", 12),
+        ("2*nproc", 12),
+        ("nproc/4", 1),
+        ("nproc*3/4", 4),
+        ("nproc/100", 1),
+        ("nproc*0.5", 3),
+        ("ram", 8192 * MIB),
+        ("ram/4", 2048 * MIB),
+        ("ram*0.5", 4096 * MIB),
+        ("ram/1000000000", MIB),
+    ],
+)
+def test_an_expression_is_a_whole_number_of_processors_or_bytes(written: str, number: int) -> None:
+    assert resolved(params={"workers": written})["params"] == {"workers": number}
+
+
+@pytest.mark.parametrize("processors", [1, 2, 4, 64])
+def test_levels_are_there_once_and_in_order(processors: int) -> None:
+    written = [1, "nproc*4", 2, "nproc", "nproc/2", "nproc*2"]
+    levels = resolved(Machine(processors, MIB), factors={"workers": written})["factors"]["workers"]
+    assert levels == sorted({1, 2, max(processors // 2, 1), processors, 2 * processors, 4 * processors})
+
+
+def test_a_list_without_an_expression_stays_as_it_is() -> None:
+    found = resolved(factors={"workers": [4, 1, 2], "bs": ["64KiB", "4KiB"]})
+    assert found["factors"] == {"workers": [4, 1, 2], "bs": ["64KiB", "4KiB"]} and "relative" not in found
+
+
+def test_sizes_are_compared_with_the_memory_in_bytes() -> None:
+    found = resolved(factors={"size": ["1GiB", "ram/8", "ram/2"]})
+    assert found["factors"]["size"] == ["1GiB", 4096 * MIB]  # an eighth is 1 GiB here
+
+
+def test_every_table_takes_expressions_and_keeps_what_was_written() -> None:
+    found = resolved(
+        params={"threads": "nproc"},
+        target={"kind": "file", "size": "ram/2", "path": "nproc"},
+        run={"cpu_limit": "nproc/4", "memory_limit": "ram/8"},
+        case=[{"name": "all", "numjobs": "nproc*2"}],
+        factors={"workers": [1, "nproc"]},
+        watch={"calls": {"workers": [1, "nproc"]}},
+    )
+    assert found["run"] == {"cpu_limit": 1.5, "memory_limit": 1024 * MIB}
+    assert found["target"] == {"kind": "file", "size": 4096 * MIB, "path": "nproc"}
+    assert found["case"] == [{"name": "all", "numjobs": 12}] and found["watch"] == {"calls": {"workers": [1, 6]}}
+    assert found["relative"] == {
+        "processors": 6,
+        "memory_bytes": HOST.memory_bytes,
+        "written": {
+            "params.threads": "nproc",
+            "target.size": "ram/2",
+            "run.cpu_limit": "nproc/4",
+            "run.memory_limit": "ram/8",
+            "case 'all'.numjobs": "nproc*2",
+            "factors.workers": [1, "nproc"],
+            "watch.calls.workers": [1, "nproc"],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "key", ["stressor", "ioengine", "filename", "policy", "rw", "direct", "cpus_allowed", "runtime"]
+)
+def test_the_same_word_of_a_tool_is_left_alone(key: str) -> None:
+    assert resolved(params={key: "nproc"})["params"] == {key: "nproc"}
+
+
+@pytest.mark.parametrize("value", ["ramfs", "ram-disk", "nprocs", "ramp*2", "program"])
+def test_words_that_begin_alike_are_left_alone(value: str) -> None:
+    assert resolved(params={"option": value})["params"] == {"option": value}
+
+
+@pytest.mark.parametrize(
+    "value", ["nproc*", "nproc+1", "nproc-1", "nproc*x", "nproc**2", "ram*-1", "ram*1e3", "1+nproc"]
+)
+@pytest.mark.parametrize("part", ["params", "factors"])
+def test_a_wrong_expression_names_key_and_value(value: str, part: str) -> None:
+    with pytest.raises(StudyError) as error:
+        resolved(**{part: {"workers": [value] if part == "factors" else value}})
+    assert "s.toml" in str(error.value) and f"{part}.workers" in str(error.value) and f"'{value}'" in str(error.value)
+
+
+def test_a_division_by_zero_is_refused() -> None:
+    with pytest.raises(StudyError, match=r"params\.workers.*'nproc/0' divides by 0"):
+        resolved(params={"workers": "nproc/0"})
+
+
+def test_a_plain_level_that_is_listed_twice_is_refused_as_always(host: None, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(tomli_w.dumps(table(factors={"workers": [2, 2, "nproc"]})))
+    with pytest.raises(StudyError, match="level 2 is listed twice"):
+        catalog.load(str(path))
+
+
+def loaded(tmp_path: Path, **parts: Any) -> Suite:
+    path = tmp_path / "s.toml"
+    path.write_text(tomli_w.dumps(table(**parts)))
+    return catalog.load(str(path))
+
+
+def test_plan_and_ids_have_the_numbers(host: None, tmp_path: Path) -> None:
+    relative = loaded(tmp_path, factors={"workers": [1, "nproc"]}, params={"value": "nproc*2"})
+    plain = loaded(tmp_path, factors={"workers": [1, 6]}, params={"value": 12})
+    ids = [[(trial.id, trial.point) for trial in plan.trials(suite)] for suite in (relative, plain)]
+    assert ids[0] == ids[1]
+
+
+def test_a_stored_study_means_the_same_on_another_machine(
+    host: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = loaded(tmp_path, factors={"workers": [1, "nproc", "nproc*2"]})
+    stored = catalog.to_table(suite)
+    assert stored["study"][0]["relative"]["written"] == {"factors.workers": [1, "nproc", "nproc*2"]}
+    json.dumps(stored)
+    monkeypatch.setattr(machine_levels, "this_machine", lambda: Machine(64, MIB))
+    assert catalog.from_table(stored, tmp_path / "study.toml", stored=True) == suite
+    assert catalog.from_table(stored, tmp_path / "study.toml").studies[0].factors == {"workers": [1, 6, 12]}
+
+
+def test_the_run_folder_has_the_numbers_and_the_expressions(host: None, tmp_path: Path) -> None:
+    suite = loaded(tmp_path, factors={"workers": [1, "nproc"]})
+    store = RunStore.create(tmp_path / "run", suite, {})
+    text = (store.root / "study.toml").read_text()
+    assert '"nproc"' in text and "processors = 6" in text
+    assert RunStore.open(store.root).suite() == suite
+
+
+def test_options_of_the_command_line_take_expressions(host: None, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(tomli_w.dumps(table(factors={"workers": [1]})))
+    change = lambda one: overrides.adjusted(one, settings=["size=ram/2"], factors=["workers=1,nproc"])  # noqa: E731
+    (study,) = catalog.load(str(path), change).studies
+    assert study.factors == {"workers": [1, 6]} and study.params == {"size": 4096 * MIB}
+
+
+@pytest.mark.parametrize("key", ["factors.workers", "watch.calls.workers", "case 'a.b'.numjobs", "target.size"])
+def test_what_a_written_key_came_to_is_found_again(key: str) -> None:
+    found = resolved(
+        factors={"workers": [1, "nproc"]},
+        watch={"calls": {"workers": ["nproc"]}},
+        case=[{"name": "a.b", "numjobs": "nproc"}],
+        target={"kind": "file", "path": "f", "size": "ram/2"},
+    )
+    here = machine_levels.number(Study.model_validate(found), key)
+    assert here == {"factors.workers": [1, 6], "watch.calls.workers": [6], "target.size": 4096 * MIB}.get(key, 6)
+
+
+def test_this_machine_has_processors_and_memory() -> None:
+    machine = machine_levels.this_machine()
+    assert machine.processors >= 1 and machine.memory_bytes > MIB
