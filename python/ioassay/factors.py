@@ -111,7 +111,7 @@ FACTORS: tuple[Factor, ...] = (
     Factor("ioengine", "I/O engine", Kind.TEXT, phrase="{}"),
     Factor("numjobs", "number of jobs", Kind.NUMBER, phrase="{} jobs", single="1 job", step="job", counts=PROCESSOR),
     Factor("random_distribution", kind=Kind.COMPOUND),
-    Factor("rate", "offered bandwidth", Kind.SIZE, "bytes/s", "{} offered", offers="bw"),
+    Factor("rate", "offered bandwidth", Kind.SIZE, "bytes/s", "{} offered", offers="bw", counts=LOAD),
     Factor(
         "rate_iops",
         "offered IOPS",

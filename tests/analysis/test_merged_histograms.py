@@ -171,7 +171,7 @@ def test_the_page_and_its_figures_show_one_number(lab: Any, tmp_path: Path) -> N
     study, records = measured(lab, tmp_path)
     drawn = report.declare(records)
     written = report.build(records, pipeline.analyse_all(records), tmp_path / "report", title="t", drawn=drawn)
-    page = html.unescape(re.sub(r"<[^>]+>", " ", written.page.read_text())).replace("\xa0", " ")
+    page = html.unescape(re.sub(r"<[^>]+>", " ", packed_page.unpacked(written.page.read_text()))).replace("\xa0", " ")
     specs = "".join(json.dumps(each.spec, ensure_ascii=False) for each in drawn)
     assert all(not each.problem for each in drawn)
     rows = {row.point["iodepth"]: row for row in headline(records, [study]) if row.metric == P99}

@@ -33,7 +33,7 @@ def test_the_measure_is_that_of_wcag() -> None:
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
 
 
-@pytest.mark.parametrize(("scheme", "pair"), itertools.product(SCHEMES, ROLES), ids=str)
+@pytest.mark.parametrize(("scheme", "pair"), list(itertools.product(SCHEMES, ROLES)), ids=str)
 def test_text_can_be_read(scheme: str, pair: tuple[str, str]) -> None:
     paper, ink = (SCHEMES[scheme][role] for role in pair)
     assert contrast(paper, ink) >= TEXT
