@@ -132,7 +132,7 @@ class Terminal(Silent):
         """Show the current rates, each with its source."""
         sources = "   ".join(_sources(trial.driver, rates))
         left = units.format_duration(round(self._left.seconds()))
-        line = f"{rates.elapsed_s:.0f} s" + (f"  now {sources}" if sources else "")
+        line = f"{int(rates.elapsed_s)} s" + (f"  now {sources}" if sources else "")
         self._bar.update(left=left, point=self._latest(), rates=line)
 
     def ended(self, trial: Trial, status: str) -> None:
