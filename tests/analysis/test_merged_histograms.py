@@ -21,6 +21,7 @@ from ioassay.analysis.measurements.cells import cells, values_together
 from ioassay.analysis.measurements.merged_histograms import pseudo_values
 from ioassay.metrics import PERCENTILES, percentile_name
 from ioassay.narrative import pipeline
+from ioassay.store import packed_page
 
 P99 = "read.lat.p99"
 LEVELS = (1, 8, 32)
