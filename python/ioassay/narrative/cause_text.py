@@ -141,7 +141,7 @@ def tables(one: Peak) -> list[Table]:
     ]
     rows: list[list[Any]] = [
         [
-            reading.counter,
+            str(reading.counter),
             *(shown(reading.counter, number) for number in (reading.before, reading.end, reading.after)),
             "yes" if reading.changes else "not certainly",
         ]
