@@ -77,7 +77,7 @@ SHARES = frozenset(
     )
 )
 """Shares of a time, of a limit or of a number, compared by their differences: ratios of shares near 0 scatter."""
-FLOORS = {Use.LIMIT_HITS: 1.0, Use.RECLAIM: 100.0, Use.SWAP: 100.0, Use.MAJOR_FAULTS: 100.0}
+FLOORS: dict[str, float] = {Use.LIMIT_HITS: 1.0, Use.RECLAIM: 100.0, Use.SWAP: 100.0, Use.MAJOR_FAULTS: 100.0}
 """Rates a second that are nothing yet. Each is added before rates are compared by their ratios: they may be 0."""
 
 
