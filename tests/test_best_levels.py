@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tomli_w
 
+from ioassay.cli import progress
 from ioassay.errors import StudyError
 from ioassay.records.record import OK, SKIPPED
 from ioassay.roles import Consent, Trial
@@ -19,23 +20,17 @@ from ioassay.study.model import Suite
 BEST = "best of sweep"
 
 
-class Silent:
-    """Is told what happens, and counts the trials that began."""
+class Silent(progress.Silent):
+    """Counts the trials that began, and stops the run after so many."""
 
     def __init__(self, stop_after: int = 10**9) -> None:
         self.began: list[Trial] = []
         self._stop_after = stop_after
 
-    def preparing(self, text: str, share: float) -> None:
-        pass
-
     def started(self, trial: Trial) -> None:
         if len(self.began) == self._stop_after:
             raise KeyboardInterrupt
         self.began.append(trial)
-
-    def ended(self, trial: Trial, status: str) -> None:
-        pass
 
 
 def suite(tmp_path: Path, value: str = BEST, **sweep: Any) -> Suite:
@@ -58,9 +53,9 @@ def suite(tmp_path: Path, value: str = BEST, **sweep: Any) -> Suite:
     return catalog.load(str(path))
 
 
-def execute(store: RunStore, progress: Silent | None = None) -> run.Tally:
+def execute(store: RunStore, shown: Silent | None = None) -> run.Tally:
     benches = preflight.assemble(store.suite(), Consent())
-    return run.execute(store, benches, progress or Silent(), 1)
+    return run.execute(store, benches, shown or Silent(), 1)
 
 
 def begun(tmp_path: Path, **keys: Any) -> RunStore:
