@@ -101,4 +101,4 @@ def test_every_job_has_its_bars_and_the_depth_its_curves() -> None:
         assert {f"{quantity}_1_job", f"{quantity}_4_jobs"} <= drawn
     assert {f"latency_{rw}_{n}" for rw in ("randread", "randwrite", "randrw") for n in ("1_job", "4_jobs")} <= drawn
     curves = {figure.name.removeprefix("access_paths_depth_") for figure in depth.figures}
-    assert curves == {"iops", "latency", "tail", "cpu_per_request", "at_the_drive"}
+    assert curves == {"iops", "throughput_latency", "latency", "tail", "cpu_per_request", "at_the_drive"}
