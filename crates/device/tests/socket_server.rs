@@ -307,7 +307,8 @@ fn a_drive_that_sleeps_is_woken_by_all_that_concerns_it() {
         while round(&mut server, &mut drive) {}
         sleeps += 1;
         assert!(sleeps < 100_000, "it is woken for nothing");
-        in_vain += u32::from(!is_woken(descriptors[0]));
+        // Once the reader has all, the end of its connection may be handled already: then nothing comes any more.
+        in_vain += u32::from(!is_woken(descriptors[0]) && !done.load(Ordering::SeqCst));
     }
     reader.join().unwrap();
     assert_eq!(in_vain, 0, "it slept for as long as it could");

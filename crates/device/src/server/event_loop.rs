@@ -94,7 +94,7 @@ impl DriveServer {
             }
         }
         for transport in &mut self.transports {
-            transport
+            any |= transport
                 .send()
                 .map_err(|error| failed(transport.as_ref(), error))?;
         }

@@ -32,11 +32,12 @@ pub trait Transport {
     /// A command's answer is due. It may be kept until `send`.
     fn answer(&mut self, answer: Answer, drive: &dyn Drive);
 
-    /// Sends all answers that are kept: one system call for many.
+    /// Sends all answers that are kept: one system call for many. Returns true if that made room for
+    /// requests that have arrived already: no descriptor will tell of these.
     ///
     /// # Errors
     /// As `poll`.
-    fn send(&mut self) -> std::io::Result<()>;
+    fn send(&mut self) -> std::io::Result<bool>;
 
     /// Descriptors that become readable when there is something to do, for a drive that may sleep.
     fn descriptors(&self, into: &mut Vec<std::os::fd::RawFd>);

@@ -110,8 +110,7 @@ pub fn round(transport: &mut dyn Transport, drive: &mut Memory) -> bool {
         transport.answer(answer, drive);
         any = true;
     }
-    transport.send().expect("the transport goes on");
-    any
+    any | transport.send().expect("the transport goes on")
 }
 
 /// A drive that is served by a thread, until it is dropped.

@@ -114,8 +114,8 @@ impl Transport for Fuse {
         self.mounted &= sent.is_ok();
     }
 
-    fn send(&mut self) -> io::Result<()> {
-        Ok(()) // each answer is one write of its own: the kernel takes no two at once
+    fn send(&mut self) -> io::Result<bool> {
+        Ok(false) // each answer is one write of its own: the kernel takes no two at once
     }
 
     fn descriptors(&self, into: &mut Vec<RawFd>) {

@@ -322,18 +322,20 @@ impl<P: Protocol> Transport for Server<P> {
         }
     }
 
-    fn send(&mut self) -> io::Result<()> {
+    fn send(&mut self) -> io::Result<bool> {
+        let mut resumed = false;
         while let Some(at) = self.dirty.pop() {
             let Some(slot) = self.slots[at as usize].as_mut() else {
                 continue;
             };
             slot.dirty = false;
             let in_flight = self.protocol.in_flight(&slot.session);
-            if slot.send(in_flight, &self.epoll, at.into()).is_err() {
-                self.close(at);
+            match slot.send(in_flight, &self.epoll, at.into()) {
+                Ok(made_room) => resumed |= made_room,
+                Err(_) => self.close(at),
             }
         }
-        Ok(())
+        Ok(resumed)
     }
 
     fn descriptors(&self, into: &mut Vec<RawFd>) {

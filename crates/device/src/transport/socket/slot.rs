@@ -98,11 +98,12 @@ impl<S> Slot<S> {
         protocol: &mut P,
         drive: &mut dyn Drive,
     ) -> io::Result<bool> {
+        let paused = self.is_paused();
         let Some(stream) = &mut self.stream else {
             return Ok(false);
         };
         match self.state {
-            State::Open if self.output.left() > PAUSE_BYTES => return Ok(false),
+            State::Open if paused => return Ok(false),
             State::Open => {}
             State::Lingering => return discard(stream),
             State::Ending(_) | State::Gone => return Ok(false),
@@ -148,13 +149,20 @@ impl<S> Slot<S> {
         self.output.left() >= EARLY_BYTES && !self.interest.contains(epoll::EventFlags::OUT)
     }
 
-    /// Sends what is due.
+    /// Sends what is due. Returns true if the client is read from again, which it was not while so
+    /// much waited.
     ///
     /// # Errors
     /// The connection is over.
-    pub(super) fn send(&mut self, in_flight: usize, epoll: &OwnedFd, token: u64) -> io::Result<()> {
+    pub(super) fn send(
+        &mut self,
+        in_flight: usize,
+        epoll: &OwnedFd,
+        token: u64,
+    ) -> io::Result<bool> {
+        let paused = self.is_paused();
         let Some(stream) = &mut self.stream else {
-            return Ok(());
+            return Ok(false);
         };
         let all = self.output.left() == 0 || self.output.send(stream)?;
         let over = match self.state {
@@ -166,7 +174,13 @@ impl<S> Slot<S> {
             stream.finish_sending();
             (self.state, self.ended) = (State::Lingering, None);
         }
-        self.watch(all, epoll, token)
+        self.watch(all, epoll, token)?;
+        Ok(paused && !self.is_paused())
+    }
+
+    /// Whether so much waits to be sent that nothing more is read.
+    fn is_paused(&self) -> bool {
+        self.output.left() > PAUSE_BYTES
     }
 
     /// Asks the kernel for what is waited for, and only for that.
@@ -174,7 +188,7 @@ impl<S> Slot<S> {
         let mut interest = epoll::EventFlags::empty();
         interest.set(epoll::EventFlags::OUT, !all_sent);
         let reads = match self.state {
-            State::Open => self.output.left() <= PAUSE_BYTES,
+            State::Open => !self.is_paused(),
             State::Lingering => true,
             State::Ending(_) | State::Gone => false,
         };
@@ -203,7 +217,7 @@ impl<S> Slot<S> {
     }
 
     fn dawdles(&mut self, now: Instant) -> bool {
-        let pauses = self.blocked || self.output.left() > PAUSE_BYTES;
+        let pauses = self.blocked || self.is_paused();
         if pauses || self.input.pending().is_empty() {
             self.waits = None;
             return false;
