@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from ioassay.store import packed_page
+
 from .conftest import ask
 
 DAEMON = "setsid sh -c 'echo $$ > daemon; exec sleep {lives_s}' & while [ ! -s daemon ]; do sleep 0.01; done; {then}"
@@ -362,7 +364,9 @@ def test_a_study_whose_tool_lies_ends_with_4_and_says_so_in_its_report(level: st
     [verdict] = [finding for finding in found["findings"] if finding["question"] == "verdict"]
     assert verdict["statistics"]["contradicted"] == 1
     assert "CONTRADICTED" in verdict["statement"]
-    assert "CONTRADICTED" in Path(tmp_path / found["report"]).read_text()
+    page = (tmp_path / found["report"]).read_text()
+    assert "1 is contradicted." in page  # without opening anything
+    assert "CONTRADICTED" in packed_page.unpacked(page)
 
 
 def _is_there(pid: int) -> bool:

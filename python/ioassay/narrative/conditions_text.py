@@ -44,6 +44,8 @@ class Trust:
     grade: Grade
     conditions: str
     claims: str
+    contradicted: int = 0
+    """Number of claims."""
 
 
 def findings(answers: Sequence[Conditions]) -> list[Finding]:
@@ -97,7 +99,12 @@ def trust(records: Dataset) -> Trust | None:
         conditions.grade if conditions else Grade.FIT,
         line(conditions) if conditions else UNKNOWN,
         claims(verdicts),
+        sum(map(_contradicted, verdicts)),
     )
+
+
+def _contradicted(verdicts: ClaimVerdicts) -> int:
+    return sum(part.verdict.category == CONTRADICTED for part in verdicts.of_io)
 
 
 def claims(verdicts: Sequence[ClaimVerdicts]) -> str:
@@ -108,7 +115,7 @@ def claims(verdicts: Sequence[ClaimVerdicts]) -> str:
         return "Claims: not verified, since no trial was witnessed." if unwitnessed else ""
     total, true = sum(len(one.of_io) for one in judged), sum(one.true for one in judged)
     by_drive = sum(one.by_drive for one in judged)
-    contradicted = sum(part.verdict.category == CONTRADICTED for one in judged for part in one.of_io)
+    contradicted = sum(map(_contradicted, judged))
     text = [f"Claims: the kernel confirms {true - by_drive} of {total}"]
     text += [f"the drive's counts {by_drive} more"] if by_drive else []
     counts = {"contradicted": contradicted, "neither confirmed nor contradicted": total - true - contradicted}
