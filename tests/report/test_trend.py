@@ -13,6 +13,7 @@ import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
 from ioassay.report import figures
+from ioassay.report.figures import condition_rows
 from ioassay.stats.sample import t_interval
 from ioassay.store.dataset import Dataset
 
@@ -65,6 +66,16 @@ def test_every_repetition_is_drawn(suite: Dataset) -> None:
     assert sorted(row["y"] for row in drawn if row["x"] == 4096) == pytest.approx(
         sorted(value / 1e6 for value in values_at(suite, "4KiB"))
     )
+
+
+@pytest.mark.parametrize("kind", ["trend", "bar", "box", "scaling"])
+def test_thousands_of_repetitions_are_no_marks(suite: Dataset, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(condition_rows, "MOST_REPETITIONS", 10)
+    table = {"kind": kind, "name": "a", "x": "numjobs", "y": "read.bw"}
+    drawn = synthetic.draw(suite, suite.studies[3], table)
+    assert drawn.problem == ""
+    assert not list(styled(drawn.spec, "repetition")) and not list(styled(drawn.spec, "dot"))
+    assert not any(rows(layer) == [] for layer in layers(drawn.spec))
 
 
 def test_the_regression_line_is_fitted_to_all_repetitions(suite: Dataset) -> None:

@@ -118,6 +118,8 @@ def _medians(rows: Rows, y: Any, places: Mapping[str, Any], width: float) -> lis
 def _dots(rows: Rows, y: Any, places: Mapping[str, Any], beside_px: float) -> list[Any]:
     import altair as alt
 
+    if not rows:
+        return []
     look: VegaLite = {"style": "mark", "size": 34} if "color" in places else {"style": "dot", "size": 18}
     dots = alt.Chart(chart_marks.data(rows)).mark_point(filled=True, xOffset=beside_px, **look)
     return [dots.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]

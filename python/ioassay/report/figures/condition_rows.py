@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ioassay.analysis.measurements.cells import Cell
 
 
+MOST_REPETITIONS = 1000
+"""Beyond, a figure shows means and their intervals only."""
+
+
 @dataclass(frozen=True)
 class Ask:
     """Which metric is shown, by which colour factor, with which error bar and level of confidence."""
@@ -105,7 +109,9 @@ def point_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit:
 
 
 def repetition_rows(conditions: Sequence[Condition], axis: LevelAxis, ask: Ask, unit: scales.Unit) -> list[VegaLite]:
-    """One row a repetition."""
+    """One row a repetition; none where so many marks would be a smear, and take the page a second."""
+    if sum(len(condition.measured) for condition in conditions) > MOST_REPETITIONS:
+        return []
     return [
         {**place(condition, axis, ask.color), "y": unit.scale(value), "value": format_metric(ask.metric, value)}
         for condition in conditions

@@ -217,6 +217,8 @@ class _Look:
         if not self.spec.repetitions:
             return []
         rows = condition_rows.repetition_rows(self.conditions, self.axis, self.ask, self.unit)
+        if not rows:
+            return []
         data, shape = self._role(rows, REPETITION)
         marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60)
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]

@@ -59,7 +59,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     look = _Look(records, study, spec, axis, found)
     fits = _fits(found, axis, look.ask.confidence) if _wants_regression(spec, look.metric_axis) else {}
     drawn = [
-        *look.repetitions(condition_rows.repetition_rows(found, axis, look.ask, look.unit)),
+        *look.repetitions(),
         *look.fits(_line_rows(fits, axis, look.unit, spec.color, look.metric_axis.floor)),
         *look.means(),
     ]
@@ -97,6 +97,8 @@ class _Look:
         self.metric_axis = axes.metric_axis(spec.y, values, spec.log_y)
         self.unit = self.metric_axis.unit
         self.points = condition_rows.point_rows(found, axis, self.ask, self.unit)
+        single = condition_rows.repetition_rows(found, axis, self.ask, self.unit)
+        self.single = single if spec.repetitions else []
         self.centre = condition_rows.centre(found)
         self.mean_name = statistics.error_text(spec.error, self.ask.confidence, self.centre)
         # A line between words would suggest an order; between colours it shows the interaction.
@@ -108,14 +110,12 @@ class _Look:
         self.color: VegaLite = marks.color() if marks else {}
         self.marks: VegaLite = marks.points() if marks else {}
 
-    def repetitions(self, rows: Rows) -> list[Any]:
+    def repetitions(self) -> list[Any]:
         import altair as alt
 
-        if not self.spec.repetitions:
-            return []
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
         drawn = []
-        for part, aside in chart_marks.side_by_side(rows):
+        for part, aside in chart_marks.side_by_side(self.single):
             data, shape = self._role(part, REPETITION)
             marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60, **aside)
             drawn.append(marks.encode(x=self.x, y=self.y, tooltip=tooltip, **shape, **self.color))
@@ -171,7 +171,7 @@ class _Look:
         """What the symbols are, where no legend says it."""
         if self.spec.color is None:
             return []
-        return [self.mean_name, *(["dash: one repetition"] if self.spec.repetitions else [])]
+        return [self.mean_name, *(["dash: one repetition"] if self.single else [])]
 
 
 # Regression lines: fitted to all repetitions, linear in x or in log2 x as the axis is
