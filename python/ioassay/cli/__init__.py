@@ -31,7 +31,7 @@ COMMANDS = {
     "plan": "Show trials, order, time and bytes written; run nothing.",
     "studies": "List the built-in studies.",
     "report": "Rebuild findings, figures and page from the records of a run.",
-    "compare": "Compare two runs statistically; exit 1 when B is slower.",
+    "compare": "Compare two runs statistically, with a page; exit 1 when B is slower.",
     "export": "Write a run into one archive to share.",
     "tune": "Search for a study's best parameters in few trials, and confirm them against the default.",
     "import": "Turn fio results from elsewhere into a run with a report.",
