@@ -118,7 +118,8 @@ def _agreement(cells: Sequence[Cell], *, sized: bool) -> list[str]:
     text = [f"{len(agreeing)} of {of} agree within 1 % with the kernel's time from first to last call."]
     if known := [(abs(cell.difference), cell) for cell in agreeing if cell.difference is not None]:
         largest, cell = max(known, key=lambda pair: pair[0])
-        text.append(f"The largest difference is {100 * largest:.2g} % ({_cell_name(cell, sized=sized)}).")
+        among = "The" if len(agreeing) == len(cells) else "Among the cells that agree, the"
+        text.append(f"{among} largest difference is {100 * largest:.2g} % ({_cell_name(cell, sized=sized)}).")
     for status, why in _STATUS.items():
         own = [_cell_name(cell, sized=sized) for cell in cells if cell.status == status]
         named = "" if status in EXPLAINED else f": {phrases.listed(own, _NAMED)}"
