@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -167,6 +168,17 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 def chromium() -> str:
     """The path of the browser. Ask for the marker `browser` as well."""
     return find_browser() or pytest.skip("needs Chromium on PATH: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    """Headless Chromium, one for each file of tests."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with playwright.sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        started = driver.chromium.launch(executable_path=chromium, args=flags)
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

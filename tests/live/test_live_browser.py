@@ -17,7 +17,6 @@ from ioassay.records.record import Record
 from ioassay.roles import CurrentRates, Rates, Trial
 
 pytestmark = pytest.mark.browser
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -29,16 +28,6 @@ def record(of: Trial) -> Record:
     kept = {"id": of.id, "study": of.study, "driver": of.driver, "point": of.point, "repetition": of.repetition}
     metrics = {"read.iops": 12_300.0, "read.lat.p99": 8e5}
     return Record(trial=kept, status="ok", started_unix_s=0.0, duration_s=2.0, metrics=metrics)
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    """Headless Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture

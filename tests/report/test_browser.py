@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import opened
 
 from ioassay import report
 from ioassay.narrative.pipeline import analyse_all
@@ -15,7 +14,6 @@ from ioassay.store.dataset import Dataset
 
 pytestmark = pytest.mark.browser
 FIGURES = 19
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
 @pytest.fixture(scope="module")
@@ -23,31 +21,6 @@ def page_path(suite: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the whole suite, with all its figures."""
     out = tmp_path_factory.mktemp("browser") / "report"
     return report.build(suite, analyse_all(suite), out, title="Block I/O").page
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    """Headless Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield started
-        started.close()
-
-
-@contextmanager
-def opened(browser: Any, path: Path, **context: Any) -> Iterator[tuple[Any, list[str]]]:
-    """The page, once it says that all is drawn, and everything that went wrong."""
-    page = browser.new_context(offline=True, **context).new_page()
-    wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-    page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
-    page.on("request", lambda request: None if request.url == path.as_uri() else wrong.append(request.url[:200]))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-state=drawn]", state="attached", timeout=60_000)
-    yield page, wrong
-    page.context.close()
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 27, 33)")])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import compared_runs
 import polars as pl
 import pytest
 from compared_runs import comparison, row
+from pages import opened
 
 from ioassay.analysis import run_comparison
 from ioassay.analysis.run_comparison import DRIVES, Comparison, Difference, Unmatched, Verdict
@@ -24,7 +23,6 @@ from ioassay.store import packed_page
 from ioassay.store.dataset import Dataset
 
 HOSTILE = '<script>alert("x")</script>\'"&</style>'
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
 @pytest.fixture(scope="module")
@@ -164,29 +162,6 @@ def test_what_differs_and_what_one_run_lacks_is_listed(both: tuple[Dataset, Data
     assert "conditions of the runs differ, so that" in read
     assert "params.iodepth 16 1" in read and "kernel.release" in read
     assert "Only in A (1) study write-share" in read
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    """Headless Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield started
-        started.close()
-
-
-@contextmanager
-def opened(browser: Any, path: Path, **context: Any) -> Iterator[tuple[Any, list[str]]]:
-    """The page, once it says that all is drawn, and everything that went wrong."""
-    page = browser.new_context(offline=True, **context).new_page()
-    wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-state=drawn]", state="attached", timeout=60_000)
-    yield page, wrong
-    page.context.close()
 
 
 @pytest.mark.browser
