@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ioassay.analysis.storage import workload_profile
-from ioassay.analysis.storage.workload_profile import LATENCIES, MOST_WORKLOADS, RATE, VOLUME
+from ioassay.analysis.storage.workload_profile import LATENCIES, MOST_WORKLOADS, RATE, VOLUME, Value
 from ioassay.cli import quick
+from ioassay.narrative import describe_text
 from ioassay.report import first_screen, profile_table
 
 REQUESTS = 4000
@@ -107,6 +108,12 @@ def test_percentiles_behind_few_requests_are_marked(lab: Any) -> None:
     assert table is not None
     assert [cell.text.endswith("*") for cell in table.rows[0].values] == [False, False, False, False, True]
     assert "* fewer than 10 requests lie beyond" in table.caption
+
+
+def test_a_wide_interval_is_a_plain_number() -> None:
+    shown = {high: describe_text.half_width(Value(100.0, (0.0, high))) for high in (104.2, 240.0)}
+    assert shown == {104.2: "± 4.2 %", 240.0: "± 140 %"}
+    assert describe_text.half_width(Value(100.0, None)) == ""
 
 
 def test_the_terminal_has_the_same_rows(lab: Any) -> None:

@@ -14,7 +14,7 @@ from ioassay.roles import Consent
 
 if TYPE_CHECKING:
     from ioassay.analysis.headline import ConditionMean
-    from ioassay.analysis.storage.workload_profile import Profile, Value
+    from ioassay.analysis.storage.workload_profile import Profile
     from ioassay.records.record import Warning_
     from ioassay.study.model import Suite
     from ioassay.study.quick_profile import Choice, QuickProfile
@@ -135,18 +135,18 @@ def _table(published: session.Published) -> list[str]:
     """A row a workload. IOPS and bandwidth differ by the block size alone, so they share one interval."""
     from ioassay.analysis.storage import workload_profile
     from ioassay.analysis.storage.workload_profile import LATENCIES, RATE, VOLUME
+    from ioassay.narrative import describe_text
 
     quantities = (RATE, VOLUME, *LATENCIES)
     shown = [
-        [profile.workload, *(_format(profile, name) for name in quantities), _half_width(profile.values[RATE])]
+        [
+            profile.workload,
+            *(_format(profile, name) for name in quantities),
+            describe_text.half_width(profile.values[RATE]),
+        ]
         for profile in workload_profile.profiles(published.records, published.records.studies[0])
     ]
     return console.aligned(["workload", "IOPS", "bandwidth", "p50", "p99", "p99.9", "IOPS, 95 %"], shown)
-
-
-def _half_width(rate: Value) -> str:
-    share = rate.half_width
-    return "" if share is None else f"± {100 * share:.2g} %"
 
 
 def _format(profile: Profile, name: str) -> str:

@@ -9,6 +9,7 @@ from ioassay import metrics
 from ioassay.analysis.effects.descriptive import Description, Summary
 from ioassay.analysis.headline import ConditionMean
 from ioassay.analysis.storage.latency import FEW_BEYOND
+from ioassay.analysis.storage.workload_profile import Value
 from ioassay.narrative import omissions, phrases
 from ioassay.narrative.finding import Finding, Table
 from ioassay.stats.result import Interval, Undefined, plain
@@ -148,6 +149,11 @@ def _mean(row: ConditionMean) -> str:
     span = row.ci95 and f"95 % interval {phrases.span(row.metric, *row.ci95, metrics.format_metric)}"
     mean = metrics.format_metric(row.metric, row.mean)
     return f"{phrases.inside(row.metric)} {mean} ({span or 'one repetition, no interval'})"
+
+
+def half_width(value: Value) -> str:
+    """The interval of a mean as a share of it: `± 4.2 %`; empty where there is none."""
+    return "" if value.half_width is None else f"± {phrases.points(value.half_width)} %"
 
 
 def profile_caption(repetitions: Sequence[int], *, sparse: bool) -> str:

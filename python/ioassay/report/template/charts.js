@@ -88,12 +88,17 @@
     const script = part.querySelector(":scope > .inside > script[type='application/gzip']");
     if (!script) return;
     const content = document.createElement("template");
-    content.innerHTML = await unpacked(script);
+    try {
+      content.innerHTML = await unpacked(script);
+    } catch (error) {
+      content.innerHTML = "<p>This browser cannot unpack this part. Its numbers are in findings.json.</p>";
+      console.error(error);
+    }
     script.replaceWith(content.content);
   }
 
   document.addEventListener("toggle", (event) => {
-    if (event.target.open) fill(event.target).catch(console.error);
+    if (event.target.open) fill(event.target);
   }, true);
 
   let opened = [];
