@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from charts import layers, mark, rows
 from ioassay.errors import StudyError
 from ioassay.report import figures, render, theme
 from ioassay.report.figures import default_figures
+from ioassay.runner import worker_pool
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog
 
@@ -175,3 +178,25 @@ def test_hostile_levels_stay_text(tmp_path: Path) -> None:
     records = synthetic.run(tmp_path, [study], 2)
     drawn = synthetic.draw(records, study, {"kind": "bar", "name": "a", "y": "read.bw"})
     assert "<script>" not in render.svg(drawn.spec)
+
+
+@pytest.mark.parametrize(("number", "drawing"), [(3, [3]), (40, [14, 13, 13]), (0, [0])])
+def test_many_figures_are_shared_out_and_a_few_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, drawing: list[int]
+) -> None:
+    shares: list[int] = []
+
+    class Counting(worker_pool.Here):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            shares.append(len(args[0]))
+            return super().submit(fn, *args, **kwargs)
+
+    monkeypatch.setattr(render, "write", lambda spec, folder, name: render_paths(folder, name))
+    charts = [(f"figure.{place}", {}) for place in range(number)]
+    written = render.submit(charts, tmp_path, [Counting(), Counting(), Counting()])()
+    assert written == [render_paths(tmp_path, name) for name, _ in charts]
+    assert shares == drawing
+
+
+def render_paths(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.png", folder / f"{name}.svg"

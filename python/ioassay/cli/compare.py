@@ -81,7 +81,7 @@ def _publish(
     try:
         _make(out)
         try:
-            return comparison_page.build(a, b, result, declared.result(), out, processes.drawing)
+            return comparison_page.build(a, b, result, declared.result(), out, processes.for_files)
         except BaseException:
             shutil.rmtree(out, ignore_errors=True)  # it was empty a moment ago
             raise

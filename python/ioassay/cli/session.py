@@ -207,6 +207,11 @@ class FigureProcesses:
     declaring: Executor
     drawing: Executor
 
+    @property
+    def for_files(self) -> tuple[Executor, ...]:
+        """Those that may write files once all is declared, the one that is ready for it first."""
+        return self.drawing, self.declaring
+
 
 @contextmanager
 def figure_processes() -> Iterator[FigureProcesses]:
@@ -249,7 +254,7 @@ def publish(store: RunStore, benches: Sequence[Bench] = (), processes: FigurePro
         declared = processes.declaring.submit(report.declare, records)
         findings, title = analyse_all(records), store.suite().title
         drawn = declared.result()
-        paths = report.build(records, findings, out, title=title, drawn=drawn, executor=processes.drawing)
+        paths = report.build(records, findings, out, title=title, drawn=drawn, executors=processes.for_files)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted(f"interrupted; all records are kept. Make their report with: {again}") from None
     except (worker_pool.WorkerLost, worker_pool.NoWorker) as error:

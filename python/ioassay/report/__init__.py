@@ -54,14 +54,14 @@ def build(
     title: str,
     description: str = "",
     drawn: Sequence[Drawn] | None = None,
-    executor: Executor | None = None,
+    executors: Sequence[Executor] = (),
 ) -> ReportPaths:
     """Write `out`/index.html, findings.json and figures/<name>.{png,svg}; what is there already is replaced.
 
-    `drawn` is what `declare` returned, which is called without it; `executor` writes the figures' files meanwhile.
-    Command lines and raw outputs are looked up and linked below `records.root`. Pages are published: names of this
-    machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be written;
-    StudyError when a `[[figures]]` table is wrong.
+    `drawn` is what `declare` returned, which is called without it; `executors` write the figures' files meanwhile
+    (`render.submit`). Command lines and raw outputs are looked up and linked below `records.root`. Pages are published:
+    names of this machine, of its drives and people are replaced, and home folders are `~`. OSError when `out` cannot be
+    written; StudyError when a `[[figures]]` table is wrong.
     """
     from ioassay.host import privacy
     from ioassay.report import page, render
@@ -69,15 +69,14 @@ def build(
     drawn = declare(records) if drawn is None else drawn
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
     charts = [(one.name, one.spec) for one in drawn]
-    writing = executor.submit(render.write_all, charts, out / FIGURES) if executor else None
+    wait = render.submit(charts, out / FIGURES, executors)
     view = _view(records, findings, drawn, out, title, description)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     _replace(out / PAGE, page.render(view, page.bundle(), hidden.text))
     # A line for each finding: `indent` would take an encoder that is ten times slower.
     stated = "[\n" + ",\n".join(json.dumps(_plain(finding.as_dict())) for finding in findings) + "\n]\n"
     _replace(out / FINDINGS, hidden.text(stated))
-    written = writing.result() if writing else render.write_all(charts, out / FIGURES)
-    figures = (FigurePaths(one.study, one.name, *paths, one.problem) for one, paths in zip(drawn, written, strict=True))
+    figures = (FigurePaths(one.study, one.name, *paths, one.problem) for one, paths in zip(drawn, wait(), strict=True))
     return ReportPaths(out / PAGE, out / FINDINGS, tuple(figures))
 
 

@@ -156,23 +156,28 @@ def _drawn(study: str, name: str, kind: str, chart: Any) -> Drawn:
 
 
 def build(
-    a: Dataset, b: Dataset, comparison: Comparison, drawn: Sequence[Drawn], out: Path, executor: Executor | None = None
+    a: Dataset,
+    b: Dataset,
+    comparison: Comparison,
+    drawn: Sequence[Drawn],
+    out: Path,
+    executors: Sequence[Executor] = (),
 ) -> ComparisonPaths:
     """Write `out`/index.html, comparison.json and figures/<name>.{png,svg} into a folder that exists.
 
-    `drawn` is what `declare` returned; `executor` writes the figures' files meanwhile. As on every page, names of this
-    machine, of its drives and people are replaced. OSError when `out` cannot be written.
+    `drawn` is what `declare` returned; `executors` write the figures' files meanwhile (`render.submit`). As on
+    every page, names of this machine, of its drives and people are replaced. OSError when `out` cannot be written.
     """
     from ioassay.host import privacy
 
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
     charts = [(one.name, one.spec) for one in drawn]
-    writing = executor.submit(render.write_all, charts, out / FIGURES) if executor else None
+    wait = render.submit(charts, out / FIGURES, executors)
     hidden = privacy.Redaction(privacy.of_host(), mild=True)
     view = _view(a, b, comparison, drawn, out)
     _write(out / PAGE, page.render(view, page.bundle(), hidden.text, "comparison.html.j2"))
     _write(out / DATA, hidden.text(json.dumps(comparison_text.as_dict(comparison), indent=1)))
-    files = writing.result() if writing else render.write_all(charts, out / FIGURES)
+    files = wait()
     return ComparisonPaths(out / PAGE, out / DATA, tuple(files))
 
 

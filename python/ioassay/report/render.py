@@ -6,7 +6,8 @@ cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 PNG_SCALE = 2.0
 """Twice the nominal resolution: sharp in print and on dense screens."""
+_WORTH_STARTING = 16
+"""So many charts take several times as long as starting vl-convert in one more process."""
 
 
 def svg(spec: VegaLite) -> str:
@@ -48,6 +51,22 @@ def write(spec: VegaLite, folder: Path, name: str) -> tuple[Path, Path]:
 def write_all(charts: Sequence[tuple[str, VegaLite]], folder: Path) -> list[tuple[Path, Path]]:
     """`write` each chart under its name."""
     return [write(spec, folder, name) for name, spec in charts]
+
+
+def submit(
+    charts: Sequence[tuple[str, VegaLite]], folder: Path, executors: Sequence[Executor]
+) -> Callable[[], list[tuple[Path, Path]]]:
+    """`write_all` by the first executor, and by the others where there is enough to draw; what is returned waits."""
+    sharing = executors[: 1 + len(charts) // _WORTH_STARTING]
+    parts = [
+        executor.submit(write_all, charts[place :: len(sharing)], folder) for place, executor in enumerate(sharing)
+    ]
+
+    def wait() -> list[tuple[Path, Path]]:
+        written = {path.stem: (path, vector) for part in parts for path, vector in part.result()}
+        return [written[name] for name, _ in charts]
+
+    return wait if parts else lambda: write_all(charts, folder)
 
 
 def warm_up() -> None:
