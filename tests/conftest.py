@@ -164,6 +164,14 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Why a test needed its second chance: nobody can make a test sound whose failure was not kept."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"first try of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+        terminalreporter.write_line(f"RERUN {report.nodeid}")
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of the browser. Ask for the marker `browser` as well."""

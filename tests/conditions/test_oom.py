@@ -48,7 +48,8 @@ class Forgiving(Null):
         return Confinement(host=[Path(group) for group in self.groups])
 
     def parse(self, trial: Trial, outcome: Outcome | None, raw: Path) -> Parsed:
-        assert outcome is not None and outcome.exit_code == 0
+        assert outcome is not None
+        assert outcome.exit_code == 0, outcome.stderr.read_text()
         assert "ended by -9" in outcome.stdout.read_text()
         return Parsed(OK, metrics={"script.rounds": 1.0})
 
