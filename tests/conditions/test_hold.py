@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -299,9 +300,9 @@ def test_the_doctor_removes_the_groups_of_killed_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     allowed_here(Conditions(memory_limit=2**27))
-    monkeypatch.setattr(
-        restore_file, "this_process", lambda root: restore_file.Owner(os.getpid(), 1, "of another start")
-    )
+    # Of this boot: with another one, all groups would be taken for dead, those of other tests as well.
+    dead = replace(restore_file.this_process(), start_ticks=1)
+    monkeypatch.setattr(restore_file, "this_process", lambda root: dead)
     group = cgroup.make(Conditions(memory_limit=2**27))
     monkeypatch.undo()
     monkeypatch.setattr(settings, "restore_all", list)
