@@ -59,7 +59,9 @@ class LevelAxis:
         import altair as alt
 
         labels = scales.level_labels(self.factor, self.levels, numbers)
-        axis = alt.Axis(values=list(labels), labelExpr=scales.labels_at(labels), labelOverlap="greedy")
+        axis = alt.Axis(
+            values=list(labels), labelExpr=scales.labels_at(labels), labelOverlap="greedy", labelSeparation=6
+        )
         if self.log:
             scale = alt.Scale(type="log", base=2, nice=False, padding=18)
         else:
