@@ -11,11 +11,12 @@ It needs cargo for criterion, npm for Grafana's components and Chromium for scre
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,17 @@ from PIL import Image  # a dependency of fio-plot
 
 HERE = Path(__file__).resolve().parent
 IOASSAY = HERE.parent.parent / "ioassay"
-CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=8000")
-WIDTH = 1200
+CHROMIUM = (
+    "chromium",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--virtual-time-budget=8000",
+)
+WIDTH = 1000
 """Pixels of the widest picture: twice what a column of the page has."""
-FIGURES = ("throughput_latency", "latencies", "repetitions", "iops_over_time", "machine", "latency_over_time", "iops")
+FIGURES = ("throughput_latency", "iops_cells", "latencies", "repetitions", "latency_over_time", "machine")
 FIO_PLOT = {
     "bars": ("-l", "-n", "1"),
     "bars-3d": ("-L", "-t", "iops"),
@@ -45,16 +53,22 @@ def trials(run: Path) -> list[dict[str, Any]]:
 
 def screenshot(page: Path, picture: Path, size: tuple[int, int]) -> None:
     """Show `page` in Chromium at `size` pixels and keep what it looks like."""
-    argv = [*CHROMIUM, f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}", page.as_uri()]
+    argv = [
+        *CHROMIUM,
+        f"--virtual-time-budget={DRAWING_MS}",
+        f"--window-size={size[0]},{size[1]}",
+        f"--screenshot={picture}",
+        page.as_uri(),
+    ]
     subprocess.run(argv, check=True, stderr=subprocess.DEVNULL)
 
 
 def reduce(picture: Path, out: Path) -> None:
-    """Write `picture` as a PNG of at most `WIDTH` pixels and 128 colours."""
+    """Write `picture` as a PNG of at most `WIDTH` pixels and 256 colours, rare ones included."""
     image = Image.open(picture).convert("RGB")
     if image.width > WIDTH:
         image = image.resize((WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS)
-    image.quantize(128, dither=Image.Dither.NONE).save(out, optimize=True)
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE).save(out, optimize=True)
     print(f"{out.name:32} {out.stat().st_size / 1e3:6.0f} kB  {image.width} x {image.height}")
 
 
@@ -105,38 +119,37 @@ def draw_criterion(records: Iterable[dict[str, Any]], work: Path, out: Path) -> 
         reduce(work / f"{name}.png", out / f"criterion-{name}.png")
 
 
-def machine_series(run: Path, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a metrics server would hold of the run: rates of the disk's and the processors' counters over time."""
-    query = """SELECT trial, time_s, name, value FROM samples WHERE name SIMILAR TO '[a-z0-9]+\\.(reads|read_ms)'
-        OR name IN ('all.user', 'all.system', 'all.idle', 'all.iowait') ORDER BY trial, time_s"""
+def changes(
+    run: Path, records: Iterable[dict[str, Any]], names: str
+) -> Iterator[tuple[float, float, dict[str, float]]]:
+    """How far the counters that match `names` went between two readings: the time between, its middle, the change."""
+    query = f"SELECT trial, time_s, name, value FROM samples WHERE name SIMILAR TO '{names}'"
     answer = subprocess.run([str(IOASSAY), "sql", str(run), query, "--json"], check=True, capture_output=True)
     counters: dict[str, dict[float, dict[str, float]]] = {}
-    for trial, time_s, name, value in json.loads(answer.stdout)["rows"]:
-        counters.setdefault(trial, {}).setdefault(time_s, {})[name.split(".")[-1]] = value
-    times_ms: list[float] = []
-    series: dict[str, list[float | None]] = {"reads": [], "latency": [], "user": [], "system": [], "iowait": []}
+    for row in json.loads(answer.stdout)["rows"]:
+        reading = counters.setdefault(row["trial"], {}).setdefault(row["time_s"], {})
+        reading[row["name"].split(".")[-1]] = row["value"]
     for record in records:
-        samples = sorted(counters[record["trial"]["id"]].items())
-        for (before_s, before), (after_s, after) in zip(samples, samples[1:], strict=False):
-            change = {name: after[name] - before[name] for name in after}
-            times_ms.append(1000 * (record["started_unix_s"] + (before_s + after_s) / 2))
-            ticks = sum(change[state] for state in ("user", "system", "idle", "iowait"))
-            series["reads"].append(change["reads"] / (after_s - before_s))
-            series["latency"].append(change["read_ms"] / change["reads"] if change["reads"] else None)
-            for state in ("user", "system", "iowait"):
-                series[state].append(100 * change[state] / ticks if ticks else None)
-    panels = (
-        ("Disk reads", "iops", ("reads",)),
-        ("Mean latency of reads", "ms", ("latency",)),
-        ("CPU time", "percent", ("user", "system", "iowait")),
-    )
+        for (before_s, before), (after_s, after) in itertools.pairwise(sorted(counters[record["trial"]["id"]].items())):
+            middle_ms = 1000 * (record["started_unix_s"] + (before_s + after_s) / 2)
+            yield after_s - before_s, middle_ms, {name: after[name] - before[name] for name in after}
+
+
+def machine_panels(run: Path, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a metrics server would show of the run: rates of the disk's and the processors' counters over time."""
+    disk = list(changes(run, records, "vd[a-z]\\.(reads|read_ms)|sd[a-z]\\.(reads|read_ms)|nvme.*\\.(reads|read_ms)"))
+    processors = list(changes(run, records, "all\\.(user|system|idle|iowait|irq|softirq|steal)"))
+    disk_ms, processors_ms = [middle_ms for _, middle_ms, _ in disk], [middle_ms for _, middle_ms, _ in processors]
+    reads = [change["reads"] / span_s for span_s, _, change in disk]
+    waits_ms = [change["read_ms"] / change["reads"] if change["reads"] else None for _, _, change in disk]
+    shares = {
+        state: [100 * change[state] / max(sum(change.values()), 1) for _, _, change in processors]
+        for state in ("user", "system", "iowait")
+    }
     return [
-        {
-            "title": title,
-            "unit": unit,
-            "series": [{"name": name, "times_ms": times_ms, "values": series[name]} for name in names],
-        }
-        for title, unit, names in panels
+        {"title": "Disk reads", "unit": "iops", "times_ms": disk_ms, "series": {"reads": reads}},
+        {"title": "Mean latency of reads", "unit": "ms", "times_ms": disk_ms, "series": {"read": waits_ms}},
+        {"title": "CPU time", "unit": "percent", "times_ms": processors_ms, "series": shares},
     ]
 
 
@@ -178,7 +191,7 @@ def main() -> None:
         ],
         "fio-plot": lambda: draw_fio_plot(records, work / "fio-plot", out),
         "criterion": lambda: draw_criterion(records, work / "criterion", out),
-        "grafana": lambda: draw_grafana(machine_series(run, records), work / "grafana", out),
+        "grafana": lambda: draw_grafana(machine_panels(run, records), work / "grafana", out),
     }
     for name, draw in peers.items():
         if wanted.only in (None, name):

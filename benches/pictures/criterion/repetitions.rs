@@ -3,6 +3,7 @@
 //! `REPETITIONS` names a file of lines `group level nanoseconds…`, a number for each repetition.
 
 use std::cell::Cell;
+use std::thread::sleep;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode};
@@ -22,11 +23,12 @@ fn main() {
                 .sampling_mode(SamplingMode::Flat)
                 .sample_size(repetitions.len())
                 .warm_up_time(Duration::from_millis(1))
-                .measurement_time(Duration::from_millis(1))
+                .measurement_time(Duration::from_millis(100))
                 .bench_function(BenchmarkId::new("depth", row[1]), |bencher| {
                     bencher.iter_custom(|iterations| {
                         let nanoseconds = repetitions[turn.get() % repetitions.len()];
                         turn.set(turn.get() + 1);
+                        sleep(Duration::from_millis(2)); // criterion derives the number of iterations from the clock
                         Duration::from_secs_f64(nanoseconds * iterations as f64 / 1e9)
                     });
                 });

@@ -1,5 +1,5 @@
 // Grafana's time series panels of a run, by the components that Grafana itself draws with; no server is involved.
-// `window.RUN` is [{title, unit, series: [{name, times_ms, values}]}]; a null is a gap.
+// `window.RUN` is [{title, unit, times_ms, series: {name: values}}]; a null is a gap.
 
 import { createTheme, dateTime, FieldType, getDisplayProcessor, ThemeContext } from '@grafana/data';
 import { PanelChrome, TimeSeries } from '@grafana/ui';
@@ -30,11 +30,10 @@ const custom = {
   hideFrom: { legend: false, tooltip: false, viz: false },
 };
 
-function frame({ unit, series }) {
-  const [{ times_ms }] = series;
+function frame({ unit, times_ms, series }) {
   const fields = [
     { name: 'Time', type: FieldType.time, config: {}, values: times_ms },
-    ...series.map(({ name, values }) => ({
+    ...Object.entries(series).map(([name, values]) => ({
       name,
       type: FieldType.number,
       config: { displayName: name, unit, min: 0, custom, color: { mode: 'palette-classic' } },
@@ -65,7 +64,7 @@ function Panel({ panel, range }) {
   );
 }
 
-const instants = window.RUN.flatMap(({ series }) => series.flatMap(({ times_ms }) => times_ms));
+const instants = window.RUN.flatMap(({ times_ms }) => times_ms);
 const from = dateTime(Math.min(...instants));
 const to = dateTime(Math.max(...instants));
 const range = { from, to, raw: { from, to } };

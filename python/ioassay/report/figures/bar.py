@@ -1,4 +1,7 @@
-"""A metric by case or level: bars from zero (or on a logarithmic axis), error bars, every repetition as a dot."""
+"""A metric by case or level: bars from zero (or on a logarithmic axis), error bars, every repetition as a dot.
+
+Where all bars have room beside their error bars, their means stand there as numbers: paper has no tooltips.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,10 @@ from ioassay.report.figures.chart_marks import Rows
 from ioassay.report.figures.spec import ErrorBar, FigureSpec
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
+
+_CHARACTER_PX = 5.4
+_GAP_PX = 6
+"""Between a mean and its error bar."""
 
 
 class Spec(FigureSpec):
@@ -53,9 +60,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     ]
     channels |= base
     tooltip = chart_marks.point_tooltip(spec.color, spec.error, condition_rows.centre(found))
-    return alt.layer(
-        *_layers(points, dots, channels, y, tooltip, chart_marks.offset_px(spec.width, found, 0.15))
-    ).properties(
+    layers = _layers(points, dots, channels, y, tooltip, chart_marks.offset_px(spec.width, found, 0.15))
+    room_px = chart_marks.offset_px(spec.width, found, 0.5) - _GAP_PX
+    if all(len(row["mean_text"]) * _CHARACTER_PX <= room_px for row in points):
+        layers.append(_means(points, channels, y))
+    return alt.layer(*layers).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
@@ -68,7 +77,7 @@ def _layers(
 ) -> list[Any]:
     import altair as alt
 
-    places = {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
+    places = _places(channels)
     width = alt.RelativeBandSize(0.9 if "color" in channels else 0.62)
     bars = (
         alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
@@ -78,3 +87,16 @@ def _layers(
         base = alt.Chart(chart_marks.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=beside_px)
         drawn.append(base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places))
     return drawn
+
+
+def _means(points: Rows, channels: Mapping[str, Any], y: Any) -> Any:
+    """The mean of each bar, over its left half."""
+    import altair as alt
+
+    text = alt.Chart(chart_marks.data(points)).mark_text(style="value", align="right", dx=-_GAP_PX, dy=-7)
+    return text.encode(y=y, text="mean_text:N", **_places(channels))
+
+
+def _places(channels: Mapping[str, Any]) -> dict[str, Any]:
+    """The channels of marks that stand at a bar and are none."""
+    return {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
