@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,7 @@ CHROMIUM = (
     "--no-sandbox",
     "--disable-gpu",
     "--hide-scrollbars",
+    "--force-device-scale-factor=1.5",
     "--virtual-time-budget=8000",
 )
 WIDTH = 1000
@@ -53,13 +55,8 @@ def trials(run: Path) -> list[dict[str, Any]]:
 
 def screenshot(page: Path, picture: Path, size: tuple[int, int]) -> None:
     """Show `page` in Chromium at `size` pixels and keep what it looks like."""
-    argv = [
-        *CHROMIUM,
-        f"--virtual-time-budget={DRAWING_MS}",
-        f"--window-size={size[0]},{size[1]}",
-        f"--screenshot={picture}",
-        page.as_uri(),
-    ]
+    options = (f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}")
+    argv = [*CHROMIUM, *options, page.as_uri()]
     subprocess.run(argv, check=True, stderr=subprocess.DEVNULL)
 
 
@@ -114,15 +111,19 @@ def draw_criterion(records: Iterable[dict[str, Any]], work: Path, out: Path) -> 
     plots = {"violin": group / "report" / "violin.svg", "pdf": group / "depth" / "16" / "report" / "pdf.svg"}
     for name, plot in plots.items():
         page = work / f"{name}.html"
-        page.write_text(f'<!DOCTYPE html><body style="margin:0"><img src="{plot.as_uri()}" width="{WIDTH}">')
-        screenshot(page, work / f"{name}.png", (WIDTH, 700))
+        size = re.search(r'width="(\d+)" height="(\d+)"', plot.read_text())
+        assert size, f"{plot} has no size"
+        page.write_text(f'<!DOCTYPE html><body style="margin:0"><img src="{plot.as_uri()}">')
+        screenshot(page, work / f"{name}.png", (int(size[1]), int(size[2])))
         reduce(work / f"{name}.png", out / f"criterion-{name}.png")
 
 
-def changes(
-    run: Path, records: Iterable[dict[str, Any]], names: str
-) -> Iterator[tuple[float, float, dict[str, float]]]:
-    """How far the counters that match `names` went between two readings: the time between, its middle, the change."""
+Change = tuple[float, float, dict[str, float]]
+"""Seconds between two readings of counters, the instant between them in milliseconds, and how far each counter went."""
+
+
+def changes(run: Path, records: Iterable[dict[str, Any]], names: str) -> Iterator[Change]:
+    """What the counters that match `names` did from reading to reading."""
     query = f"SELECT trial, time_s, name, value FROM samples WHERE name SIMILAR TO '{names}'"
     answer = subprocess.run([str(IOASSAY), "sql", str(run), query, "--json"], check=True, capture_output=True)
     counters: dict[str, dict[float, dict[str, float]]] = {}
@@ -137,7 +138,7 @@ def changes(
 
 def machine_panels(run: Path, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a metrics server would show of the run: rates of the disk's and the processors' counters over time."""
-    disk = list(changes(run, records, "vd[a-z]\\.(reads|read_ms)|sd[a-z]\\.(reads|read_ms)|nvme.*\\.(reads|read_ms)"))
+    disk = list(changes(run, records, "[a-z0-9]+\\.(reads|read_ms)"))
     processors = list(changes(run, records, "all\\.(user|system|idle|iowait|irq|softirq|steal)"))
     disk_ms, processors_ms = [middle_ms for _, middle_ms, _ in disk], [middle_ms for _, middle_ms, _ in processors]
     reads = [change["reads"] / span_s for span_s, _, change in disk]

@@ -74,6 +74,22 @@ def test_boxes_show_quartiles_and_whiskers_of_repetitions(suite: Dataset) -> Non
     assert box["high"] <= values.max() * (1 + 1e-6)
 
 
+def test_repetitions_beyond_the_whiskers_are_outliers(suite: Dataset) -> None:
+    first = (pl.col("study") == "jobs") & (pl.col("numjobs") == 1) & (pl.col("repetition") == 0)
+    bandwidth = pl.when(first).then(1e6).otherwise(pl.col("read.bw")).alias("read.bw")
+    drawn = draw(dataclasses.replace(suite, trials=suite.trials.with_columns(bandwidth)), 3, kind="box", y="read.bw")
+    outliers, dots = (rows(styled(drawn.spec, style)[0]) for style in ("outlier", "dot"))
+    assert min(row["y"] for row in outliers) == pytest.approx(1) < min(row["y"] for row in dots)
+    assert len(outliers) + len(dots) == 5 * len(synthetic.JOBS)
+    assert "● one beyond the whiskers" in subtitle(drawn.spec)
+
+
+def test_bars_with_room_have_their_means_as_numbers(suite: Dataset) -> None:
+    (means,) = styled(draw(suite, 2, kind="bar", y="read.bw").spec, "value")
+    assert means["encoding"]["text"]["field"] == "mean_text" and len(rows(means)) == 4
+    assert not styled(draw(suite, 2, kind="bar", y="read.bw", width=120).spec, "value")
+
+
 def test_few_repetitions_have_no_box_only_themselves_and_their_median() -> None:
     records = synthetic.run(synthetic.Path("."), [synthetic.jobs()], 3)
     drawn = draw(records, 0, kind="box", y="read.bw")

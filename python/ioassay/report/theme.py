@@ -183,6 +183,7 @@ def _styles(color: dict[str, str]) -> VegaLite:
         "mark": {"color": color["faint"], "opacity": 1},
         "bar": {"color": color["faint"]},
         "dot": {"color": color["paper"], "stroke": color["ink"], "strokeWidth": 1, "opacity": 0.85},
+        "outlier": {"color": color["fit"], "opacity": 1},
         "value": {"color": color["ink"], "fontSize": 10.5},
         "cell": {"stroke": color["paper"], "strokeWidth": 1},
         "empty": {"color": color["line"], "strokeWidth": 0.8, "strokeOpacity": 0.6},

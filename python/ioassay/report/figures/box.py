@@ -50,10 +50,12 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     boxes = [_box(condition, axis, ask, unit) for condition in found if len(condition.measured) >= FEWEST_FOR_A_BOX]
     points = condition_rows.point_rows(found, axis, ask, unit)
     dots = condition_rows.repetition_rows(found, axis, ask, unit)
+    outliers = _outliers(dots, boxes)
     title = f"Repetitions of {selection.metric_phrase(spec.y)} by {factor_label(factor)}"
     notes = [
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
         "○ one repetition" if boxes or not color else "marks: one repetition each",
+        "● one beyond the whiskers" if outliers else "",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
         metric_axis.note,
@@ -63,7 +65,8 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         *_boxes(boxes, y, places, color),
         *_medians(points, y, places, _WIDE if color else _NARROW),
         # Without boxes, the repetitions themselves have the colours.
-        *_dots(dots, y, {**places, **({} if boxes else points_of)}, aside_px),
+        *_dots([row for row in dots if row not in outliers], y, {**places, **({} if boxes else points_of)}, aside_px),
+        *_dots(outliers, y, places, aside_px, "outlier"),
     ]
     return alt.layer(*drawn).properties(
         width=spec.width,
@@ -115,11 +118,18 @@ def _medians(rows: Rows, y: Any, places: Mapping[str, Any], width: float) -> lis
     return [tick.encode(y=chart_marks.on(y, "median"), tooltip=chart_marks.point_tooltip(None, "none"), **places)]
 
 
-def _dots(rows: Rows, y: Any, places: Mapping[str, Any], beside_px: float) -> list[Any]:
+def _outliers(dots: Rows, boxes: Rows) -> list[VegaLite]:
+    """The repetitions beyond the whiskers of their box."""
+    ends = {(box["x"], box.get("group")): (box["low"], box["high"]) for box in boxes}
+    reach = [ends.get((row["x"], row.get("group")), (row["y"], row["y"])) for row in dots]
+    return [row for row, (low, high) in zip(dots, reach, strict=True) if not low <= row["y"] <= high]
+
+
+def _dots(rows: Rows, y: Any, places: Mapping[str, Any], beside_px: float, style: str = "dot") -> list[Any]:
     import altair as alt
 
     if not rows:
         return []
-    look: VegaLite = {"style": "mark", "size": 34} if "color" in places else {"style": "dot", "size": 18}
+    look: VegaLite = {"style": "mark", "size": 34} if "color" in places else {"style": style, "size": 18}
     dots = alt.Chart(chart_marks.data(rows)).mark_point(filled=True, xOffset=beside_px, **look)
     return [dots.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]
