@@ -16,7 +16,7 @@ from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 _CHARACTER_PX = 5.4
-_GAP_PX = 6
+_GAP_PX = 8
 """Between a mean and its error bar."""
 
 
