@@ -162,12 +162,19 @@ def draw_grafana(panels: list[dict[str, Any]], work: Path, out: Path) -> None:
     if not (work / "node_modules").exists():
         install = ["npm", "install", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"]
         subprocess.run(install, check=True, cwd=work)
-    options = ("--bundle", "--minify", "--jsx=automatic", "--outfile=bundle.js", "--loader:.svg=dataurl")
+    options = (
+        "--bundle",
+        "--minify",
+        "--jsx=automatic",
+        "--outfile=bundle.js",
+        "--loader:.svg=dataurl",
+        "--loader:.ttf=dataurl",
+    )
     names = ('--define:process.env.NODE_ENV="production"', "--define:global=window", "--log-level=error")
     subprocess.run(["node_modules/.bin/esbuild", "panels.jsx", *options, *names], check=True, cwd=work)
     page = work / "panels.html"
     page.write_text(
-        '<!DOCTYPE html><meta charset="utf-8"><body style="margin:0;background:#f4f5f5"><div id="dashboard"></div>'
+        '<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="bundle.css"><body style="margin:0;background:#f4f5f5"><div id="dashboard"></div>'
         f'<script>window.RUN = {json.dumps(panels)}</script><script src="bundle.js"></script>'
     )
     screenshot(page, work / "panels.png", (656, 790))

@@ -4,6 +4,7 @@
 import { createTheme, dateTime, FieldType, getDisplayProcessor, ThemeContext } from '@grafana/data';
 import { PanelChrome, TimeSeries } from '@grafana/ui';
 import { createRoot } from 'react-dom/client';
+import 'uplot/dist/uPlot.min.css';
 
 const WIDTH = 640;
 const HEIGHT = 250;

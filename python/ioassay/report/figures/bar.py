@@ -1,6 +1,6 @@
 """A metric by case or level: bars from zero (or on a logarithmic axis), error bars, every repetition as a dot.
 
-Where all bars have room beside their error bars, their means stand there as numbers: paper has no tooltips.
+If all bars have room for it next to their error bars, their means are numbers as well: paper has no tooltips.
 """
 
 from __future__ import annotations

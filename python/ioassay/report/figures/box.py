@@ -55,7 +55,7 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     notes = [
         "box: quartiles and median, whiskers: 1.5 interquartile ranges" if boxes else "line: median",
         "○ one repetition" if boxes or not color else "marks: one repetition each",
-        "● one beyond the whiskers" if outliers else "",
+        "● beyond the whiskers" if outliers else "",
         selection.repetitions_text([row["n"] for row in points]),
         selection.pooled([cell.point for cell in cells], factor, spec.color),
         metric_axis.note,
