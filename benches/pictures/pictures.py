@@ -174,7 +174,8 @@ def draw_grafana(panels: list[dict[str, Any]], work: Path, out: Path) -> None:
     subprocess.run(["node_modules/.bin/esbuild", "panels.jsx", *options, *names], check=True, cwd=work)
     page = work / "panels.html"
     page.write_text(
-        '<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="bundle.css"><body style="margin:0;background:#f4f5f5"><div id="dashboard"></div>'
+        '<!DOCTYPE html><meta charset="utf-8"><link rel="stylesheet" href="bundle.css">'
+        '<body style="margin:0;background:#f4f5f5"><div id="dashboard"></div>'
         f'<script>window.RUN = {json.dumps(panels)}</script><script src="bundle.js"></script>'
     )
     screenshot(page, work / "panels.png", (656, 790))
