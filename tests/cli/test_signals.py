@@ -394,3 +394,36 @@ def made_up_checkout(folder: Path, python: str) -> Path:
     later_s = time.time() + 60
     os.utime(folder / ".setup" / "run", (later_s, later_s))
     return folder / "ioassay"
+
+
+WITHIN_AN_EXTENSION = """
+import os, signal, sys, time
+from ioassay.process import signals
+
+class Kills:
+    def find_spec(self, name, path=None, target=None):
+        callers = {frame.f_code.co_qualname.partition(".")[0] for frame in frames(sys._getframe())}
+        if name == "datetime" and "ExtensionFileLoader" in callers:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+            print("sent", flush=True)
+
+def frames(frame):
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+signals.listen()
+sys.modules.pop("datetime", None)
+sys.meta_path.insert(0, Kills())
+try:
+    import pydantic_core
+    time.sleep(60)
+except signals.Signalled:
+    print("ended")
+"""
+
+
+def test_a_signal_while_an_extension_imports_waits_for_it() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHIN_AN_EXTENSION], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("sent\nended\n", "")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ioassay import metrics
+from ioassay.analysis import machine_conditions
 from ioassay.analysis.measurements.cells import Cell, cells
 from ioassay.factors import level_key, setting_key
 from ioassay.records.record import Scalar
@@ -141,6 +142,8 @@ class Comparison:
     only_b: tuple[Unmatched, ...]
     differences: tuple[Difference, ...]
     """Of what was not compared: each makes the result harder to read."""
+    unfit: tuple[str, ...] = ()
+    """'A' and 'B', as far as the machine was not fit for it: no conclusion is drawn then."""
 
     @property
     def regression(self) -> bool:
@@ -207,7 +210,13 @@ def compare(a: Dataset, b: Dataset, margin: float = MARGIN, confidence: float = 
         only_a=tuple(missing_b),
         only_b=tuple(missing_a),
         differences=(*differences, *_host_differences(a, b)),
+        unfit=tuple(letter for letter, records in (("A", a), ("B", b)) if _is_unfit(records)),
     )
+
+
+def _is_unfit(records: Dataset) -> bool:
+    conditions = machine_conditions.of_run(records)
+    return conditions is not None and conditions.grade == machine_conditions.Grade.UNFIT
 
 
 def against(study: Study, response: str, a: Cell, b: Cell, margin: float = MARGIN, confidence: float = 0.95) -> Row:

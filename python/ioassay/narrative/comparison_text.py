@@ -29,7 +29,10 @@ _NEEDED = " That needs {needed} in each run."
 
 
 def headline(comparison: Comparison) -> str:
-    """The verdict on all rows in one sentence."""
+    """The verdict on all rows in one sentence, or why there is none."""
+    if comparison.unfit:
+        runs = "in either run" if len(comparison.unfit) > 1 else f"in run {comparison.unfit[0]}"
+        return f"No conclusion is drawn: the machine was not quiet enough {runs}."
     total, counts = len(comparison.rows), comparison.counts
     slower, faster, changed, same = (counts.get(verdict.value, 0) for verdict in _DECIDED)
     of_all, margin = f"of {phrases.count(total, 'comparison')}", phrases.percent(comparison.margin)
@@ -50,8 +53,8 @@ def headline(comparison: Comparison) -> str:
 
 
 def worst(comparison: Comparison) -> str:
-    """The largest loss in a sentence; '' where B is slower nowhere."""
-    row = comparison.worst
+    """The largest loss in a sentence; '' where B is slower nowhere, or where no conclusion is drawn."""
+    row = None if comparison.unfit else comparison.worst
     return f"Worst: {row.study}, {row.label}: {reason(row, comparison.margin)}" if row else ""
 
 
@@ -100,6 +103,8 @@ def statement(comparison: Comparison) -> str:
     """One or two sentences for people."""
     if not comparison.rows:
         return "The runs share no condition with values, so there is nothing to compare."
+    if comparison.unfit:
+        return f"{headline(comparison)} {account(comparison)}"
     return f"{account(comparison)} {worst(comparison)}".rstrip()
 
 
@@ -154,6 +159,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "warnings": [warning(difference) for difference in comparison.differences],
         "method": METHOD,
         "regression": comparison.regression,
+        "unfit": list(comparison.unfit),
         "counts": comparison.counts,
         "statement": statement(comparison),
     }

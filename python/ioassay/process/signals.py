@@ -38,6 +38,7 @@ _PATIENCE = 5
 _SECOND_TRY_S = 0.01
 _REMINDERS_S = (0.01, 0.05, 0.25, 1.0)
 """Pauses after which the main thread is interrupted again, where it has not answered a signal yet."""
+_LOADING = ("ExtensionFileLoader.create_module", "ExtensionFileLoader.exec_module")
 _BETWEEN_PROCESSES = (
     *(signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGIO, signal.SIGVTALRM, signal.SIGPROF),
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
@@ -122,7 +123,25 @@ def _arrived(number: int, frame: FrameType | None) -> None:
         if len(_State.received) >= _PATIENCE:
             os._exit(STATUS)
         return
-    raise Signalled(number)
+    _raise(number, frame)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    """Raise Signalled, or a little later where an extension module loads: what that cannot import makes it panic."""
+    if _loads_extension(frame):
+        _State.lost = True
+        signal.setitimer(signal.ITIMER_REAL, _SECOND_TRY_S)
+    else:
+        raise Signalled(number)
+
+
+def _loads_extension(frame: FrameType | None) -> bool:
+    """Whether the initialisation of a module in C or Rust is under way, of which Python sees its imports only."""
+    while frame is not None:
+        if frame.f_code.co_qualname in _LOADING and frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_unwinding() -> bool:
@@ -148,7 +167,7 @@ def _delivered_again(number: int, frame: FrameType | None) -> None:
     if _State.lost and os.getpid() == _State.owner:
         _State.lost = False
         if not _is_unwinding():
-            raise Signalled(_State.received[-1])
+            _raise(_State.received[-1], frame)
 
 
 @contextmanager
