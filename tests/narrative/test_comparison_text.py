@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import golden
@@ -44,6 +46,17 @@ def test_sentences() -> None:
     shown += [Finding("", "compare", one.response, one.verdict, comparison_text.reason(one, 0.05)) for one in made.rows]
     nothing = comparison_text.statement(comparison(()))
     golden.check("comparison", [*shown, Finding("", "compare", "", "Nothing in common", nothing)])
+
+
+@pytest.mark.parametrize(("unfit", "runs"), [(("A",), "in run A"), (("B",), "in run B"), (("A", "B"), "in either run")])
+def test_no_conclusion_is_drawn_of_a_run_that_is_not_fit(unfit: tuple[str, ...], runs: str) -> None:
+    made = replace(comparison(ROWS), unfit=unfit)
+    sentence = f"No conclusion is drawn: the machine was not quiet enough {runs}."
+    assert comparison_text.headline(made) == sentence
+    assert comparison_text.worst(made) == ""
+    text = comparison_text.as_dict(made)
+    assert text["statement"] == f"{sentence} {comparison_text.account(made)}"
+    assert (text["unfit"], text["regression"], text["counts"]) == (list(unfit), True, made.counts)
 
 
 def test_the_worst_row_is_the_largest_loss() -> None:

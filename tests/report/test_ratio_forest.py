@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import altair
@@ -102,6 +103,13 @@ def test_every_ratio_has_an_axis_with_few_ticks_of_which_1_is_one(ratio: float) 
     x = interval["encoding"]["x"]
     assert 1 in x["axis"]["values"] and len(x["axis"]["values"]) <= 100
     assert all(math.isfinite(end) and end > 0 for end in x["scale"]["domain"])
+
+
+def test_labels_of_the_axis_have_room() -> None:
+    x = next(layer for layer in marks(declared(row(1, 0.5), row(2, 2.0)), "rule") if "x2" in layer["encoding"])
+    ticks, (low, high) = x["encoding"]["x"]["axis"]["values"], x["encoding"]["x"]["scale"]["domain"]
+    apart = [math.log(after / before) / math.log(high / low) for before, after in pairwise(ticks)]
+    assert 1 in ticks and len(ticks) >= 6 and min(apart) * 330 >= 24
 
 
 def test_without_a_ratio_there_is_no_picture() -> None:

@@ -41,7 +41,8 @@ _BEYOND = 1.6
 _ROOM = 0.03
 """Share of the axis beyond the outermost mark."""
 _STEPS = (0.01, 0.02, 0.05, 0.1)
-_MOST_TICKS = 9
+_MOST_TICKS, _TICK_PX = 9, 24
+"""How many even steps an axis has at most, and how far apart others are at least, so that no label is dropped."""
 _TICKS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 5, 7, 10)
 
 
@@ -266,8 +267,19 @@ def _ticks(low: float, high: float) -> list[float]:
         first, last = int(low / step) + 1, int(high / step)
         if last - first < _MOST_TICKS:
             return [round(step * number, 10) for number in range(first, last + 1)]
-    within = [tick for tick in _TICKS if low <= tick <= high]
-    return within if _TICKS[0] <= low and high <= _TICKS[-1] else scales.log_ticks(low, high)
+    if not _TICKS[0] <= low < high <= _TICKS[-1]:
+        return scales.log_ticks(low, high)
+    px = _WIDTH_PX / math.log(high / low)
+    below, above = [1.0], [1.0]
+    for side, ticks in ((below, reversed(_TICKS)), (above, _TICKS)):
+        for tick in ticks:
+            if (
+                low <= tick <= high
+                and (tick < 1) == (side is below)
+                and abs(math.log(tick / side[-1])) * px >= _TICK_PX
+            ):
+                side.append(tick)
+    return [*reversed(below), *above[1:]]
 
 
 def _notes(comparison: Comparison, known: int, shown: int, left_px: int) -> list[str]:
