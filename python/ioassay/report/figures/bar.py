@@ -1,4 +1,7 @@
-"""A metric by case or level: bars from zero (or on a logarithmic axis), error bars, every repetition as a dot."""
+"""A metric by case or level: bars from zero, error bars, every repetition as a dot.
+
+A logarithmic axis has no zero, so there the means are points: the length of a bar would depend on where the axis ends.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 from ioassay.factors import factor_label
 from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import ErrorBar, FigureSpec
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
@@ -37,11 +40,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     unit = metric_axis.unit
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
     points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), metric_axis.floor)
-    y, base = metric_axis.holding(points).bars()
+    y = metric_axis.holding(points).encoding()
     channels = {"x": axis.encoding(spec.width)}
     if spec.color is not None:
         marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])
-        channels |= {**marks.color(), "xOffset": marks.offset()}
+        channels |= {**(marks.points() if metric_axis.log else marks.color()), "xOffset": marks.offset()}
     dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {factor_label(factor)}"
     notes = [
@@ -51,11 +54,15 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         selection.pooled([cell.point for cell in cells], factor, spec.color),
         metric_axis.note,
     ]
-    channels |= base
     tooltip = chart_marks.point_tooltip(spec.color, spec.error, condition_rows.centre(found))
-    return alt.layer(
-        *_layers(points, dots, channels, y, tooltip, chart_marks.offset_px(spec.width, found, 0.15))
-    ).properties(
+    means = chart_marks.points(points) if metric_axis.log else _bars(points, grouped=spec.color is not None)
+    means = means.encode(y=y, tooltip=tooltip, **channels)
+    places: VegaLite = {key: channels[key] for key in ("x", "xOffset") if key in channels}
+    drawn = [
+        *chart_marks.error_bars(points, y, **places),
+        *_dots(dots, y, places, chart_marks.offset_px(spec.width, found, 0.15)),
+    ]
+    return alt.layer(*([*drawn, means] if metric_axis.log else [means, *drawn])).properties(
         width=spec.width,
         height=spec.height,
         title=titles.head(spec, study, title, notes),
@@ -63,18 +70,18 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     )
 
 
-def _layers(
-    points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, tooltip: list[Any], beside_px: float
-) -> list[Any]:
+def _bars(points: Rows, *, grouped: bool) -> Any:
     import altair as alt
 
-    places = {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
-    width = alt.RelativeBandSize(0.9 if "color" in channels else 0.62)
-    bars = (
-        alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
-    )
-    drawn = [bars, *chart_marks.error_bars(points, y, **places)]
-    if dots:
-        base = alt.Chart(chart_marks.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=beside_px)
-        drawn.append(base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places))
-    return drawn
+    width = alt.RelativeBandSize(0.9 if grouped else 0.62)
+    return alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width)
+
+
+def _dots(dots: Rows, y: Any, places: Mapping[str, Any], aside_px: float) -> list[Any]:
+    """The repetitions, aside of the error bars."""
+    import altair as alt
+
+    if not dots:
+        return []
+    base = alt.Chart(chart_marks.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=aside_px)
+    return [base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]
