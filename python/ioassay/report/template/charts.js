@@ -11,7 +11,7 @@
   const MARGIN_PX = 80; // about what the axes of a plot take
   const SLACK_PX = 40; // room that a narrowed chart may leave unused
   const MOST_TRIALS = 5; // of margins
-  const MANY_MARKS = 2000; // from there on, elements for all marks take longer than the rest
+  const MANY_MARKS = 1000; // from there on, elements for all marks take longer than the rest
   const PRINTED = "details:not(.bulk):not(.vega-embed details)";
   let turn = 0;
   let waiting = [];
