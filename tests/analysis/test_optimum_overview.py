@@ -12,7 +12,8 @@ import pytest
 from ioassay.analysis import OVERALL, conclusion
 from ioassay.analysis.optimum import optimum_overview, study_focus
 from ioassay.analysis.optimum.optimum import Outcome
-from ioassay.narrative import conclude_text, peaks_text
+from ioassay.analysis.optimum.peak_cause import Cause, Explanation
+from ioassay.narrative import answers, conclude_text, peaks_text
 from ioassay.narrative.finding import Finding
 from ioassay.narrative.pipeline import analyse_all
 from ioassay.store.dataset import Dataset
@@ -68,10 +69,17 @@ def test_every_sweep_has_its_row_with_best_value_plateau_and_law(lab: Any) -> No
     assert "Not measured: fifo (priority 99)" in rows["policies (method int16)"][1]
     assert rows["ports"][1] == "Nothing was measured: all 6 trials failed (the tool crashed)."
     assert found.statement == (
-        "3 studies with 4 sweeps. The data identify a best value in 3 and a plateau in 1. "
+        "3 studies with 4 sweeps: the data identify a best value in 3 and a plateau in 1. "
         "1 plateau begins at the number of this machine's processors (4). 1 sweep could not be measured."
     )
     json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_the_answer_of_a_suite_says_why_the_growth_of_its_sweeps_ends(lab: Any) -> None:
+    cpu, *others = optimum_overview.together(whole(lab))
+    explained = replace(cpu, peak=replace(cpu.peak, explanation=Explanation(Cause.PROCESSORS, 3, 2, 4, (), {})))
+    (found,) = peaks_text.findings([explained, *others])
+    assert answers.sentences(found.statement)[1] == "Growth ends with full processors in 1 sweep."
 
 
 def test_machines_read_the_same_numbers_under_stable_names(lab: Any) -> None:

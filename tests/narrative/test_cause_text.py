@@ -65,6 +65,20 @@ def test_a_table_says_in_short_why_it_ends(peak: Peak) -> None:
     assert cause_text.in_brief(peak) == "" and cause_text.sentences(peak) == [] == cause_text.tables(peak)
 
 
+def test_a_suite_names_its_most_frequent_causes_in_one_sentence(peak: Peak) -> None:
+    def told(*causes: Cause) -> list[str]:
+        return cause_text.of_sweeps([peak, *(explained(peak, cause) for cause in causes)])
+
+    assert told() == []
+    assert told(Cause.NONE, Cause.NONE) == ["No counter explains why growth ends in 2 sweeps."]
+    assert told(Cause.DISK) == ["Growth ends with a busy device in 1 sweep."]
+    (sentence,) = told(*Cause, Cause.PROCESSORS, Cause.PROCESSORS, Cause.LOCK)
+    assert sentence == (
+        "Growth ends with full processors in 3 sweeps, waits for a lock in 2, other causes in 8 and an unknown cause "
+        "in 1."
+    )
+
+
 def test_every_counter_has_its_row(peak: Peak) -> None:
     (table,) = cause_text.tables(explained(peak, Cause.PROCESSORS))
     assert tuple(table.columns) == ("counter", "before (2)", "at the end of the gain (4)", "after (8)", "rises")

@@ -123,13 +123,22 @@ def test_values_of_different_conditions_get_no_common_line(suite: Dataset) -> No
     assert mark(styled(drawn.spec, "mark")[0])["filled"]
 
 
-def test_bars_that_differ_by_decades_stand_on_the_decade_below(suite: Dataset) -> None:
-    drawn = draw(suite, 2, kind="bar", y="read.bw", log_y=True)
-    layer = styled(drawn.spec, "bar")[0]
-    scale = layer["encoding"]["y"]["scale"]
-    assert scale["type"] == "log" and scale["domain"][0] == pytest.approx(layer["encoding"]["y2"]["datum"], rel=1e-6)
-    assert all(row["y"] > scale["domain"][0] for row in rows(layer))
-    assert "y2" not in styled(drawn.spec, "dot")[0]["encoding"]
+def test_a_logarithmic_axis_has_points_with_intervals_in_the_place_of_bars(suite: Dataset) -> None:
+    for kind, of in (("bar", {"y": "read.bw", "error": "ci"}), ("latency_bar", {"error": "ci"})):
+        drawn = draw(suite, 2, kind=kind, log_y=True, **of)
+        assert not styled(drawn.spec, "bar"), kind
+        for layer in styled(drawn.spec, "mean"):
+            scale = layer["encoding"]["y"]["scale"]
+            low, high = scale["domain"]
+            assert scale["type"] == "log" and mark(layer)["type"] == "point"
+            assert all(low <= row["low"] <= row["y"] <= row["high"] <= high for row in rows(layer)), kind
+
+
+def test_points_of_a_second_factor_have_its_colours_and_marks(suite: Dataset) -> None:
+    drawn = draw(suite, 0, kind="bar", y="read.bw", x="rwmixwrite", color="rw", log_y=True)
+    (points,) = styled(drawn.spec, "mean")
+    assert points["encoding"]["color"]["field"] == points["encoding"]["shape"]["field"] == "group"
+    assert points["encoding"]["xOffset"]["field"] == "group"
 
 
 def test_bars_and_boxes_that_span_decades_are_logarithmic_without_being_asked(suite: Dataset) -> None:
@@ -153,7 +162,8 @@ def test_submission_alone_does_not_make_latency_bars_logarithmic(suite: Dataset)
 
 def test_latency_bars_can_have_a_logarithmic_axis(suite: Dataset) -> None:
     drawn = draw(suite, 2, kind="latency_bar", log_y=True, error="ci")
-    for layer in styled(drawn.spec, "bar"):
+    assert len(styled(drawn.spec, "mean")) == 2
+    for layer in styled(drawn.spec, "mean"):
         scale = layer["encoding"]["y"]["scale"]
         assert scale["type"] == "log" and "logarithmic" in layer["encoding"]["y"]["title"]
         assert all(scale["domain"][0] <= row.get("low", row["y"]) for row in rows(layer))

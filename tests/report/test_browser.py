@@ -80,6 +80,30 @@ def test_the_page_fits_a_telephone_and_follows_a_change_of_scheme(browser: Any, 
         assert wrong == []
 
 
+DRAWN = """all => all.map(chart => {
+  const picture = chart.querySelector(".marks"), shown = picture.getBoundingClientRect().width;
+  const sizes = [...picture.querySelectorAll("text")].map(text => parseFloat(getComputedStyle(text).fontSize));
+  return [chart.dataset.name, chart.clientWidth, shown, Math.min(...sizes) * shown / picture.getAttribute("width")];
+})"""
+"""Name, room, width and the size of the smallest text of each chart."""
+
+
+def test_charts_are_drawn_for_the_width_of_the_page_with_text_of_full_size(browser: Any, page_path: Path) -> None:
+    with opened(browser, page_path, viewport={"width": 400, "height": 800}) as (page, wrong):
+        page.eval_on_selector_all("details.fold:not(.bulk)", "all => all.forEach(fold => { fold.open = true; })")
+        page.wait_for_timeout(500)
+        page.wait_for_selector("html[data-state=drawn]", state="attached")
+        narrow = page.eval_on_selector_all(".chart", DRAWN)
+        assert [name for name, room, width, _ in narrow if width > room] == []
+        assert [name for name, _, _, text in narrow if text < 11] == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.wait_for_timeout(1000)
+        page.wait_for_selector("html[data-state=drawn]", state="attached")
+        assert int(page.locator("#chart-overview svg.marks").get_attribute("width")) > 800
+        assert wrong == []
+
+
 def test_print_opens_what_is_folded_and_shows_no_navigation(browser: Any, page_path: Path) -> None:
     with opened(browser, page_path) as (page, wrong):
         page.emulate_media(media="print")

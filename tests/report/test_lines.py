@@ -72,8 +72,8 @@ def panels(drawn: figures.Drawn) -> list[list[str]]:
 def test_the_keys_and_what_they_are_without_being_said() -> None:
     spec = Spec.model_validate(TABLE)
     assert Spec.model_fields.keys() == {
-        "kind", "name", "title", "where", "of", "width", "height", "x", "y", "color", "panel", "columns", "log_x",
-        "log_y",
+        "kind", "name", "title", "where", "of", "suite", "width", "height", "x", "y", "color", "panel", "columns",
+        "log_x", "log_y",
     }  # fmt: skip
     assert (spec.panel, spec.columns, spec.log_x, spec.width, spec.height) == (None, 3, False, 205, 165)
 

@@ -11,11 +11,13 @@ import pytest
 import synthetic
 from charts import layers, mark, rows, styled, subtitle
 
+from ioassay import report
 from ioassay.errors import StudyError
 from ioassay.report import figures, render
 from ioassay.report.figures import axes, default_figures
 from ioassay.store.dataset import Dataset
 from ioassay.study import catalog, overrides
+from ioassay.study.model import Figure
 
 
 def draw(records: Dataset, **keys: Any) -> figures.Drawn:
@@ -49,8 +51,9 @@ def test_a_panel_shows_means_with_intervals_and_a_ring_around_the_best(suite: Da
 
 def test_a_second_factor_has_lines_of_its_own_colour(suite: Dataset) -> None:
     one = panel(draw(suite), suite.studies[0].title)
-    assert [rows(layer)[0]["group"] for layer in styled(one, "mean")] == ["rw", "randrw"]
-    assert next(iter(styled(one, "mean")))["encoding"]["color"]["title"] == "access pattern"
+    (means,) = styled(one, "mean")
+    assert {row["group"] for row in rows(means)} == {"rw", "randrw"}
+    assert means["encoding"]["color"]["title"] == "access pattern"
 
 
 def test_levels_as_good_as_the_best_are_shaded_and_hardware_threads_marked(tmp_path: Path) -> None:
@@ -108,6 +111,24 @@ def test_suites_of_three_sweeps_get_them_by_themselves(suite: Dataset) -> None:
         "overview"
     ]
     assert default_figures.of_run(replace(suite, studies=suite.studies[:2])) == []
+
+
+def test_what_the_multiples_show_is_not_drawn_again_for_each_study(suite: Dataset) -> None:
+    studies = [study.model_copy(update={"figures": []}) for study in suite.studies]
+    whole, alone = (
+        {one.kind for one in report.declare(replace(suite, studies=shown)) if one.study == studies[3].name}
+        for shown in (studies, studies[3:4])
+    )
+    assert alone - whole == {"stack", "timeline"} and whole < alone
+
+
+def test_a_table_can_leave_itself_to_runs_without_multiples(suite: Dataset) -> None:
+    bars = [Figure.model_validate({"kind": "bar", "name": name, "y": "read.bw"}) for name in ("always", "alone")]
+    listed = [bars[0], bars[1].model_copy(update={"suite": False})]
+    studies = [study.model_copy(update={"figures": listed}) for study in suite.studies]
+    names = {one.name for one in report.declare(replace(suite, studies=studies)) if one.study}
+    assert any("always" in name for name in names) and not any("alone" in name for name in names)
+    assert [one.name for one in report.declare(replace(suite, studies=studies[:1]))] == ["always", "alone"]
 
 
 def test_studies_of_many_factors_or_none_are_left_to_their_own_figures(suite: Dataset) -> None:

@@ -129,11 +129,13 @@ def test_a_colour_factor_gives_one_line_a_level(suite: Dataset) -> None:
 
 def test_bars_of_several_lines_have_their_colours_and_stand_side_by_side(suite: Dataset) -> None:
     drawn = draw(suite, 0, x="rwmixwrite", color="rw")
-    first, second = points(drawn)
-    assert mark(first)["xOffset"] == -mark(second)["xOffset"] < 0
+    (both,) = points(drawn)
+    aside = {row["group"]: row["aside"] for row in rows(both)}
+    assert aside["rw"] == -aside["randrw"] < 0
     bars = styled(drawn.spec, "deviation")
     assert all(layer["encoding"]["color"]["field"] == "group" for layer in bars)
-    assert {mark(layer)["xOffset"] for layer in bars} == {mark(first)["xOffset"], mark(second)["xOffset"]}
+    assert {(row["group"], row["aside"]) for layer in bars for row in rows(layer)} == set(aside.items())
+    assert {str(mark(layer)["xOffset"]) for layer in (both, *bars)} == {"{'expr': 'datum.aside'}"}
     (alone,) = points(draw(suite, 1))
     assert "xOffset" not in mark(alone)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ioassay import units
@@ -14,7 +15,7 @@ from ioassay.narrative import phrases
 from ioassay.narrative.finding import Table
 
 MOST = 2
-"""Counters that are named in a sentence of their own."""
+"""Counters that are named in a sentence of their own, and causes that are named for all sweeps of a suite."""
 DISTURBING = 0.05
 """Share of the processors' time from which on other programs are named."""
 
@@ -67,6 +68,19 @@ _SHORT = {
     Cause.CONTENTION: "contention",
     Cause.NONE: "no counter explains it",
 }
+_OF_SWEEPS = {
+    Cause.QUOTA: "a CPU limit",
+    Cause.MEMORY: "short memory",
+    Cause.IO_LIMIT: "an I/O limit",
+    Cause.PROCESSORS: "full processors",
+    Cause.DISK: "a busy device",
+    Cause.LOCK: "waits for a lock",
+    Cause.RUN_QUEUE: "run-queue wait",
+    Cause.NETWORK: "dropped packets",
+    Cause.STALLS: "waits for memory",
+    Cause.CONTENTION: "contention",
+}
+"""What growth ends with, where several sweeps share a sentence."""
 
 
 def sentences(one: Peak) -> list[str]:
@@ -124,6 +138,22 @@ def in_brief(one: Peak) -> str:
     if one.explanation is None:
         return ""
     return f"{_SHORT[one.explanation.cause]} {phrases.at(one.factor, one.level(one.explanation.end))}"
+
+
+def of_sweeps(peaks: Sequence[Peak]) -> list[str]:
+    """The most frequent causes of all sweeps in one sentence; none where no sweep has one."""
+    tally = Tally(one.explanation.cause for one in peaks if one.explanation is not None)
+    unexplained = tally.pop(Cause.NONE, 0)
+    if not tally:
+        return [f"No counter explains why growth ends in {phrases.count(unexplained, 'sweep')}."] if unexplained else []
+    (first, number), *others = tally.most_common()
+    parts = [f"{_OF_SWEEPS[first]} in {phrases.count(number, 'sweep')}"]
+    parts += [f"{_OF_SWEEPS[cause]} in {number}" for cause, number in others[: MOST - 1]]
+    if rest := sum(number for _, number in others[MOST - 1 :]):
+        parts.append(f"other causes in {rest}")
+    if unexplained:
+        parts.append(f"an unknown cause in {unexplained}")
+    return [f"Growth ends with {phrases.listed(parts)}."]
 
 
 def tables(one: Peak) -> list[Table]:

@@ -141,8 +141,9 @@ def _statement(sweeps: Sequence[Sweep]) -> str:
     own = [one for one in flat if one.plateau and one.at_processors(one.plateau.first)]
     studies = len({one.study.name for one in sweeps})
     text = [
-        f"{studies} studies with {phrases.count(len(sweeps), 'sweep')}.",
-        f"The data identify a best value in {best} and a plateau in {len(flat)}.",
+        f"{studies} studies with {phrases.count(len(sweeps), 'sweep')}: "
+        f"the data identify a best value in {best} and a plateau in {len(flat)}.",
+        *cause_text.of_sweeps(peaks),
     ]
     if own:
         begin = "plateau begins" if len(own) == 1 else "plateaus begin"

@@ -89,16 +89,19 @@ def declare(records: Dataset) -> list[Drawn]:
 
 
 def _drawn(records: Dataset) -> Iterator[Drawn]:
-    """Names that two figures share get the second's study in front."""
+    """Names that two figures share get the second's study in front; small multiples replace those that say so."""
     from ioassay.report import figures
     from ioassay.report.figures import default_figures
 
     names: set[str] = set()
-    for figure in records.figures or default_figures.of_run(records):
+    overall = records.figures or default_figures.of_run(records)
+    for figure in overall:
         names.add(figure.name)
         yield figures.draw(records, None, figure)
     for study in records.studies:
         for figure in study.figures or default_figures.of_study(records, study):
+            if overall and not figures.read(figure, study.name).suite:
+                continue
             name = figure.name if figure.name not in names else f"{study.name}-{figure.name}"
             names.add(name)
             yield figures.draw(records, study, figure.model_copy(update={"name": name}))

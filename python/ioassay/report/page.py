@@ -23,6 +23,7 @@ from ioassay.report import theme
 from ioassay.store import packed_page
 
 TEMPLATE = Path(__file__).parent / "template"
+_SCRIPTS = ("reflow.js", "charts.js")
 _NAME = "(?:bundle|script|style|part)-[0-9a-f]{32}"
 
 
@@ -36,6 +37,8 @@ def render(
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from ioassay.report.figures import chart_marks
+
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE),
         autoescape=True,
@@ -43,7 +46,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = (TEMPLATE / "charts.js").read_text(encoding="utf-8")
+    script = "".join((TEMPLATE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     parts: dict[str, str] = {}
     names = {name: f"{name}-{secrets.token_hex(16)}" for name in ("bundle", "script", "style")}  # no tool prints these
     text = environment.get_template(template).render(
@@ -54,7 +57,7 @@ def render(
         style=Markup(names["style"]),
         policy=policy(bundle, script),
         themes=data({"light": theme.config(), "dark": theme.config(dark=True)}),
-        data=data,
+        data=lambda declared: data(chart_marks.shared_rows(declared)),
         packed=functools.partial(_keep, parts),
     )
     style = theme.css_variables() + (TEMPLATE / "style.css").read_text(encoding="utf-8")

@@ -159,7 +159,7 @@ class MetricAxis:
         import altair as alt
 
         if self.log:
-            return self._logarithmic(self.floor, ticks, across)
+            return self._logarithmic(ticks, across)
         if zero and not any(self.values):
             scale = alt.Scale(domain=[0, 1])
         elif zero:
@@ -169,19 +169,10 @@ class MetricAxis:
         channel = alt.X("x:Q") if across else alt.Y("y:Q")
         return channel.title(self._title()).scale(scale).axis(tickCount=ticks)
 
-    def bars(self, ticks: int = _TICKS) -> tuple[Any, VegaLite]:
-        """The same for bars, and their other end: without a zero they stand on the decade below the least value."""
+    def _logarithmic(self, ticks: int, across: bool) -> Any:
         import altair as alt
 
-        if not self.log:
-            return self.encoding(ticks=ticks), {}
-        base = self.unit.scale(10.0 ** math.floor(math.log10(min(self.values) / _LOG_MARGIN)))
-        return self._logarithmic(base, ticks), {"y2": alt.Y2Datum(base)}
-
-    def _logarithmic(self, low: float, ticks: int, across: bool = False) -> Any:
-        import altair as alt
-
-        domain = [low, max(self.unit.scale(max(self.values)), self.highest) * _LOG_MARGIN]
+        domain = [self.floor, max(self.unit.scale(max(self.values)), self.highest) * _LOG_MARGIN]
         places = scales.log_ticks(*domain)
         decades = [place for place in places if math.log10(place).is_integer()]
         kept = decades if len(places) > ticks + 2 and len(decades) > 1 else places

@@ -1,6 +1,7 @@
-"""A metric by case or level: bars from zero (or on a logarithmic axis), error bars, every repetition as a dot.
+"""A metric by case or level: bars from zero, error bars, every repetition as a dot.
 
-If all bars have room for it next to their error bars, their means are numbers as well: paper has no tooltips.
+A logarithmic axis has no zero, so there the means are points: the length of a bar would depend on where the axis ends.
+If all means have room for it next to their error bars, they are numbers as well: paper has no tooltips.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any
 from ioassay.factors import factor_label
 from ioassay.report.figures import axes, chart_marks, condition_rows, level_marks, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import ErrorBar, FigureSpec
+from ioassay.report.figures.spec import ErrorBar, FigureSpec, VegaLite
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
-_CHARACTER_PX = 5.4
+_CHARACTER_PX = 5.8
 _GAP_PX = 8
 """Between a mean and its error bar."""
 
@@ -44,11 +45,11 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     unit = metric_axis.unit
     ask = condition_rows.Ask(spec.y, spec.color, spec.error, study.analysis.confidence)
     points = chart_marks.cut_at(condition_rows.point_rows(found, axis, ask, unit), metric_axis.floor)
-    y, base = metric_axis.holding(points).bars()
+    y = metric_axis.holding(points).encoding()
     channels = {"x": axis.encoding(spec.width)}
     if spec.color is not None:
         marks = level_marks.of(records, study, spec.color, [condition.group for condition in found])
-        channels |= {**marks.color(), "xOffset": marks.offset()}
+        channels |= {**(marks.points() if metric_axis.log else marks.color()), "xOffset": marks.offset()}
     dots = condition_rows.repetition_rows(found, axis, ask, unit) if spec.repetitions else []
     title = f"{selection.metric_label(spec.y)} by {factor_label(factor)}"
     notes = [
@@ -58,12 +59,18 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
         selection.pooled([cell.point for cell in cells], factor, spec.color),
         metric_axis.note,
     ]
-    channels |= base
     tooltip = chart_marks.point_tooltip(spec.color, spec.error, condition_rows.centre(found))
-    layers = _layers(points, dots, channels, y, tooltip, chart_marks.offset_px(spec.width, found, 0.15))
+    means = chart_marks.points(points) if metric_axis.log else _bars(points, grouped=spec.color is not None)
+    means = means.encode(y=y, tooltip=tooltip, **channels)
+    places: VegaLite = {key: channels[key] for key in ("x", "xOffset") if key in channels}
+    drawn = [
+        *chart_marks.error_bars(points, y, **places),
+        *_dots(dots, y, places, chart_marks.offset_px(spec.width, found, 0.15)),
+    ]
+    layers = [*drawn, means] if metric_axis.log else [means, *drawn]
     room_px = chart_marks.offset_px(spec.width, found, 0.5) - _GAP_PX
     if all(len(row["mean_text"]) * _CHARACTER_PX <= room_px for row in points):
-        layers.append(_means(points, channels, y))
+        layers.append(_numbers(points, y, places))
     return alt.layer(*layers).properties(
         width=spec.width,
         height=spec.height,
@@ -72,31 +79,26 @@ def draw(records: Dataset, study: Study, spec: Spec) -> Any:
     )
 
 
-def _layers(
-    points: Rows, dots: Rows, channels: Mapping[str, Any], y: Any, tooltip: list[Any], beside_px: float
-) -> list[Any]:
+def _bars(points: Rows, *, grouped: bool) -> Any:
     import altair as alt
 
-    places = _places(channels)
-    width = alt.RelativeBandSize(0.9 if "color" in channels else 0.62)
-    bars = (
-        alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width).encode(y=y, tooltip=tooltip, **channels)
-    )
-    drawn = [bars, *chart_marks.error_bars(points, y, **places)]
-    if dots:
-        base = alt.Chart(chart_marks.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=beside_px)
-        drawn.append(base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places))
-    return drawn
+    width = alt.RelativeBandSize(0.9 if grouped else 0.62)
+    return alt.Chart(chart_marks.data(points)).mark_bar(style="bar", width=width)
 
 
-def _means(points: Rows, channels: Mapping[str, Any], y: Any) -> Any:
-    """The mean of each bar, over its left half."""
+def _dots(dots: Rows, y: Any, places: Mapping[str, Any], aside_px: float) -> list[Any]:
+    """The repetitions, aside of the error bars."""
+    import altair as alt
+
+    if not dots:
+        return []
+    base = alt.Chart(chart_marks.data(dots)).mark_point(style="dot", filled=True, size=20, xOffset=aside_px)
+    return [base.encode(y=y, tooltip=[alt.Tooltip("value:N", title="one repetition")], **places)]
+
+
+def _numbers(points: Rows, y: Any, places: Mapping[str, Any]) -> Any:
+    """The means as numbers, over the left half of their bars."""
     import altair as alt
 
     text = alt.Chart(chart_marks.data(points)).mark_text(style="value", align="right", dx=-_GAP_PX, dy=-7)
-    return text.encode(y=y, text="mean_text:N", **_places(channels))
-
-
-def _places(channels: Mapping[str, Any]) -> dict[str, Any]:
-    """The channels of marks that stand at a bar and are none."""
-    return {key: channel for key, channel in channels.items() if key not in ("color", "y2")}
+    return text.encode(y=y, text="mean_text:N", **places)

@@ -183,29 +183,30 @@ def _rows(level: _Level, unit: scales.Unit) -> list[VegaLite]:
 def _panels(
     levels: Sequence[_Level], names: Sequence[str], unit: scales.Unit, spec: Spec, factor: str | None
 ) -> tuple[Any, bool]:
-    """Bars from left to right, one panel a level, with one scale for all; whether that is logarithmic."""
+    """Bars from left to right, or points if that is logarithmic (the second of the pair); one scale for all panels."""
     import altair as alt
 
     # Rows as even as they can be: 3 and 2 rather than 4 and 1.
     columns = math.ceil(len(levels) / math.ceil(len(levels) / spec.columns))
     width = max(int((spec.width - _GAP_PX * (columns - 1)) / columns), 110)
     order = _order(names)
-    x, floor = _axis(levels, unit, spec, width)
+    x, log = _axis(levels, unit, spec, width)
     panels = []
     for place, one in enumerate(levels):
-        first = alt.Axis(labels=place % columns == 0, grid=False)
+        first = alt.Axis(labels=place % columns == 0, grid=log)
         y = alt.Y("name:N", title=None, sort=order, scale=alt.Scale(domain=order), axis=first)
-        rows = [{**row, "x2": floor or 0} for row in _rows(one, scales.Unit(1.0, "") if floor else unit)]
-        base = alt.Chart(chart_marks.data(rows)).encode(y=y, tooltip=_tooltip())
-        bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72)).encode(x=x, x2="x2:Q")
-        text = base.mark_text(style="value", align="left", dx=4).encode(x=x, text="text:N")
+        rows = _rows(one, scales.Unit(1.0, "") if log else unit)
+        base = alt.Chart(chart_marks.data(rows)).encode(x=x, y=y, tooltip=_tooltip())
+        bars = base.mark_bar(style="bar", height=alt.RelativeBandSize(0.72))
+        marks = base.mark_point(style="mean", filled=True, size=60) if log else bars
+        text = base.mark_text(style="value", align="left", dx=8 if log else 4).encode(text="text:N")
         head = {"title": _head(one, factor)} if factor else {}
-        panels.append(alt.layer(bars, text).properties(width=width, height=_BAR_PX * len(order), **head))
-    return alt.concat(*panels, columns=columns, spacing=_GAP_PX), floor is not None
+        panels.append(alt.layer(marks, text).properties(width=width, height=_BAR_PX * len(order), **head))
+    return alt.concat(*panels, columns=columns, spacing=_GAP_PX), log
 
 
-def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -> tuple[Any, float | None]:
-    """The x channel of all panels, with room for a number behind the longest bar; where it begins if logarithmic."""
+def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -> tuple[Any, bool]:
+    """The x channel of all panels, with room for a number behind the longest bar; whether it is logarithmic."""
     import altair as alt
 
     values = [value for one in levels for value in one.per_second.values() if value > 0]
@@ -213,7 +214,7 @@ def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -
     if not (spec.log if spec.log is not None else high > _WIDE * low):
         scale = alt.Scale(domain=[0, unit.scale(high) * (1 + _NUMBER_PX / width)], nice=False)
         axis = alt.Axis(tickCount=max(width // 70, 2))
-        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis), None
+        return alt.X("x:Q", title=unit.titled("Calls a second"), scale=scale, axis=axis), False
     floor = 10.0 ** math.floor(math.log10(low) - 0.01)
     top = high * (high / floor) ** (_NUMBER_PX / width)
     ticks = [10.0**power for power in range(round(math.log10(floor)), math.ceil(math.log10(top)) + 1)]
@@ -221,7 +222,7 @@ def _axis(levels: Sequence[_Level], unit: scales.Unit, spec: Spec, width: int) -
     labels = scales.labels_at({tick: _number(tick) for tick in kept})
     axis = alt.Axis(values=kept, labelExpr=labels, labelFlush=False)
     scale = alt.Scale(type="log", domain=[floor, top], nice=False)
-    return alt.X("x:Q", title="Calls a second", scale=scale, axis=axis), floor
+    return alt.X("x:Q", title="Calls a second", scale=scale, axis=axis), True
 
 
 def _order(names: Sequence[str]) -> list[str]:

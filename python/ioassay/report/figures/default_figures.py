@@ -106,13 +106,16 @@ def _response(response: str, factors: Mapping[str, Sequence[Scalar]]) -> Figure:
 
 
 def _of_the_machine(records: Dataset, study: Study, x: str | None) -> list[Figure]:
-    """What the machine did, as far as it was watched: over `x`, over time, and by system call."""
+    """What the machine did, as far as it was watched: over `x`, over time, and by system call.
+
+    A suite with small multiples shows the processors there, and no time line of each study.
+    """
     watched = set(records.samples.filter(records.samples["study"] == study.name)["monitor"].unique().to_list())
     figures = []
     if x is not None and "cpu" in watched:
-        figures.append(_figure("stack", f"cpu_by_{x}".replace(".", "_"), x=x))
+        figures.append(_figure("stack", f"cpu_by_{x}".replace(".", "_"), x=x, suite=False))
     if panels := [name for name in _PANELS if name in watched]:
-        figures.append(_figure("timeline", "timeline", panels=panels, order="levels", repetition=0))
+        figures.append(_figure("timeline", "timeline", panels=panels, order="levels", repetition=0, suite=False))
     if records.calls.filter(records.calls["study"] == study.name).height:
         figures.append(_figure("calls", "calls", **({"x": x} if x in records.calls.columns else {})))
     return figures

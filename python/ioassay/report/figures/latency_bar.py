@@ -1,4 +1,7 @@
-"""Total, completion and submission latency side by side for each case or level, one panel a direction."""
+"""Total, completion and submission latency side by side for each case or level, one panel a direction.
+
+Bars from zero; points on a logarithmic axis, which has none.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from ioassay.factors import factor_label
 from ioassay.records.record import Scalar
 from ioassay.report.figures import axes, chart_marks, condition_rows, selection, statistics, titles
 from ioassay.report.figures.chart_marks import Rows
-from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData, VegaLite
+from ioassay.report.figures.spec import Direction, ErrorBar, FigureSpec, Latency, NoData
 from ioassay.store.dataset import Dataset
 from ioassay.study.model import Study
 
 NAMES: dict[str, str] = {"lat": "total (lat)", "clat": "completion (clat)", "slat": "submission (slat)"}
-_LABEL_PX = 33
+_LABEL_PX = 38
 """Room that a value needs over its bar; narrower bars stay without."""
 
 
@@ -96,11 +99,10 @@ class _Panel:
             rows += [{**row, "group": group, "top": row.get("high", row["y"])} for row in bars]
         return cls(direction, rows, axis, y, selection.pooled(points, factor))
 
-    def bars(self) -> tuple[Any, VegaLite]:
-        """The y axis and the other end of the bars."""
-        y, base = self.y.holding(self.rows).bars(ticks=5)
+    def channel(self) -> Any:
+        """The y axis."""
         title = self.y.unit.titled(f"{self.direction.capitalize()} latency")
-        return y.title(f"{title}, logarithmic" if self.y.log else title), base
+        return self.y.holding(self.rows).encoding(ticks=5).title(f"{title}, logarithmic" if self.y.log else title)
 
 
 def _chart(panel: _Panel, spec: Spec) -> Any:
@@ -110,13 +112,13 @@ def _chart(panel: _Panel, spec: Spec) -> Any:
     color = alt.Color("group:N", title=None, sort=names)
     x = panel.axis.encoding(spec.width).scale(paddingInner=0.14, paddingOuter=0.07)
     places = {"x": x, "xOffset": alt.XOffset("group:N", sort=names)}
-    y, base = panel.bars()
+    y = panel.channel()
     bars = alt.Chart(chart_marks.data(panel.rows)).mark_bar(style="bar", width=alt.RelativeBandSize(0.9))
-    drawn = [
-        bars.encode(y=y, color=color, tooltip=chart_marks.point_tooltip("latency", spec.error), **places, **base),
-        *chart_marks.error_bars(panel.rows, y, cap_px=7, **places),
-    ]
+    means = chart_marks.points(panel.rows) if panel.y.log else bars
+    means = means.encode(y=y, color=color, tooltip=chart_marks.point_tooltip("latency", spec.error), **places)
+    intervals = chart_marks.error_bars(panel.rows, y, cap_px=7, **places)
+    drawn = [*intervals, means] if panel.y.log else [means, *intervals]
     if spec.width / max(len(panel.axis.levels), 1) * 0.8 / len(names) >= _LABEL_PX:
-        values = alt.Chart(chart_marks.data(panel.rows)).mark_text(style="value", fontSize=9.5, dy=-7)
+        values = alt.Chart(chart_marks.data(panel.rows)).mark_text(style="value", dy=-7)
         drawn.append(values.encode(y=chart_marks.on(y, "top"), text="mean_text:N", **places))
     return alt.layer(*drawn).properties(width=spec.width, height=spec.height)

@@ -97,7 +97,7 @@ def _layers(spec: Spec, found: LatencyLevels, marked: Sequence[float], color: Ma
         drawn.append(rule.encode(x=x, y=y, y2="base:Q", strokeDash=dash, tooltip=tooltip))
         texts = [{"y": base + 0.5, "text": _values(found.merged[level], marked)} for level, base in bases.items()]
         text = alt.Chart(chart_marks.data(texts)).mark_text(style="note", align="left", dx=8)
-        drawn.append(text.encode(x=alt.value(spec.width), y=y, text="text:N"))
+        drawn.append(text.encode(x=alt.value("width"), y=y, text="text:N"))
     return drawn
 
 

@@ -91,7 +91,6 @@ class LevelMarks:
         look = self.legend or {"columns": chart_marks.legend_columns(self.shown), "labelLimit": 560}
         title = (factor_label if small else axis_title)(self.factor)
         return {
-            "sort": list(self.every),
             "title": title,
             "legend": alt.Legend(values=list(self.shown), **look, **symbol),
         }

@@ -93,7 +93,7 @@ def _head(title: str, notes: Sequence[str], spec: Spec) -> VegaLite:
         "text": titles.broken(title, spec.width, 6.8),
         "subtitle": lines,
         "fontSize": 12,
-        "subtitleFontSize": 10.5,
+        "subtitleFontSize": 11,
         "subtitleLineHeight": _LINE_PX,
         "subtitlePadding": 3,
         "offset": 6,

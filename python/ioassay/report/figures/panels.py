@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _TICKS = 4
 _SMALL_LEGEND: VegaLite = {
-    "labelFontSize": 10,
-    "titleFontSize": 10,
+    "labelFontSize": 11,
+    "titleFontSize": 11,
     "titlePadding": 5,
     "symbolSize": 36,
     "symbolStrokeWidth": 1,
@@ -196,26 +196,24 @@ class _Look:
         import altair as alt
 
         tooltip = chart_marks.point_tooltip(self.color_factor, "ci", self.centre)
-        drawn = []
-        for part, aside in chart_marks.side_by_side(self.points):
-            base = alt.Chart(chart_marks.data(part)).encode(x=self.x, y=self.y, tooltip=tooltip)
-            drawn += chart_marks.error_bars(part, self.y, 5, aside, x=self.x, **self.color)
-            if self.axis.numbers is not None:
-                drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside).encode(**self.color))
-            drawn.append(base.mark_point(style="mean", filled=True, size=22, **aside).encode(**self.marks))
-        return drawn
+        rows, aside = chart_marks.side_by_side(self.points)
+        base = alt.Chart(chart_marks.data(rows)).encode(x=self.x, y=self.y)
+        drawn = chart_marks.error_bars(rows, self.y, 5, aside, x=self.x, **self.color)
+        if self.axis.numbers is not None:
+            drawn.append(base.mark_line(style="joined", strokeWidth=1.2, **aside).encode(**self.color))
+        means = base.mark_point(style="mean", filled=True, size=22, **aside)
+        return [*drawn, means.encode(tooltip=tooltip, **self.marks)]
 
     def best(self, peaks: Sequence[Peak]) -> list[Any]:
         """A ring around the best mean of each line."""
         import altair as alt
 
-        drawn = []
-        for part, aside in chart_marks.side_by_side(self.points):
-            rows = [row for row in part if any(self._is_best(row, one) for one in peaks if not one.indistinct)]
-            if rows:
-                ring = alt.Chart(chart_marks.data(rows)).mark_point(style="best", filled=False, size=110, **aside)
-                drawn.append(ring.encode(x=self.x, y=self.y, **self.color))
-        return drawn
+        rows, aside = chart_marks.side_by_side(self.points)
+        best = [row for row in rows if any(self._is_best(row, one) for one in peaks if not one.indistinct)]
+        if not best:
+            return []
+        ring = alt.Chart(chart_marks.data(best)).mark_point(style="best", filled=False, size=110, **aside)
+        return [ring.encode(x=self.x, y=self.y, **self.color)]
 
     def _is_best(self, row: Mapping[str, Any], one: Peak) -> bool:
         point = one.cells[one.best].point

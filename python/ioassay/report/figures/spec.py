@@ -30,7 +30,8 @@ class FigureSpec(BaseModel):
     """Keys of every figure. `where` keeps the trials whose factors have these levels.
 
     `of` says what a mark is made of: the study's trials, each pass that a trial timed
-    (`analysis.measurements.passes`), or each load of a database (`analysis.measurements.loads`).
+    (`analysis.measurements.passes`), or each load of a database (`analysis.measurements.loads`). With `suite` False,
+    runs that have small multiples leave the figure out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +40,7 @@ class FigureSpec(BaseModel):
     title: str = ""
     where: dict[str, Level] = Field(default_factory=dict)
     of: Literal["trials", "passes", "loads"] = "trials"
+    suite: bool = True
     width: Annotated[int, Field(ge=200, le=2000)] = 640
     height: Annotated[int, Field(ge=120, le=2000)] = 360
 

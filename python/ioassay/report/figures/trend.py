@@ -114,12 +114,12 @@ class _Look:
         import altair as alt
 
         tooltip = [alt.Tooltip("level:N"), alt.Tooltip("value:N", title=REPETITION)]
-        drawn = []
-        for part, aside in chart_marks.side_by_side(self.single):
-            data, shape = self._role(part, REPETITION)
-            marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60, **aside)
-            drawn.append(marks.encode(x=self.x, y=self.y, tooltip=tooltip, **shape, **self.color))
-        return drawn
+        rows, aside = chart_marks.side_by_side(self.single)
+        if not rows:
+            return []
+        data, shape = self._role(rows, REPETITION)
+        marks = alt.Chart(data).mark_point(style="repetition", filled=True, size=60, **aside)
+        return [marks.encode(x=self.x, y=self.y, tooltip=tooltip, **shape, **self.color)]
 
     def fits(self, rows: Rows) -> list[Any]:
         import altair as alt
@@ -133,17 +133,15 @@ class _Look:
         return [marks.encode(x=self.x, y=self.y, strokeDash=dash, **self.color)]
 
     def means(self) -> list[Any]:
-        parts = chart_marks.side_by_side(chart_marks.cut_at(self.points, self.metric_axis.floor))
-        return [drawn for part, aside in parts for drawn in self._means(part, aside)]
-
-    def _means(self, points: Rows, aside: Mapping[str, float]) -> list[Any]:
-        """The means of one line, with its bars, `aside` of those of others; medians where the line is alone."""
+        """The means with their error bars, those of several lines aside of each other; medians of a single line."""
         import altair as alt
 
+        points, aside = chart_marks.side_by_side(chart_marks.cut_at(self.points, self.metric_axis.floor))
         channels = {"x": self.x, "tooltip": chart_marks.point_tooltip(self.spec.color, self.spec.error, self.centre)}
         means, marks = self._role(points, self.mean_name)
         mean = alt.Chart(means).encode(y=self.y, **channels)
-        line = [mean.mark_line(style="mean", strokeWidth=1.6, **aside).encode(**self.color)] if self.joined else []
+        joined = alt.Chart(means).mark_line(style="mean", strokeWidth=1.6, aria=False, **aside)
+        line = [joined.encode(x=self.x, y=self.y, **self.color)] if self.joined else []
         drawn = [
             *line,
             *chart_marks.error_bars(points, self.y, aside=aside, x=self.x, **self.color),
